@@ -99,7 +99,7 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	row.QuarterSteps, row.FourPanels, row.OnePanel = coin(), coin(), coin()
 	paged := 0
 	row.MinPagedRows, paged = 1+r.IntN(3), r.IntN(4)
-	row.MaxPagedRows, row.OneStream = []int{0, 32}[paged%2], paged >= 2
+	row.MaxPagedRows, row.MinStreamRows = []int{0, 32}[paged%2], paged/2
 	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MinTypedRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
 	row.MaximaInScore, row.FusedSoftmax = coin(), coin()

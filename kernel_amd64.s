@@ -3439,7 +3439,7 @@ accumulate_prefetchFew53:
 	MOVQ R13, 136(SP)
 	MOVQ 32(BX), AX
 	MOVBQZX 58(BX), R13
-	CMPQ 72(SP), $0x05
+	CMPQ 72(SP), $0x04
 	JLE accumulate_fewRows55
 	XORQ R13, R13
 
@@ -3653,6 +3653,262 @@ accumulate_touchNone76:
 
 accumulate_begin:
 	// Few rows: several panels at once, so that there are enough chains.
+	CMPQ 72(SP), $0x01
+	JNE accumulate_streamed1Not
+	CMPQ 96(SP), $0x00
+	JE accumulate_streamed1Not
+	CMPQ 104(SP), $0x00
+	JE accumulate_streamed1Not
+
+accumulate_streamed1:
+	CMPQ 32(SP), $0x04
+	JL accumulate_streamed1EndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun77
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun77:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 64 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	VMULPS 128(AX), Y14, Y4
+	VMULPS 160(AX), Y14, Y5
+	VMULPS 192(AX), Y14, Y6
+	VMULPS 224(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop78Part
+	MOVQ 96(SP), R11
+
+accumulate_loop78:
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	PREFETCHT0 128(R11)
+	PREFETCHT0 192(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop78Step1:
+	PREFETCHT0 256(R11)
+	PREFETCHT0 320(R11)
+	PREFETCHT0 384(R11)
+	PREFETCHT0 448(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop78Step2:
+	PREFETCHT0 512(R11)
+	PREFETCHT0 576(R11)
+	PREFETCHT0 640(R11)
+	PREFETCHT0 704(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop78Step3:
+	PREFETCHT0 768(R11)
+	PREFETCHT0 832(R11)
+	PREFETCHT0 896(R11)
+	PREFETCHT0 960(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+	ADDQ $0x00000400, R11
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop78
+	MOVQ R11, 96(SP)
+	MOVQ 80(SP), R11
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000100, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x04, 32(SP)
+	JMP accumulate_streamed1
+
+accumulate_loop78Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop78Step3
+	JE accumulate_loop78Step2
+	JMP accumulate_loop78Step1
+
+accumulate_streamed1EndGroup:
+accumulate_streamed1two:
+	CMPQ 32(SP), $0x02
+	JL accumulate_streamed1twoEndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun79
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun79:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop80Part
+	MOVQ 96(SP), R11
+
+accumulate_loop80:
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop80Step1:
+	PREFETCHT0 128(R11)
+	PREFETCHT0 192(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop80Step2:
+	PREFETCHT0 256(R11)
+	PREFETCHT0 320(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop80Step3:
+	PREFETCHT0 384(R11)
+	PREFETCHT0 448(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+	ADDQ $0x00000200, R11
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop80
+	MOVQ R11, 96(SP)
+	MOVQ 80(SP), R11
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_streamed1two
+
+accumulate_loop80Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop80Step3
+	JE accumulate_loop80Step2
+	JMP accumulate_loop80Step1
+
+accumulate_streamed1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_streamed1Not:
 	CMPQ 72(SP), $0x02
 	JNE accumulate_streamed2Not
 	CMPQ 96(SP), $0x00
@@ -3671,11 +3927,11 @@ accumulate_streamed2:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun77
+	JNE begun81
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun77:
+begun81:
 	MOVQ 8(SP), CX
 
 	// 2 rows × 32 columns.
@@ -3695,10 +3951,10 @@ begun77:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop78Part
+	JNE accumulate_loop82Part
 	MOVQ 96(SP), R11
 
-accumulate_loop78:
+accumulate_loop82:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	VBROADCASTSS (AX), Y12
@@ -3713,7 +3969,7 @@ accumulate_loop78:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop78Step1:
+accumulate_loop82Step1:
 	PREFETCHT0 128(R11)
 	PREFETCHT0 192(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -3728,7 +3984,7 @@ accumulate_loop78Step1:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop78Step2:
+accumulate_loop82Step2:
 	PREFETCHT0 256(R11)
 	PREFETCHT0 320(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -3743,7 +3999,7 @@ accumulate_loop78Step2:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop78Step3:
+accumulate_loop82Step3:
 	PREFETCHT0 384(R11)
 	PREFETCHT0 448(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -3760,7 +4016,7 @@ accumulate_loop78Step3:
 	ADDQ $0x00000200, R11
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop78
+	JG accumulate_loop82
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -3781,7 +4037,7 @@ accumulate_loop78Step3:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_streamed2
 
-accumulate_loop78Part:
+accumulate_loop82Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -3791,9 +4047,9 @@ accumulate_loop78Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop78Step3
-	JE accumulate_loop78Step2
-	JMP accumulate_loop78Step1
+	JB accumulate_loop82Step3
+	JE accumulate_loop82Step2
+	JMP accumulate_loop82Step1
 
 accumulate_streamed2EndGroup:
 	JMP accumulate_panel
@@ -3817,11 +4073,11 @@ accumulate_streamed3:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun79
+	JNE begun83
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun79:
+begun83:
 	MOVQ 8(SP), CX
 
 	// 3 rows × 32 columns.
@@ -3847,10 +4103,10 @@ begun79:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop80Part
+	JNE accumulate_loop84Part
 	MOVQ 96(SP), R11
 
-accumulate_loop80:
+accumulate_loop84:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	VBROADCASTSS (AX), Y12
@@ -3870,7 +4126,7 @@ accumulate_loop80:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop80Step1:
+accumulate_loop84Step1:
 	PREFETCHT0 128(R11)
 	PREFETCHT0 192(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -3890,7 +4146,7 @@ accumulate_loop80Step1:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop80Step2:
+accumulate_loop84Step2:
 	PREFETCHT0 256(R11)
 	PREFETCHT0 320(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -3910,7 +4166,7 @@ accumulate_loop80Step2:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop80Step3:
+accumulate_loop84Step3:
 	PREFETCHT0 384(R11)
 	PREFETCHT0 448(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -3932,7 +4188,7 @@ accumulate_loop80Step3:
 	ADDQ $0x00000200, R11
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop80
+	JG accumulate_loop84
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -3958,7 +4214,7 @@ accumulate_loop80Step3:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_streamed3
 
-accumulate_loop80Part:
+accumulate_loop84Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -3968,9 +4224,9 @@ accumulate_loop80Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop80Step3
-	JE accumulate_loop80Step2
-	JMP accumulate_loop80Step1
+	JB accumulate_loop84Step3
+	JE accumulate_loop84Step2
+	JMP accumulate_loop84Step1
 
 accumulate_streamed3EndGroup:
 	JMP accumulate_panel
@@ -3992,11 +4248,11 @@ accumulate_paged1:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun81
+	JNE begun85
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun81:
+begun85:
 	MOVQ 8(SP), CX
 
 	// 1 rows × 64 columns.
@@ -4014,10 +4270,10 @@ begun81:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop82Part
+	JNE accumulate_loop86Part
 	MOVQ 96(SP), R11
 
-accumulate_loop82:
+accumulate_loop86:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -4034,7 +4290,7 @@ accumulate_loop82:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop82Step1:
+accumulate_loop86Step1:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	PREFETCHT0 24576(R11)
@@ -4051,7 +4307,7 @@ accumulate_loop82Step1:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop82Step2:
+accumulate_loop86Step2:
 	PREFETCHT0 64(R11)
 	PREFETCHT0 4160(R11)
 	PREFETCHT0 8256(R11)
@@ -4068,7 +4324,7 @@ accumulate_loop82Step2:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop82Step3:
+accumulate_loop86Step3:
 	PREFETCHT0 16448(R11)
 	PREFETCHT0 20544(R11)
 	PREFETCHT0 24640(R11)
@@ -4086,13 +4342,13 @@ accumulate_loop82Step3:
 	ADDQ R10, BX
 	ADDQ $0x00000080, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow83
+	JE sameWindow87
 	ADDQ $0x00007000, R11
 
-sameWindow83:
+sameWindow87:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop82
+	JG accumulate_loop86
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4112,7 +4368,7 @@ sameWindow83:
 	SUBQ $0x04, 32(SP)
 	JMP accumulate_paged1
 
-accumulate_loop82Part:
+accumulate_loop86Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4122,9 +4378,9 @@ accumulate_loop82Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop82Step3
-	JE accumulate_loop82Step2
-	JMP accumulate_loop82Step1
+	JB accumulate_loop86Step3
+	JE accumulate_loop86Step2
+	JMP accumulate_loop86Step1
 
 accumulate_paged1EndGroup:
 accumulate_paged1two:
@@ -4138,11 +4394,11 @@ accumulate_paged1two:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun84
+	JNE begun88
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun84:
+begun88:
 	MOVQ 8(SP), CX
 
 	// 1 rows × 32 columns.
@@ -4156,10 +4412,10 @@ begun84:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop85Part
+	JNE accumulate_loop89Part
 	MOVQ 96(SP), R11
 
-accumulate_loop85:
+accumulate_loop89:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4169,7 +4425,7 @@ accumulate_loop85:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop85Step1:
+accumulate_loop89Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4179,7 +4435,7 @@ accumulate_loop85Step1:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop85Step2:
+accumulate_loop89Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4189,7 +4445,7 @@ accumulate_loop85Step2:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop85Step3:
+accumulate_loop89Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4200,13 +4456,13 @@ accumulate_loop85Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow86
+	JE sameWindow90
 	ADDQ $0x00007000, R11
 
-sameWindow86:
+sameWindow90:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop85
+	JG accumulate_loop89
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4222,7 +4478,7 @@ sameWindow86:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged1two
 
-accumulate_loop85Part:
+accumulate_loop89Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4232,9 +4488,9 @@ accumulate_loop85Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop85Step3
-	JE accumulate_loop85Step2
-	JMP accumulate_loop85Step1
+	JB accumulate_loop89Step3
+	JE accumulate_loop89Step2
+	JMP accumulate_loop89Step1
 
 accumulate_paged1twoEndGroup:
 	JMP accumulate_panel
@@ -4256,11 +4512,11 @@ accumulate_paged2:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun87
+	JNE begun91
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun87:
+begun91:
 	MOVQ 8(SP), CX
 
 	// 2 rows × 32 columns.
@@ -4280,10 +4536,10 @@ begun87:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop88Part
+	JNE accumulate_loop92Part
 	MOVQ 96(SP), R11
 
-accumulate_loop88:
+accumulate_loop92:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4298,7 +4554,7 @@ accumulate_loop88:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop88Step1:
+accumulate_loop92Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4313,7 +4569,7 @@ accumulate_loop88Step1:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop88Step2:
+accumulate_loop92Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4328,7 +4584,7 @@ accumulate_loop88Step2:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop88Step3:
+accumulate_loop92Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4344,13 +4600,13 @@ accumulate_loop88Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow89
+	JE sameWindow93
 	ADDQ $0x00007000, R11
 
-sameWindow89:
+sameWindow93:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop88
+	JG accumulate_loop92
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4371,7 +4627,7 @@ sameWindow89:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged2
 
-accumulate_loop88Part:
+accumulate_loop92Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4381,9 +4637,9 @@ accumulate_loop88Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop88Step3
-	JE accumulate_loop88Step2
-	JMP accumulate_loop88Step1
+	JB accumulate_loop92Step3
+	JE accumulate_loop92Step2
+	JMP accumulate_loop92Step1
 
 accumulate_paged2EndGroup:
 	JMP accumulate_panel
@@ -4405,11 +4661,11 @@ accumulate_paged3:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun90
+	JNE begun94
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun90:
+begun94:
 	MOVQ 8(SP), CX
 
 	// 3 rows × 32 columns.
@@ -4435,10 +4691,10 @@ begun90:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop91Part
+	JNE accumulate_loop95Part
 	MOVQ 96(SP), R11
 
-accumulate_loop91:
+accumulate_loop95:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4458,7 +4714,7 @@ accumulate_loop91:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop91Step1:
+accumulate_loop95Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4478,7 +4734,7 @@ accumulate_loop91Step1:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop91Step2:
+accumulate_loop95Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4498,7 +4754,7 @@ accumulate_loop91Step2:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop91Step3:
+accumulate_loop95Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4519,13 +4775,13 @@ accumulate_loop91Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow92
+	JE sameWindow96
 	ADDQ $0x00007000, R11
 
-sameWindow92:
+sameWindow96:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop91
+	JG accumulate_loop95
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4551,7 +4807,7 @@ sameWindow92:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged3
 
-accumulate_loop91Part:
+accumulate_loop95Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4561,9 +4817,9 @@ accumulate_loop91Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop91Step3
-	JE accumulate_loop91Step2
-	JMP accumulate_loop91Step1
+	JB accumulate_loop95Step3
+	JE accumulate_loop95Step2
+	JMP accumulate_loop95Step1
 
 accumulate_paged3EndGroup:
 	JMP accumulate_panel
@@ -4581,11 +4837,11 @@ accumulate_whole:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun93
+	JNE begun97
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun93:
+begun97:
 	MOVQ 16(SP), CX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -4722,13 +4978,13 @@ accumulate_sideBySide1:
 	CMPQ 32(SP), $0x04
 	JL accumulate_sideBySide1EndGroup
 	CMPQ 216(SP), $0x00
-	JE accumulate_untouched94
+	JE accumulate_untouched98
 	CMPQ 224(SP), $0x00
-	JNE accumulate_touched95
+	JNE accumulate_touched99
 	MOVQ 216(SP), AX
 	IMUL3Q $0x00000004, 176(SP), CX
 
-accumulate_eight96:
+accumulate_eight100:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -4739,55 +4995,15 @@ accumulate_eight96:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight96
+	JG accumulate_eight100
 	MOVQ AX, 216(SP)
-	JMP accumulate_untouched94
+	JMP accumulate_untouched98
 
-accumulate_touched95:
+accumulate_touched99:
 	IMUL3Q $0x00000004, 176(SP), CX
 
-accumulate_eight97:
+accumulate_eight101:
 	MOVQ 216(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame98
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame98:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame99
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame99:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame100
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame100:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame101
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame101:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 224(SP)
@@ -4828,11 +5044,51 @@ accumulate_touchSame104:
 	MOVQ R13, 224(SP)
 
 accumulate_touchSame105:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame106
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame106:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame107
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame107:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame108
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame108:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame109
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame109:
 	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight97
+	JG accumulate_eight101
 
-accumulate_untouched94:
+accumulate_untouched98:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -4841,11 +5097,11 @@ accumulate_untouched94:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun106
+	JNE begun110
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun106:
+begun110:
 	MOVQ 8(SP), CX
 
 	// 1 rows × 64 columns.
@@ -4863,9 +5119,9 @@ begun106:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop107Part
+	JNE accumulate_loop111Part
 
-accumulate_loop107:
+accumulate_loop111:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4878,7 +5134,7 @@ accumulate_loop107:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop107Step1:
+accumulate_loop111Step1:
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4891,7 +5147,7 @@ accumulate_loop107Step1:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop107Step2:
+accumulate_loop111Step2:
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4904,7 +5160,7 @@ accumulate_loop107Step2:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop107Step3:
+accumulate_loop111Step3:
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4918,7 +5174,7 @@ accumulate_loop107Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop107
+	JG accumulate_loop111
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -4936,7 +5192,7 @@ accumulate_loop107Step3:
 	SUBQ $0x04, 32(SP)
 	JMP accumulate_sideBySide1
 
-accumulate_loop107Part:
+accumulate_loop111Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4945,22 +5201,22 @@ accumulate_loop107Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop107Step3
-	JE accumulate_loop107Step2
-	JMP accumulate_loop107Step1
+	JB accumulate_loop111Step3
+	JE accumulate_loop111Step2
+	JMP accumulate_loop111Step1
 
 accumulate_sideBySide1EndGroup:
 accumulate_sideBySide1two:
 	CMPQ 32(SP), $0x02
 	JL accumulate_sideBySide1twoEndGroup
 	CMPQ 216(SP), $0x00
-	JE accumulate_untouched108
+	JE accumulate_untouched112
 	CMPQ 224(SP), $0x00
-	JNE accumulate_touched109
+	JNE accumulate_touched113
 	MOVQ 216(SP), AX
 	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight110:
+accumulate_eight114:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -4971,55 +5227,15 @@ accumulate_eight110:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight110
+	JG accumulate_eight114
 	MOVQ AX, 216(SP)
-	JMP accumulate_untouched108
+	JMP accumulate_untouched112
 
-accumulate_touched109:
+accumulate_touched113:
 	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight111:
+accumulate_eight115:
 	MOVQ 216(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame112
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame112:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame113
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame113:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame114
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame114:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame115
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame115:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 224(SP)
@@ -5060,251 +5276,51 @@ accumulate_touchSame118:
 	MOVQ R13, 224(SP)
 
 accumulate_touchSame119:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame120
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame120:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame121
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame121:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame122
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame122:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame123
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame123:
 	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight111
+	JG accumulate_eight115
 
-accumulate_untouched108:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-	MOVQ DX, BX
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun120
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun120:
-	MOVQ 8(SP), CX
-
-	// 1 rows × 32 columns.
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop121Part
-
-accumulate_loop121:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop121Step1:
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop121Step2:
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop121Step3:
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop121
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000080, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000002, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x02, 32(SP)
-	JMP accumulate_sideBySide1two
-
-accumulate_loop121Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop121Step3
-	JE accumulate_loop121Step2
-	JMP accumulate_loop121Step1
-
-accumulate_sideBySide1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_sideBySide1Not:
-	CMPQ 72(SP), $0x01
-	JNE accumulate_rows1Not
-	CMPQ R10, $0x40
-	JE accumulate_rows1Not
-
-accumulate_rows1:
-	CMPQ 32(SP), $0x04
-	JL accumulate_rows1EndGroup
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-	MOVQ DX, BX
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun122
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun122:
-	MOVQ 8(SP), CX
-
-	// 1 rows × 64 columns.
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	VMULPS 128(AX), Y14, Y4
-	VMULPS 160(AX), Y14, Y5
-	VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop123Part
-
-accumulate_loop123:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop123Step1:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop123Step2:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop123Step3:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop123
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000100, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000004, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x04, 32(SP)
-	JMP accumulate_rows1
-
-accumulate_loop123Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop123Step3
-	JE accumulate_loop123Step2
-	JMP accumulate_loop123Step1
-
-accumulate_rows1EndGroup:
-accumulate_rows1two:
-	CMPQ 32(SP), $0x02
-	JL accumulate_rows1twoEndGroup
+accumulate_untouched112:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -5334,11 +5350,6 @@ begun124:
 	JNE accumulate_loop125Part
 
 accumulate_loop125:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5347,11 +5358,6 @@ accumulate_loop125:
 	ADDQ R10, BX
 
 accumulate_loop125Step1:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5360,11 +5366,6 @@ accumulate_loop125Step1:
 	ADDQ R10, BX
 
 accumulate_loop125Step2:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5373,11 +5374,6 @@ accumulate_loop125Step2:
 	ADDQ R10, BX
 
 accumulate_loop125Step3:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5398,7 +5394,7 @@ accumulate_loop125Step3:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ AX, DX
 	SUBQ $0x02, 32(SP)
-	JMP accumulate_rows1two
+	JMP accumulate_sideBySide1two
 
 accumulate_loop125Part:
 	MOVQ CX, R11
@@ -5413,6 +5409,266 @@ accumulate_loop125Part:
 	JE accumulate_loop125Step2
 	JMP accumulate_loop125Step1
 
+accumulate_sideBySide1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_sideBySide1Not:
+	CMPQ 72(SP), $0x01
+	JNE accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE accumulate_rows1Not
+
+accumulate_rows1:
+	CMPQ 32(SP), $0x04
+	JL accumulate_rows1EndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun126
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun126:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 64 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	VMULPS 128(AX), Y14, Y4
+	VMULPS 160(AX), Y14, Y5
+	VMULPS 192(AX), Y14, Y6
+	VMULPS 224(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop127Part
+
+accumulate_loop127:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step1:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step2:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step3:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop127
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000100, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x04, 32(SP)
+	JMP accumulate_rows1
+
+accumulate_loop127Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop127Step3
+	JE accumulate_loop127Step2
+	JMP accumulate_loop127Step1
+
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ 32(SP), $0x02
+	JL accumulate_rows1twoEndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun128
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun128:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop129Part
+
+accumulate_loop129:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop129Step1:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop129Step2:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop129Step3:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop129
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_rows1two
+
+accumulate_loop129Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop129Step3
+	JE accumulate_loop129Step2
+	JMP accumulate_loop129Step1
+
 accumulate_rows1twoEndGroup:
 	JMP accumulate_panel
 
@@ -5426,13 +5682,13 @@ accumulate_group2:
 	CMPQ 32(SP), $0x02
 	JL accumulate_group2EndGroup
 	CMPQ 216(SP), $0x00
-	JE accumulate_untouched126
+	JE accumulate_untouched130
 	CMPQ 224(SP), $0x00
-	JNE accumulate_touched127
+	JNE accumulate_touched131
 	MOVQ 216(SP), AX
 	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight128:
+accumulate_eight132:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5443,55 +5699,15 @@ accumulate_eight128:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight128
+	JG accumulate_eight132
 	MOVQ AX, 216(SP)
-	JMP accumulate_untouched126
+	JMP accumulate_untouched130
 
-accumulate_touched127:
+accumulate_touched131:
 	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight129:
+accumulate_eight133:
 	MOVQ 216(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame130
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame130:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame131
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame131:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame132
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame132:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame133
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame133:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 224(SP)
@@ -5532,11 +5748,51 @@ accumulate_touchSame136:
 	MOVQ R13, 224(SP)
 
 accumulate_touchSame137:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame138
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame138:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame139
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame139:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame140
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame140:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame141
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame141:
 	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight129
+	JG accumulate_eight133
 
-accumulate_untouched126:
+accumulate_untouched130:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -5545,11 +5801,11 @@ accumulate_untouched126:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun138
+	JNE begun142
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun138:
+begun142:
 	MOVQ 8(SP), CX
 
 	// 2 rows × 32 columns.
@@ -5569,9 +5825,9 @@ begun138:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop139Part
+	JNE accumulate_loop143Part
 
-accumulate_loop139:
+accumulate_loop143:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5584,7 +5840,7 @@ accumulate_loop139:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop139Step1:
+accumulate_loop143Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5597,7 +5853,7 @@ accumulate_loop139Step1:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop139Step2:
+accumulate_loop143Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5610,7 +5866,7 @@ accumulate_loop139Step2:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop139Step3:
+accumulate_loop143Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5624,7 +5880,7 @@ accumulate_loop139Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop139
+	JG accumulate_loop143
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5643,7 +5899,7 @@ accumulate_loop139Step3:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_group2
 
-accumulate_loop139Part:
+accumulate_loop143Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5652,9 +5908,9 @@ accumulate_loop139Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop139Step3
-	JE accumulate_loop139Step2
-	JMP accumulate_loop139Step1
+	JB accumulate_loop143Step3
+	JE accumulate_loop143Step2
+	JMP accumulate_loop143Step1
 
 accumulate_group2EndGroup:
 	JMP accumulate_panel
@@ -5669,13 +5925,13 @@ accumulate_group3:
 	CMPQ 32(SP), $0x02
 	JL accumulate_group3EndGroup
 	CMPQ 216(SP), $0x00
-	JE accumulate_untouched140
+	JE accumulate_untouched144
 	CMPQ 224(SP), $0x00
-	JNE accumulate_touched141
+	JNE accumulate_touched145
 	MOVQ 216(SP), AX
 	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight142:
+accumulate_eight146:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5686,55 +5942,15 @@ accumulate_eight142:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight142
+	JG accumulate_eight146
 	MOVQ AX, 216(SP)
-	JMP accumulate_untouched140
+	JMP accumulate_untouched144
 
-accumulate_touched141:
+accumulate_touched145:
 	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight143:
+accumulate_eight147:
 	MOVQ 216(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame144
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame144:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame145
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame145:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame146
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame146:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame147
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame147:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 224(SP)
@@ -5775,11 +5991,51 @@ accumulate_touchSame150:
 	MOVQ R13, 224(SP)
 
 accumulate_touchSame151:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame152
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame152:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame153
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame153:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame154
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame154:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame155
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame155:
 	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight143
+	JG accumulate_eight147
 
-accumulate_untouched140:
+accumulate_untouched144:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -5788,11 +6044,11 @@ accumulate_untouched140:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun152
+	JNE begun156
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun152:
+begun156:
 	MOVQ 8(SP), CX
 
 	// 3 rows × 32 columns.
@@ -5818,9 +6074,9 @@ begun152:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop153Part
+	JNE accumulate_loop157Part
 
-accumulate_loop153:
+accumulate_loop157:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5838,7 +6094,7 @@ accumulate_loop153:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop153Step1:
+accumulate_loop157Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VBROADCASTSS 4(AX)(R9*2), Y14
@@ -5856,7 +6112,7 @@ accumulate_loop153Step1:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop153Step2:
+accumulate_loop157Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VBROADCASTSS 8(AX)(R9*2), Y14
@@ -5874,7 +6130,7 @@ accumulate_loop153Step2:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop153Step3:
+accumulate_loop157Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VBROADCASTSS 12(AX)(R9*2), Y14
@@ -5893,7 +6149,7 @@ accumulate_loop153Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop153
+	JG accumulate_loop157
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5917,7 +6173,7 @@ accumulate_loop153Step3:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_group3
 
-accumulate_loop153Part:
+accumulate_loop157Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5926,9 +6182,9 @@ accumulate_loop153Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop153Step3
-	JE accumulate_loop153Step2
-	JMP accumulate_loop153Step1
+	JB accumulate_loop157Step3
+	JE accumulate_loop157Step2
+	JMP accumulate_loop157Step1
 
 accumulate_group3EndGroup:
 	JMP accumulate_panel
@@ -5938,13 +6194,13 @@ accumulate_panel:
 	CMPQ 32(SP), $0x00
 	JE accumulate_panelEnd
 	CMPQ 216(SP), $0x00
-	JE accumulate_untouched154
+	JE accumulate_untouched158
 	CMPQ 224(SP), $0x00
-	JNE accumulate_touched155
+	JNE accumulate_touched159
 	MOVQ 216(SP), AX
 	IMUL3Q $0x00000001, 176(SP), CX
 
-accumulate_eight156:
+accumulate_eight160:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5955,55 +6211,15 @@ accumulate_eight156:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight156
+	JG accumulate_eight160
 	MOVQ AX, 216(SP)
-	JMP accumulate_untouched154
+	JMP accumulate_untouched158
 
-accumulate_touched155:
+accumulate_touched159:
 	IMUL3Q $0x00000001, 176(SP), CX
 
-accumulate_eight157:
+accumulate_eight161:
 	MOVQ 216(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame158
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame158:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame159
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame159:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame160
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame160:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 224(SP)
-	JB accumulate_touchSame161
-	ADDQ 232(SP), AX
-	MOVQ AX, R13
-	ADDQ 240(SP), R13
-	MOVQ R13, 224(SP)
-
-accumulate_touchSame161:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
 	CMPQ AX, 224(SP)
@@ -6044,25 +6260,65 @@ accumulate_touchSame164:
 	MOVQ R13, 224(SP)
 
 accumulate_touchSame165:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame166
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame166:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame167
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame167:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame168
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame168:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame169
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame169:
 	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight157
+	JG accumulate_eight161
 
-accumulate_untouched154:
+accumulate_untouched158:
 	MOVQ 112(SP), AX
 	TESTQ AX, AX
-	JE accumulate_noneAfter167
+	JE accumulate_noneAfter171
 	CMPQ 32(SP), $0x01
-	JE accumulate_lastPanel166
+	JE accumulate_lastPanel170
 	MOVQ 48(SP), AX
 	ADDQ DX, AX
 
-accumulate_lastPanel166:
+accumulate_lastPanel170:
 	MOVQ AX, R13
 	ADDQ 48(SP), R13
 	MOVQ R13, 128(SP)
 
-accumulate_noneAfter167:
+accumulate_noneAfter171:
 	MOVQ AX, 120(SP)
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
@@ -6075,11 +6331,11 @@ accumulate_panelRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun168
+	JNE begun172
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun168:
+begun172:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x0e
 	JGE accumulate_panel6
@@ -6136,16 +6392,16 @@ accumulate_panel6:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop169Short
+	JLE accumulate_loop173Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop169Part
+	JNE accumulate_loop173Part
 	MOVQ 120(SP), R11
 	TESTQ R11, R11
-	JNE accumulate_ahead170
+	JNE accumulate_ahead174
 	MOVQ 96(SP), R11
 
-accumulate_ahead170:
-accumulate_loop169:
+accumulate_ahead174:
+accumulate_loop173:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6168,7 +6424,7 @@ accumulate_loop169:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop169Step1:
+accumulate_loop173Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6191,7 +6447,7 @@ accumulate_loop169Step1:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop169Step2:
+accumulate_loop173Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6214,7 +6470,7 @@ accumulate_loop169Step2:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop169Step3:
+accumulate_loop173Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6237,20 +6493,20 @@ accumulate_loop169Step3:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 	TESTQ R11, R11
-	JNE accumulate_loop169Request
+	JNE accumulate_loop173Request
 
-accumulate_loop169Requested:
+accumulate_loop173Requested:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop169
+	JG accumulate_loop173
 	CMPQ 120(SP), $0x00
-	JNE accumulate_loop169Ahead
+	JNE accumulate_loop173Ahead
 
-accumulate_loop169Kept:
+accumulate_loop173Kept:
 	MOVQ 80(SP), R11
 
-accumulate_loop169Spread:
+accumulate_loop173Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6368,11 +6624,11 @@ accumulate_loop169Spread:
 	VMOVUPS Y11, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop169Done:
+accumulate_loop173Done:
 	MOVQ $0x00000006, BX
 	JMP accumulate_panelDone
 
-accumulate_loop169Part:
+accumulate_loop173Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -6383,20 +6639,20 @@ accumulate_loop169Part:
 	MOVQ 80(SP), R11
 	MOVQ 120(SP), R11
 	TESTQ R11, R11
-	JNE accumulate_ahead171
+	JNE accumulate_ahead175
 	MOVQ 96(SP), R11
 
-accumulate_ahead171:
+accumulate_ahead175:
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop169Step3
-	JE accumulate_loop169Step2
-	JMP accumulate_loop169Step1
+	JB accumulate_loop173Step3
+	JE accumulate_loop173Step2
+	JMP accumulate_loop173Step1
 
-accumulate_loop169Short:
-	JE accumulate_loop169Spread
+accumulate_loop173Short:
+	JE accumulate_loop173Spread
 	ADDQ $0x04, CX
 
-accumulate_one172:
+accumulate_one176:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6421,7 +6677,7 @@ accumulate_one172:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one172
+	JNE accumulate_one176
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -6440,17 +6696,17 @@ accumulate_one172:
 	VMOVUPS Y10, (DI)
 	VMOVUPS Y11, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop169Done
+	JMP accumulate_loop173Done
 
-accumulate_loop169Request:
+accumulate_loop173Request:
 	CMPQ 120(SP), $0x00
-	JE accumulate_loop169Pages
+	JE accumulate_loop173Pages
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
-	JMP accumulate_loop169Requested
+	JMP accumulate_loop173Requested
 
-accumulate_loop169Pages:
+accumulate_loop173Pages:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -6458,20 +6714,20 @@ accumulate_loop169Pages:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow173
+	JE sameWindow177
 	ADDQ $0x00007000, R11
 
-sameWindow173:
-	JMP accumulate_loop169Requested
+sameWindow177:
+	JMP accumulate_loop173Requested
 
-accumulate_loop169Ahead:
+accumulate_loop173Ahead:
 	MOVQ R11, 120(SP)
 	CMPQ R11, 128(SP)
-	JB accumulate_loop169Some
+	JB accumulate_loop173Some
 	MOVQ $+0, 120(SP)
 
-accumulate_loop169Some:
-	JMP accumulate_loop169Kept
+accumulate_loop173Some:
+	JMP accumulate_loop173Kept
 
 accumulate_panel5:
 	// 5 rows × 16 columns.
@@ -6500,14 +6756,14 @@ accumulate_panel5:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop174Short
+	JLE accumulate_loop178Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop174Part
+	JNE accumulate_loop178Part
 	CMPQ 96(SP), $0x00
-	JNE accumulate_loop174Paged
+	JNE accumulate_loop178Paged
 	MOVQ 136(SP), R11
 
-accumulate_loop174:
+accumulate_loop178:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6528,7 +6784,7 @@ accumulate_loop174:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop174Step1:
+accumulate_loop178Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6549,7 +6805,7 @@ accumulate_loop174Step1:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop174Step2:
+accumulate_loop178Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6570,7 +6826,7 @@ accumulate_loop174Step2:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop174Step3:
+accumulate_loop178Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6593,12 +6849,12 @@ accumulate_loop174Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop174
+	JG accumulate_loop178
 
-accumulate_loop174Last:
+accumulate_loop178Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop174Spread:
+accumulate_loop178Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6701,11 +6957,11 @@ accumulate_loop174Spread:
 	VMOVUPS Y9, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop174Done:
+accumulate_loop178Done:
 	MOVQ $0x00000005, BX
 	JMP accumulate_panelDone
 
-accumulate_loop174Part:
+accumulate_loop178Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -6716,15 +6972,15 @@ accumulate_loop174Part:
 	MOVQ 80(SP), R11
 	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop174Step3
-	JE accumulate_loop174Step2
-	JMP accumulate_loop174Step1
+	JB accumulate_loop178Step3
+	JE accumulate_loop178Step2
+	JMP accumulate_loop178Step1
 
-accumulate_loop174Short:
-	JE accumulate_loop174Spread
+accumulate_loop178Short:
+	JE accumulate_loop178Spread
 	ADDQ $0x04, CX
 
-accumulate_one175:
+accumulate_one179:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6747,7 +7003,7 @@ accumulate_one175:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one175
+	JNE accumulate_one179
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -6763,99 +7019,12 @@ accumulate_one175:
 	VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop174Done
+	JMP accumulate_loop178Done
 
-accumulate_loop174Paged:
+accumulate_loop178Paged:
 	MOVQ 96(SP), R11
-	CMPQ 104(SP), $0x00
-	JE accumulate_pages177
 
-accumulate_pagedLoop176:
-	PREFETCHT0 (R11)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	PREFETCHT0 64(R11)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 4(AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 4(R13), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 4(R13)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	PREFETCHT0 128(R11)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 8(AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 8(R13), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 8(R13)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	PREFETCHT0 192(R11)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 12(AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 12(R13), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 12(R13)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	ADDQ $0x00000100, R11
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JG accumulate_pagedLoop176
-	JMP accumulate_loop174Last
-
-accumulate_pages177:
-accumulate_pagedLoop178:
+accumulate_pagedLoop180:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -6935,15 +7104,15 @@ accumulate_pagedLoop178:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow180
+	JE sameWindow182
 	ADDQ $0x00007000, R11
 
-sameWindow180:
+sameWindow182:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_pagedLoop178
-	JMP accumulate_loop174Last
+	JG accumulate_pagedLoop180
+	JMP accumulate_loop178Last
 
 accumulate_panel4:
 	// 4 rows × 16 columns.
@@ -6968,14 +7137,14 @@ accumulate_panel4:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop181Short
+	JLE accumulate_loop183Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop181Part
+	JNE accumulate_loop183Part
 	CMPQ 96(SP), $0x00
-	JNE accumulate_loop181Paged
+	JNE accumulate_loop183Paged
 	MOVQ 136(SP), R11
 
-accumulate_loop181:
+accumulate_loop183:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6993,7 +7162,7 @@ accumulate_loop181:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop181Step1:
+accumulate_loop183Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7011,7 +7180,7 @@ accumulate_loop181Step1:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop181Step2:
+accumulate_loop183Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7029,7 +7198,7 @@ accumulate_loop181Step2:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop181Step3:
+accumulate_loop183Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7049,12 +7218,12 @@ accumulate_loop181Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop181
+	JG accumulate_loop183
 
-accumulate_loop181Last:
+accumulate_loop183Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop181Spread:
+accumulate_loop183Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -7134,11 +7303,11 @@ accumulate_loop181Spread:
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop181Done:
+accumulate_loop183Done:
 	MOVQ $0x00000004, BX
 	JMP accumulate_panelDone
 
-accumulate_loop181Part:
+accumulate_loop183Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7149,15 +7318,15 @@ accumulate_loop181Part:
 	MOVQ 80(SP), R11
 	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop181Step3
-	JE accumulate_loop181Step2
-	JMP accumulate_loop181Step1
+	JB accumulate_loop183Step3
+	JE accumulate_loop183Step2
+	JMP accumulate_loop183Step1
 
-accumulate_loop181Short:
-	JE accumulate_loop181Spread
+accumulate_loop183Short:
+	JE accumulate_loop183Spread
 	ADDQ $0x04, CX
 
-accumulate_one182:
+accumulate_one184:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7177,7 +7346,7 @@ accumulate_one182:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one182
+	JNE accumulate_one184
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7190,14 +7359,14 @@ accumulate_one182:
 	VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop181Done
+	JMP accumulate_loop183Done
 
-accumulate_loop181Paged:
+accumulate_loop183Paged:
 	MOVQ 96(SP), R11
 	CMPQ 104(SP), $0x00
-	JE accumulate_pages184
+	JE accumulate_pages186
 
-accumulate_pagedLoop183:
+accumulate_pagedLoop185:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -7266,11 +7435,11 @@ accumulate_pagedLoop183:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_pagedLoop183
-	JMP accumulate_loop181Last
+	JG accumulate_pagedLoop185
+	JMP accumulate_loop183Last
 
-accumulate_pages184:
-accumulate_pagedLoop185:
+accumulate_pages186:
+accumulate_pagedLoop187:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -7338,15 +7507,15 @@ accumulate_pagedLoop185:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow187
+	JE sameWindow189
 	ADDQ $0x00007000, R11
 
-sameWindow187:
+sameWindow189:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_pagedLoop185
-	JMP accumulate_loop181Last
+	JG accumulate_pagedLoop187
+	JMP accumulate_loop183Last
 
 accumulate_panel3:
 	// 3 rows × 16 columns.
@@ -7365,12 +7534,12 @@ accumulate_panel3:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop188Short
+	JLE accumulate_loop190Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop188Part
+	JNE accumulate_loop190Part
 	MOVQ 136(SP), R11
 
-accumulate_loop188:
+accumulate_loop190:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7385,7 +7554,7 @@ accumulate_loop188:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop188Step1:
+accumulate_loop190Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7400,7 +7569,7 @@ accumulate_loop188Step1:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop188Step2:
+accumulate_loop190Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7415,7 +7584,7 @@ accumulate_loop188Step2:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop188Step3:
+accumulate_loop190Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7431,10 +7600,10 @@ accumulate_loop188Step3:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop188
+	JG accumulate_loop190
 	MOVQ 80(SP), R11
 
-accumulate_loop188Spread:
+accumulate_loop190Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -7499,130 +7668,8 @@ accumulate_loop188Spread:
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop188Done:
+accumulate_loop190Done:
 	MOVQ $0x00000003, BX
-	JMP accumulate_panelDone
-
-accumulate_loop188Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	MOVQ 136(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop188Step3
-	JE accumulate_loop188Step2
-	JMP accumulate_loop188Step1
-
-accumulate_loop188Short:
-	JE accumulate_loop188Spread
-	ADDQ $0x04, CX
-
-accumulate_one189:
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	ADDQ $0x04, AX
-	DECQ CX
-	JNE accumulate_one189
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ R8, DI
-	JMP accumulate_loop188Done
-
-accumulate_panel2:
-	// 2 rows × 16 columns.
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	ADDQ R13, AX
-	VBROADCASTSS 4(CX), Y14
-	VMULPS (AX), Y14, Y2
-	VMULPS 32(AX), Y14, Y3
-	MOVQ SI, AX
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop190Part
-	MOVQ 136(SP), R11
-
-accumulate_loop190:
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS (AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-
-accumulate_loop190Step1:
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 4(AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-
-accumulate_loop190Step2:
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 8(AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-
-accumulate_loop190Step3:
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	PREFETCHT0 (BX)(R11*1)
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 12(AX)(R9*1), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop190
-	MOVQ 80(SP), R11
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ R8, DI
-	MOVQ $0x00000002, BX
 	JMP accumulate_panelDone
 
 accumulate_loop190Part:
@@ -7639,56 +7686,115 @@ accumulate_loop190Part:
 	JE accumulate_loop190Step2
 	JMP accumulate_loop190Step1
 
-accumulate_panel1:
-	// 1 rows × 16 columns.
+accumulate_loop190Short:
+	JE accumulate_loop190Spread
+	ADDQ $0x04, CX
+
+accumulate_one191:
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
+	PREFETCHT0 (BX)(R11*1)
+	ADDQ R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	ADDQ $0x04, AX
+	DECQ CX
+	JNE accumulate_one191
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ R8, DI
+	JMP accumulate_loop190Done
+
+accumulate_panel2:
+	// 2 rows × 16 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
 	VMULPS 32(AX), Y14, Y1
+	ADDQ R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS (AX), Y14, Y2
+	VMULPS 32(AX), Y14, Y3
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop191Part
+	JNE accumulate_loop192Part
 	MOVQ 136(SP), R11
 
-accumulate_loop191:
+accumulate_loop192:
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
+	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
-	VFMADD231PS (BX), Y14, Y0
-	VFMADD231PS 32(BX), Y14, Y1
-	ADDQ R10, BX
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop191Step1:
+accumulate_loop192Step1:
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
+	ADDQ R10, BX
 	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS (BX), Y14, Y0
-	VFMADD231PS 32(BX), Y14, Y1
-	ADDQ R10, BX
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop191Step2:
+accumulate_loop192Step2:
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
+	ADDQ R10, BX
 	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS (BX), Y14, Y0
-	VFMADD231PS 32(BX), Y14, Y1
-	ADDQ R10, BX
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop191Step3:
+accumulate_loop192Step3:
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS (BX), Y14, Y0
-	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop191
+	JG accumulate_loop192
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
-	MOVQ $0x00000001, BX
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ R8, DI
+	MOVQ $0x00000002, BX
 	JMP accumulate_panelDone
 
-accumulate_loop191Part:
+accumulate_loop192Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7698,9 +7804,72 @@ accumulate_loop191Part:
 	MOVQ 80(SP), R11
 	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop191Step3
-	JE accumulate_loop191Step2
-	JMP accumulate_loop191Step1
+	JB accumulate_loop192Step3
+	JE accumulate_loop192Step2
+	JMP accumulate_loop192Step1
+
+accumulate_panel1:
+	// 1 rows × 16 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	MOVQ SI, AX
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop193Part
+	MOVQ 136(SP), R11
+
+accumulate_loop193:
+	PREFETCHT0 (BX)(R11*1)
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS (BX), Y14, Y0
+	VFMADD231PS 32(BX), Y14, Y1
+	ADDQ R10, BX
+
+accumulate_loop193Step1:
+	PREFETCHT0 (BX)(R11*1)
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS (BX), Y14, Y0
+	VFMADD231PS 32(BX), Y14, Y1
+	ADDQ R10, BX
+
+accumulate_loop193Step2:
+	PREFETCHT0 (BX)(R11*1)
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS (BX), Y14, Y0
+	VFMADD231PS 32(BX), Y14, Y1
+	ADDQ R10, BX
+
+accumulate_loop193Step3:
+	PREFETCHT0 (BX)(R11*1)
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS (BX), Y14, Y0
+	VFMADD231PS 32(BX), Y14, Y1
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop193
+	MOVQ 80(SP), R11
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ R8, DI
+	MOVQ $0x00000001, BX
+	JMP accumulate_panelDone
+
+accumulate_loop193Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 136(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop193Step3
+	JE accumulate_loop193Step2
+	JMP accumulate_loop193Step1
 
 accumulate_panelDone:
 	SUBQ BX, R12
@@ -7715,15 +7884,15 @@ accumulate_panelDone:
 
 accumulate_panelNext:
 	CMPQ 96(SP), $0x00
-	JE accumulate_notPaged192
+	JE accumulate_notPaged194
 	CMPQ 104(SP), $0x00
-	JE accumulate_pages193
+	JE accumulate_pages195
 	MOVQ R11, AX
 	SHLQ $0x06, AX
 	ADDQ AX, 96(SP)
-	JMP accumulate_notPaged192
+	JMP accumulate_notPaged194
 
-accumulate_pages193:
+accumulate_pages195:
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
 	ADDQ 96(SP), AX
@@ -7732,7 +7901,7 @@ accumulate_pages193:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ AX, 96(SP)
 
-accumulate_notPaged192:
+accumulate_notPaged194:
 	ADDQ $0x40, 56(SP)
 	ADDQ 48(SP), DX
 	DECQ 32(SP)
@@ -7759,11 +7928,11 @@ accumulate_halfRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun194
+	JNE begun196
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun194:
+begun196:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x0e
 	JGE accumulate_half6
@@ -7814,7 +7983,7 @@ accumulate_half6:
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop195:
+accumulate_loop197:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7832,7 +8001,7 @@ accumulate_loop195:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop195
+	JG accumulate_loop197
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7870,7 +8039,7 @@ accumulate_half5:
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop196:
+accumulate_loop198:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7886,7 +8055,7 @@ accumulate_loop196:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop196
+	JG accumulate_loop198
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7919,7 +8088,7 @@ accumulate_half4:
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop197:
+accumulate_loop199:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7933,7 +8102,7 @@ accumulate_loop197:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop197
+	JG accumulate_loop199
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7959,7 +8128,7 @@ accumulate_half3:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop198:
+accumulate_loop200:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7970,7 +8139,7 @@ accumulate_loop198:
 	VFMADD231PS Y12, Y14, Y2
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop198
+	JG accumulate_loop200
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7991,7 +8160,7 @@ accumulate_half2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop199:
+accumulate_loop201:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -8000,7 +8169,7 @@ accumulate_loop199:
 	VFMADD231PS Y12, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop199
+	JG accumulate_loop201
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8016,13 +8185,13 @@ accumulate_half1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop200:
+accumulate_loop202:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop200
+	JG accumulate_loop202
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	MOVQ $0x00000001, BX
@@ -8047,7 +8216,7 @@ accumulate_halfNext:
 accumulate_halfEnd:
 accumulate_done:
 	CMPQ 168(SP), $0x00
-	JE accumulate_noSteps201
+	JE accumulate_noSteps203
 	MOVQ 176(SP), R11
 	LEAQ (R11)(R11*1), AX
 	ADDQ AX, AX
@@ -8067,25 +8236,25 @@ accumulate_done:
 	MOVQ $+0, 24(SP)
 	MOVQ $+0, (SP)
 	CMPQ 168(SP), R11
-	JGE accumulate_wholeSteps202
+	JGE accumulate_wholeSteps204
 	MOVQ 168(SP), R11
 
-accumulate_wholeSteps202:
+accumulate_wholeSteps204:
 	SUBQ R11, 168(SP)
 	MOVQ R11, 80(SP)
 	CMPQ 216(SP), $0x00
-	JE accumulate_touchNone203
+	JE accumulate_touchNone205
 	CMPQ 224(SP), $0x00
-	JE accumulate_touchNone203
+	JE accumulate_touchNone205
 	MOVQ 176(SP), AX
 	CMPQ 168(SP), AX
-	JGE accumulate_touchNone203
+	JGE accumulate_touchNone205
 	MOVQ $+0, 216(SP)
 
-accumulate_touchNone203:
+accumulate_touchNone205:
 	JMP accumulate_begin
 
-accumulate_noSteps201:
+accumulate_noSteps203:
 	VZEROUPPER
 	RET
 
@@ -8124,24 +8293,24 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $248-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used204
+	JE used206
 	LEAQ zeros<>+0(SB), AX
 
-used204:
+used206:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors206
+	JNE noFactors208
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors205
+	JNE factors207
 
-noFactors206:
+noFactors208:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors205:
+factors207:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
@@ -8171,11 +8340,11 @@ accumulateMasked_panelRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun207
+	JNE begun209
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun207:
+begun209:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x02
 	JGE accumulateMasked_panel2
@@ -8196,7 +8365,7 @@ accumulateMasked_panel2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop208:
+accumulateMasked_loop210:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -8213,7 +8382,7 @@ accumulateMasked_loop208:
 	VFMADD231PS Y10, Y14, Y3
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop208
+	JG accumulateMasked_loop210
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -8232,7 +8401,7 @@ accumulateMasked_panel1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop209:
+accumulateMasked_loop211:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -8244,7 +8413,7 @@ accumulateMasked_loop209:
 	VFMADD231PS Y10, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop209
+	JG accumulateMasked_loop211
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -8288,11 +8457,11 @@ accumulateMasked_halfRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun210
+	JNE begun212
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun210:
+begun212:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x02
 	JGE accumulateMasked_half2
@@ -8311,7 +8480,7 @@ accumulateMasked_half2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop211:
+accumulateMasked_loop213:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
@@ -8323,7 +8492,7 @@ accumulateMasked_loop211:
 	VFMADD231PS Y10, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop211
+	JG accumulateMasked_loop213
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -8339,7 +8508,7 @@ accumulateMasked_half1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop212:
+accumulateMasked_loop214:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
@@ -8348,7 +8517,7 @@ accumulateMasked_loop212:
 	VFMADD231PS Y10, Y14, Y0
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop212
+	JG accumulateMasked_loop214
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	MOVQ $0x00000001, BX
@@ -8398,13 +8567,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $128-56
 	MOVQ $+256, 64(SP)
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE noQueue213
+	JE noQueue215
 	MOVQ 32(AX), AX
 
-noQueue213:
+noQueue215:
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer214
+	JE noPointer216
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -8414,23 +8583,23 @@ noQueue213:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer214:
+noPointer216:
 	MOVQ $+0, 120(SP)
 	CMPQ 96(SP), $0x00
-	JNE noneLast215
+	JNE noneLast217
 	CMPQ 88(SP), $0x08
-	JL noneLast215
+	JL noneLast217
 	MOVQ $+4, 120(SP)
 
-noneLast215:
+noneLast217:
 	CMPQ 72(SP), $0x06
-	JLE quads216
+	JLE quads218
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads216:
+quads218:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -8476,177 +8645,6 @@ quad2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop217Part
-	MOVQ 104(SP), DX
-
-loop217:
-	TESTQ DX, DX
-	JNE loop217Request0
-
-loop217Requested0:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-
-loop217Step1:
-	TESTQ DX, DX
-	JNE loop217Request1
-
-loop217Requested1:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-
-loop217Step2:
-	TESTQ DX, DX
-	JNE loop217Request2
-
-loop217Requested2:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-
-loop217Step3:
-	TESTQ DX, DX
-	JNE loop217Request3
-
-loop217Requested3:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG loop217
-	MOVQ 64(SP), AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ AX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000002, R11
-	JMP quadDone
-
-loop217Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB loop217Step3
-	JE loop217Step2
-	JMP loop217Step1
-
-loop217Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP loop217Requested0
-
-loop217Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP loop217Requested1
-
-loop217Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP loop217Requested2
-
-loop217Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ $0x00000080, DX
-	TESTQ $0x00001000, DX
-	JE sameWindow218
-	ADDQ $0x00007000, DX
-
-sameWindow218:
-	JMP loop217Requested3
-
-quad3:
-	// 3 rows × 64 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ SI, AX
-	MOVQ 88(SP), CX
-	TESTQ $0x00000001, CX
 	JNE loop219Part
 	MOVQ 104(SP), DX
 
@@ -8671,11 +8669,6 @@ loop219Requested0:
 	VFMADD231PS Z9, Z12, Z21
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VFMADD231PS Z10, Z12, Z26
-	VFMADD231PS Z11, Z12, Z27
 
 loop219Step1:
 	TESTQ DX, DX
@@ -8698,13 +8691,52 @@ loop219Requested1:
 	VFMADD231PS Z9, Z12, Z21
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VFMADD231PS Z10, Z12, Z26
-	VFMADD231PS Z11, Z12, Z27
-	ADDQ $0x08, AX
-	SUBQ $0x02, CX
+
+loop219Step2:
+	TESTQ DX, DX
+	JNE loop219Request2
+
+loop219Requested2:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+
+loop219Step3:
+	TESTQ DX, DX
+	JNE loop219Request3
+
+loop219Requested3:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
 	JG loop219
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
@@ -8717,22 +8749,20 @@ loop219Requested1:
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000003, R11
+	MOVQ $0x00000002, R11
 	JMP quadDone
 
 loop219Part:
 	MOVQ CX, DX
-	ANDQ $0x01, DX
-	LEAQ -8(AX)(DX*4), AX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
 	SUBQ DX, CX
-	ADDQ $0x02, CX
+	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB loop219Step3
+	JE loop219Step2
 	JMP loop219Step1
 
 loop219Request0:
@@ -8747,16 +8777,30 @@ loop219Request1:
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	ADDQ $0x40, DX
+	JMP loop219Requested1
+
+loop219Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP loop219Requested2
+
+loop219Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
 	JE sameWindow220
 	ADDQ $0x00007000, DX
 
 sameWindow220:
-	JMP loop219Requested1
+	JMP loop219Requested3
 
-quad4:
-	// 4 rows × 64 columns.
+quad3:
+	// 3 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -8769,13 +8813,7 @@ quad4:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
 	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
 	JNE loop221Part
@@ -8807,11 +8845,6 @@ loop221Requested0:
 	VFMADD231PS Z9, Z12, Z25
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-	VFMADD231PS Z10, Z12, Z30
-	VFMADD231PS Z11, Z12, Z31
 
 loop221Step1:
 	TESTQ DX, DX
@@ -8839,13 +8872,7 @@ loop221Requested1:
 	VFMADD231PS Z9, Z12, Z25
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-	VFMADD231PS Z10, Z12, Z30
-	VFMADD231PS Z11, Z12, Z31
 	ADDQ $0x08, AX
-	ADDQ $0x08, R13
 	SUBQ $0x02, CX
 	JG loop221
 	MOVQ 64(SP), AX
@@ -8864,19 +8891,13 @@ loop221Requested1:
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
 	ADDQ AX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000004, R11
+	MOVQ $0x00000003, R11
 	JMP quadDone
 
 loop221Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
-	LEAQ -8(R13)(DX*4), R13
 	SUBQ DX, CX
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
@@ -8903,8 +8924,8 @@ loop221Request1:
 sameWindow222:
 	JMP loop221Requested1
 
-quad5:
-	// 5 rows × 64 columns.
+quad4:
+	// 4 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -8921,10 +8942,6 @@ quad5:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -8964,11 +8981,6 @@ loop223Requested0:
 	VFMADD231PS Z9, Z12, Z29
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z0
-	VFMADD231PS Z9, Z12, Z1
-	VFMADD231PS Z10, Z12, Z2
-	VFMADD231PS Z11, Z12, Z3
 
 loop223Step1:
 	TESTQ DX, DX
@@ -9001,11 +9013,6 @@ loop223Requested1:
 	VFMADD231PS Z9, Z12, Z29
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z0
-	VFMADD231PS Z9, Z12, Z1
-	VFMADD231PS Z10, Z12, Z2
-	VFMADD231PS Z11, Z12, Z3
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
@@ -9031,12 +9038,7 @@ loop223Requested1:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ AX, DI
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000005, R11
+	MOVQ $0x00000004, R11
 	JMP quadDone
 
 loop223Part:
@@ -9070,8 +9072,8 @@ loop223Request1:
 sameWindow224:
 	JMP loop223Requested1
 
-quad6:
-	// 6 rows × 64 columns.
+quad5:
+	// 5 rows × 64 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -9092,16 +9094,11 @@ quad6:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
-	SUBQ 120(SP), CX
-	TESTQ $0x00000003, CX
+	TESTQ $0x00000001, CX
 	JNE loop225Part
 	MOVQ 104(SP), DX
 
@@ -9141,11 +9138,6 @@ loop225Requested0:
 	VFMADD231PS Z9, Z12, Z1
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z4
-	VFMADD231PS Z9, Z12, Z5
-	VFMADD231PS Z10, Z12, Z6
-	VFMADD231PS Z11, Z12, Z7
 
 loop225Step1:
 	TESTQ DX, DX
@@ -9183,17 +9175,194 @@ loop225Requested1:
 	VFMADD231PS Z9, Z12, Z1
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
+	ADDQ $0x08, AX
+	ADDQ $0x08, R13
+	SUBQ $0x02, CX
+	JG loop225
+	MOVQ 64(SP), AX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
+	JMP quadDone
+
+loop225Part:
+	MOVQ CX, DX
+	ANDQ $0x01, DX
+	LEAQ -8(AX)(DX*4), AX
+	LEAQ -8(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x02, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	JMP loop225Step1
+
+loop225Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP loop225Requested0
+
+loop225Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ $0x40, DX
+	TESTQ $0x00001000, DX
+	JE sameWindow226
+	ADDQ $0x00007000, DX
+
+sameWindow226:
+	JMP loop225Requested1
+
+quad6:
+	// 6 rows × 64 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ SI, AX
+	LEAQ (AX)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ 88(SP), CX
+	SUBQ 120(SP), CX
+	TESTQ $0x00000003, CX
+	JNE loop227Part
+	MOVQ 104(SP), DX
+
+loop227:
+	TESTQ DX, DX
+	JNE loop227Request0
+
+loop227Requested0:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z4
+	VFMADD231PS Z9, Z12, Z5
+	VFMADD231PS Z10, Z12, Z6
+	VFMADD231PS Z11, Z12, Z7
+
+loop227Step1:
+	TESTQ DX, DX
+	JNE loop227Request1
+
+loop227Requested1:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
 	VBROADCASTSS 4(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z4
 	VFMADD231PS Z9, Z12, Z5
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop225Step2:
+loop227Step2:
 	TESTQ DX, DX
-	JNE loop225Request2
+	JNE loop227Request2
 
-loop225Requested2:
+loop227Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9231,11 +9400,11 @@ loop225Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop225Step3:
+loop227Step3:
 	TESTQ DX, DX
-	JNE loop225Request3
+	JNE loop227Request3
 
-loop225Requested3:
+loop227Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -9275,9 +9444,9 @@ loop225Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop225
+	JG loop227
 	CMPQ 120(SP), $0x00
-	JE plain226
+	JE plain228
 	MOVQ BX, CX
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
@@ -9505,9 +9674,9 @@ loop225Requested3:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ 64(SP), DI
-	JMP done227
+	JMP done229
 
-plain226:
+plain228:
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9540,11 +9709,11 @@ plain226:
 	VMOVUPS Z7, 192(DI)
 	ADDQ AX, DI
 
-done227:
+done229:
 	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop225Part:
+loop227Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9554,98 +9723,98 @@ loop225Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop225Step3
-	JE loop225Step2
-	JMP loop225Step1
+	JB loop227Step3
+	JE loop227Step2
+	JMP loop227Step1
 
-loop225Request0:
+loop227Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop225Requested0
+	JMP loop227Requested0
 
-loop225Request1:
+loop227Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop225Requested1
+	JMP loop227Requested1
 
-loop225Request2:
+loop227Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop225Requested2
+	JMP loop227Requested2
 
-loop225Request3:
+loop227Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow228
+	JE sameWindow230
 	ADDQ $0x00007000, DX
 
-sameWindow228:
-	JMP loop225Requested3
+sameWindow230:
+	JMP loop227Requested3
 
 quadDone:
 	TESTQ DX, DX
-	JE noneRequested229
+	JE noneRequested231
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested229:
+noneRequested231:
 	IMUL3Q $0x00000004, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd233
+	JE dueEnd235
 	SUBQ R12, (AX)
-	JG dueEnd233
+	JG dueEnd235
 
-dueRow230:
+dueRow232:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun234:
+dueRun236:
 	CMPQ 24(BX), $0x00
-	JNE dueFound231
+	JNE dueFound233
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun234
+	JNE dueRun236
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd233
+	JMP dueEnd235
 
-dueFound231:
+dueFound233:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters235
+	JNE sameQuarters237
 	ADDQ 32(BX), CX
 
-sameQuarters235:
+sameQuarters237:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine232:
+dueLine234:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine232
+	JNE dueLine234
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow230
+	JLE dueRow232
 
-dueEnd233:
+dueEnd235:
 	SUBQ R11, 80(SP)
 	JE quadNext
 	MOVQ R11, AX
@@ -9711,131 +9880,6 @@ pair2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop236Part
-	MOVQ 104(SP), DX
-
-loop236:
-	TESTQ DX, DX
-	JNE loop236Request0
-
-loop236Requested0:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-
-loop236Step1:
-	TESTQ DX, DX
-	JNE loop236Request1
-
-loop236Requested1:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-
-loop236Step2:
-	TESTQ DX, DX
-	JNE loop236Request2
-
-loop236Requested2:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-
-loop236Step3:
-	TESTQ DX, DX
-	JNE loop236Request3
-
-loop236Requested3:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG loop236
-	MOVQ 64(SP), AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ AX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000002, R11
-	JMP pairDone
-
-loop236Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB loop236Step3
-	JE loop236Step2
-	JMP loop236Step1
-
-loop236Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP loop236Requested0
-
-loop236Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP loop236Requested1
-
-loop236Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP loop236Requested2
-
-loop236Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ $0x40, DX
-	TESTQ $0x00001000, DX
-	JE sameWindow237
-	ADDQ $0x00007000, DX
-
-sameWindow237:
-	JMP loop236Requested3
-
-pair3:
-	// 3 rows × 32 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	MOVQ SI, AX
-	MOVQ 88(SP), CX
-	TESTQ $0x00000003, CX
 	JNE loop238Part
 	MOVQ 104(SP), DX
 
@@ -9853,9 +9897,6 @@ loop238Requested0:
 	VBROADCASTSS (AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 
 loop238Step1:
 	TESTQ DX, DX
@@ -9871,9 +9912,6 @@ loop238Requested1:
 	VBROADCASTSS 4(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 
 loop238Step2:
 	TESTQ DX, DX
@@ -9889,9 +9927,6 @@ loop238Requested2:
 	VBROADCASTSS 8(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 
 loop238Step3:
 	TESTQ DX, DX
@@ -9907,9 +9942,6 @@ loop238Requested3:
 	VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
 	JG loop238
@@ -9920,10 +9952,7 @@ loop238Requested3:
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000003, R11
+	MOVQ $0x00000002, R11
 	JMP pairDone
 
 loop238Part:
@@ -9965,19 +9994,15 @@ loop238Request3:
 sameWindow239:
 	JMP loop238Requested3
 
-pair4:
-	// 4 rows × 32 columns.
+pair3:
+	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
 	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop240Part
@@ -10000,9 +10025,6 @@ loop240Requested0:
 	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 
 loop240Step1:
 	TESTQ DX, DX
@@ -10021,9 +10043,6 @@ loop240Requested1:
 	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 
 loop240Step2:
 	TESTQ DX, DX
@@ -10042,9 +10061,6 @@ loop240Requested2:
 	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 
 loop240Step3:
 	TESTQ DX, DX
@@ -10063,11 +10079,7 @@ loop240Requested3:
 	VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 	ADDQ $0x10, AX
-	ADDQ $0x10, R13
 	SUBQ $0x04, CX
 	JG loop240
 	MOVQ 64(SP), AX
@@ -10080,17 +10092,13 @@ loop240Requested3:
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000004, R11
+	MOVQ $0x00000003, R11
 	JMP pairDone
 
 loop240Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
 	SUBQ DX, CX
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
@@ -10126,8 +10134,8 @@ loop240Request3:
 sameWindow241:
 	JMP loop240Requested3
 
-pair5:
-	// 5 rows × 32 columns.
+pair4:
+	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10136,13 +10144,11 @@ pair5:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
-	TESTQ $0x00000001, CX
+	TESTQ $0x00000003, CX
 	JNE loop242Part
 	MOVQ 104(SP), DX
 
@@ -10166,9 +10172,6 @@ loop242Requested0:
 	VBROADCASTSS (R13), Z12
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
 
 loop242Step1:
 	TESTQ DX, DX
@@ -10190,12 +10193,51 @@ loop242Requested1:
 	VBROADCASTSS 4(R13), Z12
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	ADDQ $0x08, AX
-	ADDQ $0x08, R13
-	SUBQ $0x02, CX
+
+loop242Step2:
+	TESTQ DX, DX
+	JNE loop242Request2
+
+loop242Requested2:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+
+loop242Step3:
+	TESTQ DX, DX
+	JNE loop242Request3
+
+loop242Requested3:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
 	JG loop242
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
@@ -10210,21 +10252,21 @@ loop242Requested1:
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000005, R11
+	MOVQ $0x00000004, R11
 	JMP pairDone
 
 loop242Part:
 	MOVQ CX, DX
-	ANDQ $0x01, DX
-	LEAQ -8(AX)(DX*4), AX
-	LEAQ -8(R13)(DX*4), R13
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
 	SUBQ DX, CX
-	ADDQ $0x02, CX
+	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB loop242Step3
+	JE loop242Step2
 	JMP loop242Step1
 
 loop242Request0:
@@ -10235,17 +10277,26 @@ loop242Request0:
 loop242Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	XORQ $0x00004000, DX
-	ADDQ $0x20, DX
+	JMP loop242Requested1
+
+loop242Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP loop242Requested2
+
+loop242Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
 	JE sameWindow243
 	ADDQ $0x00007000, DX
 
 sameWindow243:
-	JMP loop242Requested1
+	JMP loop242Requested3
 
-pair6:
-	// 6 rows × 32 columns.
+pair5:
+	// 5 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10256,8 +10307,6 @@ pair6:
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -10289,9 +10338,6 @@ loop244Requested0:
 	VBROADCASTSS (R13)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
 
 loop244Step1:
 	TESTQ DX, DX
@@ -10316,9 +10362,6 @@ loop244Requested1:
 	VBROADCASTSS 4(R13)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
@@ -10339,10 +10382,7 @@ loop244Requested1:
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000006, R11
+	MOVQ $0x00000005, R11
 	JMP pairDone
 
 loop244Part:
@@ -10373,8 +10413,8 @@ loop244Request1:
 sameWindow245:
 	JMP loop244Requested1
 
-pair7:
-	// 7 rows × 32 columns.
+pair6:
+	// 6 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10387,15 +10427,11 @@ pair7:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
-	VPXORD Z28, Z28, Z28
-	VPXORD Z29, Z29, Z29
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12
 	MOVQ 88(SP), CX
-	TESTQ $0x00000003, CX
+	TESTQ $0x00000001, CX
 	JNE loop246Part
 	MOVQ 104(SP), DX
 
@@ -10425,9 +10461,6 @@ loop246Requested0:
 	VBROADCASTSS (R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
 
 loop246Step1:
 	TESTQ DX, DX
@@ -10455,73 +10488,9 @@ loop246Requested1:
 	VBROADCASTSS 4(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-
-loop246Step2:
-	TESTQ DX, DX
-	JNE loop246Request2
-
-loop246Requested2:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-
-loop246Step3:
-	TESTQ DX, DX
-	JNE loop246Request3
-
-loop246Requested3:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	SUBQ $0x04, CX
+	ADDQ $0x08, AX
+	ADDQ $0x08, R13
+	SUBQ $0x02, CX
 	JG loop246
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
@@ -10542,25 +10511,18 @@ loop246Requested3:
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000007, R11
+	MOVQ $0x00000006, R11
 	JMP pairDone
 
 loop246Part:
 	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
+	ANDQ $0x01, DX
+	LEAQ -8(AX)(DX*4), AX
+	LEAQ -8(R13)(DX*4), R13
 	SUBQ DX, CX
-	ADDQ $0x04, CX
+	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB loop246Step3
-	JE loop246Step2
 	JMP loop246Step1
 
 loop246Request0:
@@ -10571,26 +10533,17 @@ loop246Request0:
 loop246Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop246Requested1
-
-loop246Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP loop246Requested2
-
-loop246Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ $0x40, DX
+	XORQ $0x00004000, DX
+	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
 	JE sameWindow247
 	ADDQ $0x00007000, DX
 
 sameWindow247:
-	JMP loop246Requested3
+	JMP loop246Requested1
 
-pair8:
-	// 8 rows × 32 columns.
+pair7:
+	// 7 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -10605,8 +10558,6 @@ pair8:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
-	VPXORD Z30, Z30, Z30
-	VPXORD Z31, Z31, Z31
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -10646,9 +10597,6 @@ loop248Requested0:
 	VBROADCASTSS (R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 
 loop248Step1:
 	TESTQ DX, DX
@@ -10679,9 +10627,6 @@ loop248Requested1:
 	VBROADCASTSS 4(R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 
 loop248Step2:
 	TESTQ DX, DX
@@ -10712,9 +10657,6 @@ loop248Requested2:
 	VBROADCASTSS 8(R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 
 loop248Step3:
 	TESTQ DX, DX
@@ -10745,9 +10687,6 @@ loop248Requested3:
 	VBROADCASTSS 12(R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
@@ -10775,10 +10714,7 @@ loop248Requested3:
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000008, R11
+	MOVQ $0x00000007, R11
 	JMP pairDone
 
 loop248Part:
@@ -10822,6 +10758,239 @@ loop248Request3:
 sameWindow249:
 	JMP loop248Requested3
 
+pair8:
+	// 8 rows × 32 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	VPXORD Z30, Z30, Z30
+	VPXORD Z31, Z31, Z31
+	MOVQ SI, AX
+	LEAQ (AX)(R9*2), R13
+	ADDQ R9, R13
+	LEAQ (R13)(R9*2), R12
+	ADDQ R9, R12
+	MOVQ 88(SP), CX
+	TESTQ $0x00000003, CX
+	JNE loop250Part
+	MOVQ 104(SP), DX
+
+loop250:
+	TESTQ DX, DX
+	JNE loop250Request0
+
+loop250Requested0:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+
+loop250Step1:
+	TESTQ DX, DX
+	JNE loop250Request1
+
+loop250Requested1:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+
+loop250Step2:
+	TESTQ DX, DX
+	JNE loop250Request2
+
+loop250Requested2:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+
+loop250Step3:
+	TESTQ DX, DX
+	JNE loop250Request3
+
+loop250Requested3:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	SUBQ $0x04, CX
+	JG loop250
+	MOVQ 64(SP), AX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ AX, DI
+	MOVQ $0x00000008, R11
+	JMP pairDone
+
+loop250Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB loop250Step3
+	JE loop250Step2
+	JMP loop250Step1
+
+loop250Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP loop250Requested0
+
+loop250Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP loop250Requested1
+
+loop250Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP loop250Requested2
+
+loop250Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ $0x40, DX
+	TESTQ $0x00001000, DX
+	JE sameWindow251
+	ADDQ $0x00007000, DX
+
+sameWindow251:
+	JMP loop250Requested3
+
 pair12:
 	// 12 rows × 32 columns.
 	VPXORD Z16, Z16, Z16
@@ -10857,14 +11026,14 @@ pair12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop250Part
+	JNE loop252Part
 	MOVQ 104(SP), DX
 
-loop250:
+loop252:
 	TESTQ DX, DX
-	JNE loop250Request0
+	JNE loop252Request0
 
-loop250Requested0:
+loop252Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10905,11 +11074,11 @@ loop250Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop250Step1:
+loop252Step1:
 	TESTQ DX, DX
-	JNE loop250Request1
+	JNE loop252Request1
 
-loop250Requested1:
+loop252Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10950,11 +11119,11 @@ loop250Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop250Step2:
+loop252Step2:
 	TESTQ DX, DX
-	JNE loop250Request2
+	JNE loop252Request2
 
-loop250Requested2:
+loop252Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10995,11 +11164,11 @@ loop250Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop250Step3:
+loop252Step3:
 	TESTQ DX, DX
-	JNE loop250Request3
+	JNE loop252Request3
 
-loop250Requested3:
+loop252Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -11044,7 +11213,7 @@ loop250Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop250
+	JG loop252
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11085,7 +11254,7 @@ loop250Requested3:
 	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop250Part:
+loop252Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11097,90 +11266,90 @@ loop250Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop250Step3
-	JE loop250Step2
-	JMP loop250Step1
+	JB loop252Step3
+	JE loop252Step2
+	JMP loop252Step1
 
-loop250Request0:
+loop252Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop250Requested0
+	JMP loop252Requested0
 
-loop250Request1:
+loop252Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop250Requested1
+	JMP loop252Requested1
 
-loop250Request2:
+loop252Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop250Requested2
+	JMP loop252Requested2
 
-loop250Request3:
+loop252Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow251
+	JE sameWindow253
 	ADDQ $0x00007000, DX
 
-sameWindow251:
-	JMP loop250Requested3
+sameWindow253:
+	JMP loop252Requested3
 
 pairDone:
 	TESTQ DX, DX
-	JE noneRequested252
+	JE noneRequested254
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested252:
+noneRequested254:
 	IMUL3Q $0x00000002, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd256
+	JE dueEnd258
 	SUBQ R12, (AX)
-	JG dueEnd256
+	JG dueEnd258
 
-dueRow253:
+dueRow255:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun257:
+dueRun259:
 	CMPQ 24(BX), $0x00
-	JNE dueFound254
+	JNE dueFound256
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun257
+	JNE dueRun259
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd256
+	JMP dueEnd258
 
-dueFound254:
+dueFound256:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters258
+	JNE sameQuarters260
 	ADDQ 32(BX), CX
 
-sameQuarters258:
+sameQuarters260:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine255:
+dueLine257:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine255
+	JNE dueLine257
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow253
+	JLE dueRow255
 
-dueEnd256:
+dueEnd258:
 	SUBQ R11, 80(SP)
 	JE pairNext
 	MOVQ R11, AX
@@ -11238,34 +11407,34 @@ single2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop259Part
+	JNE loop261Part
 
-loop259:
+loop261:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop259Step1:
+loop261Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop259Step2:
+loop261Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop259Step3:
+loop261Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop259
+	JG loop261
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11274,145 +11443,10 @@ loop259Step3:
 	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop259Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB loop259Step3
-	JE loop259Step2
-	JMP loop259Step1
-
-single3:
-	// 3 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	MOVQ SI, AX
-	MOVQ 88(SP), CX
-	TESTQ $0x00000003, CX
-	JNE loop260Part
-
-loop260:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-
-loop260Step1:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-
-loop260Step2:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-
-loop260Step3:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG loop260
-	MOVQ 64(SP), AX
-	VMOVUPS Z16, (DI)
-	ADDQ AX, DI
-	VMOVUPS Z17, (DI)
-	ADDQ AX, DI
-	VMOVUPS Z18, (DI)
-	ADDQ AX, DI
-	MOVQ $0x00000003, R11
-	JMP singleDone
-
-loop260Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	CMPQ 112(SP), $0x02
-	JB loop260Step3
-	JE loop260Step2
-	JMP loop260Step1
-
-single4:
-	// 4 rows × 16 columns.
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
-	MOVQ 88(SP), CX
-	TESTQ $0x00000003, CX
-	JNE loop261Part
-
-loop261:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST (AX), Z8, Z16
-	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-
-loop261Step1:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST 4(AX), Z8, Z16
-	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-
-loop261Step2:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST 8(AX), Z8, Z16
-	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-
-loop261Step3:
-	VMOVUPS (BX), Z8
-	ADDQ R10, BX
-	VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
-	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	SUBQ $0x04, CX
-	JG loop261
-	MOVQ 64(SP), AX
-	VMOVUPS Z16, (DI)
-	ADDQ AX, DI
-	VMOVUPS Z17, (DI)
-	ADDQ AX, DI
-	VMOVUPS Z18, (DI)
-	ADDQ AX, DI
-	VMOVUPS Z19, (DI)
-	ADDQ AX, DI
-	MOVQ $0x00000004, R11
-	JMP singleDone
-
 loop261Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
 	SUBQ DX, CX
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
@@ -11421,16 +11455,12 @@ loop261Part:
 	JE loop261Step2
 	JMP loop261Step1
 
-single5:
-	// 5 rows × 16 columns.
+single3:
+	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
 	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop262Part
@@ -11441,8 +11471,6 @@ loop262:
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST (R13), Z8, Z19
-	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
 loop262Step1:
 	VMOVUPS (BX), Z8
@@ -11450,8 +11478,6 @@ loop262Step1:
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 4(R13), Z8, Z19
-	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
 loop262Step2:
 	VMOVUPS (BX), Z8
@@ -11459,8 +11485,6 @@ loop262Step2:
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 8(R13), Z8, Z19
-	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
 loop262Step3:
 	VMOVUPS (BX), Z8
@@ -11468,10 +11492,7 @@ loop262Step3:
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19
-	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
 	ADDQ $0x10, AX
-	ADDQ $0x10, R13
 	SUBQ $0x04, CX
 	JG loop262
 	MOVQ 64(SP), AX
@@ -11481,18 +11502,13 @@ loop262Step3:
 	ADDQ AX, DI
 	VMOVUPS Z18, (DI)
 	ADDQ AX, DI
-	VMOVUPS Z19, (DI)
-	ADDQ AX, DI
-	VMOVUPS Z20, (DI)
-	ADDQ AX, DI
-	MOVQ $0x00000005, R11
+	MOVQ $0x00000003, R11
 	JMP singleDone
 
 loop262Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
 	SUBQ DX, CX
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
@@ -11501,14 +11517,12 @@ loop262Part:
 	JE loop262Step2
 	JMP loop262Step1
 
-single6:
-	// 6 rows × 16 columns.
+single4:
+	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -11523,10 +11537,165 @@ loop263:
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
+
+loop263Step1:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+
+loop263Step2:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+
+loop263Step3:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JG loop263
+	MOVQ 64(SP), AX
+	VMOVUPS Z16, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z17, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z18, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z19, (DI)
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
+	JMP singleDone
+
+loop263Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB loop263Step3
+	JE loop263Step2
+	JMP loop263Step1
+
+single5:
+	// 5 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	MOVQ SI, AX
+	LEAQ (AX)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ 88(SP), CX
+	TESTQ $0x00000003, CX
+	JNE loop264Part
+
+loop264:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
+	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
+
+loop264Step1:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST 4(AX), Z8, Z16
+	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 4(R13), Z8, Z19
+	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
+
+loop264Step2:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST 8(AX), Z8, Z16
+	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 8(R13), Z8, Z19
+	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
+
+loop264Step3:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST 12(AX), Z8, Z16
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST 12(R13), Z8, Z19
+	VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JG loop264
+	MOVQ 64(SP), AX
+	VMOVUPS Z16, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z17, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z18, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z19, (DI)
+	ADDQ AX, DI
+	VMOVUPS Z20, (DI)
+	ADDQ AX, DI
+	MOVQ $0x00000005, R11
+	JMP singleDone
+
+loop264Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	CMPQ 112(SP), $0x02
+	JB loop264Step3
+	JE loop264Step2
+	JMP loop264Step1
+
+single6:
+	// 6 rows × 16 columns.
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ SI, AX
+	LEAQ (AX)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ 88(SP), CX
+	TESTQ $0x00000003, CX
+	JNE loop265Part
+
+loop265:
+	VMOVUPS (BX), Z8
+	ADDQ R10, BX
+	VFMADD231PS.BCST (AX), Z8, Z16
+	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
+	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
+	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop263Step1:
+loop265Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11536,7 +11705,7 @@ loop263Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop263Step2:
+loop265Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11546,7 +11715,7 @@ loop263Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop263Step3:
+loop265Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11558,7 +11727,7 @@ loop263Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop263
+	JG loop265
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11575,7 +11744,7 @@ loop263Step3:
 	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop263Part:
+loop265Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11584,9 +11753,9 @@ loop263Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop263Step3
-	JE loop263Step2
-	JMP loop263Step1
+	JB loop265Step3
+	JE loop265Step2
+	JMP loop265Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -11604,9 +11773,9 @@ single7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop264Part
+	JNE loop266Part
 
-loop264:
+loop266:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11617,7 +11786,7 @@ loop264:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop264Step1:
+loop266Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11628,7 +11797,7 @@ loop264Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop264Step2:
+loop266Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11639,7 +11808,7 @@ loop264Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop264Step3:
+loop266Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11653,7 +11822,7 @@ loop264Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop264
+	JG loop266
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11672,7 +11841,7 @@ loop264Step3:
 	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop264Part:
+loop266Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11682,9 +11851,9 @@ loop264Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop264Step3
-	JE loop264Step2
-	JMP loop264Step1
+	JB loop266Step3
+	JE loop266Step2
+	JMP loop266Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -11703,9 +11872,9 @@ single8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop265Part
+	JNE loop267Part
 
-loop265:
+loop267:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11717,7 +11886,7 @@ loop265:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop265Step1:
+loop267Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11729,7 +11898,7 @@ loop265Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop265Step2:
+loop267Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11741,7 +11910,7 @@ loop265Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop265Step3:
+loop267Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11756,7 +11925,7 @@ loop265Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop265
+	JG loop267
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11777,7 +11946,7 @@ loop265Step3:
 	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop265Part:
+loop267Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11787,58 +11956,58 @@ loop265Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop265Step3
-	JE loop265Step2
-	JMP loop265Step1
+	JB loop267Step3
+	JE loop267Step2
+	JMP loop267Step1
 
 singleDone:
 	IMUL3Q $0x00000001, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd269
+	JE dueEnd271
 	SUBQ R12, (AX)
-	JG dueEnd269
+	JG dueEnd271
 
-dueRow266:
+dueRow268:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun270:
+dueRun272:
 	CMPQ 24(BX), $0x00
-	JNE dueFound267
+	JNE dueFound269
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun270
+	JNE dueRun272
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd269
+	JMP dueEnd271
 
-dueFound267:
+dueFound269:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters271
+	JNE sameQuarters273
 	ADDQ 32(BX), CX
 
-sameQuarters271:
+sameQuarters273:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine268:
+dueLine270:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine268
+	JNE dueLine270
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow266
+	JLE dueRow268
 
-dueEnd269:
+dueEnd271:
 	SUBQ R11, 80(SP)
 	JE singleNext
 	MOVQ R11, AX
@@ -11877,24 +12046,24 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $128-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used272
+	JE used274
 	LEAQ zeros<>+0(SB), AX
 
-used272:
+used274:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors274
+	JNE noFactors276
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors273
+	JNE factors275
 
-noFactors274:
+noFactors276:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors273:
+factors275:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), AX
 	MOVQ AX, 88(SP)
@@ -11908,7 +12077,7 @@ factors273:
 	MOVQ 32(BX), AX
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer275
+	JE noPointer277
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -11918,23 +12087,23 @@ factors273:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer275:
+noPointer277:
 	MOVQ $+0, 120(SP)
 	CMPQ 96(SP), $0x00
-	JNE noneLast276
+	JNE noneLast278
 	CMPQ 88(SP), $0x08
-	JL noneLast276
+	JL noneLast278
 	MOVQ $+4, 120(SP)
 
-noneLast276:
+noneLast278:
 	CMPQ 72(SP), $0x06
-	JLE quads277
+	JLE quads279
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads277:
+quads279:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -11953,11 +12122,11 @@ quadRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun278
+	JNE begun280
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun278:
+begun280:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x0b
@@ -11994,182 +12163,6 @@ quad2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop279Part
-	MOVQ 104(SP), DX
-
-loop279:
-	TESTQ DX, DX
-	JNE loop279Request0
-
-loop279Requested0:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-
-loop279Step1:
-	TESTQ DX, DX
-	JNE loop279Request1
-
-loop279Requested1:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-
-loop279Step2:
-	TESTQ DX, DX
-	JNE loop279Request2
-
-loop279Requested2:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-
-loop279Step3:
-	TESTQ DX, DX
-	JNE loop279Request3
-
-loop279Requested3:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	VMOVUPS (BX)(R8*2), Z10
-	VMOVUPS (R11)(R8*2), Z11
-	ADDQ R10, BX
-	ADDQ R10, R11
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VFMADD231PS Z10, Z12, Z18
-	VFMADD231PS Z11, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22
-	VFMADD231PS Z11, Z12, Z23
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG loop279
-	MOVQ 64(SP), AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	VMOVUPS Z18, 128(DI)
-	VMOVUPS Z19, 192(DI)
-	ADDQ AX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	VMOVUPS Z22, 128(DI)
-	VMOVUPS Z23, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000002, R11
-	JMP quadDone
-
-loop279Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB loop279Step3
-	JE loop279Step2
-	JMP loop279Step1
-
-loop279Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP loop279Requested0
-
-loop279Request1:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	JMP loop279Requested1
-
-loop279Request2:
-	PREFETCHT0 64(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 8256(DX)
-	PREFETCHT0 12352(DX)
-	JMP loop279Requested2
-
-loop279Request3:
-	PREFETCHT0 16448(DX)
-	PREFETCHT0 20544(DX)
-	PREFETCHT0 24640(DX)
-	PREFETCHT0 28736(DX)
-	ADDQ $0x00000080, DX
-	TESTQ $0x00001000, DX
-	JE sameWindow280
-	ADDQ $0x00007000, DX
-
-sameWindow280:
-	JMP loop279Requested3
-
-quad3:
-	// 3 rows × 64 columns.
-	VBROADCASTSS (CX), Z12
-	VMULPS (AX), Z12, Z16
-	VMULPS 64(AX), Z12, Z17
-	VMULPS 128(AX), Z12, Z18
-	VMULPS 192(AX), Z12, Z19
-	ADDQ DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS (AX), Z12, Z20
-	VMULPS 64(AX), Z12, Z21
-	VMULPS 128(AX), Z12, Z22
-	VMULPS 192(AX), Z12, Z23
-	ADDQ DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS (AX), Z12, Z24
-	VMULPS 64(AX), Z12, Z25
-	VMULPS 128(AX), Z12, Z26
-	VMULPS 192(AX), Z12, Z27
-	MOVQ SI, AX
-	MOVQ 88(SP), CX
-	TESTQ $0x00000001, CX
 	JNE loop281Part
 	MOVQ 104(SP), DX
 
@@ -12194,11 +12187,6 @@ loop281Requested0:
 	VFMADD231PS Z9, Z12, Z21
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VFMADD231PS Z10, Z12, Z26
-	VFMADD231PS Z11, Z12, Z27
 
 loop281Step1:
 	TESTQ DX, DX
@@ -12221,13 +12209,52 @@ loop281Requested1:
 	VFMADD231PS Z9, Z12, Z21
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VFMADD231PS Z10, Z12, Z26
-	VFMADD231PS Z11, Z12, Z27
-	ADDQ $0x08, AX
-	SUBQ $0x02, CX
+
+loop281Step2:
+	TESTQ DX, DX
+	JNE loop281Request2
+
+loop281Requested2:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+
+loop281Step3:
+	TESTQ DX, DX
+	JNE loop281Request3
+
+loop281Requested3:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
 	JG loop281
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
@@ -12240,22 +12267,20 @@ loop281Requested1:
 	VMOVUPS Z22, 128(DI)
 	VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	VMOVUPS Z26, 128(DI)
-	VMOVUPS Z27, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000003, R11
+	MOVQ $0x00000002, R11
 	JMP quadDone
 
 loop281Part:
 	MOVQ CX, DX
-	ANDQ $0x01, DX
-	LEAQ -8(AX)(DX*4), AX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
 	SUBQ DX, CX
-	ADDQ $0x02, CX
+	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB loop281Step3
+	JE loop281Step2
 	JMP loop281Step1
 
 loop281Request0:
@@ -12270,16 +12295,30 @@ loop281Request1:
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	ADDQ $0x40, DX
+	JMP loop281Requested1
+
+loop281Request2:
+	PREFETCHT0 64(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 8256(DX)
+	PREFETCHT0 12352(DX)
+	JMP loop281Requested2
+
+loop281Request3:
+	PREFETCHT0 16448(DX)
+	PREFETCHT0 20544(DX)
+	PREFETCHT0 24640(DX)
+	PREFETCHT0 28736(DX)
+	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
 	JE sameWindow282
 	ADDQ $0x00007000, DX
 
 sameWindow282:
-	JMP loop281Requested1
+	JMP loop281Requested3
 
-quad4:
-	// 4 rows × 64 columns.
+quad3:
+	// 3 rows × 64 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12297,15 +12336,7 @@ quad4:
 	VMULPS 64(AX), Z12, Z25
 	VMULPS 128(AX), Z12, Z26
 	VMULPS 192(AX), Z12, Z27
-	ADDQ DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS (AX), Z12, Z28
-	VMULPS 64(AX), Z12, Z29
-	VMULPS 128(AX), Z12, Z30
-	VMULPS 192(AX), Z12, Z31
 	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
 	JNE loop283Part
@@ -12337,11 +12368,6 @@ loop283Requested0:
 	VFMADD231PS Z9, Z12, Z25
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-	VFMADD231PS Z10, Z12, Z30
-	VFMADD231PS Z11, Z12, Z31
 
 loop283Step1:
 	TESTQ DX, DX
@@ -12369,13 +12395,7 @@ loop283Requested1:
 	VFMADD231PS Z9, Z12, Z25
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-	VFMADD231PS Z10, Z12, Z30
-	VFMADD231PS Z11, Z12, Z31
 	ADDQ $0x08, AX
-	ADDQ $0x08, R13
 	SUBQ $0x02, CX
 	JG loop283
 	MOVQ 64(SP), AX
@@ -12394,19 +12414,13 @@ loop283Requested1:
 	VMOVUPS Z26, 128(DI)
 	VMOVUPS Z27, 192(DI)
 	ADDQ AX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	VMOVUPS Z30, 128(DI)
-	VMOVUPS Z31, 192(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000004, R11
+	MOVQ $0x00000003, R11
 	JMP quadDone
 
 loop283Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
-	LEAQ -8(R13)(DX*4), R13
 	SUBQ DX, CX
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
@@ -12433,8 +12447,8 @@ loop283Request1:
 sameWindow284:
 	JMP loop283Requested1
 
-quad5:
-	// 5 rows × 64 columns.
+quad4:
+	// 4 rows × 64 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -12458,12 +12472,6 @@ quad5:
 	VMULPS 64(AX), Z12, Z29
 	VMULPS 128(AX), Z12, Z30
 	VMULPS 192(AX), Z12, Z31
-	ADDQ DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS (AX), Z12, Z0
-	VMULPS 64(AX), Z12, Z1
-	VMULPS 128(AX), Z12, Z2
-	VMULPS 192(AX), Z12, Z3
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -12503,17 +12511,178 @@ loop285Requested0:
 	VFMADD231PS Z9, Z12, Z29
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z0
-	VFMADD231PS Z9, Z12, Z1
-	VFMADD231PS Z10, Z12, Z2
-	VFMADD231PS Z11, Z12, Z3
 
 loop285Step1:
 	TESTQ DX, DX
 	JNE loop285Request1
 
 loop285Requested1:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	ADDQ $0x08, AX
+	ADDQ $0x08, R13
+	SUBQ $0x02, CX
+	JG loop285
+	MOVQ 64(SP), AX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Z18, 128(DI)
+	VMOVUPS Z19, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	VMOVUPS Z22, 128(DI)
+	VMOVUPS Z23, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	VMOVUPS Z26, 128(DI)
+	VMOVUPS Z27, 192(DI)
+	ADDQ AX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	VMOVUPS Z30, 128(DI)
+	VMOVUPS Z31, 192(DI)
+	ADDQ AX, DI
+	MOVQ $0x00000004, R11
+	JMP quadDone
+
+loop285Part:
+	MOVQ CX, DX
+	ANDQ $0x01, DX
+	LEAQ -8(AX)(DX*4), AX
+	LEAQ -8(R13)(DX*4), R13
+	SUBQ DX, CX
+	ADDQ $0x02, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	JMP loop285Step1
+
+loop285Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP loop285Requested0
+
+loop285Request1:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ $0x40, DX
+	TESTQ $0x00001000, DX
+	JE sameWindow286
+	ADDQ $0x00007000, DX
+
+sameWindow286:
+	JMP loop285Requested1
+
+quad5:
+	// 5 rows × 64 columns.
+	VBROADCASTSS (CX), Z12
+	VMULPS (AX), Z12, Z16
+	VMULPS 64(AX), Z12, Z17
+	VMULPS 128(AX), Z12, Z18
+	VMULPS 192(AX), Z12, Z19
+	ADDQ DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS (AX), Z12, Z20
+	VMULPS 64(AX), Z12, Z21
+	VMULPS 128(AX), Z12, Z22
+	VMULPS 192(AX), Z12, Z23
+	ADDQ DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS (AX), Z12, Z24
+	VMULPS 64(AX), Z12, Z25
+	VMULPS 128(AX), Z12, Z26
+	VMULPS 192(AX), Z12, Z27
+	ADDQ DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS (AX), Z12, Z28
+	VMULPS 64(AX), Z12, Z29
+	VMULPS 128(AX), Z12, Z30
+	VMULPS 192(AX), Z12, Z31
+	ADDQ DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS (AX), Z12, Z0
+	VMULPS 64(AX), Z12, Z1
+	VMULPS 128(AX), Z12, Z2
+	VMULPS 192(AX), Z12, Z3
+	MOVQ SI, AX
+	LEAQ (AX)(R9*2), R13
+	ADDQ R9, R13
+	MOVQ 88(SP), CX
+	TESTQ $0x00000001, CX
+	JNE loop287Part
+	MOVQ 104(SP), DX
+
+loop287:
+	TESTQ DX, DX
+	JNE loop287Request0
+
+loop287Requested0:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	VMOVUPS (BX)(R8*2), Z10
+	VMOVUPS (R11)(R8*2), Z11
+	ADDQ R10, BX
+	ADDQ R10, R11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VFMADD231PS Z10, Z12, Z18
+	VFMADD231PS Z11, Z12, Z19
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VFMADD231PS Z10, Z12, Z22
+	VFMADD231PS Z11, Z12, Z23
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VFMADD231PS Z10, Z12, Z26
+	VFMADD231PS Z11, Z12, Z27
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VFMADD231PS Z10, Z12, Z30
+	VFMADD231PS Z11, Z12, Z31
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z0
+	VFMADD231PS Z9, Z12, Z1
+	VFMADD231PS Z10, Z12, Z2
+	VFMADD231PS Z11, Z12, Z3
+
+loop287Step1:
+	TESTQ DX, DX
+	JNE loop287Request1
+
+loop287Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12548,7 +12717,7 @@ loop285Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop285
+	JG loop287
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12578,7 +12747,7 @@ loop285Requested1:
 	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop285Part:
+loop287Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12587,27 +12756,27 @@ loop285Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop285Step1
+	JMP loop287Step1
 
-loop285Request0:
+loop287Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop285Requested0
+	JMP loop287Requested0
 
-loop285Request1:
+loop287Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow286
+	JE sameWindow288
 	ADDQ $0x00007000, DX
 
-sameWindow286:
-	JMP loop285Requested1
+sameWindow288:
+	JMP loop287Requested1
 
 quad6:
 	// 6 rows × 64 columns.
@@ -12652,14 +12821,14 @@ quad6:
 	MOVQ 88(SP), CX
 	SUBQ 120(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop287Part
+	JNE loop289Part
 	MOVQ 104(SP), DX
 
-loop287:
+loop289:
 	TESTQ DX, DX
-	JNE loop287Request0
+	JNE loop289Request0
 
-loop287Requested0:
+loop289Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12697,11 +12866,11 @@ loop287Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop287Step1:
+loop289Step1:
 	TESTQ DX, DX
-	JNE loop287Request1
+	JNE loop289Request1
 
-loop287Requested1:
+loop289Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12739,11 +12908,11 @@ loop287Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop287Step2:
+loop289Step2:
 	TESTQ DX, DX
-	JNE loop287Request2
+	JNE loop289Request2
 
-loop287Requested2:
+loop289Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12781,11 +12950,11 @@ loop287Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop287Step3:
+loop289Step3:
 	TESTQ DX, DX
-	JNE loop287Request3
+	JNE loop289Request3
 
-loop287Requested3:
+loop289Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12825,9 +12994,9 @@ loop287Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop287
+	JG loop289
 	CMPQ 120(SP), $0x00
-	JE plain288
+	JE plain290
 	MOVQ BX, CX
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
@@ -13055,9 +13224,9 @@ loop287Requested3:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ 64(SP), DI
-	JMP done289
+	JMP done291
 
-plain288:
+plain290:
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13090,11 +13259,11 @@ plain288:
 	VMOVUPS Z7, 192(DI)
 	ADDQ AX, DI
 
-done289:
+done291:
 	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop287Part:
+loop289Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13104,51 +13273,51 @@ loop287Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop287Step3
-	JE loop287Step2
-	JMP loop287Step1
+	JB loop289Step3
+	JE loop289Step2
+	JMP loop289Step1
 
-loop287Request0:
+loop289Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop287Requested0
+	JMP loop289Requested0
 
-loop287Request1:
+loop289Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop287Requested1
+	JMP loop289Requested1
 
-loop287Request2:
+loop289Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop287Requested2
+	JMP loop289Requested2
 
-loop287Request3:
+loop289Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow290
+	JE sameWindow292
 	ADDQ $0x00007000, DX
 
-sameWindow290:
-	JMP loop287Requested3
+sameWindow292:
+	JMP loop289Requested3
 
 quadDone:
 	TESTQ DX, DX
-	JE noneRequested291
+	JE noneRequested293
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested291:
+noneRequested293:
 	SUBQ R11, 80(SP)
 	JE quadNext
 	MOVQ R11, AX
@@ -13183,11 +13352,11 @@ pairRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun292
+	JNE begun294
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun292:
+begun294:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x11
@@ -13230,136 +13399,6 @@ pair2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop293Part
-	MOVQ 104(SP), DX
-
-loop293:
-	TESTQ DX, DX
-	JNE loop293Request0
-
-loop293Requested0:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS (AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-
-loop293Step1:
-	TESTQ DX, DX
-	JNE loop293Request1
-
-loop293Requested1:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 4(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-
-loop293Step2:
-	TESTQ DX, DX
-	JNE loop293Request2
-
-loop293Requested2:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-
-loop293Step3:
-	TESTQ DX, DX
-	JNE loop293Request3
-
-loop293Requested3:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG loop293
-	MOVQ 64(SP), AX
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, 64(DI)
-	ADDQ AX, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000002, R11
-	JMP pairDone
-
-loop293Part:
-	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	SUBQ DX, CX
-	ADDQ $0x04, CX
-	MOVQ DX, 112(SP)
-	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB loop293Step3
-	JE loop293Step2
-	JMP loop293Step1
-
-loop293Request0:
-	PREFETCHT0 (DX)
-	PREFETCHT0 4096(DX)
-	JMP loop293Requested0
-
-loop293Request1:
-	PREFETCHT0 8192(DX)
-	PREFETCHT0 12288(DX)
-	JMP loop293Requested1
-
-loop293Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP loop293Requested2
-
-loop293Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ $0x40, DX
-	TESTQ $0x00001000, DX
-	JE sameWindow294
-	ADDQ $0x00007000, DX
-
-sameWindow294:
-	JMP loop293Requested3
-
-pair3:
-	// 3 rows × 32 columns.
-	VBROADCASTSS (CX), Z12
-	VMULPS (AX), Z12, Z16
-	VMULPS 64(AX), Z12, Z17
-	ADDQ DX, AX
-	VBROADCASTSS 4(CX), Z12
-	VMULPS (AX), Z12, Z18
-	VMULPS 64(AX), Z12, Z19
-	ADDQ DX, AX
-	VBROADCASTSS 8(CX), Z12
-	VMULPS (AX), Z12, Z20
-	VMULPS 64(AX), Z12, Z21
-	MOVQ SI, AX
-	MOVQ 88(SP), CX
-	TESTQ $0x00000003, CX
 	JNE loop295Part
 	MOVQ 104(SP), DX
 
@@ -13377,9 +13416,6 @@ loop295Requested0:
 	VBROADCASTSS (AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS (AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 
 loop295Step1:
 	TESTQ DX, DX
@@ -13395,9 +13431,6 @@ loop295Requested1:
 	VBROADCASTSS 4(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 4(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 
 loop295Step2:
 	TESTQ DX, DX
@@ -13413,9 +13446,6 @@ loop295Requested2:
 	VBROADCASTSS 8(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 
 loop295Step3:
 	TESTQ DX, DX
@@ -13431,9 +13461,6 @@ loop295Requested3:
 	VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
 	JG loop295
@@ -13444,10 +13471,7 @@ loop295Requested3:
 	VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000003, R11
+	MOVQ $0x00000002, R11
 	JMP pairDone
 
 loop295Part:
@@ -13489,8 +13513,8 @@ loop295Request3:
 sameWindow296:
 	JMP loop295Requested3
 
-pair4:
-	// 4 rows × 32 columns.
+pair3:
+	// 3 rows × 32 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13502,13 +13526,7 @@ pair4:
 	VBROADCASTSS 8(CX), Z12
 	VMULPS (AX), Z12, Z20
 	VMULPS 64(AX), Z12, Z21
-	ADDQ DX, AX
-	VBROADCASTSS 12(CX), Z12
-	VMULPS (AX), Z12, Z22
-	VMULPS 64(AX), Z12, Z23
 	MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
 	JNE loop297Part
@@ -13531,9 +13549,6 @@ loop297Requested0:
 	VBROADCASTSS (AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS (R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 
 loop297Step1:
 	TESTQ DX, DX
@@ -13552,9 +13567,6 @@ loop297Requested1:
 	VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 4(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 
 loop297Step2:
 	TESTQ DX, DX
@@ -13573,9 +13585,6 @@ loop297Requested2:
 	VBROADCASTSS 8(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 
 loop297Step3:
 	TESTQ DX, DX
@@ -13594,11 +13603,7 @@ loop297Requested3:
 	VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
 	ADDQ $0x10, AX
-	ADDQ $0x10, R13
 	SUBQ $0x04, CX
 	JG loop297
 	MOVQ 64(SP), AX
@@ -13611,17 +13616,13 @@ loop297Requested3:
 	VMOVUPS Z20, (DI)
 	VMOVUPS Z21, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000004, R11
+	MOVQ $0x00000003, R11
 	JMP pairDone
 
 loop297Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
 	SUBQ DX, CX
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
@@ -13657,8 +13658,8 @@ loop297Request3:
 sameWindow298:
 	JMP loop297Requested3
 
-pair5:
-	// 5 rows × 32 columns.
+pair4:
+	// 4 rows × 32 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13674,15 +13675,11 @@ pair5:
 	VBROADCASTSS 12(CX), Z12
 	VMULPS (AX), Z12, Z22
 	VMULPS 64(AX), Z12, Z23
-	ADDQ DX, AX
-	VBROADCASTSS 16(CX), Z12
-	VMULPS (AX), Z12, Z24
-	VMULPS 64(AX), Z12, Z25
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
-	TESTQ $0x00000001, CX
+	TESTQ $0x00000003, CX
 	JNE loop299Part
 	MOVQ 104(SP), DX
 
@@ -13706,9 +13703,6 @@ loop299Requested0:
 	VBROADCASTSS (R13), Z12
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS (R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
 
 loop299Step1:
 	TESTQ DX, DX
@@ -13730,12 +13724,51 @@ loop299Requested1:
 	VBROADCASTSS 4(R13), Z12
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	ADDQ $0x08, AX
-	ADDQ $0x08, R13
-	SUBQ $0x02, CX
+
+loop299Step2:
+	TESTQ DX, DX
+	JNE loop299Request2
+
+loop299Requested2:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+
+loop299Step3:
+	TESTQ DX, DX
+	JNE loop299Request3
+
+loop299Requested3:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
 	JG loop299
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
@@ -13750,21 +13783,21 @@ loop299Requested1:
 	VMOVUPS Z22, (DI)
 	VMOVUPS Z23, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000005, R11
+	MOVQ $0x00000004, R11
 	JMP pairDone
 
 loop299Part:
 	MOVQ CX, DX
-	ANDQ $0x01, DX
-	LEAQ -8(AX)(DX*4), AX
-	LEAQ -8(R13)(DX*4), R13
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
 	SUBQ DX, CX
-	ADDQ $0x02, CX
+	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB loop299Step3
+	JE loop299Step2
 	JMP loop299Step1
 
 loop299Request0:
@@ -13775,17 +13808,26 @@ loop299Request0:
 loop299Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	XORQ $0x00004000, DX
-	ADDQ $0x20, DX
+	JMP loop299Requested1
+
+loop299Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP loop299Requested2
+
+loop299Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
 	JE sameWindow300
 	ADDQ $0x00007000, DX
 
 sameWindow300:
-	JMP loop299Requested1
+	JMP loop299Requested3
 
-pair6:
-	// 6 rows × 32 columns.
+pair5:
+	// 5 rows × 32 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13805,10 +13847,6 @@ pair6:
 	VBROADCASTSS 16(CX), Z12
 	VMULPS (AX), Z12, Z24
 	VMULPS 64(AX), Z12, Z25
-	ADDQ DX, AX
-	VBROADCASTSS 20(CX), Z12
-	VMULPS (AX), Z12, Z26
-	VMULPS 64(AX), Z12, Z27
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -13840,9 +13878,6 @@ loop301Requested0:
 	VBROADCASTSS (R13)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS (R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
 
 loop301Step1:
 	TESTQ DX, DX
@@ -13867,9 +13902,6 @@ loop301Requested1:
 	VBROADCASTSS 4(R13)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
@@ -13890,10 +13922,7 @@ loop301Requested1:
 	VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000006, R11
+	MOVQ $0x00000005, R11
 	JMP pairDone
 
 loop301Part:
@@ -13924,8 +13953,8 @@ loop301Request1:
 sameWindow302:
 	JMP loop301Requested1
 
-pair7:
-	// 7 rows × 32 columns.
+pair6:
+	// 6 rows × 32 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -13949,17 +13978,11 @@ pair7:
 	VBROADCASTSS 20(CX), Z12
 	VMULPS (AX), Z12, Z26
 	VMULPS 64(AX), Z12, Z27
-	ADDQ DX, AX
-	VBROADCASTSS 24(CX), Z12
-	VMULPS (AX), Z12, Z28
-	VMULPS 64(AX), Z12, Z29
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
-	LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12
 	MOVQ 88(SP), CX
-	TESTQ $0x00000003, CX
+	TESTQ $0x00000001, CX
 	JNE loop303Part
 	MOVQ 104(SP), DX
 
@@ -13989,9 +14012,6 @@ loop303Requested0:
 	VBROADCASTSS (R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS (R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
 
 loop303Step1:
 	TESTQ DX, DX
@@ -14019,73 +14039,9 @@ loop303Requested1:
 	VBROADCASTSS 4(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS 4(R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-
-loop303Step2:
-	TESTQ DX, DX
-	JNE loop303Request2
-
-loop303Requested2:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 8(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 8(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 8(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS 8(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS 8(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS 8(R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-
-loop303Step3:
-	TESTQ DX, DX
-	JNE loop303Request3
-
-loop303Requested3:
-	VMOVUPS (BX), Z8
-	VMOVUPS (BX)(R8*1), Z9
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Z12
-	VFMADD231PS Z8, Z12, Z16
-	VFMADD231PS Z9, Z12, Z17
-	VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18
-	VFMADD231PS Z9, Z12, Z19
-	VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20
-	VFMADD231PS Z9, Z12, Z21
-	VBROADCASTSS 12(R13), Z12
-	VFMADD231PS Z8, Z12, Z22
-	VFMADD231PS Z9, Z12, Z23
-	VBROADCASTSS 12(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24
-	VFMADD231PS Z9, Z12, Z25
-	VBROADCASTSS 12(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26
-	VFMADD231PS Z9, Z12, Z27
-	VBROADCASTSS 12(R12), Z12
-	VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29
-	ADDQ $0x10, AX
-	ADDQ $0x10, R13
-	ADDQ $0x10, R12
-	SUBQ $0x04, CX
+	ADDQ $0x08, AX
+	ADDQ $0x08, R13
+	SUBQ $0x02, CX
 	JG loop303
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
@@ -14106,25 +14062,18 @@ loop303Requested3:
 	VMOVUPS Z26, (DI)
 	VMOVUPS Z27, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000007, R11
+	MOVQ $0x00000006, R11
 	JMP pairDone
 
 loop303Part:
 	MOVQ CX, DX
-	ANDQ $0x03, DX
-	LEAQ -16(AX)(DX*4), AX
-	LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12
+	ANDQ $0x01, DX
+	LEAQ -8(AX)(DX*4), AX
+	LEAQ -8(R13)(DX*4), R13
 	SUBQ DX, CX
-	ADDQ $0x04, CX
+	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	CMPQ 112(SP), $0x02
-	JB loop303Step3
-	JE loop303Step2
 	JMP loop303Step1
 
 loop303Request0:
@@ -14135,26 +14084,17 @@ loop303Request0:
 loop303Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop303Requested1
-
-loop303Request2:
-	PREFETCHT0 16384(DX)
-	PREFETCHT0 20480(DX)
-	JMP loop303Requested2
-
-loop303Request3:
-	PREFETCHT0 24576(DX)
-	PREFETCHT0 28672(DX)
-	ADDQ $0x40, DX
+	XORQ $0x00004000, DX
+	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
 	JE sameWindow304
 	ADDQ $0x00007000, DX
 
 sameWindow304:
-	JMP loop303Requested3
+	JMP loop303Requested1
 
-pair8:
-	// 8 rows × 32 columns.
+pair7:
+	// 7 rows × 32 columns.
 	VBROADCASTSS (CX), Z12
 	VMULPS (AX), Z12, Z16
 	VMULPS 64(AX), Z12, Z17
@@ -14182,10 +14122,6 @@ pair8:
 	VBROADCASTSS 24(CX), Z12
 	VMULPS (AX), Z12, Z28
 	VMULPS 64(AX), Z12, Z29
-	ADDQ DX, AX
-	VBROADCASTSS 28(CX), Z12
-	VMULPS (AX), Z12, Z30
-	VMULPS 64(AX), Z12, Z31
 	MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13
@@ -14225,9 +14161,6 @@ loop305Requested0:
 	VBROADCASTSS (R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS (R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 
 loop305Step1:
 	TESTQ DX, DX
@@ -14258,9 +14191,6 @@ loop305Requested1:
 	VBROADCASTSS 4(R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS 4(R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 
 loop305Step2:
 	TESTQ DX, DX
@@ -14291,9 +14221,6 @@ loop305Requested2:
 	VBROADCASTSS 8(R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS 8(R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 
 loop305Step3:
 	TESTQ DX, DX
@@ -14324,9 +14251,6 @@ loop305Requested3:
 	VBROADCASTSS 12(R12), Z12
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
-	VBROADCASTSS 12(R12)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z30
-	VFMADD231PS Z9, Z12, Z31
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
@@ -14354,10 +14278,7 @@ loop305Requested3:
 	VMOVUPS Z28, (DI)
 	VMOVUPS Z29, 64(DI)
 	ADDQ AX, DI
-	VMOVUPS Z30, (DI)
-	VMOVUPS Z31, 64(DI)
-	ADDQ AX, DI
-	MOVQ $0x00000008, R11
+	MOVQ $0x00000007, R11
 	JMP pairDone
 
 loop305Part:
@@ -14400,6 +14321,254 @@ loop305Request3:
 
 sameWindow306:
 	JMP loop305Requested3
+
+pair8:
+	// 8 rows × 32 columns.
+	VBROADCASTSS (CX), Z12
+	VMULPS (AX), Z12, Z16
+	VMULPS 64(AX), Z12, Z17
+	ADDQ DX, AX
+	VBROADCASTSS 4(CX), Z12
+	VMULPS (AX), Z12, Z18
+	VMULPS 64(AX), Z12, Z19
+	ADDQ DX, AX
+	VBROADCASTSS 8(CX), Z12
+	VMULPS (AX), Z12, Z20
+	VMULPS 64(AX), Z12, Z21
+	ADDQ DX, AX
+	VBROADCASTSS 12(CX), Z12
+	VMULPS (AX), Z12, Z22
+	VMULPS 64(AX), Z12, Z23
+	ADDQ DX, AX
+	VBROADCASTSS 16(CX), Z12
+	VMULPS (AX), Z12, Z24
+	VMULPS 64(AX), Z12, Z25
+	ADDQ DX, AX
+	VBROADCASTSS 20(CX), Z12
+	VMULPS (AX), Z12, Z26
+	VMULPS 64(AX), Z12, Z27
+	ADDQ DX, AX
+	VBROADCASTSS 24(CX), Z12
+	VMULPS (AX), Z12, Z28
+	VMULPS 64(AX), Z12, Z29
+	ADDQ DX, AX
+	VBROADCASTSS 28(CX), Z12
+	VMULPS (AX), Z12, Z30
+	VMULPS 64(AX), Z12, Z31
+	MOVQ SI, AX
+	LEAQ (AX)(R9*2), R13
+	ADDQ R9, R13
+	LEAQ (R13)(R9*2), R12
+	ADDQ R9, R12
+	MOVQ 88(SP), CX
+	TESTQ $0x00000003, CX
+	JNE loop307Part
+	MOVQ 104(SP), DX
+
+loop307:
+	TESTQ DX, DX
+	JNE loop307Request0
+
+loop307Requested0:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS (R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS (R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS (R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS (R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS (R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+
+loop307Step1:
+	TESTQ DX, DX
+	JNE loop307Request1
+
+loop307Requested1:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 4(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS 4(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS 4(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS 4(R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS 4(R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+
+loop307Step2:
+	TESTQ DX, DX
+	JNE loop307Request2
+
+loop307Requested2:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 8(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 8(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 8(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 8(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS 8(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS 8(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS 8(R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS 8(R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+
+loop307Step3:
+	TESTQ DX, DX
+	JNE loop307Request3
+
+loop307Requested3:
+	VMOVUPS (BX), Z8
+	VMOVUPS (BX)(R8*1), Z9
+	ADDQ R10, BX
+	VBROADCASTSS 12(AX), Z12
+	VFMADD231PS Z8, Z12, Z16
+	VFMADD231PS Z9, Z12, Z17
+	VBROADCASTSS 12(AX)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z18
+	VFMADD231PS Z9, Z12, Z19
+	VBROADCASTSS 12(AX)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z20
+	VFMADD231PS Z9, Z12, Z21
+	VBROADCASTSS 12(R13), Z12
+	VFMADD231PS Z8, Z12, Z22
+	VFMADD231PS Z9, Z12, Z23
+	VBROADCASTSS 12(R13)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z24
+	VFMADD231PS Z9, Z12, Z25
+	VBROADCASTSS 12(R13)(R9*2), Z12
+	VFMADD231PS Z8, Z12, Z26
+	VFMADD231PS Z9, Z12, Z27
+	VBROADCASTSS 12(R12), Z12
+	VFMADD231PS Z8, Z12, Z28
+	VFMADD231PS Z9, Z12, Z29
+	VBROADCASTSS 12(R12)(R9*1), Z12
+	VFMADD231PS Z8, Z12, Z30
+	VFMADD231PS Z9, Z12, Z31
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	ADDQ $0x10, R12
+	SUBQ $0x04, CX
+	JG loop307
+	MOVQ 64(SP), AX
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z18, (DI)
+	VMOVUPS Z19, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z20, (DI)
+	VMOVUPS Z21, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z24, (DI)
+	VMOVUPS Z25, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z26, (DI)
+	VMOVUPS Z27, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z28, (DI)
+	VMOVUPS Z29, 64(DI)
+	ADDQ AX, DI
+	VMOVUPS Z30, (DI)
+	VMOVUPS Z31, 64(DI)
+	ADDQ AX, DI
+	MOVQ $0x00000008, R11
+	JMP pairDone
+
+loop307Part:
+	MOVQ CX, DX
+	ANDQ $0x03, DX
+	LEAQ -16(AX)(DX*4), AX
+	LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12
+	SUBQ DX, CX
+	ADDQ $0x04, CX
+	MOVQ DX, 112(SP)
+	MOVQ 104(SP), DX
+	CMPQ 112(SP), $0x02
+	JB loop307Step3
+	JE loop307Step2
+	JMP loop307Step1
+
+loop307Request0:
+	PREFETCHT0 (DX)
+	PREFETCHT0 4096(DX)
+	JMP loop307Requested0
+
+loop307Request1:
+	PREFETCHT0 8192(DX)
+	PREFETCHT0 12288(DX)
+	JMP loop307Requested1
+
+loop307Request2:
+	PREFETCHT0 16384(DX)
+	PREFETCHT0 20480(DX)
+	JMP loop307Requested2
+
+loop307Request3:
+	PREFETCHT0 24576(DX)
+	PREFETCHT0 28672(DX)
+	ADDQ $0x40, DX
+	TESTQ $0x00001000, DX
+	JE sameWindow308
+	ADDQ $0x00007000, DX
+
+sameWindow308:
+	JMP loop307Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -14459,14 +14628,14 @@ pair12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop307Part
+	JNE loop309Part
 	MOVQ 104(SP), DX
 
-loop307:
+loop309:
 	TESTQ DX, DX
-	JNE loop307Request0
+	JNE loop309Request0
 
-loop307Requested0:
+loop309Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14507,11 +14676,11 @@ loop307Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop307Step1:
+loop309Step1:
 	TESTQ DX, DX
-	JNE loop307Request1
+	JNE loop309Request1
 
-loop307Requested1:
+loop309Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14552,11 +14721,11 @@ loop307Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop307Step2:
+loop309Step2:
 	TESTQ DX, DX
-	JNE loop307Request2
+	JNE loop309Request2
 
-loop307Requested2:
+loop309Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14597,11 +14766,11 @@ loop307Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop307Step3:
+loop309Step3:
 	TESTQ DX, DX
-	JNE loop307Request3
+	JNE loop309Request3
 
-loop307Requested3:
+loop309Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14646,7 +14815,7 @@ loop307Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop307
+	JG loop309
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -14687,7 +14856,7 @@ loop307Requested3:
 	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop307Part:
+loop309Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14699,43 +14868,43 @@ loop307Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop307Step3
-	JE loop307Step2
-	JMP loop307Step1
+	JB loop309Step3
+	JE loop309Step2
+	JMP loop309Step1
 
-loop307Request0:
+loop309Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop307Requested0
+	JMP loop309Requested0
 
-loop307Request1:
+loop309Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop307Requested1
+	JMP loop309Requested1
 
-loop307Request2:
+loop309Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop307Requested2
+	JMP loop309Requested2
 
-loop307Request3:
+loop309Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow308
+	JE sameWindow310
 	ADDQ $0x00007000, DX
 
-sameWindow308:
-	JMP loop307Requested3
+sameWindow310:
+	JMP loop309Requested3
 
 pairDone:
 	TESTQ DX, DX
-	JE noneRequested309
+	JE noneRequested311
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested309:
+noneRequested311:
 	SUBQ R11, 80(SP)
 	JE pairNext
 	MOVQ R11, AX
@@ -14768,11 +14937,11 @@ singleRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun310
+	JNE begun312
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun310:
+begun312:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x11
@@ -14813,34 +14982,34 @@ single2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop311Part
+	JNE loop313Part
 
-loop311:
+loop313:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop311Step1:
+loop313Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop311Step2:
+loop313Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop311Step3:
+loop313Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop311
+	JG loop313
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14849,7 +15018,7 @@ loop311Step3:
 	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop311Part:
+loop313Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14857,9 +15026,9 @@ loop311Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop311Step3
-	JE loop311Step2
-	JMP loop311Step1
+	JB loop313Step3
+	JE loop313Step2
+	JMP loop313Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -14874,30 +15043,30 @@ single3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop312Part
+	JNE loop314Part
 
-loop312:
+loop314:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop312Step1:
+loop314Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop312Step2:
+loop314Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop312Step3:
+loop314Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14905,7 +15074,7 @@ loop312Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop312
+	JG loop314
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14916,7 +15085,7 @@ loop312Step3:
 	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop312Part:
+loop314Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14924,9 +15093,9 @@ loop312Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop312Step3
-	JE loop312Step2
-	JMP loop312Step1
+	JB loop314Step3
+	JE loop314Step2
+	JMP loop314Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -14946,9 +15115,9 @@ single4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop313Part
+	JNE loop315Part
 
-loop313:
+loop315:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14956,7 +15125,7 @@ loop313:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop313Step1:
+loop315Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14964,7 +15133,7 @@ loop313Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop313Step2:
+loop315Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14972,7 +15141,7 @@ loop313Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop313Step3:
+loop315Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14982,7 +15151,7 @@ loop313Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop313
+	JG loop315
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14995,7 +15164,7 @@ loop313Step3:
 	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop313Part:
+loop315Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15004,9 +15173,9 @@ loop313Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop313Step3
-	JE loop313Step2
-	JMP loop313Step1
+	JB loop315Step3
+	JE loop315Step2
+	JMP loop315Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -15029,9 +15198,9 @@ single5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop314Part
+	JNE loop316Part
 
-loop314:
+loop316:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15040,7 +15209,7 @@ loop314:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop314Step1:
+loop316Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15049,7 +15218,7 @@ loop314Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop314Step2:
+loop316Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15058,7 +15227,7 @@ loop314Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop314Step3:
+loop316Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15069,7 +15238,7 @@ loop314Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop314
+	JG loop316
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -15084,7 +15253,7 @@ loop314Step3:
 	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop314Part:
+loop316Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15093,9 +15262,9 @@ loop314Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop314Step3
-	JE loop314Step2
-	JMP loop314Step1
+	JB loop316Step3
+	JE loop316Step2
+	JMP loop316Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -15121,9 +15290,9 @@ single6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop315Part
+	JNE loop317Part
 
-loop315:
+loop317:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15133,7 +15302,7 @@ loop315:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop315Step1:
+loop317Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15143,7 +15312,7 @@ loop315Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop315Step2:
+loop317Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15153,7 +15322,7 @@ loop315Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop315Step3:
+loop317Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15165,7 +15334,7 @@ loop315Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop315
+	JG loop317
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -15182,7 +15351,7 @@ loop315Step3:
 	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop315Part:
+loop317Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15191,9 +15360,9 @@ loop315Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop315Step3
-	JE loop315Step2
-	JMP loop315Step1
+	JB loop317Step3
+	JE loop317Step2
+	JMP loop317Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -15224,9 +15393,9 @@ single7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop316Part
+	JNE loop318Part
 
-loop316:
+loop318:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15237,7 +15406,7 @@ loop316:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop316Step1:
+loop318Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15248,7 +15417,7 @@ loop316Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop316Step2:
+loop318Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15259,7 +15428,7 @@ loop316Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop316Step3:
+loop318Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15273,7 +15442,7 @@ loop316Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop316
+	JG loop318
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -15292,7 +15461,7 @@ loop316Step3:
 	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop316Part:
+loop318Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15302,9 +15471,9 @@ loop316Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop316Step3
-	JE loop316Step2
-	JMP loop316Step1
+	JB loop318Step3
+	JE loop318Step2
+	JMP loop318Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -15338,9 +15507,9 @@ single8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop317Part
+	JNE loop319Part
 
-loop317:
+loop319:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15352,7 +15521,7 @@ loop317:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop317Step1:
+loop319Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15364,7 +15533,7 @@ loop317Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop317Step2:
+loop319Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15376,7 +15545,7 @@ loop317Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop317Step3:
+loop319Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15391,7 +15560,7 @@ loop317Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop317
+	JG loop319
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -15412,7 +15581,7 @@ loop317Step3:
 	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop317Part:
+loop319Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15422,9 +15591,9 @@ loop317Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop317Step3
-	JE loop317Step2
-	JMP loop317Step1
+	JB loop319Step3
+	JE loop319Step2
+	JMP loop319Step1
 
 single12:
 	// 12 rows × 16 columns.
@@ -15472,9 +15641,9 @@ single12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop318Part
+	JNE loop320Part
 
-loop318:
+loop320:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -15490,7 +15659,7 @@ loop318:
 	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
 
-loop318Step1:
+loop320Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -15506,7 +15675,7 @@ loop318Step1:
 	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
 
-loop318Step2:
+loop320Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15522,7 +15691,7 @@ loop318Step2:
 	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
 
-loop318Step3:
+loop320Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15542,7 +15711,7 @@ loop318Step3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop318
+	JG loop320
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -15571,7 +15740,7 @@ loop318Step3:
 	MOVQ $0x0000000c, R11
 	JMP singleDone
 
-loop318Part:
+loop320Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15582,9 +15751,9 @@ loop318Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop318Step3
-	JE loop318Step2
-	JMP loop318Step1
+	JB loop320Step3
+	JE loop320Step2
+	JMP loop320Step1
 
 singleDone:
 	SUBQ R11, 80(SP)
@@ -15616,19 +15785,19 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $128-64
 	SHLQ $0x02, CX
 	MOVQ next+56(FP), DX
 	TESTQ DX, DX
-	JE noQueue319
+	JE noQueue321
 	MOVQ 32(DX), DX
 
-noQueue319:
+noQueue321:
 	MOVQ DX, 72(SP)
 	MOVQ $+0, 80(SP)
 	MOVQ next+56(FP), DX
 	TESTQ DX, DX
-	JE noQueue320
+	JE noQueue322
 	MOVBQZX 58(DX), DX
 	MOVQ DX, 80(SP)
 
-noQueue320:
+noQueue322:
 	MOVQ s+0(FP), DX
 	MOVQ DX, (SP)
 	MOVQ d+32(FP), DX
@@ -15753,10 +15922,10 @@ keys16queries4Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow321
+	JE sameWindow323
 	ADDQ $0x00007000, R13
 
-sameWindow321:
+sameWindow323:
 	MOVQ R13, 40(SP)
 	JMP keys16queries4SameRow
 
@@ -16017,10 +16186,10 @@ keys16queries3Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow322
+	JE sameWindow324
 	ADDQ $0x00007000, R13
 
-sameWindow322:
+sameWindow324:
 	MOVQ R13, 40(SP)
 	JMP keys16queries3SameRow
 
@@ -16256,10 +16425,10 @@ keys16queries2Four:
 	XORQ $0x00004000, R12
 	ADDQ $0x20, R12
 	TESTQ $0x00001000, R12
-	JE sameWindow323
+	JE sameWindow325
 	ADDQ $0x00007000, R12
 
-sameWindow323:
+sameWindow325:
 	MOVQ R12, 40(SP)
 	JMP keys16queries2SameRow
 
@@ -16467,10 +16636,10 @@ keys16queries1Four:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow324
+	JE sameWindow326
 	ADDQ $0x00007000, R11
 
-sameWindow324:
+sameWindow326:
 	MOVQ R11, 40(SP)
 	JMP keys16queries1SameRow
 
@@ -18439,7 +18608,7 @@ maxRows:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow334
+	JE maxOfRow336
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18451,7 +18620,7 @@ maxRows:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow334
+	JE maxOfRow336
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18463,7 +18632,7 @@ maxRows:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow334
+	JE maxOfRow336
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18475,7 +18644,7 @@ maxRows:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow334:
+maxOfRow336:
 	VMAXPS Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2
@@ -18488,7 +18657,7 @@ maxOfRow334:
 	VBLENDVPS Y3, 1056(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow335
+	JE maxOfRow337
 	VPBROADCASTB 34(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18500,7 +18669,7 @@ maxOfRow334:
 	VBLENDVPS Y4, 1120(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow335
+	JE maxOfRow337
 	VPBROADCASTB 36(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18512,7 +18681,7 @@ maxOfRow334:
 	VBLENDVPS Y4, 1184(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow335
+	JE maxOfRow337
 	VPBROADCASTB 38(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18524,7 +18693,7 @@ maxOfRow334:
 	VBLENDVPS Y4, 1248(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow335:
+maxOfRow337:
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1
@@ -18540,7 +18709,7 @@ maxOfRow335:
 	VBLENDVPS Y3, 288(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow336
+	JE maxOfRow338
 	VPBROADCASTB 10(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18552,7 +18721,7 @@ maxOfRow335:
 	VBLENDVPS Y4, 352(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow336
+	JE maxOfRow338
 	VPBROADCASTB 12(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18564,7 +18733,7 @@ maxOfRow335:
 	VBLENDVPS Y4, 416(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow336
+	JE maxOfRow338
 	VPBROADCASTB 14(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18576,7 +18745,7 @@ maxOfRow335:
 	VBLENDVPS Y4, 480(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow336:
+maxOfRow338:
 	VMAXPS Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
@@ -18589,7 +18758,7 @@ maxOfRow336:
 	VBLENDVPS Y4, 1312(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow337
+	JE maxOfRow339
 	VPBROADCASTB 42(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18601,7 +18770,7 @@ maxOfRow336:
 	VBLENDVPS Y5, 1376(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow337
+	JE maxOfRow339
 	VPBROADCASTB 44(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18613,7 +18782,7 @@ maxOfRow336:
 	VBLENDVPS Y5, 1440(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow337
+	JE maxOfRow339
 	VPBROADCASTB 46(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18625,7 +18794,7 @@ maxOfRow336:
 	VBLENDVPS Y5, 1504(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow337:
+maxOfRow339:
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2
@@ -18641,7 +18810,7 @@ maxOfRow337:
 	VBLENDVPS Y4, 544(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow338
+	JE maxOfRow340
 	VPBROADCASTB 18(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18653,7 +18822,7 @@ maxOfRow337:
 	VBLENDVPS Y5, 608(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow338
+	JE maxOfRow340
 	VPBROADCASTB 20(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18665,7 +18834,7 @@ maxOfRow337:
 	VBLENDVPS Y5, 672(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow338
+	JE maxOfRow340
 	VPBROADCASTB 22(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18677,7 +18846,7 @@ maxOfRow337:
 	VBLENDVPS Y5, 736(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow338:
+maxOfRow340:
 	VMAXPS Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -18690,7 +18859,7 @@ maxOfRow338:
 	VBLENDVPS Y5, 1568(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow339
+	JE maxOfRow341
 	VPBROADCASTB 50(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18702,7 +18871,7 @@ maxOfRow338:
 	VBLENDVPS Y6, 1632(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow339
+	JE maxOfRow341
 	VPBROADCASTB 52(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18714,7 +18883,7 @@ maxOfRow338:
 	VBLENDVPS Y6, 1696(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow339
+	JE maxOfRow341
 	VPBROADCASTB 54(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18726,7 +18895,7 @@ maxOfRow338:
 	VBLENDVPS Y6, 1760(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow339:
+maxOfRow341:
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3
@@ -18742,7 +18911,7 @@ maxOfRow339:
 	VBLENDVPS Y5, 800(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow340
+	JE maxOfRow342
 	VPBROADCASTB 26(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18754,7 +18923,7 @@ maxOfRow339:
 	VBLENDVPS Y6, 864(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow340
+	JE maxOfRow342
 	VPBROADCASTB 28(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18766,7 +18935,7 @@ maxOfRow339:
 	VBLENDVPS Y6, 928(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow340
+	JE maxOfRow342
 	VPBROADCASTB 30(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18778,7 +18947,7 @@ maxOfRow339:
 	VBLENDVPS Y6, 992(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow340:
+maxOfRow342:
 	VMAXPS Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
@@ -18791,7 +18960,7 @@ maxOfRow340:
 	VBLENDVPS Y6, 1824(AX), Y0, Y6
 	VMAXPS Y0, Y6, Y6
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow341
+	JE maxOfRow343
 	VPBROADCASTB 58(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18803,7 +18972,7 @@ maxOfRow340:
 	VBLENDVPS Y7, 1888(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow341
+	JE maxOfRow343
 	VPBROADCASTB 60(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18815,7 +18984,7 @@ maxOfRow340:
 	VBLENDVPS Y7, 1952(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow341
+	JE maxOfRow343
 	VPBROADCASTB 62(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18827,7 +18996,7 @@ maxOfRow340:
 	VBLENDVPS Y7, 2016(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 
-maxOfRow341:
+maxOfRow343:
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4
@@ -18864,7 +19033,7 @@ maxRow:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow342
+	JE maxOfRow344
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18876,7 +19045,7 @@ maxRow:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow342
+	JE maxOfRow344
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18888,7 +19057,7 @@ maxRow:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow342
+	JE maxOfRow344
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18900,7 +19069,7 @@ maxRow:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow342:
+maxOfRow344:
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS X2, X1, X1
@@ -20526,22 +20695,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow352
+	JE maxOfRow354
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow352
+	JE maxOfRow354
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow352
+	JE maxOfRow354
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow352:
+maxOfRow354:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VMOVAPS Z0, Z2
@@ -20549,22 +20718,22 @@ maxOfRow352:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow353
+	JE maxOfRow355
 	KMOVW 34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow353
+	JE maxOfRow355
 	KMOVW 36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow353
+	JE maxOfRow355
 	KMOVW 38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow353:
+maxOfRow355:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
@@ -20575,22 +20744,22 @@ maxOfRow353:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow354
+	JE maxOfRow356
 	KMOVW 10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow354
+	JE maxOfRow356
 	KMOVW 12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow354
+	JE maxOfRow356
 	KMOVW 14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow354:
+maxOfRow356:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VMOVAPS Z0, Z3
@@ -20598,22 +20767,22 @@ maxOfRow354:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow355
+	JE maxOfRow357
 	KMOVW 42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow355
+	JE maxOfRow357
 	KMOVW 44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow355
+	JE maxOfRow357
 	KMOVW 46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow355:
+maxOfRow357:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
@@ -20624,22 +20793,22 @@ maxOfRow355:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow356
+	JE maxOfRow358
 	KMOVW 18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow356
+	JE maxOfRow358
 	KMOVW 20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow356
+	JE maxOfRow358
 	KMOVW 22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow356:
+maxOfRow358:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VMOVAPS Z0, Z4
@@ -20647,22 +20816,22 @@ maxOfRow356:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow357
+	JE maxOfRow359
 	KMOVW 50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow357
+	JE maxOfRow359
 	KMOVW 52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow357
+	JE maxOfRow359
 	KMOVW 54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow357:
+maxOfRow359:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
@@ -20673,22 +20842,22 @@ maxOfRow357:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow358
+	JE maxOfRow360
 	KMOVW 26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow358
+	JE maxOfRow360
 	KMOVW 28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow358
+	JE maxOfRow360
 	KMOVW 30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow358:
+maxOfRow360:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VMOVAPS Z0, Z5
@@ -20696,22 +20865,22 @@ maxOfRow358:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow359
+	JE maxOfRow361
 	KMOVW 58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow359
+	JE maxOfRow361
 	KMOVW 60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow359
+	JE maxOfRow361
 	KMOVW 62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 
-maxOfRow359:
+maxOfRow361:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
@@ -20743,22 +20912,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow360
+	JE maxOfRow362
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow360
+	JE maxOfRow362
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow360
+	JE maxOfRow362
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow360:
+maxOfRow362:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
@@ -21783,7 +21952,7 @@ noneAfter:
 
 panel:
 	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite361
+	JNE fusedOverwrite363
 	MOVQ 32(SP), AX
 	LEAQ (DI)(R8*2), BX
 	ADDQ R8, BX
@@ -21805,9 +21974,9 @@ panel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS (BX)(R8*2), Y14, Y10
 	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady362
+	JMP fusedReady364
 
-fusedOverwrite361:
+fusedOverwrite363:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -21821,7 +21990,7 @@ fusedOverwrite361:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady362:
+fusedReady364:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+3, CX
@@ -22798,7 +22967,7 @@ steps:
 
 lastPanel:
 	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite363
+	JNE fusedOverwrite365
 	MOVQ 32(SP), AX
 	LEAQ (DI)(R8*2), BX
 	ADDQ R8, BX
@@ -22820,9 +22989,9 @@ lastPanel:
 	VBROADCASTSS 20(AX), Y14
 	VMULPS (BX)(R8*2), Y14, Y10
 	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady364
+	JMP fusedReady366
 
-fusedOverwrite363:
+fusedOverwrite365:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -22836,7 +23005,7 @@ fusedOverwrite363:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-fusedReady364:
+fusedReady366:
 	MOVQ SI, AX
 	MOVQ DX, BX
 	MOVQ $+15, CX

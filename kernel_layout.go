@@ -220,7 +220,7 @@ type prefetchHint struct {
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
 func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels, a.oneStream = 0, inOrder, tuned.FourPanels, tuned.OneStream
+	a.pointer, a.inOrder, a.fourPanels, a.oneStream = 0, inOrder, tuned.FourPanels, false
 	a.prefetchOne, a.prefetchFew = one, few
 }
 

@@ -15,6 +15,9 @@ const (
 	// the rest of scratch is worth while.
 	copyKeys = 4 * Block
 
+	// streamDim is up to how many dimensions rows of a head by itself are prefetched in one stream.
+	streamDim = 64
+
 	// stepRows is up to how many rows of all heads of a chunk take a block in steps: as many scores
 	// are kept.
 	stepRows = 256
@@ -108,7 +111,8 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	}
 	heads := rows / p.chunkRows
 	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
-		t.InOrder(p.bytes) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
+		(t.InOrder(p.bytes) || t.InOneStream(p.bytes)) && p.chunkRows <= inPlaceRows &&
+			p.hasSteps(p.kvHeads)
 	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
@@ -268,12 +272,13 @@ func (p *plan) decideViews(t *tuning.Row) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
-	p.oneStream = t.OneStream && p.chunkRows <= min(inPlaceRows, p.keys.pagedRows)
+	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
+	p.oneStream = few && t.InOneStream(p.bytes) && (steps ||
+		p.chunkRows >= t.MinStreamRows && p.chunkRows <= p.keys.pagedRows && max(p.d, p.dv) <= streamDim)
 	if (p.inOrder || p.oneStream) && p.headsPerChunk == 1 {
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
-	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
-	if p.inOrder && few && steps {
+	if (p.inOrder || p.oneStream) && few && steps {
 		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
 	}
 	p.decidePages(t, &p.keys, &p.k)

@@ -349,6 +349,28 @@ func TestScheduleReadsViewsPageByPage(t *testing.T) {
 	}
 }
 
+// Few rows whose heads lie side by side go through these in steps, prefetched in one stream, and
+// keys and values that the L2 cache holds are read as before.
+func TestScheduleStreamsHeadsSideBySide(t *testing.T) {
+	const heads, keys, d = 32, 2 * Block, 128
+	readingAs(t, tuning.QueuedReads)
+	tuned.MinStreamRows = 2
+	for _, c := range []struct {
+		l2   int
+		want bool
+	}{{1 << 20, true}, {1 << 30, false}} {
+		tuned.L2 = c.l2
+		k := BLHD(make([]float32, keys*heads*d), 1, keys, heads, d)
+		q := zeros(1, heads, 1, d)
+		p := newPlan(zeros(1, heads, 1, d), q, k, k, &Options{})
+		must(t, p.init(&Options{}))
+		p.decide(&tuned, 1)
+		if got := p.oneStream && p.headsPerChunk == heads && p.step < Block; got != c.want {
+			t.Errorf("an L2 cache of %d bytes: %v, in one stream want %t", c.l2, &p.schedule, c.want)
+		}
+	}
+}
+
 // The cost of a call follows the keys that its queries see by their positions, whatever hides the
 // others, and is the same for a cache and for a sequence with the same tokens.
 func TestScheduleCost(t *testing.T) {

@@ -140,9 +140,6 @@ func (t *tileProgram) panelsSideBySide() {
 		for i, panels := range []int{4, 2, 2} {
 			name, rows := "paged", i+1
 			if t.streamed {
-				if rows == 1 {
-					continue
-				}
 				name = "streamed"
 			}
 			t.panelGroups(fmt.Sprintf("%s%d", name, rows), rows, panels, func(next string) {

@@ -60,7 +60,7 @@ func (t *tileProgram) startRequests() {
 	pages, few, ready := t.unique("pages"), t.unique("fewRows"), t.unique("requests")
 	MOVQ(hint(b0, "panelLayout", "pointer"), a0)
 	MOVBQZX(hint(b0, "panelLayout", "oneStream"), a3)
-	CMPQ(t.rows, imm(fewRows))
+	CMPQ(t.rows, Imm(sequentialRows))
 	JLE(LabelRef(few))
 	XORQ(a3, a3)
 	Label(few)
@@ -232,6 +232,9 @@ func (t *tileProgram) pagedLoops(r, vecs int, name string) {
 	Label(name + "Paged")
 	MOVQ(t.request, prefetching)
 	for _, t.streamed = range t.streams() {
+		if t.streamed && r > sequentialRows {
+			continue
+		}
 		loop, pages := t.unique("pagedLoop"), t.unique("pages")
 		if t.streamed {
 			CMPQ(t.stream, Imm(0))

@@ -69,7 +69,7 @@ type Row struct {
 	FewRows        int  // up to that many rows, heads side by side go together, page by page
 	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
 	MaxPagedRows   int  // up to so many
-	OneStream      bool // up to five of these rows prefetch in one stream, not from 8 pages in turn
+	MinStreamRows  int  // few of these rows, if so many, or of heads together, do so in one stream
 	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
@@ -124,12 +124,12 @@ var table = []Row{
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
-		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, OneStream: true,
+		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchScaled: 8192,
 		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
-		MinPagedRows: 2, MaxPagedRows: 32, OneStream: true,
+		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
@@ -223,6 +223,12 @@ func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 // that takes longer.
 func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
+}
+
+// InOneStream reports whether few rows over views may prefetch their bytes in one stream, where the
+// L2 cache does not hold these.
+func (t *Row) InOneStream(bytes float64) bool {
+	return t.MinStreamRows > 0 && t.Reads == QueuedReads && bytes > float64(t.L2)
 }
 
 // PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
