@@ -90,7 +90,7 @@ type schedule struct {
 	// so of integers: what is the same for all tiles of a block is asked for once
 	fullIntegers bool
 	inOrder      bool // keys and values in place are read in order
-	oneStream    bool // or prefetched in order, along a pointer
+	oneStream    bool // or prefetched in one stream, along a pointer
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
 	// few rows of integers prefetch so many bytes ahead,
 	ahead           int

@@ -15,7 +15,8 @@ const (
 	// the rest of scratch is worth while.
 	copyKeys = 4 * Block
 
-	// streamDim is up to how many dimensions rows of a head by itself are prefetched in one stream.
+	// streamDim is up to how many dimensions rows are short: in one stream they come faster from a head
+	// by itself, and longer ones from heads side by side, even for one row of queries.
 	streamDim = 64
 
 	// stepRows is up to how many rows of all heads of a chunk take a block in steps: as many scores
@@ -111,7 +112,7 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 	}
 	heads := rows / p.chunkRows
 	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
-		(t.InOrder(p.bytes) || t.InOneStream(p.bytes)) && p.chunkRows <= inPlaceRows &&
+		(t.InOrder(p.bytes) && p.chunkRows <= inPlaceRows || p.streams(t, true)) &&
 			p.hasSteps(p.kvHeads)
 	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
@@ -273,8 +274,7 @@ func (p *plan) decideViews(t *tuning.Row) {
 		}
 	}
 	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
-	p.oneStream = few && t.InOneStream(p.bytes) && (steps ||
-		p.chunkRows >= t.MinStreamRows && p.chunkRows <= p.keys.pagedRows && max(p.d, p.dv) <= streamDim)
+	p.oneStream = p.streams(t, steps)
 	if (p.inOrder || p.oneStream) && p.headsPerChunk == 1 {
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
@@ -291,6 +291,19 @@ func (p *plan) decideViews(t *tuning.Row) {
 	if few && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
 		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
 	}
+}
+
+// streams reports whether views are prefetched in one stream: by how many rows, where heads go
+// together in steps or not, and rows of keys and values are short or not, is measured.
+func (p *plan) streams(t *tuning.Row, steps bool) bool {
+	short := max(p.d, p.dv) <= streamDim
+	switch {
+	case !t.InOneStream(p.bytes) || p.chunkRows > inPlaceRows:
+		return false
+	case p.chunkRows < t.MinStreamRows:
+		return steps && !short
+	}
+	return steps || short && p.chunkRows <= p.keys.pagedRows
 }
 
 // decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows

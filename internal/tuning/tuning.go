@@ -69,7 +69,7 @@ type Row struct {
 	FewRows        int  // up to that many rows, heads side by side go together, page by page
 	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
 	MaxPagedRows   int  // up to so many
-	MinStreamRows  int  // few of these rows, if so many, or of heads together, do so in one stream
+	MinStreamRows  int  // few rows, from that many on, prefetch views in one stream; 0: none do
 	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
