@@ -268,15 +268,37 @@ func BenchmarkBlocksTwoWorkers(b *testing.B) {
 			m, err := pool.PackBlocks(ordinaryBlocks(r, typ, n, n), typ, n, n,
 				MatrixConfig{Integers: integers})
 			must(b, err)
-			for _, rows := range []int{1, 128} {
-				dst, a := zeros(1, 1, rows, n), tensor(r, normal, 1, 1, rows, n)
-				b.Run(fmt.Sprintf("%v/integers=%v/rows=%d", typ, integers, rows), func(b *testing.B) {
-					ratio(b, func() error { return m.MatMul(dst, a, nil) },
-						func() error { return pool.MulMatrix(dst, a, m, nil) })
-				})
-			}
+			twoWorkers(b, pool, m, fmt.Sprintf("%v/integers=%v", typ, integers), 1, 4, 8, 128)
 			must(b, m.Close())
 		}
+	}
+}
+
+// BenchmarkMatrixTwoWorkers is that for matrices of each format.
+func BenchmarkMatrixTwoWorkers(b *testing.B) {
+	const n = 4096
+	pool := NewPool(2)
+	defer pool.Close()
+	w := tensor(random(b.Name()), normal, 1, 1, n, n)
+	for _, c := range []MatrixConfig{{}, {Format: F16}, {Format: BF16}, {Format: I8},
+		{Format: I8, Integers: true}} {
+		m, err := pool.PackMatrix(w, c)
+		must(b, err)
+		twoWorkers(b, pool, m, fmt.Sprintf("%v/integers=%v", c.Format, c.Integers), 1, 2, 4, 8)
+		must(b, m.Close())
+	}
+}
+
+// twoWorkers is the time of products by a matrix on one worker over that on two, in turns of some
+// calls, as a model has them: the second worker expects the next one.
+func twoWorkers(b *testing.B, pool *Pool, m *Matrix, name string, rows ...int) {
+	_, _, inputs, outputs := m.Dims()
+	for _, n := range rows {
+		dst, a := zeros(1, 1, n, outputs), tensor(random(name), normal, 1, 1, n, inputs)
+		b.Run(fmt.Sprintf("%s/rows=%d", name, n), func(b *testing.B) {
+			ratioInTurns(b, 10, func() error { return m.MatMul(dst, a, nil) },
+				func() error { return pool.MulMatrix(dst, a, m, nil) })
+		})
 	}
 }
 

@@ -158,6 +158,12 @@ func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, p
 func accumulateI4AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
 	b *panelLayout)
 
+// softmaxScaledSIMD is one online-softmax step of a row, whose scores and weights are multiplied by
+// scales. It works like softmaxScaledGeneric.
+//
+//go:noescape
+func softmaxScaledSIMD(s, m, l, alpha, keyScales, scales *float32, c float32) (masked bool)
+
 // rotateStep transforms rows of blocks, at least 2 elements each, of which dst has those of x
 // afterwards. Both may be the same. It works like rotateGeneric.
 func rotateStep(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32) {

@@ -34,6 +34,9 @@ func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *pa
 	panic(onlyAMD64)
 }
 func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(onlyAMD64) }
+func softmaxScaledSIMD(s, m, l, alpha, keyScales, scales *float32, c float32) (masked bool) {
+	panic(onlyAMD64)
+}
 func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool) {
 	panic(onlyAMD64)

@@ -593,6 +593,7 @@ func FuzzWidenI8(f *testing.F)         { fuzzKernel(f, "widenI8") }
 func FuzzNarrowF16(f *testing.F)       { fuzzKernel(f, "narrowF16") }
 func FuzzNarrowBF16(f *testing.F)      { fuzzKernel(f, "narrowBF16") }
 func FuzzLargest(f *testing.F)         { fuzzKernel(f, "largest") }
+func FuzzSoftmaxScaled(f *testing.F)   { fuzzKernel(f, "softmaxScaled") }
 func FuzzQuantize(f *testing.F)        { fuzzKernel(f, "quantize") }
 func FuzzScaleColumns(f *testing.F)    { fuzzKernel(f, "scaleColumns") }
 func FuzzRotate(f *testing.F)          { fuzzKernel(f, "rotate") }

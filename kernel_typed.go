@@ -195,6 +195,24 @@ func scaleColumns(s, f []float32, rows, stride, n int) {
 	scaleColumnsSIMD(&s[0], &f[0], rows, stride, n)
 }
 
+// softmaxScaled is softmax of one row that sees all keys of a block, whose scores are multiplied by
+// the scales of their keys before, and whose weights by those of their values after.
+func softmaxScaled(s, m, l, alpha, keys, values []float32, c float32) (masked bool) {
+	operand.Updates(s, Block)
+	operand.Updates(m, 1)
+	operand.Updates(l, 1)
+	operand.Writes(alpha, 1)
+	operand.Reads(keys, Block)
+	operand.Reads(values, Block)
+	if !tuned.ISA.Integers() {
+		scaleColumns(s, keys, 1, Block, Block)
+		masked = softmax(s, m, l, alpha, nil, 1, c)
+		scaleColumns(s, values, 1, Block, Block)
+		return masked
+	}
+	return softmaxScaledSIMD(&s[0], &m[0], &l[0], &alpha[0], &keys[0], &values[0], c)
+}
+
 // rotate multiplies rows of n elements by the orthonormal Walsh–Hadamard matrix of the size of a
 // block, a power of two that divides n: for h = 1, 2, 4, …, a and b that are h apart become a + b
 // and a − b; then all are multiplied by 1/√block, rounded once.

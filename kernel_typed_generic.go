@@ -124,6 +124,13 @@ func scaleColumnsGeneric(s, f []float32, rows, stride, n int) {
 	}
 }
 
+func softmaxScaledGeneric(s, m, l, alpha, keys, values []float32, c float32) (masked bool) {
+	scaleColumnsGeneric(s, keys, 1, Block, Block)
+	masked = softmaxGeneric(s, m, l, alpha, 1, c)
+	scaleColumnsGeneric(s, values, 1, Block, Block)
+	return masked
+}
+
 func rotateGeneric(x []float32, rows, stride, n, block int) {
 	factor := float32(1 / math.Sqrt(float64(block)))
 	for r := range rows {

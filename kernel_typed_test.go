@@ -80,6 +80,15 @@ var typedKernelTests = []kernelTest{
 		scaleColumns(s, f, n[0], stride, n[1])
 		scaleColumnsGeneric(want, f, n[0], stride, n[1])
 	}},
+	{"softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
+		s, sWant := c.scores(1)
+		m, mWant, l, lWant := c.runningState(1)
+		alpha, alphaWant := c.output(1)
+		keys, values, unit := c.factors(Block), c.factors(Block), c.unit()
+		masked := softmaxScaled(s, m, l, alpha, keys, values, unit)
+		c.equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
+			unit))
+	}},
 	{"rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5, 9),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]
@@ -183,6 +192,50 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 				k.sweep(t, c)
 				k.large(t, c)
 			})
+		}
+	})
+}
+
+// Kernels of one row and two may take numbers of 8 bits 2²⁴ times as large as they are: sums that
+// overflow only so, or on the way, that are subnormal, infinite or NaN have the bits of the generic
+// code as well.
+func TestSumsOfI8AtTheEndsOfFloat32(t *testing.T) {
+	var special []float32
+	for _, e := range []int{-149, -140, -127, -126, -110, -50, 0, 96, 100, 103, 104, 110, 120, 127} {
+		special = append(special, float32(math.Ldexp(1, e)), -float32(math.Ldexp(1.25, e)))
+	}
+	special = append(special, 0, math.MaxFloat32, negInf, -negInf, float32(math.NaN()))
+	const keys, cols, most = 61, 6 * panel, 3
+	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel}
+	forEach(t, func(t *testing.T) {
+		r := random(t.Name())
+		p, alpha := make([]float32, most*Block), make([]float32, most)
+		got, want := make([]float32, most*cols), make([]float32, most*cols)
+		v := make([]byte, roundUp(keys, 4)*cols)
+		for _, x := range special {
+			for _, y := range special {
+				rows := 1 + r.IntN(most)
+				for i := range v {
+					v[i] = byte(r.Uint32())
+				}
+				for i := range p {
+					p[i] = []float32{x, x, x, y}[r.IntN(4)]
+				}
+				for i := range want {
+					want[i] = []float32{0, 1, x, y}[r.IntN(4)]
+				}
+				for i := range alpha {
+					alpha[i] = []float32{0, 1, 1. / 3, 1 << 24, y}[r.IntN(5)]
+				}
+				copy(got, want)
+				b.overwrite = r.IntN(3) == 0
+				accumulateTyped(I8, got, p, v, alpha, rows, cols, Block, &b)
+				accumulateTypedGeneric(I8, want, p, v, alpha, rows, cols, Block, &b)
+				if i := firstDifference(got, want); i >= 0 {
+					t.Fatalf("%d rows of %v and %v: output %d is %v, generic %v", rows, x, y, i, got[i],
+						want[i])
+				}
+			}
 		}
 	})
 }

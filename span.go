@@ -182,7 +182,7 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 		for g := range c.heads {
 			head := w.head(c, g, &h)
 			w.optionScores(p, head, &part{first: s.first, biased: s.biased}, t, g*c.rows)
-			masked = w.weigh(p, st, nil, nil, head.at, c.rows, g*c.rows, 0, Block) || masked
+			masked = w.weigh(p, st, nil, nil, nil, head.at, c.rows, g*c.rows, 0, Block) || masked
 		}
 	}
 	for key := 0; key < Block; key += s.step {

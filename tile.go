@@ -65,7 +65,7 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at i
 		if scaled {
 			scales = w.valueScales(p, c, b)
 		}
-		masked = w.weigh(p, st, scales, visible, row, t.rows, at, t.lo, t.hi)
+		masked = w.weigh(p, st, nil, scales, visible, row, t.rows, at, t.lo, t.hi)
 		w.accumulate(p, c, st, b, t, at)
 	}
 	if masked {
@@ -74,15 +74,21 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at i
 }
 
 // weigh makes weights of the scores of keys lo to hi−1 of some rows, whose first one is row in the
-// state and at in w.s, and multiplies them by the scales of values, if these have some. A nil
-// visible means that rows see all keys of the block. It reports whether some row has seen no score
-// above −Inf.
-func (w *scratch) weigh(p *plan, st *state, scales []float32, visible []uint64,
+// state and at in w.s. In float32 it multiplies scores by the scales of keys, if there are any to
+// multiply by, and weights by those of values, if these have some. A nil visible means that rows
+// see all keys of the block. It reports whether some row has seen no score above −Inf.
+func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible []uint64,
 	row, rows, at, lo, hi int) (masked bool) {
 	s, m, l, alpha := w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:]
 	if x := &w.ints; p.integers {
 		return softmaxInt8(x.weights.words, x.scales, s, m, l, alpha, x.factors[row:], scales, visible,
 			rows)
+	}
+	if rows == 1 && visible == nil && keyScales != nil && scales != nil {
+		return softmaxScaled(s, m, l, alpha, keyScales, scales, p.c)
+	}
+	if keyScales != nil {
+		scaleColumns(s[lo:], keyScales[lo:hi], rows, Block, hi-lo)
 	}
 	masked = softmax(s, m, l, alpha, visible, rows, p.c)
 	if scales != nil {
@@ -161,13 +167,10 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
 		scoreTyped(keyFormat, w.s, q, keys, rows, p.d, b.hi)
-		if keyScales != nil {
-			scaleColumns(w.s, keyScales, rows, Block, b.hi)
-		}
 	case kindIntegers:
 		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat == I4)
 	}
-	masked = w.weigh(p, st, valueScales, visible, c.at, rows, 0, 0, b.hi)
+	masked = w.weigh(p, st, keyScales, valueScales, visible, c.at, rows, 0, 0, b.hi)
 	if p.valueKind != kindLatent && valueFormat == I4 && rows > p.codeRows {
 		values, valueFormat = w.levelValues(p.packed, values, b.place), I8
 	}

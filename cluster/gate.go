@@ -8,14 +8,18 @@ import (
 
 // The order of locks: who holds one takes only those that come after it.
 //
-//	client  Sequence.layers, sequencePart.moving, Sequence.mended, change and grow: gates;
-//	        Sequence.mu, Client.mu, ride.mu
-//	worker  part.copying, Worker.copying and threads: channels;
-//	        Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu
+//	client     Sequence.layers: gates; sequencePart.moving: a channel; Sequence.mended,
+//	           Sequence.change and Sequence.grow: gates; Client.levelling;
+//	           Sequence.mu, Client.mu, ride.mu
+//	worker     part.copying, Worker.copying, Worker.threads: channels;
+//	           Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu, flight.mu, pace.mu
+//	transport  natsServer.mu, natsName.mu, NATS.mu
 //
-// Gates and channels are held while others are asked, so who waits for one has a context. Mutexes
-// are held while something is noted or computed, and never across a request. In the simulation, a
-// call that runs out of ample time where nothing fails is an error: so the order is kept.
+// Gates and channels are held while others are asked, so who waits for one has a context. But
+// Worker.threads is held while something is computed, which ends by itself, and nobody waits for
+// Worker.copying and Client.levelling. Mutexes are held while something is noted or computed, and
+// never across a request. In the simulation, a call that runs out of ample time where nothing fails
+// is an error: so the order is kept.
 
 // gate is a lock that some share or one owns, and that nobody waits for longer than a context
 // lasts: what holds it may wait for a worker.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -180,4 +181,48 @@ accounts {
 	must(t, err) // another tenant is not bound by it
 	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
 	must(t, err)
+}
+
+// A connection that does not read what comes for it is given up when as much waits as may, or when
+// a write takes as long as it may, and others go on.
+func TestUnreadIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]server.Options{
+		"max_pending":    {MaxPending: 1 << 20, WriteDeadline: time.Hour},
+		"write_deadline": {MaxPending: 1 << 30, WriteDeadline: 50 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := embedded.Start(&o)
+			must(t, err)
+			defer embedded.Stop(s)
+			link, err := DialNATS(NATSConfig{URL: s.ClientURL()})
+			must(t, err)
+			defer func() { _ = link.Close() }()
+			w, err := NewWorker(link, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
+			must(t, err)
+			defer w.Close()
+			deaf, err := net.Dial("tcp", s.Addr().String())
+			must(t, err)
+			defer func() { _ = deaf.Close() }()
+			_, err = deaf.Write([]byte("CONNECT {\"verbose\":false}\r\nSUB attn.inbox.x 1\r\n"))
+			must(t, err)
+			b, sent := &bench{TB: t}, int64(0)
+			b.eventually("who does not read is given up", func() bool {
+				for range 16 {
+					must(t, link.conn.Publish("attn.inbox.x", make([]byte, pieceSize)))
+					sent += pieceSize
+				}
+				must(t, link.conn.Flush())
+				return s.NumSlowConsumers() > 0
+			})
+			if kept := sent - 64<<20; kept > o.MaxPending { // the system keeps less than 64 MiB
+				t.Errorf("%d bytes were kept, want at most %d", kept, o.MaxPending)
+			}
+			_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
+			must(t, err)
+			must(t, deaf.Close())
+			b.eventually("its connection has ended", func() bool { return s.NumClients() == 1 })
+		})
+	}
 }

@@ -103,6 +103,13 @@ func TestRefusedRequests(t *testing.T) {
 				r.pieces = append(r.pieces, tokenPiece{tokens: most})
 			}
 		}), refusal{attn.ErrLength, "position 0 and 2415919106 tokens"}},
+		"too many pieces": {tokens(func(r *appendRequest) {
+			r.pieces = make([]tokenPiece, mostPieces+1)
+		}), refusal{ErrProtocol, "there are 65537 pieces, want at most 65536"}},
+		"too many appends": {(&stepRequest{appends: make([]appendRequest, mostSteps+1)}).encode(id),
+			refusal{ErrProtocol, "there are 4097 appends, want at most 4096"}},
+		"too many attentions": {(&stepRequest{attends: make([]attendRequest, mostSteps+1)}).encode(id),
+			refusal{ErrProtocol, "there are 4097 attentions, want at most 4096"}},
 		"a layer": {tokens(func(r *appendRequest) { r.layer = 2 }),
 			refusal{attn.ErrOption, "layer is 2, want 0 to 1"}},
 		"truncate nothing": {(&truncateRequest{7, 1, []uint32{0, 0}}).encode(id),

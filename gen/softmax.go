@@ -15,15 +15,18 @@ type softmaxProgram struct {
 	masked, lanes16            bool
 	maximaKnown                bool // score has found the maxima
 	int8                       bool // weights become integers
+	scaled                     bool // scores, and weights, are multiplied by scales
 	s, m, l, alpha, visible, n reg.GPVirtual
 	fullyMasked                reg.GPVirtual
 	pairs                      Mem // stack slot: keys 16·pairs and up are visible in no row
 	bases                      Mem // stack slots: what is subtracted from the scores of each row
 	sumLanes                   Mem // stack slots: the lanes of each row's sum
 
-	cs, scales reg.GPVirtual // in integers: factors of rows, scales of values,
-	tops       Mem           // stack slots: the lanes of each row's largest product
-	top        reg.VecVirtual
+	keyScales, scales reg.GPVirtual // scales of keys, and of values
+
+	cs   reg.GPVirtual // in integers: factors of rows,
+	tops Mem           // stack slots: the lanes of each row's largest product
+	top  reg.VecVirtual
 }
 
 func softmaxKernel(name string, masked, lanes16 bool) {

@@ -6,6 +6,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// softmaxScaledKernel is for a row of scores and weights that have scales.
+func softmaxScaledKernel() {
+	TEXT("softmaxScaledSIMD", noSplit,
+		"func(s, m, l, alpha, keyScales, scales *float32, c float32) (masked bool)")
+	k := softmaxProgram{scaled: true, fullyMasked: GP64()}
+	k.keyScales, k.scales = param("keyScales"), param("scales")
+	k.oneRow()
+}
+
 // unlessOne does the step of a single row, if there is only one, in one go. In decoding, memory
 // waits meanwhile.
 func (k *softmaxProgram) unlessOne() {
@@ -38,9 +47,16 @@ func (k *softmaxProgram) oneRow() {
 	e.constants()
 	score := func(v int) Mem { return Mem{Base: k.s, Disp: v * vector} }
 	sum := e.weigh(score, base)
-	if k.int8 {
+	switch {
+	case k.int8:
 		k.top = YMM()
 		k.products(e, score, sum)
+	case k.scaled:
+		e.store = func(x *exp2Vector) {
+			e.add(x, sum)
+			VMULPS(Mem{Base: k.scales, Disp: x.number * vector}, x.p, x.p)
+			VMOVUPS(x.p, score(x.number))
+		}
 	}
 	e.emit(block / lanes)
 	VADDPS(sum[1], sum[0], sum[0])
@@ -75,8 +91,12 @@ func (k *softmaxProgram) maximumOfRow() reg.VecVirtual {
 		if v >= 2 {
 			old = top[v%2]
 		}
-		x := YMM()
-		VMOVUPS(Mem{Base: k.s, Disp: v * vector}, x)
+		x, score := YMM(), Mem{Base: k.s, Disp: v * vector}
+		VMOVUPS(score, x)
+		if k.scaled {
+			VMULPS(Mem{Base: k.keyScales, Disp: v * vector}, x, x)
+			VMOVUPS(x, score)
+		}
 		VMAXPS(old, x, x) // the old maximum wins if the score is NaN
 		top[v%2] = x
 	}

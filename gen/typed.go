@@ -29,6 +29,7 @@ func typedKernels() {
 	largestKernel()
 	quantizeKernel()
 	scaleColumnsKernel()
+	softmaxScaledKernel()
 	rotateKernel()
 	rotateAVX512Kernel()
 	transposeFloatsKernel()
@@ -100,8 +101,9 @@ type typedProgram struct {
 	size   int  // bytes of a vector
 	regs   []reg.VecPhysical
 
-	constants int // registers that the format keeps, the last ones
-	tileRows  int // of the tile at hand
+	constants int  // registers that the format keeps, the last ones
+	tileRows  int  // of the tile at hand
+	scaled    bool // are its sums 2²⁴ times what they are?
 
 	c, a, b    Mem // stack slots: first row of c in this group, of a; the group's first panel
 	outputs    beginning
@@ -207,7 +209,7 @@ func (t *typedProgram) group(g tileGroup) {
 	g.sizes.choose(a3, rows, next)
 	for _, r := range g.sizes {
 		Label(rows(r))
-		asides := t.tile(r, g.panels)
+		asides := t.tile(r, g.panels, end)
 		MOVQ(U32(r), typedTileRows)
 		JMP(LabelRef(name + "Done"))
 		asides()

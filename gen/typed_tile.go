@@ -7,12 +7,20 @@ import (
 )
 
 // tile computes r rows × n panels and moves cPtr, aPtr and alpha on. It returns what emits the code
-// beside it.
-func (t *typedProgram) tile(r, n int) (asides func()) {
+// beside it. Scaled sums that overflow jump to the given label before anything has changed.
+func (t *typedProgram) tile(r, n int, overflow string) (asides func()) {
 	Commentf("%d rows × %d columns.", r, n*panel)
 	t.tileRows = r
+	sums := t.regs[:r*n*t.vecs]
+	if t.scaled = t.scales(r, n); t.scaled {
+		t.constants = scaledMasks
+		defer func() { t.constants = 0 }()
+	}
 	name := unique("loop")
 	t.begin(r, n, name)
+	if t.scaled {
+		t.keepMasks()
+	}
 	MOVQ(aPtr, a0)
 	everyThird(typedA, aStride, r)
 	end := name + "End"
@@ -45,6 +53,9 @@ func (t *typedProgram) tile(r, n int) (asides func()) {
 	SUBQ(imm(unroll), count)
 	JG(LabelRef(name))
 	Label(end)
+	if t.scaled {
+		t.endScaled(sums, overflow)
+	}
 	t.store(r, n)
 	return func() {
 		t.beginZero(r, n, name)
@@ -160,6 +171,9 @@ func (t *typedProgram) begin(r, n int, name string) {
 		}
 	}
 	t.reorder(r, n, t.format.split)
+	if t.scaled {
+		t.beginScaled(t.regs[:r*n*t.vecs], factor)
+	}
 	Label(name + "Begun")
 }
 

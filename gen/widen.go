@@ -77,6 +77,10 @@ func widenI8(t *typedProgram, m Mem, u int, to []reg.VecPhysical) {
 		widenI8InMantissa(t, m, u, to[0])
 		return
 	}
+	if t.scaled {
+		widenI8Scaled(t, m, u, to)
+		return
+	}
 	for v := range to {
 		at := m.Offset(v * t.size)
 		switch {

@@ -125,12 +125,30 @@ func (d *demo) fill(ctx context.Context, t *twin) error {
 	seconds := time.Since(start).Seconds()
 	d.say("Spread in %.1f s, %s/s to each copy.", seconds,
 		size(int64(float64(t.bytes(d.tokens))/seconds)))
-	if !d.live {
-		for _, line := range d.workerLines() {
-			d.say("%s", line)
-		}
+	if d.live {
+		return nil
+	}
+	if err := d.heard(ctx, 2*int64(d.tokens)); err != nil {
+		return err
+	}
+	for _, line := range d.workerLines() {
+		d.say("%s", line)
 	}
 	return nil
+}
+
+// heard waits until workers have said that they keep some tokens together.
+func (d *demo) heard(ctx context.Context, tokens int64) error {
+	return eventually(ctx, time.Minute, func() error {
+		var sum int64
+		for _, w := range d.local.client.Workers() {
+			sum += w.Tokens
+		}
+		if sum != tokens {
+			return fmt.Errorf("workers keep %d tokens, want %d", sum, tokens)
+		}
+		return nil
+	})
 }
 
 // decode takes a step for a token, again and again.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +28,23 @@ func TestDemo(t *testing.T) {
 		if got := strings.Contains(stdout, "\x1b["); got != live {
 			t.Errorf("live %v: escapes are %v", live, got)
 		}
+		if !live {
+			checkTokens(t, stdout, 2*2*16384)
+		}
+	}
+}
+
+// checkTokens compares what all workers are said to keep, in all tables of an output.
+func checkTokens(t *testing.T, output string, want int) {
+	t.Helper()
+	sum := 0
+	for _, x := range regexp.MustCompile(` (\d+) tokens .* calls`).FindAllStringSubmatch(output, -1) {
+		n, err := strconv.Atoi(x[1])
+		must(t, err)
+		sum += n
+	}
+	if sum != want {
+		t.Errorf("workers keep %d tokens, want %d:\n%s", sum, want, output)
 	}
 }
 
