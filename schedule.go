@@ -274,7 +274,7 @@ func (p *plan) decideViews(t *tuning.Row) {
 		}
 	}
 	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
-	p.oneStream = p.streams(t, steps)
+	p.oneStream = few && p.streams(t, steps)
 	if (p.inOrder || p.oneStream) && p.headsPerChunk == 1 {
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
@@ -296,14 +296,10 @@ func (p *plan) decideViews(t *tuning.Row) {
 // streams reports whether views are prefetched in one stream: by how many rows, where heads go
 // together in steps or not, and rows of keys and values are short or not, is measured.
 func (p *plan) streams(t *tuning.Row, steps bool) bool {
-	short := max(p.d, p.dv) <= streamDim
-	switch {
-	case !t.InOneStream(p.bytes) || p.chunkRows > inPlaceRows:
-		return false
-	case p.chunkRows < t.MinStreamRows:
-		return steps && !short
-	}
-	return steps || short && p.chunkRows <= p.keys.pagedRows
+	rows, short := p.chunkRows, max(p.d, p.dv) <= streamDim
+	return t.MinStreamRows > 0 && t.Reads == tuning.QueuedReads && p.bytes > float64(t.L2) &&
+		rows <= inPlaceRows && (steps && !short ||
+		rows >= t.MinStreamRows && (steps || short && rows <= p.keys.pagedRows))
 }
 
 // decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows

@@ -225,12 +225,6 @@ func (t *Row) InOrder(bytes float64) bool {
 	return t.Reads == SequentialReads && bytes > float64(t.L2)
 }
 
-// InOneStream reports whether few rows over views may prefetch their bytes in one stream, where the
-// L2 cache does not hold these.
-func (t *Row) InOneStream(bytes float64) bool {
-	return t.MinStreamRows > 0 && t.Reads == QueuedReads && bytes > float64(t.L2)
-}
-
 // PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
 // have some rows.
 func (t *Row) PagedRows(rows int) int {
