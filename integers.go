@@ -76,7 +76,7 @@ func (w *intScratch) packing(p *plan) *packedKV {
 // way, and returns of how many.
 func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) {
 	if x := &w.queries; x.bytes != nil && p.packed == nil && !p.flip {
-		done = quantizeRotated(x.bytes[c.at*p.d:], w.units[c.at:], x.starts[c.at:], q, c.rows, p.d, p.d,
+		done = quantizeRotated(x.bytes[c.at*p.d:], w.units[c.at:], x.starts[c.at:], q, c.rows, p.d,
 			p.q.SL, p.d&-p.d)
 	}
 	return done
@@ -85,22 +85,36 @@ func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) 
 // quantizeQueries makes integers of the queries of one head's rows, which are rotated, but for the
 // first ones, of which they are made, and finds the unit of their scores.
 func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
-	width, scales := roundUp(p.d, 4), w.units[c.at:][:c.rows]
+	width, units, factors := roundUp(p.d, 4), w.units[c.at:][:c.rows], w.factors[c.at:][:c.rows]
 	if at, rest := c.at+done, c.rows-done; rest > 0 {
-		w.queries.quantize(at*width, at, scales[done:], q[done*p.d:], rest, p.d, p.d, w.row)
+		w.queries.quantize(at*width, at, units[done:], q[done*p.d:], rest, p.d, p.d, w.row)
 	}
-	for r, scale := range scales {
-		row, unit := c.at+r, p.int8Unit(scale, 1)
-		if scale != scale {
-			h, i := p.locate(c.kv, c.row+r)
-			finite := false
-			unit, finite = w.quantizeQuery(p, q[r*p.d:][:p.d], p.q.row(c.b, h, i))
-			if w.queries.put(row*width, row, w.row[:p.d]); !finite {
-				w.bad = append(w.bad, row)
-			}
+	for r, scale := range units {
+		unit := float32(p.scale * scale)
+		units[r], factors[r] = unit, float32(float64(unit)*f32.Log2E)
+		if p.natural || !(unit > 0 && unit < hugeUnit) {
+			w.findUnit(p, c, q, r, scale)
 		}
-		w.setUnit(p, row, unit)
 	}
+}
+
+// hugeUnit is where units begin that are more than any unit of ordinary numbers. Below it a unit is
+// one multiplication, and its factor, too.
+const hugeUnit = 1 << 120
+
+// findUnit finds the unit of the scores of row r of a chunk from the scale of its integers, which
+// are made here if there is none.
+func (w *intScratch) findUnit(p *plan, c *chunk, q []float32, r int, scale float32) {
+	row, unit := c.at+r, p.int8Unit(scale, 1)
+	if scale != scale {
+		h, i := p.locate(c.kv, c.row+r)
+		finite := false
+		unit, finite = w.quantizeQuery(p, q[r*p.d:][:p.d], p.q.row(c.b, h, i))
+		if w.queries.put(row*roundUp(p.d, 4), row, w.row[:p.d]); !finite {
+			w.bad = append(w.bad, row)
+		}
+	}
+	w.setUnit(p, row, unit)
 }
 
 // hugeQuery is what a query whose rotation overflows is multiplied by, which goes into its unit:

@@ -413,7 +413,11 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		end := min(r+step, rows)
 		for c := 0; c < n; c += callElements {
 			to := min(c+callElements, n)
-			normalizeSIMD(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
+			if tuned.ISA.Lanes16() {
+				normalizeAVX512(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
+			} else {
+				normalizeSIMD(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
+			}
 		}
 	}
 }

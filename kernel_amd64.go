@@ -58,6 +58,11 @@ func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 //go:noescape
 func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int)
 
+// normalizeAVX512 is normalizeSIMD with 16 lanes.
+//
+//go:noescape
+func normalizeAVX512(dst, o, l *float32, rows, n, dstStride, oStride int)
+
 // addBiasSIMD adds biases. It works like addBiasGeneric.
 //
 //go:noescape
@@ -413,23 +418,25 @@ func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, r
 // quantizesRotated reports whether there is a kernel that rotates such rows and makes integers of
 // them, quantizeRotatedStep.
 func quantizesRotated(n, rotation int) bool {
-	return n == rotatedElements && rotation == n && tuned.ISA.Lanes16() && tuned.DotProduct
+	return (n == rotatedElements || n == 2*rotatedElements) && rotation == n &&
+		tuned.ISA.Lanes16() && tuned.DotProduct
 }
 
-// rotatedElements is the elements of rows of quantizeRotatedStep.
+// rotatedElements, and twice as many, are the elements of rows of quantizeRotatedStep.
 const rotatedElements = 64
 
-// quantizeRotatedStep is rotateStep and then quantizeRowsStep of a multiple of four rows.
-func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, dstStride,
+// quantizeRotatedStep is rotateStep and then quantizeRowsStep of a multiple of panel rows, whose
+// integers lie as keys do in panels if starts is nil.
+func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n,
 	xStride int) (done int) {
-	return quantizeRotatedVNNIAVX512(dst, scales, starts, x, rows, dstStride, xStride)
+	return quantizeRotatedVNNIAVX512(dst, scales, starts, x, rows, n, xStride)
 }
 
 // quantizeRotatedVNNIAVX512 is quantizeRotatedStep for CPUs with AVX512_VNNI.
 //
 //go:noescape
-func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows,
-	dstStride, xStride int) (done int)
+func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n,
+	xStride int) (done int)
 
 // quantizeGroupsStep works like quantizeFourRows for groups of four rows. It stops at a group with
 // a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰.

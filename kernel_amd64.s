@@ -23611,6 +23611,85 @@ DATA all3f800000<>+24(SB)/4, $0x3f800000
 DATA all3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
 
+// normalizeAVX512 works like normalizeGeneric.
+// func normalizeAVX512(dst *float32, o *float32, l *float32, rows int, n int, dstStride int, oStride int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normalizeAVX512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ o+8(FP), CX
+	MOVQ l+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ dstStride+40(FP), SI
+	MOVQ oStride+48(FP), DI
+	SHLQ $0x02, SI
+	SHLQ $0x02, DI
+	MOVQ n+32(FP), R8
+	VBROADCASTSS all3f800000<>+0(SB), Z0
+	VPXORD Z1, Z1, Z1
+	ANDQ $0x0f, R8
+	MOVL $0x0000ffff, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K1
+
+row:
+	VBROADCASTSS (DX), Z2
+	VCMPPS $0x04, Z1, Z2, K2
+	VDIVPS Z2, Z0, Z2
+	MOVQ AX, R8
+	MOVQ CX, R9
+	MOVQ n+32(FP), R10
+	SUBQ $0x40, R10
+	JL fewer344
+
+vectors343:
+	VMULPS.Z (R9), Z2, K2, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, (R8)
+	VMULPS.Z 64(R9), Z2, K2, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, 64(R8)
+	VMULPS.Z 128(R9), Z2, K2, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, 128(R8)
+	VMULPS.Z 192(R9), Z2, K2, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, 192(R8)
+	ADDQ $0x00000100, R9
+	ADDQ $0x00000100, R8
+	SUBQ $0x40, R10
+	JGE vectors343
+
+fewer344:
+	ADDQ $0x40, R10
+	SUBQ $0x10, R10
+	JL fewer346
+
+vectors345:
+	VMULPS.Z (R9), Z2, K2, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ $0x40, R9
+	ADDQ $0x40, R8
+	SUBQ $0x10, R10
+	JGE vectors345
+
+fewer346:
+	ADDQ $0x10, R10
+	JE next
+	VMOVUPS.Z (R9), K1, Z3
+	VMULPS.Z  Z3, Z2, K2, Z3
+	VADDPS Z1, Z3, Z3
+	VMOVUPS Z3, K1, (R8)
+
+next:
+	ADDQ SI, AX
+	ADDQ DI, CX
+	ADDQ $0x04, DX
+	DECQ BX
+	JNE row
+	VZEROUPPER
+	RET
+
 // mergeSIMD works like mergeGeneric.
 // func mergeSIMD(o *float32, b *float32, n int, x float32, y float32)
 // Requires: AVX, FMA3

@@ -219,26 +219,27 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 }
 
 // quantizeRotated is quantizeRows of rows that are rotated by blocks on the way, for the first of
-// them: it says for how many, of which there may be none.
-func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, rows, n, dstStride,
-	xStride, block int) (done int) {
-	if rows = rows / 4 * 4; rows == 0 || !quantizesRotated(n, block) {
+// them: it says for how many, of which there may be none. Rows of integers follow each other if
+// starts is not nil; else they are groups of four in panels of rows, as packed keys are.
+func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, rows, n, xStride,
+	block int) (done int) {
+	if rows = rows / panel * panel; rows == 0 || !quantizesRotated(n, block) {
 		return 0
 	}
-	operand.WritesRows(dst, rows, dstStride, n)
+	operand.Writes(dst, rows*n)
 	operand.Writes(scales, rows)
 	operand.ReadsRows(x, rows, xStride, n)
 	if starts != nil {
 		operand.Writes(starts, rows)
 	}
-	for step := callElements / n / 4 * 4; done < rows; {
+	for step := callElements / n; done < rows; {
 		var start *int32
 		if starts != nil {
 			start = &starts[done]
 		}
 		want := min(step, rows-done)
-		made := quantizeRotatedStep(&dst[done*dstStride], &scales[done], start, &x[done*xStride], want,
-			dstStride, xStride)
+		made := quantizeRotatedStep(&dst[done*n], &scales[done], start, &x[done*xStride], want, n,
+			xStride)
 		if done += made; made < want {
 			break
 		}

@@ -180,13 +180,13 @@ func (c *trial) quantizeRows(rows, n int) {
 	}
 }
 
-// quantizeRotated does the first rows of what quantizeRows does after a rotation, and writes
-// nothing of those that follow the four at which it stops.
+// quantizeRotated does the first rows of what quantizeRows does after a rotation, or of what packed
+// keys are then, and writes nothing of those that follow the panel at which it stops.
 func (c *trial) quantizeRotated(rows, n int) {
 	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
-	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
+	xStride := n + c.IntN(9)
 	x := c.specialRows(rows, n, xStride)
-	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
+	dst, dstWant := c.outputOf(rows*n/4, normal)
 	scales, scalesWant := c.output(rows)
 	starts, startsWant := c.outputOf(rows, normal)
 	got, want := elements[int32](bytesIn(starts)), elements[int32](bytesIn(startsWant))
@@ -194,23 +194,25 @@ func (c *trial) quantizeRotated(rows, n int) {
 		got = nil
 	}
 	block := n & -n
-	done := quantizeRotated(elements[int8](bytesIn(dst)), scales, got, x, rows, n, dstStride, xStride,
-		block)
-	row := make([]float32, n)
+	done := quantizeRotated(elements[int8](bytesIn(dst)), scales, got, x, rows, n, xStride, block)
+	made, row := elements[int8](bytesIn(dstWant)), make([]float32, n)
 	for r := range done {
 		copy(row, x[r*xStride:])
 		rotateGeneric(row, 1, n, n, block)
-		to := elements[int8](bytesIn(dstWant))[r*dstStride:][:n]
+		to := make([]int8, n)
 		if scalesWant[r] = quantizedGeneric(to, row); got != nil {
+			copy(made[r*n:], to)
 			want[r] = startOf(to)
+		} else {
+			spreadGroups(rawBytes(made[r/panel*panel*n+r%panel*4:]), rawBytes(to))
 		}
 	}
 	quantizes, special := quantizesRotated(n, block), 0
-	for r := range rows / 4 * 4 {
+	for r := range rows / panel * panel {
 		copy(row, x[r*xStride:])
 		rotateGeneric(row, 1, n, n, block)
 		if top := largestGeneric(row); !(top >= 0x1p-100 && top < 0x1p80) && special == 0 {
-			special = 1 + r/4*4
+			special = 1 + r/panel*panel
 		}
 	}
 	switch {
@@ -219,7 +221,7 @@ func (c *trial) quantizeRotated(rows, n int) {
 	case special > 0:
 		c.equal("done", done, special-1)
 	default:
-		c.equal("done", done, rows/4*4)
+		c.equal("done", done, rows/panel*panel)
 	}
 }
 
@@ -392,4 +394,30 @@ func TestWordsOfMoreThanABlock(t *testing.T) {
 		accumulateInt8(o, &integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
 			1, panel, keys, 1, &b)
 	})
+}
+
+// TestUnitsOfRows compares the units and factors that rows get in one pass with those that are
+// found row by row.
+func TestUnitsOfRows(t *testing.T) {
+	scales := []float32{0, math.SmallestNonzeroFloat32, 0x1p-130, 0x1p-126, 0x1.234p-60, 1, 3, 0x1p79,
+		0x1.fffffep119, 0x1p120, 0x1.8p127 / 127, math.MaxFloat32}
+	r := random(t.Name())
+	for range 1000 {
+		scales = append(scales, math.Float32frombits(r.Uint32N(0x7f800000)))
+	}
+	n := len(scales)
+	for _, scale := range scales[1:100] {
+		for _, natural := range []bool{false, true} {
+			p := &plan{scale: scale, natural: natural}
+			w := &intScratch{units: slices.Clone(scales), factors: make([]float32, n)}
+			want := &intScratch{units: make([]float32, n), factors: make([]float32, n)}
+			w.quantizeQueries(p, &chunk{rows: n}, nil, n)
+			for row, s := range scales {
+				want.setUnit(p, row, p.int8Unit(s, 1))
+			}
+			if !slices.Equal(w.units, want.units) || !slices.Equal(w.factors, want.factors) {
+				t.Fatalf("scale %v, natural %v: units or factors differ", scale, natural)
+			}
+		}
+	}
 }

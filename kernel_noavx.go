@@ -12,7 +12,7 @@ const onlyAMD64 = "attn: this kernel exists on amd64 only"
 const groupsTogether = false
 
 func quantizesRotated(n, rotation int) bool { return false }
-func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, dstStride,
+func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n,
 	xStride int) (done int) {
 	panic(onlyAMD64)
 }
@@ -41,6 +41,8 @@ func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool) {
 	panic(onlyAMD64)
 }
+
+func normalizeAVX512(dst, o, l *float32, rows, n, dstStride, oStride int) { panic(onlyAMD64) }
 
 // transposesTyped reports whether there are kernels of transposeHalves and transposeGroups.
 func transposesTyped() bool { return false }

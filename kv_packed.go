@@ -274,16 +274,17 @@ func (w *tokenWriter) writePanels(s *packedKV, keys []byte, scales []float32, j 
 	case I8:
 		width, done := roundUp(s.d, 4), 0
 		if s.rotates && !s.valuesInKeys {
-			done = quantizeRotated(w.bytes, scales[j:], nil, k, m, s.d, width, stride, s.rotation)
+			done = quantizeRotated(elements[int8](keys)[j*width:], scales[j:], nil, k, m, s.d, stride,
+				s.rotation)
 		}
 		if rest := m - done; rest > 0 {
 			k, stride = w.rotateKeys(s, k[done*stride:], stride, rest)
 			if s.d < width {
-				clear(w.bytes[:m*width])
+				clear(w.bytes[:rest*width])
 			}
-			quantizeRows(w.bytes[done*width:], scales[j+done:], nil, k, rest, s.d, width, stride)
+			quantizeRows(w.bytes, scales[j+done:], nil, k, rest, s.d, width, stride)
+			w.packGroups(keys[(j+done)*width:], rawBytes(w.bytes), width, rest)
 		}
-		w.packGroups(keys[j*width:], rawBytes(w.bytes), width, m)
 	case I4:
 		width := roundUp(s.d, 8)
 		k, stride = w.rotateKeys(s, k, stride, m)

@@ -165,19 +165,19 @@ func (c *Client) fitting(items []item) (n int) {
 // sendItems sends one message.
 func (b *batch) sendItems(ctx context.Context, worker string, items []item) {
 	c := b.client
-	sent := c.background(func() {
-		limited, cancel := context.WithTimeout(c.ctx, requestPatience*c.config.Patience)
-		defer cancel()
-		c.sendSteps(limited, worker, items)
+	if !c.enter() {
+		for _, x := range items { // a closed client has ended them
+			x.a.err = fail(ErrUnavailable, "nothing was sent")
+		}
 		b.land(ctx, items)
-	})
-	if sent {
 		return
 	}
-	for _, x := range items { // a closed client has ended them
-		x.a.err = fail(ErrUnavailable, "nothing was sent")
-	}
-	b.land(ctx, items)
+	limited, cancel := context.WithTimeout(c.ctx, requestPatience*c.config.Patience)
+	c.askSteps(limited, worker, items, func() {
+		defer c.wg.Done()
+		cancel()
+		b.land(ctx, items)
+	})
 }
 
 // land gives what has become of a message to those that it is of.
@@ -233,8 +233,9 @@ func (x *batchStep) end(ctx context.Context) error {
 	return err
 }
 
-// sendSteps sends requests of some steps to a worker as one, and reads what comes back.
-func (c *Client) sendSteps(ctx context.Context, worker string, items []item) {
+// askSteps sends requests of some steps to a worker as one, and calls ended when what comes back is
+// read.
+func (c *Client) askSteps(ctx context.Context, worker string, items []item, ended func()) {
 	var r stepRequest
 	var parts []int
 	for _, x := range items {
@@ -245,23 +246,29 @@ func (c *Client) sendSteps(ctx context.Context, worker string, items []item) {
 			r.attends, parts = append(r.attends, x.a.request), append(parts, n)
 		}
 	}
-	var reply stepReply
-	request := r.encode(c.id)
-	d, err := c.call(ctx, worker, request)
-	reuse(request)
-	if err == nil {
-		err = reply.decode(d, worker, len(r.appends), parts)
-	}
+	appends := len(r.appends)
+	c.ask(ctx, worker, r.encode(c.id), func(d *decoder, err error) {
+		var reply stepReply
+		if err == nil {
+			err = reply.decode(d, worker, appends, parts)
+		}
+		reply.give(items, err)
+		ended()
+	})
+}
+
+// give gives the outcomes to what was asked for, or the error that there is instead.
+func (r *stepReply) give(items []item, err error) {
 	for _, x := range items {
 		if x.a.err = err; err != nil {
 			continue
 		}
 		if x.a.ride != nil {
-			x.a.outcome, reply.appends = reply.appends[0], reply.appends[1:]
+			x.a.outcome, r.appends = r.appends[0], r.appends[1:]
 		}
 		if len(x.a.parts) > 0 {
-			x.a.reply, x.a.err = reply.attends[0].attendReply, reply.attends[0].err
-			reply.attends = reply.attends[1:]
+			x.a.reply, x.a.err = r.attends[0].attendReply, r.attends[0].err
+			r.attends = r.attends[1:]
 		}
 	}
 }

@@ -291,6 +291,28 @@ func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc
 // call asks a worker, and notes what its answer says about it.
 func (c *Client) call(ctx context.Context, worker string, request []byte) (*decoder, error) {
 	data, err := c.transport.Call(ctx, worker, request)
+	return c.answered(ctx, worker, data, err)
+}
+
+// ask is call, but calls ended with what that returns: once, perhaps before it returns, and on a
+// goroutine that is not to wait. The request's buffer goes to others.
+func (c *Client) ask(ctx context.Context, worker string, request []byte,
+	ended func(*decoder, error)) {
+	if t, ok := c.transport.(asker); ok && t.ask(ctx, worker, request,
+		func(data []byte, err error) { ended(c.answered(ctx, worker, data, err)) }) {
+		reuse(request)
+		return
+	}
+	c.staff.run(func() {
+		d, err := c.call(ctx, worker, request)
+		reuse(request)
+		ended(d, err)
+	})
+}
+
+// answered notes what an answer says about a worker.
+func (c *Client) answered(ctx context.Context, worker string, data []byte, err error) (*decoder,
+	error) {
 	var d *decoder
 	if err == nil {
 		d, err = decodeReply(worker, data)
@@ -366,10 +388,23 @@ func (c *Client) freeSoon(copies []*partCopy) {
 // background runs f beside everything else, and not at all if the client is closed. It reports
 // whether it does.
 func (c *Client) background(f func()) bool {
+	begun := c.enter()
+	if begun {
+		go func() {
+			defer c.wg.Done()
+			f()
+		}()
+	}
+	return begun
+}
+
+// enter begins something that Close waits for, until wg is done with it, and reports whether the
+// client is open.
+func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		c.wg.Go(f)
+		c.wg.Add(1)
 	}
 	return !c.closed
 }

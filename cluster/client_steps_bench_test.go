@@ -41,3 +41,26 @@ func BenchmarkSteps(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkStep is a step of a sequence of 16 parts of one worker, with all that belongs to it.
+func BenchmarkStep(b *testing.B) {
+	const tokens = 15*1024 + 900
+	ctx, x := context.Background(), newBench(b, 1, ClientConfig{Segments: 1, Copies: 1})
+	s, err := x.client.NewSequence(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 64, ValueDim: 64})
+	must(b, err)
+	defer s.Release()
+	must(b, s.Append(ctx, 0, x.tensor(2, tokens, 64), x.tensor(2, tokens, 64)))
+	q, k, v := x.tensor(8, 1, 64), x.tensor(2, 1, 64), x.tensor(2, 1, 64)
+	dst := attn.BLHD(make([]float32, 8*64), 1, 1, 8, 64)
+	opt := &attn.Options{Causal: attn.BottomRight}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		must(b, s.Step(ctx, 0, dst, q, k, v, opt))
+		if i%100 < 99 {
+			continue
+		}
+		b.StopTimer()
+		must(b, s.Truncate(ctx, tokens))
+		b.StartTimer()
+	}
+}

@@ -20,6 +20,8 @@ func samples() [][]byte {
 		v: make([]byte, 16)}}}
 	attend := attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
 		parts: []attendPart{part, next}}
+	whole := attend
+	whole.whole = true
 	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
 	return [][]byte{
 		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
@@ -34,7 +36,7 @@ func samples() [][]byte {
 		(&stepRequest{[]appendRequest{append, append}, []attendRequest{attend, attend}}).encode(id),
 		(&stepReply{[]appendOutcome{{3, nil}, {0, ErrBusy}}, []attendOutcome{{reply, nil},
 			{err: ErrLimit}}}).encode(),
-		status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
+		whole.encode(id), status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
 		u64sReply([]uint64{1}), (&readReply{0, 1, []byte{1}}).encode(),
 		(&frame{kind: kindRequest, id: 3, total: 5, payload: []byte("hello")}).append(nil),
 		(&frame{kind: kindReply, id: 3, total: 5, offset: 2, payload: []byte("llo")}).append(nil),

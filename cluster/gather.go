@@ -17,7 +17,8 @@ type gather struct {
 	parts       []gatherPart     // as those of the call
 	want        []int            // parts of which a row sees a key
 	answers     chan *answer
-	left        int // parts without a state that need one
+	left        int      // parts without a state that need one
+	outputs     *outputs // of all, instead of states
 	ride        *ride
 	asked       time.Time // when the first requests went, with those of a batch
 	fatal       error     // that an answer was which came with a batch
@@ -52,7 +53,8 @@ type answer struct {
 
 func newGather(c *attendCall, first, rows int) *gather {
 	g := &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
-		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)), ride: c.ride}
+		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)),
+		want: make([]int, 0, len(c.snapshot)), ride: c.ride}
 	for i := range g.parts {
 		if len(g.q) > 0 && c.visible(&c.snapshot[i], first, rows) {
 			g.want = append(g.want, i)
@@ -155,22 +157,47 @@ func (g *gather) ask(ctx context.Context, parts []int) {
 	wants := g.wants(nil, 0, parts)
 	requests, _ := g.requests(wants, spread(wants))
 	for _, a := range requests {
-		g.call.client.staff.run(func() {
+		if a.request.size() > pieceSize {
+			g.call.client.staff.run(func() { g.send(ctx, a) })
+		} else {
 			g.send(ctx, a)
-			g.ride.land(a)
-			g.answer(ctx, a)
-		})
+		}
 	}
 }
 
-// wants adds those of some parts that have copies to ask, of a sequence of a batch.
+// wants adds those of some parts that have copies to ask next, of a sequence of a batch: all of
+// workers that are to be relied on alike.
 func (g *gather) wants(all []want, sequence int, parts []int) []want {
+	c := g.call.client
+	all = slices.Grow(all, len(parts))
+	copies := make([]*partCopy, 0, 2*len(parts)) // of all of them
+	g.call.mu.Lock()
+	defer g.call.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, i := range parts {
-		if next := g.untried(i); len(next) > 0 {
+		from, least := len(copies), int(healths)
+		for _, x := range g.call.snapshot[i].part.copies {
+			if !x.counts() || g.parts[i].has(x) {
+				continue
+			}
+			switch doubt := c.doubt(x); {
+			case doubt < least:
+				copies, least = append(copies[:from], x), doubt
+			case doubt == least:
+				copies = append(copies, x)
+			}
+		}
+		if next := slices.Clip(copies[from:]); len(next) > 0 {
 			all = append(all, want{sequence, i, g.call.snapshot[i].keys, next})
 		}
 	}
 	return all
+}
+
+// has reports whether a copy is not to be asked: it was, or will never answer.
+func (p *gatherPart) has(x *partCopy) bool {
+	return slices.Contains(p.tried, x) || slices.Contains(p.refused, x)
 }
 
 // requests are those for chosen copies, one for each worker, and the copies to which the tokens of
@@ -178,11 +205,16 @@ func (g *gather) wants(all []want, sequence int, parts []int) []want {
 func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest []*partCopy) {
 	for n, x := range chosen {
 		i := wants[n].part
-		g.parts[i].tried = append(g.parts[i].tried, x)
+		if p := &g.parts[i]; p.tried == nil {
+			p.tried = chosen[n : n+1 : n+1] // most are asked once
+		} else {
+			p.tried = append(p.tried, x)
+		}
 		g.parts[i].running++
 		at := slices.IndexFunc(all, func(a *answer) bool { return a.worker == x.worker })
 		if at < 0 {
-			at, all = len(all), append(all, &answer{worker: x.worker})
+			at, all = len(all), append(all, &answer{worker: x.worker,
+				parts: make([]int, 0, len(chosen)), copies: make([]*partCopy, 0, len(chosen))})
 		}
 		a := all[at]
 		a.parts, a.copies = append(a.parts, i), append(a.copies, x)
@@ -202,28 +234,18 @@ func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest
 	return all, rest
 }
 
-// answer is called when a request has an answer, or an error.
+// answer is called when a request has an answer, or an error. It does not wait.
 func (g *gather) answer(ctx context.Context, a *answer) {
 	select {
 	case g.answers <- a:
-	case <-ctx.Done():
+	default:
+		g.call.client.staff.run(func() {
+			select {
+			case g.answers <- a:
+			case <-ctx.Done():
+			}
+		})
 	}
-}
-
-// untried are the copies of a part to ask next, all of workers that are to be relied on alike; none
-// if all were asked.
-func (g *gather) untried(i int) []*partCopy {
-	tried := func(x *partCopy) bool { return slices.Contains(g.parts[i].tried, x) }
-	good := slices.DeleteFunc(g.willing(i), tried)
-	c := g.call.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for n, x := range good {
-		if c.doubt(x) > c.doubt(good[0]) {
-			return good[:n]
-		}
-	}
-	return good
 }
 
 // willing are the copies of a part that are of use and have not refused to answer.
@@ -236,26 +258,28 @@ func (g *gather) willing(i int) []*partCopy {
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
-	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire()}
-	epochs := make([]uint32, len(a.parts))
+	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
+		whole: c.keys > attn.Segment && len(a.parts) == len(g.parts) &&
+			!slices.Contains(a.joins[1:], false)}
+	r.parts = make([]attendPart, len(a.parts))
 	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
 	a.cuts = c.cuts
 	for n, i := range a.parts {
-		epochs[n] = c.snapshot[i].part.epoch
+		r.parts[n].epoch = c.snapshot[i].part.epoch
 	}
 	c.mu.Unlock()
 	for n, i := range a.parts {
 		p := &c.snapshot[i]
 		from := p.part.index * c.tokens
-		x := attendPart{copy: a.copies[n].id, epoch: epochs[n], keys: p.keys,
-			offset: c.offset + g.first - from, joins: a.joins[n]}
+		x := &r.parts[n]
+		x.copy, x.keys, x.joins = a.copies[n].id, p.keys, a.joins[n]
+		x.offset = c.offset + g.first - from
 		if m := &c.opt.Mask; !none(m) {
 			x.maskHeads, x.mask = m.H, columns(m, g.first, g.rows, from, p.keys)
 		}
 		if b := &c.opt.Bias; !none(b) {
 			x.biasHeads, x.bias = b.H, columns(b, g.first, g.rows, from, p.keys)
 		}
-		r.parts = append(r.parts, x)
 	}
 	return r
 }
@@ -271,20 +295,25 @@ func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
 	return out
 }
 
-// send sends a request and reads what comes back.
+// send sends a request, and lets what comes back be read.
 func (g *gather) send(ctx context.Context, a *answer) {
 	c := g.call.client
-	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
-	defer cancel()
+	limited, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
+	ended := func() {
+		cancel()
+		g.ride.land(a)
+		g.answer(ctx, a)
+	}
 	if a.ride != nil {
-		c.sendSteps(ctx, a.worker, []item{{g: g, a: a}})
+		c.askSteps(limited, a.worker, []item{{g: g, a: a}}, ended)
 		return
 	}
-	d, err := c.call(ctx, a.worker, a.request.encode(c.id))
-	if err == nil {
-		err = a.reply.decode(d, a.worker, len(a.parts))
-	}
-	a.err = err
+	c.ask(limited, a.worker, a.request.encode(c.id), func(d *decoder, err error) {
+		if a.err = err; err == nil {
+			a.err = a.reply.decode(d, a.worker, len(a.parts))
+		}
+		ended()
+	})
 }
 
 // requestPatience is how many times a client's patience a request is waited for: it may be lost.

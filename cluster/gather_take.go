@@ -35,7 +35,12 @@ func (g *gather) takeGroup(a *answer, from, to int) (fatal error) {
 		failed = failed || errs[n] != nil
 	}
 	if !failed {
-		err := g.keep(a.parts[from], to-from, a.reply.states[from])
+		var err error
+		if data := a.reply.states[from]; a.request.whole {
+			err = g.keepOutputs(data)
+		} else {
+			err = g.keep(a.parts[from], to-from, data)
+		}
 		for n := range errs {
 			errs[n] = err
 		}
@@ -106,11 +111,30 @@ func (g *gather) keep(first, span int, data []byte) error {
 		return fail(ErrProtocol, "a state is %+v of %d keys, want %+v of %d", s.Config(), s.Keys(),
 			g.config, keys)
 	}
+	finishParts(parts)
+	parts[0].state, parts[0].span = s, span
+	g.left -= span - done
+	return nil
+}
+
+// finishParts lets parts be done, whose keys something else has than what has come for each.
+func finishParts(parts []gatherPart) {
 	for i := range parts {
 		_ = parts[i].state.Close() // it is open, or nil
 		parts[i].done, parts[i].state, parts[i].span = true, nil, 0
 	}
-	parts[0].state, parts[0].span = s, span
-	g.left -= span - done
+}
+
+// keepOutputs takes outputs of all keys.
+func (g *gather) keepOutputs(data []byte) error {
+	if g.left == 0 {
+		return nil
+	}
+	x, err := readOutputs(data, &g.config, g.call.keys)
+	if err != nil {
+		return err
+	}
+	finishParts(g.parts)
+	g.outputs, g.left = &x, 0
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 type attendRequest struct {
 	layer   uint32
 	heads   int
-	rows    int // queries
+	rows    int  // queries
+	whole   bool // the parts are all that there is: outputs are wanted, not a state
 	q       []float32
 	options attendOptions
 	parts   []attendPart
@@ -53,6 +54,7 @@ func (r *attendRequest) write(e *encoder) {
 	e.u32(r.layer)
 	e.u32(uint32(r.heads))
 	e.u32(uint32(r.rows))
+	e.flag(r.whole)
 	e.floats(r.q)
 	e.options(&r.options)
 	e.u32(uint32(len(r.parts)))
@@ -103,7 +105,7 @@ func (r *attendRequest) decode(d *decoder) error {
 
 func (r *attendRequest) read(d *decoder) {
 	r.layer = d.u32()
-	r.heads, r.rows = d.size("heads"), d.size("queries")
+	r.heads, r.rows, r.whole = d.size("heads"), d.size("queries"), d.flag()
 	r.q = d.floats()
 	if n := uint64(r.heads) * uint64(r.rows); n > uint64(len(r.q)) {
 		d.refuse("q has %d elements, want at least one for each of %d heads and %d rows", len(r.q),
@@ -116,7 +118,9 @@ func (r *attendRequest) read(d *decoder) {
 		p := &r.parts[i]
 		d.match("mask", len(p.mask), p.maskHeads, r.rows, p.keys)
 		d.match("bias", len(p.bias), p.biasHeads, r.rows, p.keys)
-		d.follows(r.parts[:i], p)
+		if d.follows(r.parts[:i], p); r.whole && i > 0 && !p.joins {
+			d.refuse("outputs are wanted of parts that do not join")
+		}
 	}
 }
 
@@ -162,7 +166,8 @@ func (d *decoder) part() (p attendPart) {
 	return p
 }
 
-// attendReply is a state for each part, empty for those that join another, or why there is none.
+// attendReply is a state, or outputs, for each part, empty for those that join another, or why
+// there is none.
 type attendReply struct {
 	states [][]byte
 	errors []error

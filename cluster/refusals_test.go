@@ -60,7 +60,7 @@ func TestRefusedRequests(t *testing.T) {
 		refusal
 	}{
 		"another version": {[]byte("aCm\x02........................"),
-			refusal{ErrProtocol, "want 056d4361: version 5"}},
+			refusal{ErrProtocol, "want 066d4361: version 6"}},
 		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(beginRequest(opStatus, id).data, 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
@@ -199,6 +199,9 @@ func TestRefusedAttention(t *testing.T) {
 		},
 		"a bias of huge size": func(r *attendRequest) {
 			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
+		},
+		"outputs of parts apart": func(r *attendRequest) {
+			r.whole, r.parts = true, append(r.parts, attendPart{copy: 1, keys: 2, offset: -2})
 		},
 		"a window": func(r *attendRequest) { r.options.window = attn.Window{Left: math.MaxInt} },
 	} {

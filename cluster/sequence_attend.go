@@ -38,14 +38,14 @@ func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
 func (c *attendCall) run(ctx context.Context) error {
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
-	var done []*attn.State
+	var done []rowsDone
 	for first := 0; first < c.q.L; first += c.rows {
-		state, err := c.step(ctx, first, min(c.rows, c.q.L-first))
+		x, err := c.step(ctx, first, min(c.rows, c.q.L-first))
 		if err != nil {
 			return err
 		}
-		defer state.Close()
-		done = append(done, state)
+		defer x.state.Close() // it is open, or nil
+		done = append(done, x)
 	}
 	if err := c.beginFollow(ctx); err != nil {
 		return err
@@ -210,19 +210,32 @@ func (c *attendCall) visible(p *callPart, first, rows int) bool {
 	return !(w.Left > 0 && last <= lowest-w.Left || w.Right > 0 && from >= highest+w.Right)
 }
 
-// step computes the state of some rows over all parts, in their order.
-func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, error) {
+// rowsDone is what has come of some rows over all parts: a state, or outputs.
+type rowsDone struct {
+	state *attn.State
+	*outputs
+}
+
+// step computes some rows over all parts.
+func (c *attendCall) step(ctx context.Context, first, rows int) (x rowsDone, err error) {
 	g := c.begun
 	if c.begun = nil; g == nil {
 		g = newGather(c, first, rows)
 	}
 	defer g.close()
 	if err := g.run(ctx); err != nil {
-		return nil, err
+		return x, err
 	}
 	if len(c.snapshot) == 0 {
-		return c.unseen(c.q.Slice(first, first+rows), first, 0)
+		x.state, err = c.unseen(c.q.Slice(first, first+rows), first, 0)
+	} else if x.outputs = g.outputs; x.outputs == nil {
+		x.state, err = c.merge(g, first, rows)
 	}
+	return x, err
+}
+
+// merge merges the states of all parts, in their order.
+func (c *attendCall) merge(g *gather, first, rows int) (*attn.State, error) {
 	var total *attn.State
 	for i := 0; i < len(c.snapshot); i += max(1, g.parts[i].span) {
 		var err error
@@ -246,9 +259,9 @@ func (c *attendCall) step(ctx context.Context, first, rows int) (*attn.State, er
 }
 
 // finish writes the results of all rows, or nothing if it returns an error.
-func (c *attendCall) finish(done []*attn.State) error {
-	if len(done) == 1 {
-		return done[0].Finish(c.dst, c.opt.LSE)
+func (c *attendCall) finish(done []rowsDone) error {
+	if len(done) == 1 && done[0].state != nil {
+		return done[0].state.Finish(c.dst, c.opt.LSE)
 	}
 	// What is wrong with dst or LSE as a whole is an error of this state, which has no keys.
 	whole, err := attn.NewState(c.stateConfig(c.q.L))
@@ -256,7 +269,11 @@ func (c *attendCall) finish(done []*attn.State) error {
 		err = whole.Finish(c.dst, c.opt.LSE)
 	}
 	for i := 0; i < len(done) && err == nil; i++ {
-		err = c.finishRows(done[i], i*c.rows)
+		if x := &done[i]; x.outputs != nil {
+			x.put(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
+		} else {
+			err = c.finishRows(x.state, i*c.rows)
+		}
 	}
 	return err
 }

@@ -20,6 +20,15 @@ type Transport interface {
 	Watch(each func(status []byte)) (stop func(), err error)
 }
 
+// asker is a Transport that needs no goroutine for a call.
+type asker interface {
+	// ask is Call, but calls ended with what that returns: once, perhaps before it returns, and on a
+	// goroutine that is not to wait. It has no more need of the request when it returns. It reports
+	// whether it has begun, and has done nothing if not: Call does then, or says what is wrong.
+	ask(ctx context.Context, worker string, request []byte,
+		ended func(reply []byte, err error)) bool
+}
+
 // Service is what a worker gives a [Transport].
 type Service struct {
 	// Handle answers a request, on a goroutine of its own. Send may be called once; it returns when

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	mrand "math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,9 +164,10 @@ func (t *NATS) Close() error {
 // failAll ends all calls, and those to come.
 func (t *NATS) failAll(err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.closed = err
-	for _, c := range t.calls {
+	all := slices.Collect(maps.Values(t.calls))
+	t.mu.Unlock()
+	for _, c := range all {
 		c.finish(nil, err)
 	}
 }
@@ -182,15 +185,17 @@ func (t *NATS) noteError(err error) {
 		denied = fmt.Errorf("%w: %w: %w", ErrLimit, errDenied, err)
 	}
 	deaf := few || strings.Contains(err.Error(), "Subscription")
+	if deaf {
+		t.failAll(denied)
+		return
+	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.calls {
-		if deaf || strings.Contains(err.Error(), `"`+c.subject+`"`) {
+	all := slices.Collect(maps.Values(t.calls))
+	t.mu.Unlock()
+	for _, c := range all {
+		if strings.Contains(err.Error(), `"`+c.subject+`"`) {
 			c.finish(nil, denied)
 		}
-	}
-	if deaf {
-		t.closed = denied
 	}
 }
 
@@ -200,16 +205,13 @@ type natsCall struct {
 	flow    flow // of the pieces of the request
 	in      incoming
 	once    sync.Once
-	done    chan struct{}
-	reply   []byte
-	err     error
+	ended   func(reply []byte, err error) // called once, on a goroutine that is not to wait,
+	stop    func() bool                   // and ends that it is when a context ends
 }
 
+// finish ends a call. The transport's lock is not held.
 func (c *natsCall) finish(reply []byte, err error) {
-	c.once.Do(func() {
-		c.reply, c.err = reply, err
-		close(c.done)
-	})
+	c.once.Do(func() { c.ended(reply, err) })
 }
 
 // Call is that of [Transport].
@@ -227,34 +229,88 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 // request sends a frame of a kind, and waits for what answers it.
 func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) ([]byte,
 	error) {
+	done := make(chan struct{})
+	var reply []byte
+	var failed error
+	c := &natsCall{subject: subject, flow: newFlow(), ended: func(r []byte, err error) {
+		reply, failed = r, err
+		close(done)
+	}}
 	id := t.next.Add(1)
-	c := &natsCall{subject: subject, flow: newFlow(), done: make(chan struct{})}
-	t.mu.Lock()
-	if t.closed != nil {
-		defer t.mu.Unlock()
-		return nil, t.closed
+	if err := t.register(id, c); err != nil {
+		return nil, err
 	}
-	t.calls[id] = c
-	t.mu.Unlock()
 	defer t.forget(id)
-	reply := t.inbox + strconv.FormatUint(id, 36)
-	err := t.send(ctx, c.done, c.subject, reply, frame{kind: kind, id: id}, message, &c.flow)
+	err := t.send(ctx, done, subject, t.inboxOf(id), frame{kind: kind, id: id}, message, &c.flow)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-c.done:
-		return c.reply, c.err
+	case <-done:
+		return reply, failed
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
+		return nil, timedOut(subject, ctx)
 	}
 }
+
+// timedOut is the error of a call that has not ended when its context has.
+func timedOut(subject string, ctx context.Context) error {
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
+}
+
+// ask is that of an asker, for requests of one piece.
+func (t *NATS) ask(ctx context.Context, worker string, request []byte,
+	ended func(reply []byte, err error)) bool {
+	if len(request) > t.piece || checkName("worker", worker) != nil {
+		return false
+	}
+	id, c := t.next.Add(1), &natsCall{subject: t.prefix + ".worker." + worker}
+	c.ended = func(reply []byte, err error) {
+		t.forget(id)
+		ended(reply, err)
+	}
+	if t.register(id, c) != nil {
+		return false
+	}
+	stop := context.AfterFunc(ctx, func() { c.finish(nil, timedOut(c.subject, ctx)) })
+	t.mu.Lock()
+	ends := t.calls[id] == nil
+	c.stop = stop
+	t.mu.Unlock()
+	if ends {
+		stop()
+		return true
+	}
+	err := t.send(ctx, nil, c.subject, t.inboxOf(id), frame{kind: kindRequest, id: id}, request,
+		&c.flow)
+	if err != nil {
+		c.finish(nil, err)
+	}
+	return true
+}
+
+// register takes a call by its number.
+func (t *NATS) register(id uint64, c *natsCall) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed == nil {
+		t.calls[id] = c
+	}
+	return t.closed
+}
+
+// inboxOf is where the reply to a call goes.
+func (t *NATS) inboxOf(id uint64) string { return t.inbox + strconv.FormatUint(id, 36) }
 
 // forget drops what still comes for a call.
 func (t *NATS) forget(id uint64) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	c := t.calls[id]
 	delete(t.calls, id)
+	t.mu.Unlock()
+	if c != nil && c.stop != nil {
+		c.stop()
+	}
 }
 
 // receive takes what comes to the inbox, one message at a time: replies, acknowledgements, and that
@@ -299,11 +355,11 @@ func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it
 		ack := frame{kind: kindAckReply, id: f.id, total: f.total, offset: len(c.in.data)}
-		_ = t.conn.PublishRequest(c.subject, t.inbox+strconv.FormatUint(f.id, 36), ack.append(nil))
+		_ = t.conn.PublishRequest(c.subject, t.inboxOf(f.id), ack.append(nil))
 	}
 }
 
-// flow is how many bytes of a message the receiver has acknowledged.
+// flow is how many bytes of a message of several pieces the receiver has acknowledged.
 type flow struct {
 	bytes   *atomic.Int64
 	changed chan struct{}
@@ -312,6 +368,9 @@ type flow struct {
 func newFlow() flow { return flow{new(atomic.Int64), make(chan struct{}, 1)} }
 
 func (f *flow) acknowledge(bytes int) {
+	if f.bytes == nil {
+		return
+	}
 	f.bytes.Store(int64(bytes))
 	select {
 	case f.changed <- struct{}{}:

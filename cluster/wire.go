@@ -199,7 +199,13 @@ func (d *decoder) floats() []float32 {
 	if n == 0 {
 		return nil
 	}
-	x, raw := make([]float32, n), d.take(4*n)
+	return d.row(n)
+}
+
+// row reads numbers without their length.
+func (d *decoder) row(n int) []float32 {
+	raw := d.take(4 * n)
+	x := make([]float32, len(raw)/4)
 	for i := range x {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 	}

@@ -193,20 +193,41 @@ func (x *piece) compute() {
 		g.fail(r, g.from, err)
 		return
 	}
-	at, offset := 0, r.parts[g.from].offset-x.from // of query 0 after the state's first key
-	for i := g.from; i < g.to; i++ {
-		from, to := max(x.from-at, 0), min(x.to-at, r.parts[i].keys)
-		at += r.parts[i].keys
-		if from >= to {
-			continue
-		}
-		if err := r.copies[i].attend(s, &r.attendRequest, &r.parts[i], offset, from, to); err != nil {
-			g.fail(r, i, err)
+	offset := r.parts[g.from].offset - x.from // of query 0 after the state's first key
+	for all := x.reaches(); len(all) > 0; {
+		n := inOneUpdate(all)
+		if part, err := r.attend(s, all[:n], offset); err != nil {
+			g.fail(r, part, err)
 			_ = s.Close() // it is open
 			return
 		}
+		all = all[n:]
 	}
 	g.add(x.number, s)
+}
+
+// reaches are the keys of copies that a piece has.
+func (x *piece) reaches() (all []reach) {
+	at := 0
+	for i := x.group.from; i < x.group.to; i++ {
+		asked := &x.of.parts[i]
+		from, to := max(x.from-at, 0), min(x.to-at, asked.keys)
+		at += asked.keys
+		if from < to {
+			all = append(all, reach{part: x.of.copies[i], asked: asked, from: from, to: to, number: i})
+		}
+	}
+	return all
+}
+
+// inOneUpdate is how many copies, from the first on, go in one update: those without a mask or a
+// bias, which are of one part each.
+func inOneUpdate(all []reach) int {
+	n := 0
+	for n < len(all) && all[n].asked.maskHeads == 0 && all[n].asked.biasHeads == 0 {
+		n++
+	}
+	return max(n, 1)
 }
 
 // fail notes why a part of the group has no state. Others then have none, too: without it they do
@@ -254,13 +275,22 @@ func (x *asked) reply() attendReply {
 	for i := range x.groups {
 		g := &x.groups[i]
 		if g.err == nil {
-			r.states[g.from], g.err = g.state.MarshalBinary()
+			r.states[g.from], g.err = x.result(g.state)
 		}
 		if g.err != nil {
 			g.blame(x.errs[g.from:g.to])
 		}
 	}
 	return r
+}
+
+// result is a group's state, or its outputs if these are wanted.
+func (x *asked) result(s *attn.State) ([]byte, error) {
+	if !x.whole {
+		return s.MarshalBinary()
+	}
+	o, err := outputsOf(s)
+	return o.encode(), err
 }
 
 // blame gives each part an error: those that have none the one that another has.

@@ -62,7 +62,7 @@ func assembly(emit func()) ([]byte, error) {
 // Registers 15 are the runtime's, which Avo does not know. Kernels that make integers have another
 // one instead, if Avo took one: it takes more than 15 only with 16 lanes.
 var (
-	kernelText = regexp.MustCompile(`(?s)\nTEXT ·quantize.*?\tRET\n\n?(?:// |$)`)
+	kernelText = regexp.MustCompile(`(?s)\nTEXT ·quantize.*?\tRET\n`)
 	runtimes   = regexp.MustCompile(`\b([XYZ])15\b`)
 	instead    = regexp.MustCompile(`\b[XYZ]22\b`)
 )
@@ -161,6 +161,7 @@ func ordinaryKernels() {
 	packValuesKernel()
 	scaleKernel()
 	normalizeKernel()
+	normalizeAVX512Kernel()
 	mergeKernel()
 	mergeSumsKernel()
 	softcapKernel()

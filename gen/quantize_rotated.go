@@ -1,142 +1,104 @@
 package main
 
 import (
-	"slices"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rotatedElements is the elements of rows that are rotated and become integers in one go: those of
-// four rows stay in 16 registers from the first pass to the last.
+// Rows of 64 or 128 elements are rotated and become integers 16 at a time, a row in each lane. So
+// no pass of the rotation is within a vector, one division each finds the 16 scales and what rounds
+// like division by them (see quantize_rows.go), and integers come out as keys lie in a panel.
+
+// rotatedElements and twice as many are the elements of such rows.
 const rotatedElements = 64
 
-const rotatedFour = 4 * 4 * rotatedElements // bytes of four
+const (
+	squareBytes  = avx512Lanes * avx512Vector                      // 16 elements of 16 rows
+	rotatedBytes = 2 * rotatedElements / avx512Lanes * squareBytes // those of the longer rows
+)
 
-// rotatedRows is four rows in registers.
+// rotatedRows is 16 rows on their way.
 type rotatedRows struct {
-	fours
-	passes                   []pass
-	factor, absolute, signed reg.VecVirtual
-	free                     []reg.VecPhysical // registers that no element is in
-	waiting, next            reg.GPVirtual     // rotated rows that wait, and the next ones
+	free                          []reg.VecPhysical
+	absolute, signed, order, r, l reg.VecPhysical
+	dst, scales, x, n, stride     reg.GPVirtual
+	starts                        Mem
+	waiting, next                 Mem // rotated rows that wait, and the next ones
+	at, to, count                 reg.GPVirtual
 }
 
-// quantizeRotatedKernel rotates rows of rotatedElements and makes integers of them, four at a time
-// of a multiple of four: quantize_rows.go says how. It finds their scales and, unless starts is
-// nil, −128 times their sums. It stops at four of which a scale needs more care. Rotated rows wait
-// in memory until the scales of the next four are on their way, so that nothing waits for
-// divisions.
+// quantizeRotatedKernel rotates rows of rotatedElements, or of twice as many, and makes integers of
+// them, 16 at a time of a multiple of 16. It finds their scales and, unless starts is nil, −128
+// times their sums. Where starts is nil, the integers lie as keys do in panels, else row by row. It
+// stops at 16 of which a scale needs more care. Rotated rows wait in memory until the scales of
+// the next ones are on their way, so that nothing waits for divisions.
 func quantizeRotatedKernel() {
-	k := rotatedRows{fours: *newFours(true), passes: passesWithin16()}
-	k.free = append([]reg.VecPhysical{reg.Z13, reg.Z14}, zmm[:avx512Lanes]...)
-	k.free = slices.DeleteFunc(k.free, func(v reg.VecPhysical) bool { return v == reg.Z22 }) // for 15
 	TEXT("quantizeRotatedVNNIAVX512", growsStack, "func(dst *int8, scales *float32, starts *int32, "+
-		"x *float32, rows, dstStride, xStride int) (done int)")
-	k.reserve()
-	dst, scales, starts := param("dst"), param("scales"), param("starts")
-	x, rows, xStride, found := param("x"), param("rows"), param("xStride"), GP64()
-	there := AllocLocal(8) // whether there are rows that wait; found: and others after them
-	SHLQ(Imm(2), xStride)
+		"x *float32, rows, n, xStride int) (done int)")
+	k := rotatedRows{free: append([]reg.VecPhysical{reg.Z13, reg.Z14}, zmm...)}
+	k.begin()
+	done, found, there := AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	MOVQ(I32(0), done)
 	MOVQ(I32(0), there)
-	k.load()
 	Label("rows")
-	XORL(found.As32(), found.As32())
-	TESTQ(rows, rows)
+	MOVQ(I32(0), found)
+	MOVQ(done, k.at)
+	CMPQ(k.at, paramAddress("rows"))
 	JE(LabelRef("before"))
-	tops := k.rotate(x, xStride)
-	top, scale := k.fold(VPMAXUD, tops[:]...), XMM()
-	k.check(top, "before")
-	VDIVPS(f32(127), top.AsX(), scale)
-	VMOVUPS(scale, Mem{Base: scales})
-	r, l := reciprocals(scale)
-	ADDQ(Imm(16), scales)
-	SUBQ(Imm(4), rows)
-	INCQ(found)
+	k.squares()
+	top := k.between()
+	r, l := k.divide(top)
+	ADDQ(Imm(avx512Lanes), done)
+	MOVQ(I32(1), found)
 	Label("before")
 	CMPQ(there, Imm(0))
 	JE(LabelRef("begun"))
-	k.integersOf(dst, starts)
+	k.integers()
 	Label("begun")
+	VMOVAPS(r, k.r)
+	VMOVAPS(l, k.l)
+	k.give(r, l)
 	k.swap()
-	inQuarters(r, k.r)
-	inQuarters(l, k.l)
-	MOVQ(found, there)
-	TESTQ(found, found)
+	MOVQ(found, k.at)
+	MOVQ(k.at, there)
+	TESTQ(k.at, k.at)
 	JNE(LabelRef("rows"))
-	done := param("rows")
-	SUBQ(rows, done)
-	Store(done, ReturnIndex(0))
+	MOVQ(done, k.at)
+	Store(k.at, ReturnIndex(0))
 	finish()
 }
 
-// reserve finds memory for rows that wait, in whole cache lines.
-func (k *rotatedRows) reserve() {
-	k.waiting, k.next = GP64(), GP64()
-	LEAQ(AllocLocal(2*rotatedFour+avx512Vector).Offset(avx512Vector-1), k.waiting)
-	ANDQ(I32(-avx512Vector), k.waiting)
-	LEAQ(Mem{Base: k.waiting, Disp: rotatedFour}, k.next)
+// begin loads arguments and what does not change.
+func (k *rotatedRows) begin() {
+	k.dst, k.scales, k.x, k.n = param("dst"), param("scales"), param("x"), param("n")
+	k.stride, k.starts = param("xStride"), paramAddress("starts")
+	k.at, k.to, k.count = GP64(), GP64(), GP64()
+	SHLQ(Imm(2), k.stride)
+	SHRQ(Imm(4), k.n) // squares of a row
+	k.waiting, k.next = AllocLocal(8), AllocLocal(8)
+	rotated := AllocLocal(2*rotatedBytes + avx512Vector)
+	LEAQ(rotated.Offset(avx512Vector-1), k.at)
+	ANDQ(I32(-avx512Vector), k.at)
+	MOVQ(k.at, k.waiting)
+	ADDQ(imm(rotatedBytes), k.at)
+	MOVQ(k.at, k.next)
+	k.absolute, k.signed, k.order = k.take(), k.take(), k.take()
+	k.r, k.l = k.take(), k.take()
+	VPBROADCASTD(u32(bitsAbs), k.absolute)
+	VPBROADCASTD(u32(0x80808080), k.signed)
+	VMOVDQU32(transposedBytes(), k.order)
 }
 
 // swap lets the next rows wait.
 func (k *rotatedRows) swap() {
-	waiting := GP64()
-	MOVQ(k.waiting, waiting)
-	MOVQ(k.next, k.waiting)
-	MOVQ(waiting, k.next)
+	MOVQ(k.waiting, k.at)
+	MOVQ(k.next, k.to)
+	MOVQ(k.to, k.waiting)
+	MOVQ(k.at, k.next)
 }
-
-// load loads what does not change.
-func (k *rotatedRows) load() {
-	loadSigns(k.passes)
-	k.factor, k.absolute, k.signed = k.vec(), k.vec(), k.vec()
-	VBROADCASTSS(f32(0.125), k.factor) // 1/√rotatedElements
-	VBROADCASTSS(u32(bitsAbs), k.absolute)
-	VPBROADCASTD(u32(0x80808080), k.signed)
-	k.r, k.l = k.vec(), k.vec()
-}
-
-// integersOf makes integers of the four rows that wait.
-func (k *rotatedRows) integersOf(dst, starts reg.GPVirtual) {
-	var sums [4]Op
-	for i := range sums {
-		sums[i] = k.row(i, k.lane(i, k.r), k.lane(i, k.l), Mem{Base: dst})
-		ADDQ(paramAddress("dstStride"), dst)
-	}
-	for _, sum := range sums {
-		k.give(sum.(reg.VecPhysical))
-	}
-	TESTQ(starts, starts)
-	JE(LabelRef("begun"))
-	sum, start := k.fold(VPADDD, sums[:]...).AsX(), XMM()
-	VPXORD(start, start, start)
-	VPSUBD(sum, start, start)
-	VMOVDQU(start, Mem{Base: starts})
-	ADDQ(Imm(16), starts)
-}
-
-// row makes integers of a row that waits, and returns 128 times their sums.
-func (k *rotatedRows) row(i int, r, l reg.VecVirtual, dst Mem) (sum Op) {
-	var v [4]reg.VecPhysical
-	bytes := k.pack(func(at int) reg.Register {
-		v[at] = k.take()
-		x := Mem{Base: k.waiting, Disp: 4*rotatedElements*i + avx512Vector*at}
-		VMULPS(x, l, v[at])
-		VFMADD231PS(x, r, v[at])
-		VCVTPS2DQ(v[at], v[at])
-		return v[at]
-	})
-	VPERMD(bytes, k.inOrder(), bytes)
-	k.store(bytes, dst)
-	VPXORD(v[1], v[1], v[1])
-	vnniAdd("VPDPBUSD", bytes, k.signed, v[1])
-	k.give(v[0], v[2], v[3])
-	return v[1]
-}
-
-// inQuarters repeats four lanes in each quarter of v.
-func inQuarters(x, v reg.VecVirtual) { VSHUFF32X4(Imm(0), x.AsZ(), x.AsZ(), v) }
 
 // take is a register, until it is given back.
 func (k *rotatedRows) take() reg.VecPhysical {
@@ -148,53 +110,289 @@ func (k *rotatedRows) take() reg.VecPhysical {
 
 func (k *rotatedRows) give(v ...reg.VecPhysical) { k.free = append(k.free, v...) }
 
-// rotate rotates the next four rows, and requests later ones. It leaves them where rows wait, and
-// returns the largest magnitudes of each. All of them go through a pass before the next one begins,
-// because each pass waits for the one before.
-func (k *rotatedRows) rotate(x, stride reg.GPVirtual) (tops [4]Op) {
-	const vectors = rotatedElements / avx512Lanes
-	var v [4 * vectors]reg.VecPhysical
-	later := GP64()
-	rowsLater(later, x, stride)
+// pair makes of a and b what two operations do, in the place of both.
+func (k *rotatedRows) pair(a, b *reg.VecPhysical, first, second func(ops ...Op)) {
+	x, y := k.take(), k.take()
+	first(*b, *a, x)
+	second(*b, *a, y)
+	k.give(*a, *b)
+	*a, *b = x, y
+}
+
+// pass makes a + b and a − b of elements that are apart.
+func (k *rotatedRows) pass(v []reg.VecPhysical, apart int) {
+	for i := range v {
+		if i&apart == 0 {
+			k.pair(&v[i], &v[i+apart], VADDPS, VSUBPS)
+		}
+	}
+}
+
+// squares takes 16 elements after another of the next 16 rows through the passes within these, and
+// requests those of the rows after them.
+func (k *rotatedRows) squares() {
+	third, later := GP64(), GP64()
+	LEAQ(Mem{Base: k.stride, Index: k.stride, Scale: 2}, third)
+	MOVQ(k.n, k.count)
+	MOVQ(k.next, k.to)
+	MOVQ(k.x, later)
+	Label("square")
+	var v [avx512Lanes]reg.VecPhysical
+	MOVQ(later, k.at)
 	for i := range v {
 		v[i] = k.take()
-		VMOVUPS(Mem{Base: x, Disp: i % vectors * avx512Vector}, v[i])
-		PREFETCHT0(Mem{Base: later, Disp: i % vectors * avx512Vector})
-		if i%vectors == vectors-1 {
-			ADDQ(stride, x)
-			ADDQ(stride, later)
+		VMOVUPS([]Mem{{Base: k.at}, {Base: k.at, Index: k.stride, Scale: 1},
+			{Base: k.at, Index: k.stride, Scale: 2}, {Base: k.at, Index: third, Scale: 1}}[i%4], v[i])
+		if i%4 == 3 {
+			LEAQ(Mem{Base: k.at, Index: k.stride, Scale: 4}, k.at)
 		}
 	}
-	for _, p := range k.passes {
-		for _, v := range v {
-			other := k.vec()
-			p.swap(v, other)
-			VFMADD132PS(p.signs, other, v)
+	for i := range v {
+		PREFETCHT0([]Mem{{Base: k.at}, {Base: k.at, Index: k.stride, Scale: 1},
+			{Base: k.at, Index: k.stride, Scale: 2}, {Base: k.at, Index: third, Scale: 1}}[i%4])
+		if i%4 == 3 {
+			LEAQ(Mem{Base: k.at, Index: k.stride, Scale: 4}, k.at)
 		}
 	}
-	for apart := 1; apart < vectors; apart *= 2 {
+	k.quarters(v[:])
+	k.transposeQuarters(v[:])
+	for m := range 4 {
+		four := v[4*m:][:4]
+		k.pass(four, 1)
+		k.pass(four, 2)
+		for i, v := range four { // element 4i + m
+			VMOVUPS(v, Mem{Base: k.to, Disp: (4*i + m) * avx512Vector})
+		}
+		k.give(four...)
+	}
+	ADDQ(imm(avx512Vector), later)
+	ADDQ(imm(squareBytes), k.to)
+	DECQ(k.count)
+	JNE(LabelRef("square"))
+	SHLQ(Imm(4), k.stride)
+	ADDQ(k.stride, k.x)
+	SHRQ(Imm(4), k.stride)
+}
+
+// quarters transposes four rows at a time within the quarters of vectors, and takes them through
+// the passes that are within four elements. It leaves element m of four for rows 4a to 4a + 3 in
+// vector 4m + a.
+func (k *rotatedRows) quarters(v []reg.VecPhysical) {
+	var turned [avx512Lanes]reg.VecPhysical
+	for a := range 4 {
+		four := v[4*a:][:4]
+		k.pair(&four[0], &four[1], VUNPCKLPS, VUNPCKHPS) // elements 0 and 1, 2 and 3 of rows 0 and 1
+		k.pair(&four[2], &four[3], VUNPCKLPS, VUNPCKHPS) // of rows 2 and 3
+		k.pair(&four[0], &four[2], VUNPCKLPD, VUNPCKHPD) // elements 0, 1
+		k.pair(&four[1], &four[3], VUNPCKLPD, VUNPCKHPD) // elements 2, 3
+		four[1], four[2] = four[2], four[1]
+		k.pass(four, 1)
+		k.pass(four, 2)
+		for m, v := range four {
+			turned[4*m+a] = v
+		}
+	}
+	copy(v, turned[:])
+}
+
+// transposeQuarters transposes quarters of four vectors at a time.
+func (k *rotatedRows) transposeQuarters(v []reg.VecPhysical) {
+	even := func(ops ...Op) { VSHUFF32X4(Imm(0x88), ops[0], ops[1], ops[2]) }
+	odd := func(ops ...Op) { VSHUFF32X4(Imm(0xdd), ops[0], ops[1], ops[2]) }
+	for m := range 4 {
+		four := v[4*m:][:4]
+		k.pair(&four[0], &four[1], even, odd) // quarters 0 and 2, 1 and 3 of vectors 0 and 1
+		k.pair(&four[2], &four[3], even, odd)
+		k.pair(&four[0], &four[2], even, odd) // quarters 0, 2
+		k.pair(&four[1], &four[3], even, odd) // quarters 1, 3
+	}
+}
+
+// between takes the next rows through the passes between squares, and returns the largest magnitude
+// of each. Rows of 64 are not multiplied by 1/8 here: no power of two changes what is rounded.
+func (k *rotatedRows) between() (top reg.VecPhysical) {
+	tops := [2]reg.VecPhysical{k.take(), k.take()}
+	for _, top := range tops {
+		VPXORD(top, top, top)
+	}
+	MOVQ(k.next, k.to)
+	MOVQ(U32(avx512Lanes), k.count)
+	CMPQ(k.n, imm(rotatedElements/avx512Lanes))
+	JNE(LabelRef("longer"))
+	for _, squares := range []int{4, 8} {
+		loop := "between"
+		factor := reg.VecPhysical(nil)
+		if squares == 8 {
+			Label("longer")
+			factor, loop = k.take(), "betweenLonger"
+			VBROADCASTSS(f32(float32(1/math.Sqrt(2*rotatedElements))), factor)
+		}
+		v := make([]reg.VecPhysical, squares)
+		Label(loop)
+		at := func(i int) Mem { return Mem{Base: k.to, Disp: i * squareBytes} }
 		for i := range v {
-			if j := i + apart; i&apart == 0 {
-				sum := k.take()
-				VADDPS(v[j], v[i], sum)
-				VSUBPS(v[j], v[i], v[j])
-				k.give(v[i])
-				v[i] = sum
+			v[i] = k.take()
+			VMOVUPS(at(i), v[i])
+		}
+		for apart := 1; apart < squares; apart *= 2 {
+			k.pass(v, apart)
+		}
+		for i, v := range v {
+			if factor != nil {
+				VMULPS(factor, v, v)
 			}
+			VMOVUPS(v, at(i))
+			VPANDD(k.absolute, v, v)
+			VPMAXUD(v, tops[i%2], tops[i%2])
+		}
+		k.give(v...)
+		ADDQ(imm(avx512Vector), k.to)
+		DECQ(k.count)
+		JNE(LabelRef(loop))
+		if factor != nil {
+			k.give(factor)
+		} else {
+			JMP(LabelRef("rotated"))
 		}
 	}
-	for i, v := range v {
-		VMULPS(k.factor, v, v)
-		VMOVUPS(v, Mem{Base: k.next, Disp: i * avx512Vector})
-		VPANDD(v, k.absolute, v)
+	Label("rotated")
+	VPMAXUD(tops[1], tops[0], tops[0])
+	k.give(tops[1])
+	return tops[0]
+}
+
+// divide finds the scales of the largest magnitudes, and the two parts of the reciprocals.
+func (k *rotatedRows) divide(top reg.VecPhysical) (r, l reg.VecPhysical) {
+	one, factor, scale := k.take(), k.take(), k.take()
+	whole := unique("whole")
+	VBROADCASTSS(f32(1), one)
+	VMOVAPS(one, factor)
+	CMPQ(k.n, imm(rotatedElements/avx512Lanes))
+	JNE(LabelRef(whole))
+	VBROADCASTSS(f32(0.125), factor)
+	Label(whole)
+	VMULPS(factor, top, top)
+	beyond, some := K(), GP32()
+	VPBROADCASTD(u32(smallTop), scale)
+	VPSUBD(scale, top, scale)
+	k.checked(scale, beyond, some)
+	r, l = k.take(), k.take()
+	VBROADCASTSS(f32(127), scale)
+	VDIVPS(scale, top, scale)
+	VMOVUPS(scale, Mem{Base: k.scales})
+	ADDQ(imm(avx512Vector), k.scales)
+	VDIVPS(scale, one, r)
+	VFNMADD231PS(r, scale, one)
+	VDIVPS(scale, one, l)
+	VMULPS(factor, r, r)
+	VMULPS(factor, l, l)
+	k.give(one, factor, scale, top)
+	return r, l
+}
+
+// checked goes to the end if a magnitude less 2⁻¹⁰⁰ is not below 2⁸⁰ less that.
+func (k *rotatedRows) checked(t reg.VecPhysical, beyond reg.OpmaskVirtual, some reg.GPVirtual) {
+	limit := k.take()
+	VPBROADCASTD(u32(largeTop-smallTop), limit)
+	VPCMPUD(Imm(notBelow), limit, t, beyond)
+	KMOVW(beyond, some)
+	TESTL(some, some)
+	JNE(LabelRef("before"))
+	k.give(limit)
+}
+
+// integers makes integers of the rows that wait.
+func (k *rotatedRows) integers() {
+	rows := unique("inPanels")
+	sum := k.take()
+	VPXORD(sum, sum, sum)
+	MOVQ(k.n, k.count)
+	SHLQ(Imm(2), k.count)
+	MOVQ(k.waiting, k.at)
+	MOVQ(k.dst, k.to)
+	CMPQ(k.starts, Imm(0))
+	JE(LabelRef(rows))
+	MOVQ(k.waiting, k.to) // behind what is read
+	Label(rows)
+	Label("integers")
+	var v [4]reg.VecPhysical
+	for i := range v {
+		v[i] = k.take()
+		x := Mem{Base: k.at, Disp: i * avx512Vector}
+		VMULPS(x, k.l, v[i])
+		VFMADD231PS(x, k.r, v[i])
+		VCVTPS2DQ(v[i], v[i])
 	}
-	for i := range tops {
-		row := v[i*vectors:][:vectors]
-		for _, v := range row[1:] {
-			VPMAXUD(v, row[0], row[0])
+	VPACKSSDW(v[1], v[0], v[0])
+	VPACKSSDW(v[3], v[2], v[2])
+	VPACKSSWB(v[2], v[0], v[0])
+	VPSHUFB(k.order, v[0], v[0])
+	VMOVDQU32(v[0], Mem{Base: k.to})
+	vnniAdd("VPDPBUSD", v[0], k.signed, sum)
+	k.give(v[:]...)
+	ADDQ(imm(4*avx512Vector), k.at)
+	ADDQ(imm(avx512Vector), k.to)
+	DECQ(k.count)
+	JNE(LabelRef("integers"))
+	MOVQ(k.starts, k.at)
+	TESTQ(k.at, k.at)
+	JNE(LabelRef("inRows"))
+	MOVQ(k.to, k.dst)
+	JMP(LabelRef("begun"))
+	Label("inRows")
+	zero := k.take()
+	VPXORD(zero, zero, zero)
+	VPSUBD(sum, zero, zero)
+	VMOVDQU32(zero, Mem{Base: k.at})
+	ADDQ(imm(avx512Vector), k.starts)
+	k.give(zero, sum)
+	k.rows()
+}
+
+// rows brings integers of 16 rows, which lie as in a panel, to rows.
+func (k *rotatedRows) rows() {
+	MOVQ(k.waiting, k.at)
+	MOVQ(k.n, k.count)
+	SHRQ(Imm(2), k.count)
+	stride, to := GP64(), GP64()
+	MOVQ(k.n, stride)
+	SHLQ(Imm(4), stride)
+	MOVQ(k.dst, to)
+	third := GP64()
+	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, third)
+	Label("sixtyFour")
+	var v [avx512Lanes]reg.VecPhysical
+	for i := range v {
+		v[i] = k.take()
+		VMOVDQU32(Mem{Base: k.at, Disp: i * avx512Vector}, v[i])
+	}
+	var turned [avx512Lanes]reg.VecPhysical
+	for a := range 4 {
+		four := v[4*a:][:4]
+		k.pair(&four[0], &four[1], VUNPCKLPS, VUNPCKHPS)
+		k.pair(&four[2], &four[3], VUNPCKLPS, VUNPCKHPS)
+		k.pair(&four[0], &four[2], VUNPCKLPD, VUNPCKHPD)
+		k.pair(&four[1], &four[3], VUNPCKLPD, VUNPCKHPD)
+		four[1], four[2] = four[2], four[1]
+		for m, v := range four {
+			turned[4*m+a] = v
 		}
-		tops[i] = row[0]
+	}
+	copy(v[:], turned[:])
+	k.transposeQuarters(v[:])
+	MOVQ(to, k.to)
+	for i := range avx512Lanes {
+		VMOVDQU32(v[i%4*4+i/4], []Mem{{Base: k.to}, {Base: k.to, Index: stride, Scale: 1},
+			{Base: k.to, Index: stride, Scale: 2}, {Base: k.to, Index: third, Scale: 1}}[i%4])
+		if i%4 == 3 {
+			LEAQ(Mem{Base: k.to, Index: stride, Scale: 4}, k.to)
+		}
 	}
 	k.give(v[:]...)
-	return tops
+	ADDQ(imm(squareBytes), k.at)
+	ADDQ(imm(avx512Vector), to)
+	DECQ(k.count)
+	JNE(LabelRef("sixtyFour"))
+	SHLQ(Imm(4), stride)
+	ADDQ(stride, k.dst)
 }

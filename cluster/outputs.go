@@ -1,0 +1,52 @@
+package cluster
+
+import "github.com/seed-1415985d/attn"
+
+// outputs are what a worker that has all keys of several segments sends instead of a state, which
+// is one for each bit of their number: less bytes, and less to do for a client that waits. They are
+// a row for each head and query, and an LSE for each.
+type outputs struct {
+	keys int
+	rows []float32
+	lse  []float32
+}
+
+// outputsOf finishes a state.
+func outputsOf(s *attn.State) (outputs, error) {
+	c := s.Config()
+	x := outputs{s.Keys(), make([]float32, c.Heads*c.Queries*c.ValueDim),
+		make([]float32, c.Heads*c.Queries)}
+	return x, s.Finish(attn.BHLD(x.rows, 1, c.Heads, c.Queries, c.ValueDim), x.lse)
+}
+
+func (x *outputs) encode() []byte {
+	e := encoder{make([]byte, 0, 4*(1+len(x.rows)+len(x.lse)))}
+	e.u32(uint32(x.keys))
+	e.row(x.rows)
+	e.row(x.lse)
+	return e.data
+}
+
+// readOutputs reads what encode wrote, of a state that was for that.
+func readOutputs(data []byte, c *attn.StateConfig, keys int) (x outputs, err error) {
+	d := decoder{data: data}
+	if x.keys = d.size("keys"); x.keys != keys {
+		d.refuse("outputs are of %d keys, want those of %d", x.keys, keys)
+	}
+	x.rows = d.row(c.Heads * c.Queries * c.ValueDim)
+	x.lse = d.row(c.Heads * c.Queries)
+	return x, d.end()
+}
+
+// put writes the results of rows, from one on, to those of a call, which are of a number of rows.
+func (x *outputs) put(dst *attn.Tensor, lse []float32, first, rows int) {
+	n := len(x.lse) / dst.H
+	for h := range dst.H {
+		for i := range n {
+			copy(dst.Row(0, h, first+i), x.rows[(h*n+i)*dst.D:])
+		}
+		if lse != nil {
+			copy(lse[h*rows+first:], x.lse[h*n:][:n])
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Calls that lock the same copies, asked for in different orders, beside those that wait to change
+// one of them, never wait for each other in a circle.
+func TestLocksOfManyCopies(t *testing.T) {
+	var copies []*part
+	for n := range uint64(2) {
+		copies = append(copies, newPart(createRequest{copy: n, tokens: 1024,
+			shape: shape{1, 1, 4, 4, attn.F32, attn.F32, false}}, new(arena)))
+	}
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			all := []reach{{part: copies[i%2], asked: &attendPart{}},
+				{part: copies[(i+1)%2], asked: &attendPart{}}}
+			for range 20000 {
+				unlock, _, err := lockAll(0, all)
+				if err != nil {
+					t.Errorf("the error is %v", err)
+					return
+				}
+				unlock()
+			}
+		})
+		wg.Go(func() {
+			for range 20000 {
+				copies[i%2].lengths()
+				_ = copies[i%2].truncate(&truncateRequest{lengths: []uint32{0}})
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("calls wait for each other")
+	}
+}
+
+// What joins others has their shape and is there once, or the group has no state, and says why.
+func TestRefusedGroups(t *testing.T) {
+	l, id := new(loop), clientID{1}
+	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
+	must(t, err)
+	defer w.Close()
+	for n, dim := range []int{4, 4, 8} {
+		for _, request := range [][]byte{
+			(&createRequest{copy: uint64(n), tokens: 1024, lease: 60000,
+				shape: shape{1, 1, dim, 4, attn.F32, attn.F32, false}}).encode(id),
+			(&appendRequest{copy: uint64(n), pieces: []tokenPiece{{tokens: 64,
+				k: make([]byte, 64*4*dim), v: make([]byte, 64*4*4)}}}).encode(id),
+		} {
+			reply, err := l.Call(context.Background(), "w", request)
+			must(t, err)
+			_, err = decodeReply("w", reply)
+			must(t, err)
+		}
+	}
+	for name, x := range map[string]struct {
+		parts []attendPart
+		errs  []refusal
+	}{
+		"itself": {[]attendPart{{copy: 1, keys: 64}, {copy: 1, keys: 64, offset: -64, joins: true}},
+			[]refusal{{errGroup, ""}, {ErrProtocol, "copy 1 joins itself"}}},
+		"another shape": {[]attendPart{{copy: 0, keys: 64}, {copy: 2, keys: 64, offset: -64,
+			joins: true}},
+			[]refusal{{errGroup, ""}, {attn.ErrShape, "copy 2 is"}}},
+		"an old epoch": {[]attendPart{{copy: 1, keys: 64, epoch: 1}, {copy: 0, keys: 64, offset: -64,
+			joins: true}}, []refusal{{errStale, "epoch 0, want 1"}, {errGroup, ""}}},
+		"a key too many": {[]attendPart{{copy: 0, keys: 64}, {copy: 1, keys: 65, offset: -64,
+			joins: true}}, []refusal{{errGroup, ""}, {errStale, "want at most 64"}}},
+	} {
+		r := attendRequest{heads: 1, rows: 1, q: make([]float32, 4), parts: x.parts}
+		reply, err := l.Call(context.Background(), "w", r.encode(id))
+		must(t, err)
+		d, err := decodeReply("w", reply)
+		must(t, err)
+		var a attendReply
+		must(t, a.decode(d, "w", len(r.parts)))
+		for i, want := range x.errs {
+			want.check(t, name, a.errors[i])
+		}
+	}
+}
+
+// Copies that are asked for together go in one update up to the next with a mask or a bias.
+func TestInOneUpdate(t *testing.T) {
+	plain, masked, biased := &attendPart{}, &attendPart{maskHeads: 1}, &attendPart{biasHeads: 1}
+	for _, x := range []struct {
+		asked []*attendPart
+		want  int
+	}{
+		{[]*attendPart{plain, plain, plain}, 3}, {[]*attendPart{plain, masked}, 1},
+		{[]*attendPart{masked, plain}, 1}, {[]*attendPart{biased, biased}, 1},
+	} {
+		var all []reach
+		for _, a := range x.asked {
+			all = append(all, reach{asked: a})
+		}
+		if n := inOneUpdate(all); n != x.want {
+			t.Errorf("%d of %d copies go in one update, want %d", n, len(all), x.want)
+		}
+	}
+}
