@@ -47,6 +47,7 @@ func (c *trial) anyPrefetchHint() prefetchHint {
 		fourPanels: c.IntN(2) == 0}
 	order := c.IntN(4)
 	a.inOrder, a.oneStream = order%2 == 0, order >= 2
+	a.packed = a.prefetchOne%2 == 0
 	if c.IntN(2) == 0 {
 		a.pointer = uintptr(c.Uint64())
 	}

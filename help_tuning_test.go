@@ -46,7 +46,7 @@ func use(t testing.TB, i tuning.ISA) {
 
 // with16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
 func with16Lanes(row tuning.Row) tuning.Row {
-	row.MinRows16 = min(row.MinRows16, 13)
+	row.MinRows16, row.MinPacked16 = min(row.MinRows16, 13), min(row.MinPacked16, 13)
 	return row
 }
 
@@ -100,8 +100,9 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	paged := 0
 	row.MinPagedRows, paged = 1+r.IntN(3), r.IntN(4)
 	row.MaxPagedRows, row.MinStreamRows = []int{0, 32}[paged%2], paged/2
-	row.MinRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
-	row.MinTypedRows16 = []int{2, 13, math.MaxInt}[r.IntN(3)]
+	from, floats, typed := []int{2, 13, math.MaxInt}, r.IntN(3), r.IntN(3)
+	row.MinRows16, row.MinTypedRows16 = from[floats], from[typed]
+	row.MinPacked16 = from[(floats+typed)%3]
 	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
 	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
 	if coin() { // a Pool shares even the smallest calls

@@ -144,7 +144,7 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if chooseKernels(rows, d, 0).lanes16 {
+	if chooseKernels(rows, d, 0, next != nil && next.packed).lanes16 {
 		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
 		return
 	}
@@ -254,7 +254,7 @@ func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (m
 	for r := 0; r < rows; r += softmaxRows {
 		n, s, m, l, alpha := min(softmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
 		switch {
-		case visible == nil && chooseKernels(n, 0, 0).softmax16:
+		case visible == nil && chooseKernels(n, 0, 0, false).softmax16:
 			none = softmaxAVX512(s, m, l, alpha, n, c)
 		case visible == nil:
 			none = softmaxSIMD(s, m, l, alpha, n, c)
@@ -285,7 +285,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		operand.Reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if chooseKernels(rows, 0, b.cols).lanes16 && b.cols >= panel {
+	if chooseKernels(rows, 0, b.cols, b.packed).lanes16 && b.cols >= panel {
 		accumulatePanels(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 		return
 	}
@@ -648,7 +648,7 @@ type fullTile struct {
 // add takes rows of queries through score, softmax and accumulate. It reports whether some row has
 // still seen nothing above −Inf.
 func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
-	use := chooseKernels(rows, t.d, t.layout.cols)
+	use := chooseKernels(rows, t.d, t.layout.cols, t.layout.packed)
 	switch {
 	case use.lanes16 && t.layout.cols >= panel:
 		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
@@ -682,7 +682,7 @@ func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLa
 		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b, c)
 	}
 	fused := 0
-	if chooseKernels(rows, 0, b.cols).fused {
+	if chooseKernels(rows, 0, b.cols, false).fused {
 		fused = rows / fusedRows * fusedRows
 		masked = softmaxValuesFused(s, m, l, alpha, o, v, fused, oStride, b, c)
 	}

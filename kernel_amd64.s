@@ -23639,9 +23639,9 @@ row:
 	MOVQ CX, R9
 	MOVQ n+32(FP), R10
 	SUBQ $0x40, R10
-	JL fewer344
+	JL fewer368
 
-vectors343:
+vectors367:
 	VMULPS.Z (R9), Z2, K2, Z3
 	VADDPS Z1, Z3, Z3
 	VMOVUPS Z3, (R8)
@@ -23657,23 +23657,23 @@ vectors343:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R8
 	SUBQ $0x40, R10
-	JGE vectors343
+	JGE vectors367
 
-fewer344:
+fewer368:
 	ADDQ $0x40, R10
 	SUBQ $0x10, R10
-	JL fewer346
+	JL fewer370
 
-vectors345:
+vectors369:
 	VMULPS.Z (R9), Z2, K2, Z3
 	VADDPS Z1, Z3, Z3
 	VMOVUPS Z3, (R8)
 	ADDQ $0x40, R9
 	ADDQ $0x40, R8
 	SUBQ $0x10, R10
-	JGE vectors345
+	JGE vectors369
 
-fewer346:
+fewer370:
 	ADDQ $0x10, R10
 	JE next
 	VMOVUPS.Z (R9), K1, Z3

@@ -90,11 +90,15 @@ type kernels struct {
 }
 
 // chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of
-// values. Who calls a kernel that does not depend on one of these leaves it 0. lanes16 goes before
-// maxima, where both are true.
-func chooseKernels(rows, d, cols int) kernels {
+// values, and whether the call has packed keys. Who calls a kernel that does not depend on one of
+// these leaves it 0. lanes16 goes before maxima, where both are true.
+func chooseKernels(rows, d, cols int, packed bool) kernels {
+	from := tuned.MinRows16
+	if packed {
+		from = tuned.MinPacked16
+	}
 	return kernels{
-		lanes16:   tuned.ISA.Lanes16() && rows >= tuned.MinRows16,
+		lanes16:   tuned.ISA.Lanes16() && rows >= from,
 		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
 		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
 		fused: tuned.FusedSoftmax && tuned.ISA.Fused() &&
@@ -214,13 +218,14 @@ type prefetchHint struct {
 	inOrder bool
 	// what is a window after the pointer is prefetched line by line, not a line of each page in turn
 	oneStream bool
+	packed    bool // the call has packed keys, for rows enough that memory is not what they wait for
 }
 
 // set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
 func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels, a.oneStream = 0, inOrder, tuned.FourPanels, false
+	a.pointer, a.inOrder, a.fourPanels, a.oneStream, a.packed = 0, inOrder, tuned.FourPanels, false, false
 	a.prefetchOne, a.prefetchFew = one, few
 }
 
@@ -282,6 +287,10 @@ const (
 const (
 	cacheLine = 64
 	pageBytes = 4096 // what one translation of an address is for
+
+	// packedRows is from how many rows of a chunk on keys that are packed once count as packed for
+	// kernels: fewer wait for memory, for which 8 lanes do more.
+	packedRows = 8
 
 	// prefetchWindow is how far kernels prefetch page by page, as the generator has it.
 	prefetchWindow = 8 * pageBytes

@@ -296,7 +296,7 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 				a.oStride, &a.layout, unit))
 			if c.compare(); c.text != "" {
 				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.kind,
-					chooseKernels(rows, d, cols), c.text)
+					chooseKernels(rows, d, cols, false), c.text)
 			}
 		}
 	})
@@ -331,9 +331,15 @@ func TestChooseKernels(t *testing.T) {
 			kernels{}},
 	} {
 		useTuning(t, c.row)
-		if got := chooseKernels(c.rows, c.d, c.cols); got != c.want {
+		if got := chooseKernels(c.rows, c.d, c.cols, false); got != c.want {
 			t.Errorf("%+v, %d rows, %d dimensions, %d columns: %+v, want %+v", c.row, c.rows, c.d, c.cols,
 				got, c.want)
+		}
+	}
+	useTuning(t, tuning.Row{ISA: tuning.AVX512, MinRows16: 13, MinPacked16: 3})
+	for rows, want := range map[int]bool{2: false, 3: true, 12: true} {
+		if got := chooseKernels(rows, 64, 64, true).lanes16; got != want {
+			t.Errorf("%d rows over what the call has packed: 16 lanes %t", rows, got)
 		}
 	}
 }

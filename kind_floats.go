@@ -17,6 +17,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	inPlace := c.rows <= p.keys.inPlaceRows
 	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
+	w.queue.packed = c.rows >= packedRows
 	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
@@ -50,6 +51,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	}
 	w.layoutPanels(p, false) // packed here: it is in the cache
 	w.layout.pointer, w.layout.oneStream = p.pointerOf(&p.values, &p.v, c, b), p.oneStream
+	w.layout.packed = c.rows >= packedRows
 	if c.rows-b.blind <= p.values.inPlaceRows { // whole vectors can be read where they are
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
 		return
@@ -64,7 +66,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 // layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	w.layout.set(tuned.PrefetchOne, tuned.PrefetchFew, inOrder)
+	w.layout.set(tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
 }
 
 func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {

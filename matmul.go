@@ -340,6 +340,7 @@ func (m *Matrix) checkOpen() error {
 // a matrix of float32. k is a multiple of productInner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
+	layout.prefetchFew += tuned.PrefetchRun
 	data := elements[float32](m.panels(b, h, k, first, cols))
 	if tuned.Reads == tuning.PagedReads { // see prefetch.go
 		layout.pointer = operand.Address(data, 0)

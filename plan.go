@@ -92,6 +92,7 @@ type schedule struct {
 	inOrder      bool // keys and values in place are read in order
 	oneStream    bool // or prefetched in one stream, along a pointer
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
+	further      int  // bytes that three to five rows prefetch beyond tuning.Row.PrefetchFew
 	// few rows of integers prefetch so many bytes ahead,
 	ahead           int
 	integersInOrder bool // and read panels of keys one after another, not side by side

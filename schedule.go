@@ -15,10 +15,6 @@ const (
 	// the rest of scratch is worth while.
 	copyKeys = 4 * Block
 
-	// streamDim is up to how many dimensions rows are short: in one stream they come faster from a head
-	// by itself, and longer ones from heads side by side, even for one row of queries.
-	streamDim = 64
-
 	// stepRows is up to how many rows of all heads of a chunk take a block in steps: as many scores
 	// are kept.
 	stepRows = 256
@@ -111,9 +107,9 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 		return 1
 	}
 	heads := rows / p.chunkRows
+	inOrder, oneStream := t.Streams(p.bytes, p.chunkRows, max(p.d, p.dv))
 	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
-		(t.InOrder(p.bytes) && p.chunkRows <= inPlaceRows || p.streams(t, true)) &&
-			p.hasSteps(p.kvHeads)
+		(inOrder || oneStream) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
 	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
@@ -223,7 +219,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
-		!chooseKernels(rows, p.d, cols).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
+		!chooseKernels(rows, p.d, cols, false).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = maxTypedRows
@@ -234,11 +230,14 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if p.ahead = t.PrefetchInt8; p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
-	if p.inOrder = t.InOrder(p.bytes); t.PanelsInOrder(p.bytes) {
+	if p.inOrder, _ = t.Streams(p.bytes, p.chunkRows, p.d); t.PanelsInOrder(p.bytes) {
 		p.inOrderRows = inPlaceRows
 	}
 	if p.packed != nil && p.bytes > float64(t.L2) {
 		p.integersInOrder = true
+		if p.sequences == nil {
+			p.further = t.PrefetchRun
+		}
 		if p.chunkRows > 1 || p.packed.k.format == p.packed.v.format { // else it takes longer
 			p.ahead = t.Ahead(p.packed.block)
 		}
@@ -261,8 +260,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 // decideViews says where keys and values of views are read. Keys in rows are transposed in
 // registers, which takes as long as packing from a few queries on. Values in rows can be read as
 // they are, which pays for more rows if rows of values are close together, or are prefetched in
-// time. Where heads go together, each has its turn after a step of keys; else, where one stream is
-// what the CPU reads fast, that of keys and that of values go on for several blocks.
+// time. Where heads go together, each has its turn after a step of keys.
 func (p *plan) decideViews(t *tuning.Row) {
 	if p.k.SL > 0 && p.d <= inPlaceDim {
 		p.keys.inPlaceRows = inPlaceRows
@@ -274,11 +272,12 @@ func (p *plan) decideViews(t *tuning.Row) {
 		}
 	}
 	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
-	p.oneStream = few && p.streams(t, steps)
-	if (p.inOrder || p.oneStream) && p.headsPerChunk == 1 {
+	_, p.oneStream = t.Streams(p.bytes, p.chunkRows, max(p.d, p.dv))
+	p.oneStream = p.oneStream && few && steps
+	if p.inOrder && p.headsPerChunk == 1 {
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
-	if (p.inOrder || p.oneStream) && few && steps {
+	if p.inOrder && few && steps || p.oneStream {
 		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
 	}
 	p.decidePages(t, &p.keys, &p.k)
@@ -291,15 +290,6 @@ func (p *plan) decideViews(t *tuning.Row) {
 	if few && !(p.inOrder && stepBytes <= t.PrefetchBytes()) {
 		p.step = panel // packing takes longer for fewer keys at a time: for rows that do not pack
 	}
-}
-
-// streams reports whether views are prefetched in one stream: by how many rows, where heads go
-// together in steps or not, and rows of keys and values are short or not, is measured.
-func (p *plan) streams(t *tuning.Row, steps bool) bool {
-	rows, short := p.chunkRows, max(p.d, p.dv) <= streamDim
-	return t.MinStreamRows > 0 && t.Reads == tuning.QueuedReads && p.bytes > float64(t.L2) &&
-		rows <= inPlaceRows && (steps && !short ||
-		rows >= t.MinStreamRows && (steps || short && rows <= p.keys.pagedRows))
 }
 
 // decidePages says whether the rows of a view are prefetched along a pointer: if a head's rows

@@ -325,6 +325,80 @@ func TestScheduleOfIntegersAhead(t *testing.T) {
 	}
 }
 
+// Three to five rows prefetch packed panels further ahead where blocks follow each other in memory,
+// as those of a cache or matrix do, and there are more than the L2 cache holds: not in pages of a
+// store.
+func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
+	const d = 64 // a block is 32 KiB
+	row := tuned
+	row.PrefetchOne, row.PrefetchFew, row.PrefetchRun = 1000, 2000, 300
+	useTuning(t, row)
+	for _, c := range []struct {
+		name     string
+		kind     kind
+		pages    bool
+		l2, want int
+	}{
+		{"a cache in memory", kindPanels, false, 4 << 10, 300},
+		{"a cache that fits", kindPanels, false, 1 << 20, 0},
+		{"a store in memory", kindPanels, true, 4 << 10, 0},
+		{"views", kindViews, false, 4 << 10, 0},
+	} {
+		tuned.L2 = c.l2
+		p := viewsOfRows(t, 1)
+		if c.kind == kindPanels {
+			packed := newPackedKV(F32, F32, 1, d, d, false)
+			p.packed, p.d, p.dv = &packed, d, d
+		}
+		if c.pages {
+			p.sequences = &sequenceCall{longest: 1}
+		}
+		p.decide(&tuned, 1)
+		var w scratch
+		w.fit(p)
+		w.layoutPanels(p, false)
+		for _, got := range []prefetchHint{w.queue.prefetchHint, w.layout.prefetchHint} {
+			if got.prefetchOne != 1000 || got.prefetchFew != 2000+c.want {
+				t.Errorf("%s: %d and %d bytes ahead, want %d more than the row says", c.name,
+					got.prefetchOne, got.prefetchFew, c.want)
+			}
+		}
+	}
+	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
+	must(t, err)
+	defer m.Close()
+	if _, got := m.part(0, 0, 0, 0, panel); got.prefetchOne != 1000 || got.prefetchFew != 2300 {
+		t.Errorf("a matrix: %d and %d bytes ahead", got.prefetchOne, got.prefetchFew)
+	}
+}
+
+// Kernels are told where they find keys and values in the cache because the call has packed keys:
+// over views for rows enough, and never over a cache.
+func TestKernelsAreToldOfPackedKeys(t *testing.T) {
+	use(t, chosen.ISA)
+	for rows, want := range map[int]bool{1: false, packedRows - 1: false, packedRows: true, 40: true} {
+		p := viewsOfRows(t, rows)
+		var w scratch
+		w.fit(p)
+		w.attendChunk(p, 0, p.chunks)
+		if w.queue.packed != want || w.layout.packed != want {
+			t.Errorf("%d rows: keys %t, values %t, want %t", rows, w.queue.packed, w.layout.packed, want)
+		}
+	}
+	x := newProblem(random("packed keys"), normal, shape{1, 1, 12, 1, 2 * Block, 8, 8})
+	cache, err := filledIn(F32, x.k, x.v)
+	must(t, err)
+	defer cache.Close()
+	p := newPlan(zeros(1, 12, 1, 8), x.q, Tensor{}, Tensor{}, &Options{})
+	must(t, cache.plan(&p, &Options{}))
+	p.decide(&tuned, 1)
+	var w scratch
+	w.fit(&p)
+	if w.attendChunk(&p, 0, p.chunks); w.queue.packed || w.layout.packed {
+		t.Errorf("a cache: keys %t, values %t", w.queue.packed, w.layout.packed)
+	}
+}
+
 // viewsOfRows is the plan of a call over views with a group of so many rows, and two blocks.
 func viewsOfRows(t *testing.T, rows int) *plan {
 	const d = 8
@@ -349,24 +423,31 @@ func TestScheduleReadsViewsPageByPage(t *testing.T) {
 	}
 }
 
-// Few rows whose heads lie side by side go through these in steps, prefetched in one stream, and
-// keys and values that the L2 cache holds are read as before.
+// Few rows whose heads lie side by side go through these in steps, prefetched in one stream; what the
+// L2 cache holds, one short row and more rows are read as before, and so are heads by themselves.
 func TestScheduleStreamsHeadsSideBySide(t *testing.T) {
-	const heads, keys, d = 32, 2 * Block, 128
+	const heads, keys = 32, 2 * Block
+	beside := func(x []float32, b, h, l, d int) Tensor { return BLHD(x, b, l, h, d) }
 	readingAs(t, tuning.QueuedReads)
 	tuned.MinStreamRows = 2
 	for _, c := range []struct {
-		l2   int
-		want bool
-	}{{1 << 20, true}, {1 << 30, false}} {
+		view         func(x []float32, b, h, l, d int) Tensor
+		group, d, l2 int
+		want         bool
+	}{
+		{beside, 1, 128, 1 << 20, true}, {beside, 4, 128, 1 << 19, true}, {beside, 2, 64, 1 << 19, true},
+		{beside, 1, 64, 1 << 20, false}, {beside, 5, 128, 1 << 19, false},
+		{beside, 1, 128, 1 << 30, false}, {BHLD[float32], 4, 64, 1 << 20, false},
+	} {
 		tuned.L2 = c.l2
-		k := BLHD(make([]float32, keys*heads*d), 1, keys, heads, d)
-		q := zeros(1, heads, 1, d)
-		p := newPlan(zeros(1, heads, 1, d), q, k, k, &Options{})
+		k := c.view(make([]float32, keys*heads*c.d), 1, heads, keys, c.d)
+		q := zeros(1, heads*c.group, 1, c.d)
+		p := newPlan(zeros(1, heads*c.group, 1, c.d), q, k, k, &Options{})
 		must(t, p.init(&Options{}))
 		p.decide(&tuned, 1)
-		if got := p.oneStream && p.headsPerChunk == heads && p.step < Block; got != c.want {
-			t.Errorf("an L2 cache of %d bytes: %v, in one stream want %t", c.l2, &p.schedule, c.want)
+		if p.oneStream != c.want || p.oneStream && (p.headsPerChunk != heads || p.step == Block) {
+			t.Errorf("group %d, D %d, an L2 cache of %d bytes: %v, in one stream want %t", c.group, c.d,
+				c.l2, &p.schedule, c.want)
 		}
 	}
 }

@@ -168,17 +168,8 @@ func TestSpanBounds(t *testing.T) {
 			span{0, 0, Block, 4, Block, true, false}, 256},
 		{"queued reads", false, one, Options{}, 0, Segment,
 			span{0, 0, Block, 1, Block, true, false}, Block},
-		{"one stream", false, shape{1, 1, 4, 1, 2000, 8, 8}, Options{}, 0, Segment,
-			span{0, 0, Block, 16, Block, true, false}, Segment},
-		{"too few rows for one stream", false, one, Options{}, 0, Segment,
-			span{0, 0, Block, 1, Block, true, false}, Block},
-		{"rows too long for one stream", false, shape{1, 1, 4, 1, 2000, 8, 72}, Options{}, 0, Segment,
-			span{0, 0, Block, 1, Block, true, false}, Block},
-		{"too many rows for one stream", false, shape{1, 1, 5, 1, 2000, 8, 8}, Options{}, 0, Segment,
-			span{0, 0, Block, 1, Block, true, false}, Block},
 	} {
 		readingAs(t, tuning.QueuedReads)
-		tuned.MinPagedRows, tuned.MaxPagedRows, tuned.MinStreamRows, tuned.L2 = 2, 32, 2, 0
 		if c.inOrder {
 			readingAs(t, tuning.SequentialReads)
 		}

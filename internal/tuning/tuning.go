@@ -51,8 +51,11 @@ type Row struct {
 	MinRows16 int // from that many rows on, score and accumulate have 16 lanes, if there are such
 	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
 	MinTypedRows16 int
-	FusedSoftmax   bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
-	MaximaInScore  bool // score with 8 lanes finds the maxima of its rows
+	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
+	// eight rows or more in all; in a row of the table 0 if it is the same.
+	MinPacked16   int
+	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
+	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
 
 	// How memory is read.
 	Reads         Reads
@@ -60,6 +63,7 @@ type Row struct {
 	OnePanel      bool // two and three rows read one packed panel after another, else two side by side
 	PrefetchOne   int  // how many bytes ahead one or two rows prefetch packed panels,
 	PrefetchFew   int  // three to five rows,
+	PrefetchRun   int  // and that much further where blocks follow each other, not in a store's pages,
 	PrefetchTyped int  // rows over elements of fewer bits, beyond panels that are read side by side,
 	// PrefetchScaled is PrefetchTyped over I8 and I4 of a cache or store, in a row of the table 0 if
 	// it is the same.
@@ -69,8 +73,10 @@ type Row struct {
 	FewRows        int  // up to that many rows, heads side by side go together, page by page
 	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
 	MaxPagedRows   int  // up to so many
-	MinStreamRows  int  // few rows, from that many on, prefetch views in one stream; 0: none do
-	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
+	// MinStreamRows is from how many rows on, or for one of more than TileDim dimensions, few rows
+	// prefetch views whose heads lie side by side in one stream; 0: none do.
+	MinStreamRows int
+	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
 	TileRows int // rows that go through the kernels together, of at most TileDim dimensions
@@ -123,14 +129,15 @@ var table = []Row{
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
-	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinTypedRows16: 2, MinInt8Rows16: 1, FewRows: 128,
-		OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchScaled: 8192,
-		PrefetchInt8: 8192, WholeBlocks: true,
+	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinPacked16: 2, MinTypedRows16: 2, MinInt8Rows16: 1,
+		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
+		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192, WholeBlocks: true,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
+		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
 		QuarterSteps: true,
@@ -170,6 +177,9 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
 			if row.MinTypedRows16 == 0 {
 				row.MinTypedRows16 = row.MinRows16
+			}
+			if row.MinPacked16 == 0 {
+				row.MinPacked16 = row.MinRows16
 			}
 			if row.PrefetchScaled == 0 {
 				row.PrefetchScaled = row.PrefetchTyped
@@ -219,10 +229,14 @@ func (t *Row) PrefetchBytes() int { return t.L2 / 8 }
 // Stays reports whether an operand of a matrix product stays in the L2 cache, beside the others.
 func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 
-// InOrder reports whether few rows read their bytes in order: fewer may be in the L2 cache, where
-// that takes longer.
-func (t *Row) InOrder(bytes float64) bool {
-	return t.Reads == SequentialReads && bytes > float64(t.L2)
+// Streams reports whether few rows read their bytes in order, or prefetch them in one stream where
+// heads lie side by side: fewer may be in the L2 cache, where both take longer.
+func (t *Row) Streams(bytes float64, rows, dims int) (inOrder, oneStream bool) {
+	if bytes <= float64(t.L2) {
+		return false, false
+	}
+	return t.Reads == SequentialReads,
+		t.MinStreamRows > 0 && (rows >= t.MinStreamRows || dims > TileDim)
 }
 
 // PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
@@ -237,7 +251,7 @@ func (t *Row) PagedRows(rows int) int {
 	return 0
 }
 
-// PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
+// PanelsInOrder is whether packed panels are read in order, which OnePanel says, too.
 func (t *Row) PanelsInOrder(bytes float64) bool {
 	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
 }

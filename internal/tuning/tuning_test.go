@@ -48,8 +48,9 @@ func TestTuningHasARowForEach(t *testing.T) {
 		switch {
 		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
 			row.FewRows < MinTileRows,
-			row.MinRows16 < 2, row.MinTypedRows16 < 2,
+			row.MinRows16 < 2, row.MinPacked16 < 2, row.MinTypedRows16 < 2,
 			row.PrefetchScaled < row.PrefetchTyped,
+			row.PrefetchOne > MostAhead, row.PrefetchFew+row.PrefetchRun > MostAhead,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
 			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
