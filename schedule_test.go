@@ -435,8 +435,8 @@ func TestScheduleStreamsHeadsSideBySide(t *testing.T) {
 		group, d, l2 int
 		want         bool
 	}{
-		{beside, 1, 128, 1 << 20, true}, {beside, 4, 128, 1 << 19, true}, {beside, 2, 64, 1 << 19, true},
-		{beside, 1, 64, 1 << 20, false}, {beside, 5, 128, 1 << 19, false},
+		{beside, 1, 128, 1 << 20, true}, {beside, 4, 128, 1 << 20, true}, {beside, 2, 64, 1 << 20, true},
+		{beside, 1, 64, 1 << 20, false}, {beside, 5, 128, 1 << 20, false},
 		{beside, 1, 128, 1 << 30, false}, {BHLD[float32], 4, 64, 1 << 20, false},
 	} {
 		tuned.L2 = c.l2
