@@ -34,8 +34,12 @@ type run struct {
 	slab *slab
 }
 
-// slabBytes is about what a slab takes.
-const slabBytes = 16 << 20
+// slabBytes is about what a slab takes, but at most one of slabShares of all memory: what a slab of
+// one shape does not need, those of others cannot have.
+const (
+	slabBytes  = 16 << 20
+	slabShares = 16
+)
 
 // storeConfig is the configuration of a store for a shape, of no pages yet.
 func (s *shape) storeConfig() attn.StoreConfig {
@@ -55,7 +59,7 @@ func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 		}
 	}
 	if best == nil || best.store.FreePages() < pages {
-		s, err := a.newSlab(c)
+		s, err := a.newSlab(c, pages)
 		switch {
 		case err == nil:
 			best = s
@@ -67,12 +71,13 @@ func (a *arena) newRun(c attn.StoreConfig, pages int) (*run, error) {
 	return &run{best.store.NewSequence(), best}, nil
 }
 
-// newSlab takes a slab from the system, a smaller one than usual if there is less. The lock is
-// held.
-func (a *arena) newSlab(c attn.StoreConfig) (*slab, error) {
+// newSlab takes a slab from the system, with some pages at least, or a smaller one if there is
+// less. The lock is held.
+func (a *arena) newSlab(c attn.StoreConfig, least int) (*slab, error) {
 	page := pageBytes(&c)
 	free := a.limit - a.used
-	for pages := max(attn.Segment/attn.Block, slabBytes/page); ; pages /= 2 {
+	usual := min(slabBytes, a.limit/slabShares) / page
+	for pages := max(int64(least), attn.Segment/attn.Block, usual); ; pages /= 2 {
 		if pages == 0 {
 			return nil, fail(attn.ErrCapacity, "a page of %d bytes is wanted, %d of %d are free", page, free,
 				a.limit)

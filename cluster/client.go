@@ -425,6 +425,14 @@ func wake(kick chan<- struct{}) {
 	}
 }
 
+// take takes an element of a channel, if there is one.
+func take[T any](c <-chan T) {
+	select {
+	case <-c:
+	default:
+	}
+}
+
 // setBack counts no more on a copy that is late: it is a reserve. The lock is held.
 func (c *Client) setBack(x *partCopy) {
 	x.behind, x.late = true, c.now().Add(requestPatience*c.config.Patience)
@@ -450,7 +458,8 @@ func (c *Client) isLost(x *partCopy) bool {
 	return x.lost
 }
 
-// every runs f now and then until the client is closed, and at once when it is kicked.
+// every runs f now and then until the client is closed, and at once when it is kicked: once where
+// both are so.
 func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -459,9 +468,13 @@ func (c *Client) every(d time.Duration, kicked <-chan struct{}, f func()) {
 		case <-c.ctx.Done():
 			return
 		case <-tick.C:
+			take(kicked)
 		case <-kicked:
+			take(tick.C)
 		}
-		f()
+		if c.ctx.Err() == nil {
+			f()
+		}
 	}
 }
 
@@ -469,9 +482,8 @@ func (c *Client) renewAlways() {
 	c.every(min(c.config.Lease/4, time.Second), c.again, func() { c.renewAll(c.ctx) })
 }
 
-// renewAll tells all workers which copies they keep, and learns which they have not. It returns
-// those that they say they have.
-func (c *Client) renewAll(ctx context.Context) map[*partCopy]bool {
+// renewAll tells all workers which copies they keep, and learns which they have not.
+func (c *Client) renewAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
 	c.mu.Lock()
@@ -485,7 +497,6 @@ func (c *Client) renewAll(ctx context.Context) map[*partCopy]bool {
 	}
 	c.mu.Unlock()
 	var wg sync.WaitGroup
-	there := map[*partCopy]bool{} // under the client's lock
 	for worker, list := range copies {
 		r := request
 		for _, x := range list {
@@ -513,17 +524,10 @@ func (c *Client) renewAll(ctx context.Context) map[*partCopy]bool {
 				if x := made[id]; x != nil {
 					c.lose(x)
 				}
-				delete(made, id)
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			for _, x := range made {
-				there[x] = true
 			}
 		})
 	}
 	wg.Wait()
-	return there
 }
 
 // newID is a number that no other sequence has.

@@ -27,7 +27,7 @@ func samples() [][]byte {
 		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
 			false}}).encode(id),
 		append.encode(id), attend.encode(id),
-		(&truncateRequest{1, 1, []uint32{1, 0}}).encode(id),
+		(&truncateRequest{1, 1, 0, []uint32{1, 0}}).encode(id),
 		(&releaseRequest{[]uint64{1, 2}}).encode(id),
 		(&renewRequest{1000, 3, []uint64{1}}).encode(id),
 		(&readRequest{1, 0, 0, 0}).encode(id),

@@ -99,23 +99,25 @@ func (r *createRequest) decode(d *decoder) error {
 	return d.end()
 }
 
-// truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch.
+// truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch, but
+// not of one before since: it may have other tokens than those that are meant.
 type truncateRequest struct {
-	copy    uint64
-	epoch   uint32
-	lengths []uint32
+	copy         uint64
+	epoch, since uint32
+	lengths      []uint32
 }
 
 func (r *truncateRequest) encode(client clientID) []byte {
 	e := beginRequest(opTruncate, client)
 	e.u64(r.copy)
 	e.u32(r.epoch)
+	e.u32(r.since)
 	e.u32s(r.lengths)
 	return e.data
 }
 
 func (r *truncateRequest) decode(d *decoder) error {
-	r.copy, r.epoch, r.lengths = d.u64(), d.u32(), d.u32s()
+	r.copy, r.epoch, r.since, r.lengths = d.u64(), d.u32(), d.u32(), d.u32s()
 	return d.end()
 }
 

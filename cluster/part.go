@@ -213,6 +213,8 @@ func (p *part) truncate(r *truncateRequest) error {
 		return nil // it came twice
 	case r.epoch < p.epoch:
 		return fail(errStale, "copy %d is of epoch %d, want less than %d", p.copy, p.epoch, r.epoch)
+	case p.epoch < r.since:
+		return fail(errStale, "copy %d is of epoch %d, want at least %d", p.copy, p.epoch, r.since)
 	}
 	for i := range p.layers {
 		if l := &p.layers[i]; int64(l.length) < int64(r.lengths[i]) {

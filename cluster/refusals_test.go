@@ -112,7 +112,7 @@ func TestRefusedRequests(t *testing.T) {
 			refusal{ErrProtocol, "there are 4097 attentions, want at most 4096"}},
 		"a layer": {tokens(func(r *appendRequest) { r.layer = 2 }),
 			refusal{attn.ErrOption, "layer is 2, want 0 to 1"}},
-		"truncate nothing": {(&truncateRequest{7, 1, []uint32{0, 0}}).encode(id),
+		"truncate nothing": {(&truncateRequest{7, 1, 0, []uint32{0, 0}}).encode(id),
 			refusal{errUnknown, "copy 7 is not here"}},
 		"read nothing": {(&readRequest{copy: 7}).encode(id), refusal{errUnknown, "copy 7 is not here"}},
 		"read a layer": {(&readRequest{copy: 1, layer: 3}).encode(id),

@@ -35,7 +35,7 @@ type Sequence struct {
 
 	ctx    context.Context // of all that goes on, until Release
 	cancel context.CancelFunc
-	change gate   // shared by appends; owned while copies join or tokens go, but across no request
+	change gate   // shared by appends; owned while copies join or go, or tokens go
 	mended gate   // owned while copies are cut, which appends wait for in any case
 	grow   gate   // owned while a part is made
 	layers []gate // owned while tokens are appended
@@ -57,6 +57,7 @@ type Sequence struct {
 type sequencePart struct {
 	index  int
 	epoch  uint32
+	cut    truncateRequest // the last one that copies have taken
 	copies []*partCopy
 	moving chan struct{} // has an element while a copy is made
 	doubts bool          // a copy was recalled, and is to be cut before it is one as others

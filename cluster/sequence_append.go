@@ -223,7 +223,8 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	p = newSequencePart(i)
 	c := s.client
 	var last error
-	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+	first := time.Millisecond + time.Duration(s.id%1e6) // sequences do not ask again together
+	for wait := first; ; wait = min(2*wait, 100*time.Millisecond) {
 		hope := false
 		for _, worker := range s.places(i) {
 			if len(p.copies) == c.config.Copies {

@@ -113,21 +113,22 @@ func (s *Sequence) repairPart(ctx context.Context, p *sequencePart) {
 // copy stays.
 func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	c := s.client
+	if s.takeBack(ctx, p) {
+		return
+	}
 	others := s.without(p, c.takers())
 	if len(others) == 0 && staying > 0 {
 		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
-			there := c.renewAll(ctx) // who stays may have started again without what it had
 			leaving := slices.DeleteFunc(slices.Clone(good), func(x *partCopy) bool {
 				return !c.leaves(x.worker)
 			})
-			if !slices.ContainsFunc(good, func(x *partCopy) bool {
-				return there[x] && c.stays(x.worker) && c.health(x.worker) == well
+			if len(leaving) > 0 && !slices.ContainsFunc(good, func(x *partCopy) bool {
+				return c.stays(x.worker) && c.has(ctx, x, s.content(p)) == nil
 			}) { // the one that was to stay is lost, or may be
 				return nil
 			}
 			return leaving
 		})
-		s.loseReserve(p, slow)
 		return
 	}
 	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
@@ -136,9 +137,6 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	}), s.id, p.index)
 	if staying == 0 && len(targets) == 0 {
 		targets = s.roomiest(ctx, p)
-	}
-	if len(targets) == 0 {
-		s.loseReserve(p, slow) // it may be what takes the room
 	}
 	for _, worker := range targets {
 		if s.moveTo(ctx, p, worker) {

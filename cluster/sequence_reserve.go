@@ -1,14 +1,17 @@
 package cluster
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
 // The reserve of a part is copies that have not said in time that they took an append which others
 // took: the request may be lost, or the answer only. They get no more, but are kept until others
-// are there in their place, and are recalled if none is left before. What they lack they say
-// themselves: within an epoch the same position has the same token in all copies.
+// are there in their place, and are recalled if none is left before. Those that say that they have
+// all are taken back, before others are made. What they lack they say themselves: within an epoch
+// the same position has the same token in all copies.
 
 // recall counts again on the reserve of a part, if no other copy is left, and reports whether there
 // is a copy to be asked. Before anything but what runs is appended or copied, they are cut.
@@ -52,6 +55,114 @@ func (c *Client) catchesUp(x *partCopy, err error) bool {
 		}
 	}
 	return now.Before(x.late)
+}
+
+// takeBack counts again on those of a part's reserve that say that they have all, and reports
+// whether it is any. Those that say that they lack something are of no use any more, but for what
+// is not cut yet, which says nothing.
+func (s *Sequence) takeBack(ctx context.Context, p *sequencePart) (any bool) {
+	c := s.client
+	for _, x := range s.reserve(p) {
+		all := s.content(p)
+		err := c.cutAgain(ctx, x, &all.cut) // which it may have missed
+		if err == nil {
+			err = c.has(ctx, x, all)
+		}
+		switch {
+		case err == nil:
+			any = s.rejoin(ctx, p, x, all) || any
+		case s.isBroken(), s.content(p).epoch != all.epoch:
+		case errors.Is(err, errUnknown), errors.Is(err, errStale) && !c.catchesUp(x, err):
+			c.lose(x)
+		}
+	}
+	return any
+}
+
+// content is what copies of a part have to have.
+type content struct {
+	epoch   uint32
+	cut     truncateRequest
+	lengths []uint32
+}
+
+func (s *Sequence) content(p *sequencePart) content {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return content{p.epoch, p.cut, s.lengthsIn(p, s.taken)}
+}
+
+// cutAgain sends a cut of before to a copy.
+func (c *Client) cutAgain(ctx context.Context, x *partCopy, r *truncateRequest) error {
+	if r.epoch == 0 {
+		return nil // there was none
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
+	defer cancel()
+	d, err := c.call(ctx, x.worker, r.to(x.id, c.id))
+	if err != nil {
+		return err
+	}
+	return d.end()
+}
+
+// has asks a copy whether it has some content: it is to append nothing after that.
+func (c *Client) has(ctx context.Context, x *partCopy, all content) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
+	defer cancel()
+	var appends []appendRequest
+	for i, n := range all.lengths {
+		appends = append(appends, appendRequest{copy: x.id, epoch: all.epoch, layer: uint32(i),
+			position: int(n)})
+	}
+	for some := range slices.Chunk(appends, mostSteps) {
+		r, reply := stepRequest{appends: some}, stepReply{}
+		d, err := c.call(ctx, x.worker, r.encode(c.id))
+		if err == nil {
+			err = reply.decode(d, x.worker, len(some), nil)
+		}
+		if err != nil {
+			return err
+		}
+		for _, a := range reply.appends {
+			if a.err != nil {
+				return a.err
+			}
+		}
+	}
+	return nil
+}
+
+// rejoin counts again on a copy of a part's reserve that has some content, if that is all that
+// copies have to have: no append is running then.
+func (s *Sequence) rejoin(ctx context.Context, p *sequencePart, x *partCopy, has content) bool {
+	leave, err := s.alone(ctx)
+	if err != nil {
+		return false
+	}
+	defer leave()
+	all := s.content(p)
+	c := s.client
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.broken || all.epoch != has.epoch || !slices.Equal(all.lengths, has.lengths) || x.lost {
+		return false
+	}
+	x.behind, x.lacks, x.late = false, false, time.Time{}
+	return true
+}
+
+// reserve are the copies of a part's reserve whose workers are not gone.
+func (s *Sequence) reserve(p *sequencePart) []*partCopy {
+	copies := s.copiesOf([]*sequencePart{p})
+	c := s.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(copies, func(x *partCopy) bool {
+		return !x.behind || x.lost || c.healthOf(c.members[x.worker]).gone()
+	})
 }
 
 // caughtUp notes that the copies of a part that are counted on have been cut.

@@ -85,11 +85,10 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 	p.epoch++
 	doubts := p.doubts
 	p.doubts = false
-	r := truncateRequest{epoch: p.epoch, lengths: s.lengthsIn(p, lengths)}
+	r := p.cut.next(p.epoch, s.lengthsIn(p, lengths))
 	s.mu.Unlock()
 	err := s.toAll(ctx, message{part: p, request: func(copy uint64) []byte {
-		r.copy = copy
-		return r.encode(s.client.id)
+		return r.to(copy, s.client.id)
 	}})
 	if err != nil {
 		s.mu.Lock()
@@ -97,11 +96,30 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 		s.mu.Unlock()
 		return err
 	}
-	// What is appended from here on has the place of what the reserve may have.
-	s.loseReserve(p, dead)
+	s.mu.Lock()
+	p.cut = r
+	s.mu.Unlock()
 	s.sweep(p)
 	s.caughtUp(p)
 	return nil
+}
+
+// next is the cut of an epoch that comes after this one. If tokens have come meanwhile, they have
+// the place of what a copy may have that has not been cut.
+func (r *truncateRequest) next(epoch uint32, lengths []uint32) truncateRequest {
+	next := truncateRequest{epoch: epoch, since: r.since, lengths: lengths}
+	for i, n := range r.lengths {
+		if lengths[i] > n {
+			next.since = r.epoch
+		}
+	}
+	return next
+}
+
+// to is the request for a copy.
+func (r truncateRequest) to(copy uint64, client clientID) []byte {
+	r.copy = copy
+	return r.encode(client)
 }
 
 // lengthsIn is how many tokens of each layer a part has.

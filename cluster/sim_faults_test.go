@@ -81,8 +81,8 @@ func (w *world) fault() {
 		kind = 12 + kind%5
 	}
 	now := time.Now()
-	if w.safe && (kind == 2 || kind == 3) {
-		long /= 3 // or else leases end
+	if w.endsLeases(kind) {
+		long /= 3
 	}
 	switch {
 	case kind < 2:
@@ -115,6 +115,12 @@ func (w *world) fault() {
 	default:
 		w.vanish()
 	}
+}
+
+// endsLeases reports whether a fault could end leases, where nothing is to be lost, if it lasts:
+// one of the client, or of a worker that may have the only copy with what messages have brought.
+func (w *world) endsLeases(kind int) bool {
+	return w.safe && (kind == 2 || kind == 3) || w.tight && kind > 11
 }
 
 // vanish ends the client as a crash does, and starts another one.
@@ -165,7 +171,11 @@ func (w *world) whole() bool {
 // started again without.
 func (w *world) has(s *Sequence, p *sequencePart, x *partCopy) bool {
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.name == x.worker })
-	copied := w.nodes[i].worker.copiesOf(s.client.id)[x.id]
+	worker := w.nodes[i].worker
+	if worker == nil {
+		return false
+	}
+	copied := worker.copiesOf(s.client.id)[x.id]
 	if copied == nil {
 		return false
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +28,7 @@ func finding(t *testing.T, workers int, c ClientConfig, script func(w *world, s 
 	inBubble(t, 1, func(t *testing.T) {
 		w := &world{T: t, seed: 1, dice: rand.New(rand.NewPCG(1, 0)), begin: time.Now(),
 			sent: make(chan struct{}, 1), serving: map[string]*process{}, stats: map[string]int{},
-			counted: map[simPart]map[uint64]time.Time{},
+			counted: map[simPart]map[uint64]simCopy{},
 			weather: weather{lag: 100 * time.Microsecond}, safe: true}
 		for i := range workers {
 			w.nodes = append(w.nodes, &node{name: fmt.Sprint("w", i), config: WorkerConfig{
@@ -91,8 +94,7 @@ func TestFoundRelianceOnTheDead(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) {
 		first, second := s.holders()[0], s.holders()[1]
 		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
-		appended := make(chan error)
-		go func() { appended <- s.append(w.soon(), s.all(), 1) }()
+		appended := beside(func() error { return s.append(w.soon(), s.all(), 1) })
 		time.Sleep(50 * time.Millisecond) // the first copy has the token
 		w.kill(first)
 		_, _ = w.client.status(context.Background(), first.name) // it is seen that nobody listens
@@ -354,20 +356,25 @@ func TestFoundLateCopyCatchesUp(t *testing.T) {
 	}
 }
 
+// narrow lets the worker of a sequence's second copy start again with some pages for each layer.
+func (w *world) narrow(s *simSequence, pages int) {
+	second := s.holders()[1]
+	w.kill(second)
+	w.client.lose(s.far.good(s.far.parts[0])[1]) // which is seen after a while
+	config := s.far.shape.storeConfig()
+	second.config.Memory = int64(s.config.Layers*pages) * pageBytes(&config)
+	w.eventually("a copy is missing", func() bool { return s.far.Missing() == 1 })
+	w.start(second)
+	w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+}
+
 // A copy that could not say in time what it has gives way to another one, though not before, if
 // there is room for both.
 func TestFoundLateCopyIsReplaced(t *testing.T) {
 	for what, pages := range map[string]int{"room for both": 100, "room for one": 17} {
 		t.Run(what, func(t *testing.T) {
 			finding(t, 2, simQuick, func(w *world, s *simSequence) {
-				second := s.holders()[1]
-				w.kill(second)
-				s.far.client.lose(s.far.good(s.far.parts[0])[1]) // which is seen after a while
-				config := s.far.shape.storeConfig()
-				second.config.Memory = int64(s.config.Layers*pages) * pageBytes(&config)
-				w.eventually("a copy is missing", func() bool { return s.far.Missing() == 1 })
-				w.start(second)
-				w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+				w.narrow(s, pages)
 				_, late := w.late(s)
 				w.lose(nil)
 				w.eventually("another copy is there", func() bool { return s.far.Missing() == 0 })
@@ -375,6 +382,88 @@ func TestFoundLateCopyIsReplaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A copy that was late with a cut has what it is to have, also if it missed the cut, as long as
+// nothing has come in the place of what was cut.
+func TestFoundLateCopyIsCut(t *testing.T) {
+	for what, missed := range map[string]bool{"it has it": false, "it missed it": true} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				first, second := s.holders()[0], s.holders()[1]
+				w.lose(func(x *parcel) bool {
+					return x.from == second.process || missed && x.kind == "request" && x.worker == second.name
+				})
+				must(t, s.truncateTo(w.soon(), 80))
+				must(t, s.truncateTo(w.soon(), 50))
+				w.kill(first)
+				w.lose(nil)
+				w.start(first)
+				must(t, s.attend(w.soon(), 0, 1))
+			})
+		})
+	}
+}
+
+// A copy that could not say in time what it has is not given up because there is no room for
+// another one beside it, but taken back when it says that it has all.
+func TestFoundLateCopyIsTakenBack(t *testing.T) {
+	for what, gone := range map[string]bool{"the other is gone": true, "the other is there": false} {
+		t.Run(what, func(t *testing.T) {
+			finding(t, 2, simQuick, func(w *world, s *simSequence) {
+				w.narrow(s, 17)           // which is room for one copy,
+				time.Sleep(simQuick.Gone) // and is said so
+				before := s.far.good(s.far.parts[0])
+				first, _ := w.late(s)
+				time.Sleep(3 * simQuick.Patience)
+				if gone {
+					w.kill(first)
+				}
+				w.lose(nil)
+				if gone {
+					w.start(first)
+					must(t, s.attend(w.soon(), 0, 1))
+					return
+				}
+				w.eventually("copies are there again", func() bool { return s.far.Missing() == 0 })
+				for _, x := range s.far.good(s.far.parts[0]) {
+					if !slices.Contains(before, x) {
+						t.Errorf("copy %d was made in the place of one that has all", x.id)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A copy that could not say in time what it has is not given up for what it was not told to cut.
+func TestFoundLateCopyWaitsForCut(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		f, p := s.far, s.far.parts[0]
+		_, second := w.late(s)
+		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
+		cut := func(broken bool, more uint32) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.broken, p.epoch = broken, p.epoch+more
+		}
+		must(t, f.mended.own(context.Background())) // a cut goes on, or has failed
+		cut(true, 1)
+		time.Sleep(2 * requestPatience * simQuick.Patience)
+		w.lose(nil)
+		for range 3 {
+			if f.takeBack(context.Background(), p) {
+				t.Errorf("a copy is taken back before it is cut")
+			}
+			time.Sleep(simQuick.Patience)
+		}
+		cut(false, math.MaxUint32)
+		f.mended.disown()
+		w.eventually("copies are there again", func() bool { return f.Missing() == 0 })
+		if copies := f.good(p); copies[0].id > 2 || copies[1].id > 2 {
+			t.Errorf("copies are %d and %d, want the first two", copies[0].id, copies[1].id)
+		}
+	})
 }
 
 // Of copies that are recalled those are not counted on that lack something, though nobody asks them
@@ -449,6 +538,70 @@ func TestFoundLateCopyYieldsToAppends(t *testing.T) {
 	})
 }
 
+// What a slab of one shape has no use for is there for others: a run of a part goes to one slab.
+func TestFoundShapesShareMemory(t *testing.T) {
+	a := &arena{limit: 4 << 20, slabs: map[attn.StoreConfig][]*slab{}}
+	for heads := 1; heads <= 4; heads++ {
+		r, err := a.newRun(attn.StoreConfig{KVHeads: heads, HeadDim: 16, ValueDim: 16}, 20)
+		must(t, err)
+		defer a.free(r)
+		if n := r.slab.store.FreePages(); n < 20 {
+			t.Errorf("the slab of %d heads has %d pages, want 20 or more", heads, n)
+		}
+	}
+}
+
+// Where messages are lost and nothing else is to be, no worker is gone for as long as a lease.
+func TestSimulationKnowsLeases(t *testing.T) {
+	w := &world{safe: true, tight: true}
+	for kind := 12; kind < 17; kind++ {
+		if !w.endsLeases(kind) {
+			t.Errorf("a fault of kind %d lasts", kind)
+		}
+	}
+	if w.tight = false; w.endsLeases(12) {
+		t.Errorf("a worker does not hang for long, though others have all copies")
+	}
+}
+
+// A copy on a worker that leaves, given up when another one had all, is not one that is left,
+// though the worker has not heard of it.
+func TestSimulationKnowsWhatLeaves(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		w.safe = false
+		first, second := s.holders()[0], s.holders()[1]
+		w.lose(func(x *parcel) bool { return x.kind == "request" && x.worker == second.name })
+		ctx, cancel := context.WithDeadline(context.Background(), w.soon())
+		defer cancel()
+		beside(func() error { return second.worker.Drain(ctx) })
+		w.eventually("one copy is given up", func() bool { return s.far.Missing() == 1 })
+		time.Sleep(simQuick.Gone) // and is counted no more
+		w.kill(first)
+		w.start(first)
+		err := s.attend(w.soon(), 0, 1)
+		if s.afterLoss(err); !errors.Is(err, ErrLost) {
+			t.Errorf("the error is %v, want ErrLost", err)
+		}
+		w.kill(second)
+	})
+}
+
+// A play ends with its script, also where that ends by t.Fatal, or something beside it does.
+func TestSimulationEnds(t *testing.T) {
+	finding(t, 2, simQuick, func(w *world, s *simSequence) { runtime.Goexit() })
+	finding(t, 2, simQuick, func(w *world, s *simSequence) {
+		running := beside(func() error { return s.append(w.soon(), s.all(), 1) })
+		<-beside(func() error {
+			runtime.Goexit()
+			return nil
+		})
+		must(t, <-running)
+		beside(func() error { return w.client.Wait(context.Background(), 99) })
+		w.kill(w.nodes[0])
+		runtime.Goexit()
+	})
+}
+
 // What the simulation says is lost without need, or whole, it knows from the workers: of each
 // client, at the time of the error.
 func TestSimulationKnowsWhatIsThere(t *testing.T) {
@@ -493,8 +646,7 @@ func TestFoundLateCopyLeaves(t *testing.T) {
 		_, second := w.late(s)
 		ctx, cancel := context.WithDeadline(context.Background(), w.soon())
 		defer cancel()
-		drained := make(chan error)
-		go func() { drained <- second.worker.Drain(ctx) }()
+		drained := beside(func() error { return second.worker.Drain(ctx) })
 		time.Sleep(10 * time.Millisecond)
 		w.lose(nil)
 		if err := <-drained; err != nil {
@@ -550,16 +702,15 @@ func TestFoundOneCopyHasAStep(t *testing.T) {
 				full, ample := s.holders()[0], s.holders()[1]
 				defer w.fill(s, full)()
 				w.lose(func(x *parcel) bool { return brings(x, full, 0) || brings(x, ample, 1) })
-				done := make(chan error)
-				go func() { done <- s.step(w.soon(), 0, 1) }()
+				step := beside(func() error { return s.step(w.soon(), 0, 1) })
 				time.Sleep(simQuick.Patience / 2)
-				go func() { done <- more(w, s) }()
+				other := beside(func() error { return more(w, s) })
 				time.Sleep(simQuick.Patience)
 				w.lose(func(x *parcel) bool { return brings(x, ample, 1) })
 				time.Sleep(2 * simQuick.Patience)
 				w.lose(nil)
-				must(t, <-done)
-				must(t, <-done)
+				must(t, <-step)
+				must(t, <-other)
 			})
 		})
 	}
@@ -573,8 +724,7 @@ func TestFoundStepsOfOneCopyEach(t *testing.T) {
 		defer w.fill(s, first, second)()
 		w.lose(func(x *parcel) bool { return brings(x, first, 0) || brings(x, second, 1) })
 		must(t, s.step(w.soon(), 0, 1)) // the second has it
-		done := make(chan error, 1)
-		go func() { done <- s.step(w.soon(), 1, 1) }()
+		done := beside(func() error { return s.step(w.soon(), 1, 1) })
 		time.Sleep(simQuick.Patience / 2)
 		if len(done) > 0 {
 			t.Errorf("the step of layer 1 ends, where no copy has both layers'")
@@ -595,8 +745,7 @@ func TestFoundNoRoomToFollow(t *testing.T) {
 		must(t, s.step(w.soon(), 0, 1)) // the ample one has it
 		ample.process.away = time.Now().Add(700 * time.Millisecond)
 		_, _ = w.client.status(context.Background(), ample.name) // it is seen that nobody listens
-		done := make(chan error)
-		go func() { done <- s.append(w.soon(), []int{1}, 1) }()
+		done := beside(func() error { return s.append(w.soon(), []int{1}, 1) })
 		time.Sleep(simQuick.Patience / 2)
 		w.lose(func(x *parcel) bool { return brings(x, ample, 1) })
 		time.Sleep(5 * simQuick.Patience)

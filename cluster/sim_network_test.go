@@ -48,7 +48,7 @@ type world struct {
 	safe     bool                 // faults leave a copy of each token
 	tight    bool                 // and so does that a worker is full, as others only hang
 	stats    map[string]int
-	counted  map[simPart]map[uint64]time.Time // copies that are counted on, since when
+	counted  map[simPart]map[uint64]simCopy // copies that are counted on
 
 	leaving sync.WaitGroup // clients that vanished, whose calls end with their time
 }
@@ -66,6 +66,12 @@ type simPart struct {
 	client   clientID
 	sequence uint64
 	index    int
+}
+
+// simCopy is a copy that is counted on.
+type simCopy struct {
+	*partCopy
+	since time.Time
 }
 
 // process is what may fail as a whole: a client or a worker with its connection.
@@ -259,7 +265,7 @@ func (w *world) conduct(done <-chan struct{}) {
 }
 
 // count notes the copies that the client counts on. Those that it had before there were enough
-// others it has given up with reason.
+// others it has given up with reason, and those on workers that leave before there was another.
 func (w *world) count() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -275,16 +281,19 @@ func (w *world) count() {
 
 // countPart notes the copies of a part. The lock is held.
 func (w *world) countPart(s *Sequence, p *sequencePart) {
-	key, now := simPart{w.client.id, s.id, p.index}, map[uint64]time.Time{}
-	before := w.counted[key]
+	key, now := simPart{w.client.id, s.id, p.index}, map[uint64]simCopy{}
+	before, good := w.counted[key], s.good(p)
 	for _, x := range s.copiesOf([]*sequencePart{p}) {
-		if now[x.id] = before[x.id]; before[x.id].IsZero() {
-			now[x.id] = time.Now()
+		if now[x.id] = before[x.id]; now[x.id].partCopy == nil {
+			now[x.id] = simCopy{x, time.Now()}
 		}
 	}
-	if len(s.good(p)) < w.client.config.Copies {
-		for id, since := range before {
-			now[id] = since
+	if len(good) < w.client.config.Copies {
+		another := slices.ContainsFunc(good, func(x *partCopy) bool { return w.has(s, p, x) })
+		for id, x := range before {
+			if !another || !w.client.leaves(x.worker) {
+				now[id] = x
+			}
 		}
 	}
 	w.counted[key] = now

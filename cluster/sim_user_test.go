@@ -574,8 +574,8 @@ func (u *simUser) holder(s *Sequence, index int, then time.Time) string {
 			continue
 		}
 		for _, p := range n.worker.copiesOf(s.client.id) {
-			since, ok := counted[p.copy]
-			if !ok || since.After(then) || p.epoch != epoch {
+			x, ok := counted[p.copy]
+			if !ok || x.since.After(then) || p.epoch != epoch {
 				continue
 			}
 			whole := true
