@@ -128,12 +128,8 @@ var tuningTrials = []tuningTrial{
 			panelCalls(2, 4, 6, 8, 12, 16))},
 	{"MinPacked16", []int{2, 13, math.MaxInt},
 		func(row *tuning.Row, n int) { row.MinPacked16 = n }, packedCalls},
-	{"FusedSoftmax", []int{0, 1}, func(row *tuning.Row, n int) { row.FusedSoftmax = n > 0 },
+	{"MaximaInScore", []int{0, 1}, func(row *tuning.Row, n int) { row.MaximaInScore = n > 0 },
 		slices.Concat(prefillCalls, optionCalls)},
-	{"MaximaInScore", []int{0, 1}, func(row *tuning.Row, n int) {
-		row.MaximaInScore = n > 0
-		row.FusedSoftmax = row.FusedSoftmax && n == 0
-	}, prefillCalls},
 	{"QuarterSteps", []int{0, 1}, func(row *tuning.Row, n int) { row.QuarterSteps = n > 0 },
 		prefillCalls},
 	{"TileRows", []int{48, 96}, func(row *tuning.Row, n int) { row.TileRows = n }, prefillCalls},

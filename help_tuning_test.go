@@ -103,7 +103,7 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	from, floats, typed := []int{2, 13, math.MaxInt}, r.IntN(3), r.IntN(3)
 	row.MinRows16, row.MinTypedRows16 = from[floats], from[typed]
 	row.MinPacked16 = from[(floats+typed)%3]
-	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
+	row.MaximaInScore = coin()
 	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
 	if coin() { // a Pool shares even the smallest calls
 		row.SmallCall, row.WakingCall = 0, 0

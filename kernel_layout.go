@@ -63,13 +63,6 @@ var negInf = float32(math.Inf(-1))
 // Which of several variants a call goes through, which return the same bits.
 
 const (
-	// fusedRows is what the rows of one call of the fused kernel are a multiple of.
-	fusedRows = 6
-
-	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by
-	// accumulate.
-	fusedCols = 64
-
 	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up
 	// to maxTileRows.
 	maximaRows = 6
@@ -85,14 +78,11 @@ type kernels struct {
 	lanes16   bool // score, and accumulate of whole panels, have 16 lanes
 	softmax16 bool // so has softmax
 	maxima    bool // score finds the maxima of rows for softmax; both have 8 lanes
-	// softmax and accumulate are one kernel of fusedCols columns, for a multiple of fusedRows rows
-	fused bool
 }
 
-// chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of
-// values, and whether the call has packed keys. Who calls a kernel that does not depend on one of
-// these leaves it 0. lanes16 goes before maxima, where both are true.
-func chooseKernels(rows, d, cols int, packed bool) kernels {
+// chooseKernels chooses the variants for some rows of queries, their d dimensions, and whether the
+// call has packed keys. Who calls a kernel that does not depend on one of these leaves it 0. lanes16 goes before maxima, where both are true.
+func chooseKernels(rows, d int, packed bool) kernels {
 	from := tuned.MinRows16
 	if packed {
 		from = tuned.MinPacked16
@@ -101,8 +91,6 @@ func chooseKernels(rows, d, cols int, packed bool) kernels {
 		lanes16:   tuned.ISA.Lanes16() && rows >= from,
 		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
 		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
-		fused: tuned.FusedSoftmax && tuned.ISA.Fused() &&
-			rows >= fusedRows && cols >= fusedCols,
 	}
 }
 

@@ -219,7 +219,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
-		!chooseKernels(rows, p.d, cols, false).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
+		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = maxTypedRows

@@ -54,7 +54,6 @@ type Row struct {
 	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
 	// eight rows or more in all; in a row of the table 0 if it is the same.
 	MinPacked16   int
-	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
 	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
 
 	// How memory is read.
@@ -134,7 +133,7 @@ var table = []Row{
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
-	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
+	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchInt8: 8192, WholeBlocks: true,
