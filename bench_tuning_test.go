@@ -27,7 +27,8 @@ type tuningCall struct {
 }
 
 func (c tuningCall) name() string {
-	name := fmt.Sprintf("%s/B=%d/H=%d/group=%d/Lq=%d/Lk=%d/D=%d", c.kind, c.b, c.kvh, c.group, c.lq, c.lk, c.d)
+	name := fmt.Sprintf("%s/B=%d/H=%d/group=%d/Lq=%d/Lk=%d/D=%d", c.kind, c.b, c.kvh,
+		c.group, c.lq, c.lk, c.d)
 	if c.causal != Full {
 		name += "/causal"
 	}

@@ -81,7 +81,8 @@ type kernels struct {
 }
 
 // chooseKernels chooses the variants for some rows of queries, their d dimensions, and whether the
-// call has packed keys. Who calls a kernel that does not depend on one of these leaves it 0. lanes16 goes before maxima, where both are true.
+// call has packed keys. Who calls a kernel that does not depend on one of these leaves it 0.
+// lanes16 goes before maxima, where both are true.
 func chooseKernels(rows, d int, packed bool) kernels {
 	from := tuned.MinRows16
 	if packed {
@@ -213,7 +214,8 @@ type prefetchHint struct {
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
 func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels, a.oneStream, a.packed = 0, inOrder, tuned.FourPanels, false, false
+	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, tuned.FourPanels
+	a.oneStream, a.packed = false, false
 	a.prefetchOne, a.prefetchFew = one, few
 }
 

@@ -421,8 +421,9 @@ func TestScheduleReadsViewsPageByPage(t *testing.T) {
 	}
 }
 
-// Few rows whose heads lie side by side go through these in steps, prefetched in one stream; what the
-// L2 cache holds, one short row and more rows are read as before, and so are heads by themselves.
+// Few rows whose heads lie side by side go through these in steps, prefetched in one stream; what
+// the L2 cache holds, one short row and more rows are read as before, and so are heads by
+// themselves.
 func TestScheduleStreamsHeadsSideBySide(t *testing.T) {
 	const heads, keys = 32, 2 * Block
 	beside := func(x []float32, b, h, l, d int) Tensor { return BLHD(x, b, l, h, d) }
