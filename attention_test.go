@@ -331,8 +331,8 @@ func fewRowsAndKeys(r *rand.Rand) shape {
 		s.lq = length(r, 40)
 	case draw < 150: // the dimensions of models
 		s.d, s.dv = length(r, 99), length(r, 99)
-	case draw < 160: // a whole block for rows and columns enough for the fused kernel
-		s.lq, s.lk, s.dv = fusedRows+r.IntN(20), Block+r.IntN(2*Block), fusedCols+r.IntN(20)
+	case draw < 160: // a whole block for the rows and columns of whole tiles
+		s.lq, s.lk, s.dv = maximaRows+r.IntN(20), Block+r.IntN(2*Block), 4*panel+r.IntN(20)
 	}
 	return s
 }

@@ -19,15 +19,16 @@ type tuningTrial struct {
 
 // tuningCall is attention over views, a cache or a store, or a product by a matrix of float32.
 type tuningCall struct {
-	// kind is "views", "beside" with heads side by side, "cache", "store" with b sequences whose
-	// pages alternate, or "matrix" of lk × d.
+	// kind is "views", "softcap" and "bias" of views, "beside" with heads side by side, "cache",
+	// "store" with b sequences whose pages alternate, or "matrix" of lk × d.
 	kind string
 	shape
 	causal Causal
 }
 
 func (c tuningCall) name() string {
-	name := fmt.Sprintf("%s/B=%d/H=%d/group=%d/Lq=%d/Lk=%d/D=%d", c.kind, c.b, c.kvh, c.group, c.lq, c.lk, c.d)
+	name := fmt.Sprintf("%s/B=%d/H=%d/group=%d/Lq=%d/Lk=%d/D=%d", c.kind, c.b, c.kvh,
+		c.group, c.lq, c.lk, c.d)
 	if c.causal != Full {
 		name += "/causal"
 	}
@@ -40,6 +41,10 @@ func (c tuningCall) make(b *testing.B) func() error {
 	dst, _, _ := p.results()
 	p.opt.Causal = c.causal
 	switch c.kind {
+	case "softcap":
+		p.opt.Softcap = 30
+	case "bias":
+		p.opt.Bias = tensor(random("bias"), normal, 1, 1, c.lq, c.lk)
 	case "beside":
 		p.k, p.v = tokenMajor(p.k), tokenMajor(p.v)
 	case "cache":
@@ -126,12 +131,8 @@ var tuningTrials = []tuningTrial{
 		func(row *tuning.Row, n int) { row.MinPacked16 = n }, packedCalls},
 	{"MinPagedPanels", []int{0, 6}, func(row *tuning.Row, n int) { row.MinPagedPanels = n },
 		panelCalls(5, 6, 7, 8, 12, 16, 24)},
-	{"FusedSoftmax", []int{0, 1}, func(row *tuning.Row, n int) { row.FusedSoftmax = n > 0 },
-		prefillCalls},
-	{"MaximaInScore", []int{0, 1}, func(row *tuning.Row, n int) {
-		row.MaximaInScore = n > 0
-		row.FusedSoftmax = row.FusedSoftmax && n == 0
-	}, prefillCalls},
+	{"MaximaInScore", []int{0, 1}, func(row *tuning.Row, n int) { row.MaximaInScore = n > 0 },
+		slices.Concat(prefillCalls, optionCalls)},
 	{"QuarterSteps", []int{0, 1}, func(row *tuning.Row, n int) { row.QuarterSteps = n > 0 },
 		prefillCalls},
 	{"TileRows", []int{48, 96}, func(row *tuning.Row, n int) { row.TileRows = n }, prefillCalls},
@@ -144,6 +145,17 @@ var prefillCalls = []tuningCall{
 	{"views", shape{1, 4, 1, 1024, 1024, 128, 128}, Full},
 	{"views", shape{8, 12, 1, 128, 128, 64, 64}, Full},
 	{"cache", shape{1, 8, 1, 512, 1024, 64, 64}, BottomRight},
+}
+
+// optionCalls are calls of many rows whose scores are more than products, so that whole blocks do
+// not go from kernel to kernel.
+var optionCalls = []tuningCall{
+	{"softcap", shape{1, 8, 1, 512, 512, 64, 64}, Full},
+	{"softcap", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+	{"softcap", shape{1, 4, 1, 1024, 1024, 128, 128}, Full},
+	{"bias", shape{1, 8, 1, 512, 512, 64, 64}, Full},
+	{"bias", shape{1, 8, 1, 1024, 1024, 64, 64}, TopLeft},
+	{"bias", shape{1, 4, 1, 1024, 1024, 128, 128}, Full},
 }
 
 // packedCalls are calls over views for which keys are packed, since there are rows enough.

@@ -44,8 +44,9 @@ func (c *trial) anyPrefetchHint() prefetchHint {
 		return prefetchHint{}
 	}
 	a := prefetchHint{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14),
-		fourPanels: c.IntN(2) == 0,
-		inOrder:    c.IntN(2) == 0}
+		fourPanels: c.IntN(2) == 0}
+	order := c.IntN(4)
+	a.inOrder, a.oneStream = order%2 == 0, order >= 2
 	a.packed = a.prefetchOne%2 == 0
 	if c.IntN(2) == 0 {
 		a.pointer = uintptr(c.Uint64())

@@ -97,12 +97,14 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 		tuning.SequentialReads}[r.IntN(3)]
 	row.FewRows = []int{64, 128}[r.IntN(2)]
 	row.QuarterSteps, row.FourPanels, row.OnePanel = coin(), coin(), coin()
-	row.MinPagedRows, row.MaxPagedRows = 1+r.IntN(3), []int{0, 32}[r.IntN(2)]
+	paged := 0
+	row.MinPagedRows, paged = 1+r.IntN(3), r.IntN(4)
+	row.MaxPagedRows, row.MinStreamRows = []int{0, 32}[paged%2], paged/2
 	from, floats, typed := []int{2, 13, math.MaxInt}, r.IntN(3), r.IntN(3)
 	row.MinRows16, row.MinTypedRows16 = from[floats], from[typed]
 	row.MinPacked16 = from[(floats+typed)%3]
 	row.MinPagedPanels = []int{0, 1, 6}[(floats+2*typed)%3]
-	row.MaximaInScore, row.FusedSoftmax = coin(), coin()
+	row.MaximaInScore = coin()
 	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
 	if coin() { // a Pool shares even the smallest calls
 		row.SmallCall, row.WakingCall = 0, 0

@@ -86,11 +86,10 @@ func describe(t *tuning.Row, p *plan) string {
 	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
 	line("reads", t.Reads, "of few rows; in order: %t",
 		p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
-	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d, roundUp(p.dv, 8),
+	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d,
 		p.packed == nil && p.chunkRows >= packedRows || p.panelRows > 0)
 	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in "+
-		"score %t, softmax fused with values %t",
-		use.lanes16, use.softmax16, use.maxima && !use.lanes16, use.fused)
+		"score %t", use.lanes16, use.softmax16, use.maxima && !use.lanes16)
 	return s.String()
 }
 
@@ -108,8 +107,11 @@ func (p *plan) place(at placement) string {
 // prefetching says how they are prefetched.
 func (p *plan) prefetching(at placement) string {
 	order := "page by page"
-	if p.inOrder {
+	switch {
+	case p.inOrder:
 		order = "in order"
+	case p.oneStream:
+		order = "in one stream"
 	}
 	switch {
 	case p.chunkRows > at.pagedRows:

@@ -144,7 +144,7 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if chooseKernels(rows, d, 0, next != nil && next.packed).lanes16 {
+	if chooseKernels(rows, d, next != nil && next.packed).lanes16 {
 		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
 		return
 	}
@@ -254,7 +254,7 @@ func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (m
 	for r := 0; r < rows; r += softmaxRows {
 		n, s, m, l, alpha := min(softmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
 		switch {
-		case visible == nil && chooseKernels(n, 0, 0, false).softmax16:
+		case visible == nil && chooseKernels(n, 0, false).softmax16:
 			none = softmaxAVX512(s, m, l, alpha, n, c)
 		case visible == nil:
 			none = softmaxSIMD(s, m, l, alpha, n, c)
@@ -285,7 +285,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		operand.Reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if chooseKernels(rows, 0, b.cols, b.packed).lanes16 && b.cols >= panel {
+	if chooseKernels(rows, 0, b.packed).lanes16 && b.cols >= panel {
 		accumulatePanels(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 		return
 	}
@@ -630,8 +630,7 @@ var ones = func() (x [callElements / 16]float32) {
 }()
 
 // Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax
-// with the maxima that score has found, softmax fused with the product of weights and values. This
-// file chooses between them.
+// with the maxima that score has found. This file chooses between them.
 
 // fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
 // that are products and nothing more. They go through the kernels one after another, with
@@ -648,7 +647,7 @@ type fullTile struct {
 // add takes rows of queries through score, softmax and accumulate. It reports whether some row has
 // still seen nothing above −Inf.
 func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
-	use := chooseKernels(rows, t.d, t.layout.cols, t.layout.packed)
+	use := chooseKernels(rows, t.d, t.layout.packed)
 	switch {
 	case use.lanes16 && t.layout.cols >= panel:
 		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
@@ -666,48 +665,6 @@ func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 		masked = softmaxSIMD(t.s, m, l, t.alpha, rows, t.c)
 	}
 	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
-	return masked
-}
-
-// softmaxValues is softmax and accumulate, for a block whose keys all exist.
-func softmaxValues(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
-	c float32) (masked bool) {
-	operand.Updates(s, rows*Block)
-	operand.Updates(m, rows)
-	operand.Updates(l, rows)
-	operand.Writes(alpha, rows)
-	operand.UpdatesRows(o, rows, oStride, b.cols)
-	b.reads(v)
-	if !tuned.ISA.SIMD() {
-		return softmaxValuesGeneric(s, m, l, alpha, o, v, rows, oStride, b, c)
-	}
-	fused := 0
-	if chooseKernels(rows, 0, b.cols, false).fused {
-		fused = rows / fusedRows * fusedRows
-		masked = softmaxValuesFused(s, m, l, alpha, o, v, fused, oStride, b, c)
-	}
-	if fused < rows {
-		s, m, l, alpha = s[fused*Block:], m[fused:], l[fused:], alpha[fused:]
-		masked = softmax(s, m, l, alpha, nil, rows-fused, c) || masked
-		accumulate(o[fused*oStride:], s, v, alpha, rows-fused, oStride, Block, b)
-	}
-	return masked
-}
-
-// softmaxValuesFused is softmaxValues of a multiple of fusedRows rows.
-func softmaxValuesFused(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
-	c float32) (masked bool) {
-	for r := 0; r < rows; r += minTileRows {
-		n := min(minTileRows, rows-r)
-		masked = softmaxValuesSIMD(&s[r*Block], &m[r], &l[r], &alpha[r], &o[r*oStride], &v[0], n, oStride,
-			b, c) || masked
-	}
-	if b.cols > fusedCols {
-		rest := *b
-		rest.cols -= fusedCols
-		accumulate(o[fusedCols:], s, v[fusedCols/panel*b.panelStride:], alpha, rows, oStride, Block,
-			&rest)
-	}
 	return masked
 }
 

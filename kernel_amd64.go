@@ -13,13 +13,6 @@ const (
 	inPlaceKeys  = 8       // keys that scoreRows takes together
 )
 
-// softmaxValuesSIMD takes a block of scores into the state of rows, a multiple of fusedRows,
-// and fusedCols columns. It works like softmaxValuesGeneric.
-//
-//go:noescape
-func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout,
-	c float32) (masked bool)
-
 // scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by
 // packed keys, and prefetches what comes next. It works like scoreMaximaGeneric.
 //

@@ -7,7 +7,7 @@
 // scoreSIMD works like scoreGeneric.
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreSIMD(SB), NOSPLIT, $240-56
+TEXT ·scoreSIMD(SB), NOSPLIT, $248-56
 	MOVQ s+0(FP), AX
 	MOVQ AX, 56(SP)
 	MOVQ q+8(FP), AX
@@ -27,24 +27,24 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $240-56
 	MOVQ AX, 48(SP)
 	MOVQ $+0, 40(SP)
 	MOVQ R11, 80(SP)
-	MOVQ $+0, 144(SP)
 	MOVQ $+0, 152(SP)
-	MOVQ $+0, 128(SP)
+	MOVQ $+0, 160(SP)
 	MOVQ $+0, 136(SP)
+	MOVQ $+0, 144(SP)
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
 	JE noQueue1
 	MOVBQZX 57(AX), R13
-	MOVQ R13, 152(SP)
+	MOVQ R13, 160(SP)
 	MOVBQZX 56(AX), R13
-	MOVQ R13, 136(SP)
+	MOVQ R13, 144(SP)
 	MOVQ 48(AX), R13
 	CMPQ 72(SP), $0x02
 	JG score_prefetchFew2
 	MOVQ 40(AX), R13
 
 score_prefetchFew2:
-	MOVQ R13, 128(SP)
+	MOVQ R13, 136(SP)
 
 noQueue1:
 	MOVQ next+48(FP), AX
@@ -604,14 +604,14 @@ score_paged3EndGroup:
 score_paged3Not:
 	CMPQ 72(SP), $0x01
 	JNE score_sideBySide1Not
-	CMPQ 144(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JE score_sideBySidePacked
 	JMP score_sideBySideWanted
 
 score_sideBySidePacked:
 	CMPQ R10, $0x40
 	JNE score_sideBySide1Not
-	CMPQ 136(SP), $0x00
+	CMPQ 144(SP), $0x00
 	JE score_sideBySide1Not
 
 score_sideBySideWanted:
@@ -1040,7 +1040,7 @@ score_rows1twoEndGroup:
 score_rows1Not:
 	CMPQ 72(SP), $0x02
 	JNE score_group2Not
-	CMPQ 152(SP), $0x00
+	CMPQ 160(SP), $0x00
 	JNE score_group2Not
 
 score_group2:
@@ -1156,7 +1156,7 @@ score_group2EndGroup:
 score_group2Not:
 	CMPQ 72(SP), $0x03
 	JNE score_group3Not
-	CMPQ 152(SP), $0x00
+	CMPQ 160(SP), $0x00
 	JNE score_group3Not
 
 score_group3:
@@ -1680,7 +1680,7 @@ score_panel5:
 	JNE score_loop22Part
 	CMPQ 96(SP), $0x00
 	JNE score_loop22Paged
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 
 score_loop22:
 	VMOVUPS (BX), Y12
@@ -1889,7 +1889,7 @@ score_loop22Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
 	JB score_loop22Step3
 	JE score_loop22Step2
@@ -1943,7 +1943,7 @@ score_one23:
 score_loop22Paged:
 	MOVQ 96(SP), R11
 
-score_loop22PagedLoop:
+score_pagedLoop24:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -2023,14 +2023,14 @@ score_loop22PagedLoop:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow24
+	JE sameWindow26
 	ADDQ $0x00007000, R11
 
-sameWindow24:
+sameWindow26:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG score_loop22PagedLoop
+	JG score_pagedLoop24
 	JMP score_loop22Last
 
 score_panel4:
@@ -2048,14 +2048,14 @@ score_panel4:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE score_loop25Short
+	JLE score_loop27Short
 	TESTQ $0x00000003, CX
-	JNE score_loop25Part
+	JNE score_loop27Part
 	CMPQ 96(SP), $0x00
-	JNE score_loop25Paged
-	MOVQ 128(SP), R11
+	JNE score_loop27Paged
+	MOVQ 136(SP), R11
 
-score_loop25:
+score_loop27:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2073,7 +2073,7 @@ score_loop25:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-score_loop25Step1:
+score_loop27Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2091,7 +2091,7 @@ score_loop25Step1:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-score_loop25Step2:
+score_loop27Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2109,7 +2109,7 @@ score_loop25Step2:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-score_loop25Step3:
+score_loop27Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2129,12 +2129,12 @@ score_loop25Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG score_loop25
+	JG score_loop27
 
-score_loop25Last:
+score_loop27Last:
 	MOVQ 80(SP), R11
 
-score_loop25Spread:
+score_loop27Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -2214,11 +2214,11 @@ score_loop25Spread:
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
 
-score_loop25Done:
+score_loop27Done:
 	MOVQ $0x00000004, BX
 	JMP score_panelDone
 
-score_loop25Part:
+score_loop27Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -2227,17 +2227,17 @@ score_loop25Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB score_loop25Step3
-	JE score_loop25Step2
-	JMP score_loop25Step1
+	JB score_loop27Step3
+	JE score_loop27Step2
+	JMP score_loop27Step1
 
-score_loop25Short:
-	JE score_loop25Spread
+score_loop27Short:
+	JE score_loop27Spread
 	ADDQ $0x04, CX
 
-score_one26:
+score_one28:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2257,7 +2257,7 @@ score_one26:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE score_one26
+	JNE score_one28
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -2270,12 +2270,12 @@ score_one26:
 	VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
-	JMP score_loop25Done
+	JMP score_loop27Done
 
-score_loop25Paged:
+score_loop27Paged:
 	MOVQ 96(SP), R11
 
-score_loop25PagedLoop:
+score_pagedLoop29:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -2343,15 +2343,15 @@ score_loop25PagedLoop:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow27
+	JE sameWindow31
 	ADDQ $0x00007000, R11
 
-sameWindow27:
+sameWindow31:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG score_loop25PagedLoop
-	JMP score_loop25Last
+	JG score_pagedLoop29
+	JMP score_loop27Last
 
 score_panel3:
 	// 3 rows × 16 columns.
@@ -2364,12 +2364,12 @@ score_panel3:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE score_loop28Short
+	JLE score_loop32Short
 	TESTQ $0x00000003, CX
-	JNE score_loop28Part
-	MOVQ 128(SP), R11
+	JNE score_loop32Part
+	MOVQ 136(SP), R11
 
-score_loop28:
+score_loop32:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2384,7 +2384,7 @@ score_loop28:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-score_loop28Step1:
+score_loop32Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2399,7 +2399,7 @@ score_loop28Step1:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-score_loop28Step2:
+score_loop32Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2414,7 +2414,7 @@ score_loop28Step2:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-score_loop28Step3:
+score_loop32Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2430,10 +2430,10 @@ score_loop28Step3:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG score_loop28
+	JG score_loop32
 	MOVQ 80(SP), R11
 
-score_loop28Spread:
+score_loop32Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -2498,11 +2498,11 @@ score_loop28Spread:
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
 
-score_loop28Done:
+score_loop32Done:
 	MOVQ $0x00000003, BX
 	JMP score_panelDone
 
-score_loop28Part:
+score_loop32Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -2510,17 +2510,17 @@ score_loop28Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB score_loop28Step3
-	JE score_loop28Step2
-	JMP score_loop28Step1
+	JB score_loop32Step3
+	JE score_loop32Step2
+	JMP score_loop32Step1
 
-score_loop28Short:
-	JE score_loop28Spread
+score_loop32Short:
+	JE score_loop32Spread
 	ADDQ $0x04, CX
 
-score_one29:
+score_one33:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2536,7 +2536,7 @@ score_one29:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE score_one29
+	JNE score_one33
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -2546,7 +2546,7 @@ score_one29:
 	VMOVUPS Y4, (DI)
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
-	JMP score_loop28Done
+	JMP score_loop32Done
 
 score_panel2:
 	// 2 rows × 16 columns.
@@ -2557,10 +2557,10 @@ score_panel2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE score_loop30Part
-	MOVQ 128(SP), R11
+	JNE score_loop34Part
+	MOVQ 136(SP), R11
 
-score_loop30:
+score_loop34:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2572,7 +2572,7 @@ score_loop30:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-score_loop30Step1:
+score_loop34Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2584,7 +2584,7 @@ score_loop30Step1:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-score_loop30Step2:
+score_loop34Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2596,7 +2596,7 @@ score_loop30Step2:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-score_loop30Step3:
+score_loop34Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -2609,7 +2609,7 @@ score_loop30Step3:
 	VFMADD231PS Y13, Y14, Y3
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG score_loop30
+	JG score_loop34
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2620,7 +2620,7 @@ score_loop30Step3:
 	MOVQ $0x00000002, BX
 	JMP score_panelDone
 
-score_loop30Part:
+score_loop34Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -2628,11 +2628,11 @@ score_loop30Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB score_loop30Step3
-	JE score_loop30Step2
-	JMP score_loop30Step1
+	JB score_loop34Step3
+	JE score_loop34Step2
+	JMP score_loop34Step1
 
 score_panel1:
 	// 1 rows × 16 columns.
@@ -2641,31 +2641,31 @@ score_panel1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE score_loop31Part
-	MOVQ 128(SP), R11
+	JNE score_loop35Part
+	MOVQ 136(SP), R11
 
-score_loop31:
+score_loop35:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-score_loop31Step1:
+score_loop35Step1:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-score_loop31Step2:
+score_loop35Step2:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-score_loop31Step3:
+score_loop35Step3:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
@@ -2673,7 +2673,7 @@ score_loop31Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG score_loop31
+	JG score_loop35
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -2681,7 +2681,7 @@ score_loop31Step3:
 	MOVQ $0x00000001, BX
 	JMP score_panelDone
 
-score_loop31Part:
+score_loop35Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -2689,11 +2689,11 @@ score_loop31Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB score_loop31Step3
-	JE score_loop31Step2
-	JMP score_loop31Step1
+	JB score_loop35Step3
+	JE score_loop35Step2
+	JMP score_loop35Step1
 
 score_panelDone:
 	SUBQ BX, R12
@@ -2702,56 +2702,56 @@ score_panelDone:
 	ADDQ AX, SI
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd35
+	JE dueEnd39
 	SUBQ BX, (AX)
-	JG dueEnd35
+	JG dueEnd39
 
-dueRow32:
+dueRow36:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun36:
+dueRun40:
 	CMPQ 24(BX), $0x00
-	JNE dueFound33
+	JNE dueFound37
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun36
+	JNE dueRun40
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd35
+	JMP dueEnd39
 
-dueFound33:
+dueFound37:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters37
+	JNE sameQuarters41
 	ADDQ 32(BX), CX
 
-sameQuarters37:
+sameQuarters41:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine34:
+dueLine38:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine34
+	JNE dueLine38
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow32
+	JLE dueRow36
 
-dueEnd35:
+dueEnd39:
 	TESTQ R12, R12
 	JNE score_panelRows
 
 score_panelNext:
 	CMPQ 96(SP), $0x00
-	JE score_notPaged38
+	JE score_notPaged42
 
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
@@ -2761,7 +2761,7 @@ score_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ AX, 96(SP)
 
-score_notPaged38:
+score_notPaged42:
 	ADDQ $0x40, 56(SP)
 	ADDQ 48(SP), DX
 	DECQ 32(SP)
@@ -3109,7 +3109,7 @@ tail:
 	ADDQ $0x04, CX
 	JE last
 
-scoreMaxima_one39:
+scoreMaxima_one43:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -3134,7 +3134,7 @@ scoreMaxima_one39:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE scoreMaxima_one39
+	JNE scoreMaxima_one43
 
 last:
 	// The last steps by pairs of rows, to spread the stores.
@@ -3267,50 +3267,50 @@ last:
 	MOVQ AX, 56(SP)
 	MOVQ next+56(FP), AX
 	TESTQ AX, AX
-	JE dueEnd43
+	JE dueEnd47
 	SUBQ $0x06, (AX)
-	JG dueEnd43
+	JG dueEnd47
 
-dueRow40:
+dueRow44:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun44:
+dueRun48:
 	CMPQ 24(BX), $0x00
-	JNE dueFound41
+	JNE dueFound45
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun44
+	JNE dueRun48
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd43
+	JMP dueEnd47
 
-dueFound41:
+dueFound45:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters45
+	JNE sameQuarters49
 	ADDQ 32(BX), CX
 
-sameQuarters45:
+sameQuarters49:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine42:
+dueLine46:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine42
+	JNE dueLine46
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow40
+	JLE dueRow44
 
-dueEnd43:
+dueEnd47:
 	SUBQ $0x06, R12
 	JNE tile
 	ADDQ $0x40, (SP)
@@ -3380,7 +3380,7 @@ GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 // accumulateSIMD works like accumulateGeneric.
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·accumulateSIMD(SB), NOSPLIT, $240-64
+TEXT ·accumulateSIMD(SB), NOSPLIT, $248-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 56(SP)
 	MOVQ p+8(FP), AX
@@ -3395,24 +3395,24 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $240-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used46
+	JE used50
 	LEAQ zeros<>+0(SB), AX
 
-used46:
+used50:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors48
+	JNE noFactors52
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors47
+	JNE factors51
 
-noFactors48:
+noFactors52:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors47:
+factors51:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
@@ -3427,20 +3427,39 @@ factors47:
 	SHLQ $0x02, AX
 	MOVQ AX, 48(SP)
 	MOVBQZX 57(BX), R13
-	MOVQ R13, 144(SP)
+	MOVQ R13, 152(SP)
 	MOVBQZX 56(BX), R13
-	MOVQ R13, 136(SP)
+	MOVQ R13, 144(SP)
 	MOVQ 48(BX), R13
 	CMPQ 72(SP), $0x02
-	JG accumulate_prefetchFew49
+	JG accumulate_prefetchFew53
 	MOVQ 40(BX), R13
 
-accumulate_prefetchFew49:
-	MOVQ R13, 128(SP)
+accumulate_prefetchFew53:
+	MOVQ R13, 136(SP)
 	MOVQ 32(BX), AX
+	MOVBQZX 58(BX), R13
+	CMPQ 72(SP), $0x04
+	JLE accumulate_fewRows55
+	XORQ R13, R13
+
+accumulate_fewRows55:
+	MOVQ R13, 104(SP)
+	TESTQ R13, R13
+	JE accumulate_pages54
+	MOVQ $+0, 96(SP)
+	TESTQ AX, AX
+	JE noPointer57
+	ADDQ $0x00008000, AX
+	MOVQ AX, 96(SP)
+
+noPointer57:
+	JMP accumulate_requests56
+
+accumulate_pages54:
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer50
+	JE noPointer58
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -3450,197 +3469,200 @@ accumulate_prefetchFew49:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer50:
+noPointer58:
+accumulate_requests56:
 	MOVQ 72(BX), AX
-	MOVQ AX, 104(SP)
+	MOVQ AX, 112(SP)
+	MOVQ $+0, 168(SP)
+	MOVQ $+0, 216(SP)
 	MOVQ $+0, 160(SP)
-	MOVQ $+0, 208(SP)
-	MOVQ $+0, 152(SP)
-	CMPQ 144(SP), $0x00
-	JE accumulate_allSteps51
-	MOVQ $+1, 152(SP)
+	CMPQ 152(SP), $0x00
+	JE accumulate_allSteps59
+	MOVQ $+1, 160(SP)
 	CMPQ 48(SP), $0x40
-	JNE accumulate_notSequential54
-	MOVQ $+0, 152(SP)
+	JNE accumulate_notSequential62
+	MOVQ $+0, 160(SP)
 	CMPQ 72(SP), $0x04
-	JLE accumulate_inOrder55
+	JLE accumulate_inOrder63
 
-accumulate_notSequential54:
-	MOVQ $+0, 144(SP)
-	JMP accumulate_allSteps51
+accumulate_notSequential62:
+	MOVQ $+0, 152(SP)
+	JMP accumulate_allSteps59
 
-accumulate_inOrder55:
+accumulate_inOrder63:
 	MOVQ $+0, 96(SP)
-	MOVQ $+16, 168(SP)
+	MOVQ $+16, 176(SP)
 	MOVQ 32(BX), AX
 	TESTQ AX, AX
-	JE accumulate_noPointer56
+	JE accumulate_noPointer64
 	ADDQ $0x00008000, AX
-	MOVQ AX, 208(SP)
-	MOVQ $+0, 216(SP)
+	MOVQ AX, 216(SP)
+	MOVQ $+0, 224(SP)
 
-accumulate_noPointer56:
-	MOVQ $+0, 128(SP)
-	MOVQ DX, 184(SP)
+accumulate_noPointer64:
+	MOVQ $+0, 136(SP)
+	MOVQ DX, 192(SP)
 	MOVQ 56(SP), AX
-	MOVQ AX, 176(SP)
+	MOVQ AX, 184(SP)
 	MOVQ 32(SP), AX
-	MOVQ AX, 192(SP)
-	MOVQ 40(SP), AX
 	MOVQ AX, 200(SP)
-	CMPQ 208(SP), $0x00
-	JNE accumulate_someSteps53
+	MOVQ 40(SP), AX
+	MOVQ AX, 208(SP)
+	CMPQ 216(SP), $0x00
+	JNE accumulate_someSteps61
 	CMPQ 72(SP), $0x01
-	JE accumulate_oneRow52
+	JE accumulate_oneRow60
 	CMPQ 32(SP), $0x04
-	JLE accumulate_shortRows57
-	MOVQ $+8, 168(SP)
+	JLE accumulate_shortRows65
+	MOVQ $+8, 176(SP)
 
-accumulate_shortRows57:
-	CMPQ R11, 168(SP)
-	JL accumulate_allSteps51
+accumulate_shortRows65:
+	CMPQ R11, 176(SP)
+	JL accumulate_allSteps59
 	MOVQ 32(SP), R13
 	SHLQ $0x06, R13
-	MOVQ R13, 232(SP)
-	JZ accumulate_allSteps51
+	MOVQ R13, 240(SP)
+	JZ accumulate_allSteps59
 	MOVQ R10, AX
 	SUBQ R13, AX
-	MOVQ AX, 224(SP)
-	MOVQ DX, 208(SP)
+	MOVQ AX, 232(SP)
+	MOVQ DX, 216(SP)
 	ADDQ DX, R13
-	MOVQ R13, 216(SP)
+	MOVQ R13, 224(SP)
 	MOVQ 32(SP), BX
 
-accumulate_touchFirst58:
-	IMUL3Q $0x00000001, 168(SP), CX
+accumulate_touchFirst66:
+	IMUL3Q $0x00000001, 176(SP), CX
 
-accumulate_eight59:
-	MOVQ 208(SP), AX
+accumulate_eight67:
+	MOVQ 216(SP), AX
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame60
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame68
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame60:
+accumulate_touchSame68:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame61
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame69
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame61:
+accumulate_touchSame69:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame62
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame70
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame62:
+accumulate_touchSame70:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame63
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame71
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame63:
+accumulate_touchSame71:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame64
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame72
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame64:
+accumulate_touchSame72:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame65
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame73
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame65:
+accumulate_touchSame73:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame66
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame74
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame66:
+accumulate_touchSame74:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame67
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame75
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame67:
-	MOVQ AX, 208(SP)
+accumulate_touchSame75:
+	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight59
+	JG accumulate_eight67
 	DECQ BX
-	JNE accumulate_touchFirst58
-	JMP accumulate_someSteps53
+	JNE accumulate_touchFirst66
+	JMP accumulate_someSteps61
 
-accumulate_oneRow52:
-	MOVQ $+4, 168(SP)
+accumulate_oneRow60:
+	MOVQ $+4, 176(SP)
 	CMPQ 32(SP), $0x08
-	JE accumulate_allSteps51
+	JE accumulate_allSteps59
 	CMPQ 32(SP), $0x04
-	JLE accumulate_allSteps51
+	JLE accumulate_allSteps59
 
-accumulate_someSteps53:
-	CMPQ R11, 168(SP)
-	JLE accumulate_allSteps51
+accumulate_someSteps61:
+	CMPQ R11, 176(SP)
+	JLE accumulate_allSteps59
 	MOVQ R11, AX
-	MOVQ 168(SP), R11
+	MOVQ 176(SP), R11
 	SUBQ R11, AX
-	MOVQ AX, 160(SP)
+	MOVQ AX, 168(SP)
 
-accumulate_allSteps51:
-	CMPQ 208(SP), $0x00
-	JE accumulate_touchNone68
+accumulate_allSteps59:
 	CMPQ 216(SP), $0x00
-	JE accumulate_touchNone68
-	MOVQ 168(SP), AX
-	CMPQ 160(SP), AX
-	JGE accumulate_touchNone68
-	MOVQ $+0, 208(SP)
+	JE accumulate_touchNone76
+	CMPQ 224(SP), $0x00
+	JE accumulate_touchNone76
+	MOVQ 176(SP), AX
+	CMPQ 168(SP), AX
+	JGE accumulate_touchNone76
+	MOVQ $+0, 216(SP)
 
-accumulate_touchNone68:
+accumulate_touchNone76:
 	MOVQ R11, 80(SP)
 
 accumulate_begin:
 	// Few rows: several panels at once, so that there are enough chains.
 	CMPQ 72(SP), $0x01
-	JNE accumulate_paged1Not
+	JNE accumulate_streamed1Not
 	CMPQ 96(SP), $0x00
-	JE accumulate_paged1Not
+	JE accumulate_streamed1Not
+	CMPQ 104(SP), $0x00
+	JE accumulate_streamed1Not
 
-accumulate_paged1:
+accumulate_streamed1:
 	CMPQ 32(SP), $0x04
-	JL accumulate_paged1EndGroup
+	JL accumulate_streamed1EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -3649,11 +3671,11 @@ accumulate_paged1:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun69
+	JNE begun77
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun69:
+begun77:
 	MOVQ 8(SP), CX
 
 	// 1 rows × 64 columns.
@@ -3671,14 +3693,14 @@ begun69:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop70Part
+	JNE accumulate_loop78Part
 	MOVQ 96(SP), R11
 
-accumulate_loop70:
+accumulate_loop78:
 	PREFETCHT0 (R11)
-	PREFETCHT0 4096(R11)
-	PREFETCHT0 8192(R11)
-	PREFETCHT0 12288(R11)
+	PREFETCHT0 64(R11)
+	PREFETCHT0 128(R11)
+	PREFETCHT0 192(R11)
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3691,11 +3713,11 @@ accumulate_loop70:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop70Step1:
-	PREFETCHT0 16384(R11)
-	PREFETCHT0 20480(R11)
-	PREFETCHT0 24576(R11)
-	PREFETCHT0 28672(R11)
+accumulate_loop78Step1:
+	PREFETCHT0 256(R11)
+	PREFETCHT0 320(R11)
+	PREFETCHT0 384(R11)
+	PREFETCHT0 448(R11)
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3708,11 +3730,11 @@ accumulate_loop70Step1:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop70Step2:
-	PREFETCHT0 64(R11)
-	PREFETCHT0 4160(R11)
-	PREFETCHT0 8256(R11)
-	PREFETCHT0 12352(R11)
+accumulate_loop78Step2:
+	PREFETCHT0 512(R11)
+	PREFETCHT0 576(R11)
+	PREFETCHT0 640(R11)
+	PREFETCHT0 704(R11)
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3725,11 +3747,11 @@ accumulate_loop70Step2:
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
 
-accumulate_loop70Step3:
-	PREFETCHT0 16448(R11)
-	PREFETCHT0 20544(R11)
-	PREFETCHT0 24640(R11)
-	PREFETCHT0 28736(R11)
+accumulate_loop78Step3:
+	PREFETCHT0 768(R11)
+	PREFETCHT0 832(R11)
+	PREFETCHT0 896(R11)
+	PREFETCHT0 960(R11)
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3741,15 +3763,10 @@ accumulate_loop70Step3:
 	VFMADD231PS (DI)(R13*1), Y12, Y6
 	VFMADD231PS 32(DI)(R13*1), Y12, Y7
 	ADDQ R10, BX
-	ADDQ $0x00000080, R11
-	TESTQ $0x00001000, R11
-	JE sameWindow71
-	ADDQ $0x00007000, R11
-
-sameWindow71:
+	ADDQ $0x00000400, R11
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop70
+	JG accumulate_loop78
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -3767,9 +3784,9 @@ sameWindow71:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ AX, DX
 	SUBQ $0x04, 32(SP)
-	JMP accumulate_paged1
+	JMP accumulate_streamed1
 
-accumulate_loop70Part:
+accumulate_loop78Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -3779,14 +3796,14 @@ accumulate_loop70Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop70Step3
-	JE accumulate_loop70Step2
-	JMP accumulate_loop70Step1
+	JB accumulate_loop78Step3
+	JE accumulate_loop78Step2
+	JMP accumulate_loop78Step1
 
-accumulate_paged1EndGroup:
-accumulate_paged1two:
+accumulate_streamed1EndGroup:
+accumulate_streamed1two:
 	CMPQ 32(SP), $0x02
-	JL accumulate_paged1twoEndGroup
+	JL accumulate_streamed1twoEndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -3795,11 +3812,11 @@ accumulate_paged1two:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun72
+	JNE begun79
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun72:
+begun79:
 	MOVQ 8(SP), CX
 
 	// 1 rows × 32 columns.
@@ -3813,12 +3830,12 @@ begun72:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop73Part
+	JNE accumulate_loop80Part
 	MOVQ 96(SP), R11
 
-accumulate_loop73:
+accumulate_loop80:
 	PREFETCHT0 (R11)
-	PREFETCHT0 4096(R11)
+	PREFETCHT0 64(R11)
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3826,9 +3843,9 @@ accumulate_loop73:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop73Step1:
-	PREFETCHT0 8192(R11)
-	PREFETCHT0 12288(R11)
+accumulate_loop80Step1:
+	PREFETCHT0 128(R11)
+	PREFETCHT0 192(R11)
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3836,9 +3853,9 @@ accumulate_loop73Step1:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop73Step2:
-	PREFETCHT0 16384(R11)
-	PREFETCHT0 20480(R11)
+accumulate_loop80Step2:
+	PREFETCHT0 256(R11)
+	PREFETCHT0 320(R11)
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -3846,24 +3863,19 @@ accumulate_loop73Step2:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop73Step3:
-	PREFETCHT0 24576(R11)
-	PREFETCHT0 28672(R11)
+accumulate_loop80Step3:
+	PREFETCHT0 384(R11)
+	PREFETCHT0 448(R11)
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
 	VFMADD231PS (BX)(R13*1), Y12, Y2
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
-	ADDQ $0x40, R11
-	TESTQ $0x00001000, R11
-	JE sameWindow74
-	ADDQ $0x00007000, R11
-
-sameWindow74:
+	ADDQ $0x00000200, R11
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop73
+	JG accumulate_loop80
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -3877,9 +3889,9 @@ sameWindow74:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ AX, DX
 	SUBQ $0x02, 32(SP)
-	JMP accumulate_paged1two
+	JMP accumulate_streamed1two
 
-accumulate_loop73Part:
+accumulate_loop80Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -3889,22 +3901,24 @@ accumulate_loop73Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop73Step3
-	JE accumulate_loop73Step2
-	JMP accumulate_loop73Step1
+	JB accumulate_loop80Step3
+	JE accumulate_loop80Step2
+	JMP accumulate_loop80Step1
 
-accumulate_paged1twoEndGroup:
+accumulate_streamed1twoEndGroup:
 	JMP accumulate_panel
 
-accumulate_paged1Not:
+accumulate_streamed1Not:
 	CMPQ 72(SP), $0x02
-	JNE accumulate_paged2Not
+	JNE accumulate_streamed2Not
 	CMPQ 96(SP), $0x00
-	JE accumulate_paged2Not
+	JE accumulate_streamed2Not
+	CMPQ 104(SP), $0x00
+	JE accumulate_streamed2Not
 
-accumulate_paged2:
+accumulate_streamed2:
 	CMPQ 32(SP), $0x02
-	JL accumulate_paged2EndGroup
+	JL accumulate_streamed2EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -3913,11 +3927,11 @@ accumulate_paged2:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun75
+	JNE begun81
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun75:
+begun81:
 	MOVQ 8(SP), CX
 
 	// 2 rows × 32 columns.
@@ -3937,12 +3951,12 @@ begun75:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop76Part
+	JNE accumulate_loop82Part
 	MOVQ 96(SP), R11
 
-accumulate_loop76:
+accumulate_loop82:
 	PREFETCHT0 (R11)
-	PREFETCHT0 4096(R11)
+	PREFETCHT0 64(R11)
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -3955,9 +3969,9 @@ accumulate_loop76:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop76Step1:
-	PREFETCHT0 8192(R11)
-	PREFETCHT0 12288(R11)
+accumulate_loop82Step1:
+	PREFETCHT0 128(R11)
+	PREFETCHT0 192(R11)
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -3970,9 +3984,9 @@ accumulate_loop76Step1:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop76Step2:
-	PREFETCHT0 16384(R11)
-	PREFETCHT0 20480(R11)
+accumulate_loop82Step2:
+	PREFETCHT0 256(R11)
+	PREFETCHT0 320(R11)
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -3985,9 +3999,9 @@ accumulate_loop76Step2:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop76Step3:
-	PREFETCHT0 24576(R11)
-	PREFETCHT0 28672(R11)
+accumulate_loop82Step3:
+	PREFETCHT0 384(R11)
+	PREFETCHT0 448(R11)
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -3999,15 +4013,10 @@ accumulate_loop76Step3:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
-	ADDQ $0x40, R11
-	TESTQ $0x00001000, R11
-	JE sameWindow77
-	ADDQ $0x00007000, R11
-
-sameWindow77:
+	ADDQ $0x00000200, R11
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop76
+	JG accumulate_loop82
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4026,9 +4035,9 @@ sameWindow77:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ AX, DX
 	SUBQ $0x02, 32(SP)
-	JMP accumulate_paged2
+	JMP accumulate_streamed2
 
-accumulate_loop76Part:
+accumulate_loop82Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4038,22 +4047,24 @@ accumulate_loop76Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop76Step3
-	JE accumulate_loop76Step2
-	JMP accumulate_loop76Step1
+	JB accumulate_loop82Step3
+	JE accumulate_loop82Step2
+	JMP accumulate_loop82Step1
 
-accumulate_paged2EndGroup:
+accumulate_streamed2EndGroup:
 	JMP accumulate_panel
 
-accumulate_paged2Not:
+accumulate_streamed2Not:
 	CMPQ 72(SP), $0x03
-	JNE accumulate_paged3Not
+	JNE accumulate_streamed3Not
 	CMPQ 96(SP), $0x00
-	JE accumulate_paged3Not
+	JE accumulate_streamed3Not
+	CMPQ 104(SP), $0x00
+	JE accumulate_streamed3Not
 
-accumulate_paged3:
+accumulate_streamed3:
 	CMPQ 32(SP), $0x02
-	JL accumulate_paged3EndGroup
+	JL accumulate_streamed3EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -4062,11 +4073,11 @@ accumulate_paged3:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun78
+	JNE begun83
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun78:
+begun83:
 	MOVQ 8(SP), CX
 
 	// 3 rows × 32 columns.
@@ -4092,10 +4103,598 @@ begun78:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop79Part
+	JNE accumulate_loop84Part
 	MOVQ 96(SP), R11
 
-accumulate_loop79:
+accumulate_loop84:
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
+	ADDQ R10, BX
+
+accumulate_loop84Step1:
+	PREFETCHT0 128(R11)
+	PREFETCHT0 192(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
+	ADDQ R10, BX
+
+accumulate_loop84Step2:
+	PREFETCHT0 256(R11)
+	PREFETCHT0 320(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
+	ADDQ R10, BX
+
+accumulate_loop84Step3:
+	PREFETCHT0 384(R11)
+	PREFETCHT0 448(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS (BX), Y14, Y8
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS 32(BX), Y14, Y9
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS (BX)(R13*1), Y14, Y10
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	VFMADD231PS 32(BX)(R13*1), Y14, Y11
+	ADDQ R10, BX
+	ADDQ $0x00000200, R11
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop84
+	MOVQ R11, 96(SP)
+	MOVQ 80(SP), R11
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	VMOVUPS Y10, 64(DI)
+	VMOVUPS Y11, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_streamed3
+
+accumulate_loop84Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop84Step3
+	JE accumulate_loop84Step2
+	JMP accumulate_loop84Step1
+
+accumulate_streamed3EndGroup:
+	JMP accumulate_panel
+
+accumulate_streamed3Not:
+	CMPQ 72(SP), $0x01
+	JNE accumulate_paged1Not
+	CMPQ 96(SP), $0x00
+	JE accumulate_paged1Not
+
+accumulate_paged1:
+	CMPQ 32(SP), $0x04
+	JL accumulate_paged1EndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun85
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun85:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 64 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	VMULPS 128(AX), Y14, Y4
+	VMULPS 160(AX), Y14, Y5
+	VMULPS 192(AX), Y14, Y6
+	VMULPS 224(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop86Part
+	MOVQ 96(SP), R11
+
+accumulate_loop86:
+	PREFETCHT0 (R11)
+	PREFETCHT0 4096(R11)
+	PREFETCHT0 8192(R11)
+	PREFETCHT0 12288(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop86Step1:
+	PREFETCHT0 16384(R11)
+	PREFETCHT0 20480(R11)
+	PREFETCHT0 24576(R11)
+	PREFETCHT0 28672(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop86Step2:
+	PREFETCHT0 64(R11)
+	PREFETCHT0 4160(R11)
+	PREFETCHT0 8256(R11)
+	PREFETCHT0 12352(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop86Step3:
+	PREFETCHT0 16448(R11)
+	PREFETCHT0 20544(R11)
+	PREFETCHT0 24640(R11)
+	PREFETCHT0 28736(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+	ADDQ $0x00000080, R11
+	TESTQ $0x00001000, R11
+	JE sameWindow87
+	ADDQ $0x00007000, R11
+
+sameWindow87:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop86
+	MOVQ R11, 96(SP)
+	MOVQ 80(SP), R11
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000100, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x04, 32(SP)
+	JMP accumulate_paged1
+
+accumulate_loop86Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop86Step3
+	JE accumulate_loop86Step2
+	JMP accumulate_loop86Step1
+
+accumulate_paged1EndGroup:
+accumulate_paged1two:
+	CMPQ 32(SP), $0x02
+	JL accumulate_paged1twoEndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun88
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun88:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop89Part
+	MOVQ 96(SP), R11
+
+accumulate_loop89:
+	PREFETCHT0 (R11)
+	PREFETCHT0 4096(R11)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop89Step1:
+	PREFETCHT0 8192(R11)
+	PREFETCHT0 12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop89Step2:
+	PREFETCHT0 16384(R11)
+	PREFETCHT0 20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop89Step3:
+	PREFETCHT0 24576(R11)
+	PREFETCHT0 28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+	ADDQ $0x40, R11
+	TESTQ $0x00001000, R11
+	JE sameWindow90
+	ADDQ $0x00007000, R11
+
+sameWindow90:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop89
+	MOVQ R11, 96(SP)
+	MOVQ 80(SP), R11
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_paged1two
+
+accumulate_loop89Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop89Step3
+	JE accumulate_loop89Step2
+	JMP accumulate_loop89Step1
+
+accumulate_paged1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_paged1Not:
+	CMPQ 72(SP), $0x02
+	JNE accumulate_paged2Not
+	CMPQ 96(SP), $0x00
+	JE accumulate_paged2Not
+
+accumulate_paged2:
+	CMPQ 32(SP), $0x02
+	JL accumulate_paged2EndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun91
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun91:
+	MOVQ 8(SP), CX
+
+	// 2 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	ADDQ R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS (AX), Y14, Y4
+	VMULPS 32(AX), Y14, Y5
+	VMULPS 64(AX), Y14, Y6
+	VMULPS 96(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop92Part
+	MOVQ 96(SP), R11
+
+accumulate_loop92:
+	PREFETCHT0 (R11)
+	PREFETCHT0 4096(R11)
+	VBROADCASTSS (AX), Y12
+	VBROADCASTSS (AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+
+accumulate_loop92Step1:
+	PREFETCHT0 8192(R11)
+	PREFETCHT0 12288(R11)
+	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+
+accumulate_loop92Step2:
+	PREFETCHT0 16384(R11)
+	PREFETCHT0 20480(R11)
+	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+
+accumulate_loop92Step3:
+	PREFETCHT0 24576(R11)
+	PREFETCHT0 28672(R11)
+	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(AX)(R9*1), Y13
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS (BX), Y13, Y4
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS 32(BX), Y13, Y5
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS (BX)(R13*1), Y13, Y6
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS 32(BX)(R13*1), Y13, Y7
+	ADDQ R10, BX
+	ADDQ $0x40, R11
+	TESTQ $0x00001000, R11
+	JE sameWindow93
+	ADDQ $0x00007000, R11
+
+sameWindow93:
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop92
+	MOVQ R11, 96(SP)
+	MOVQ 80(SP), R11
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	VMOVUPS Y6, 64(DI)
+	VMOVUPS Y7, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_paged2
+
+accumulate_loop92Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	MOVQ 96(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop92Step3
+	JE accumulate_loop92Step2
+	JMP accumulate_loop92Step1
+
+accumulate_paged2EndGroup:
+	JMP accumulate_panel
+
+accumulate_paged2Not:
+	CMPQ 72(SP), $0x03
+	JNE accumulate_paged3Not
+	CMPQ 96(SP), $0x00
+	JE accumulate_paged3Not
+
+accumulate_paged3:
+	CMPQ 32(SP), $0x02
+	JL accumulate_paged3EndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun94
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun94:
+	MOVQ 8(SP), CX
+
+	// 3 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	ADDQ R13, AX
+	VBROADCASTSS 4(CX), Y14
+	VMULPS (AX), Y14, Y4
+	VMULPS 32(AX), Y14, Y5
+	VMULPS 64(AX), Y14, Y6
+	VMULPS 96(AX), Y14, Y7
+	ADDQ R13, AX
+	VBROADCASTSS 8(CX), Y14
+	VMULPS (AX), Y14, Y8
+	VMULPS 32(AX), Y14, Y9
+	VMULPS 64(AX), Y14, Y10
+	VMULPS 96(AX), Y14, Y11
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop95Part
+	MOVQ 96(SP), R11
+
+accumulate_loop95:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	VBROADCASTSS (AX), Y12
@@ -4115,7 +4714,7 @@ accumulate_loop79:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop79Step1:
+accumulate_loop95Step1:
 	PREFETCHT0 8192(R11)
 	PREFETCHT0 12288(R11)
 	VBROADCASTSS 4(AX), Y12
@@ -4135,7 +4734,7 @@ accumulate_loop79Step1:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop79Step2:
+accumulate_loop95Step2:
 	PREFETCHT0 16384(R11)
 	PREFETCHT0 20480(R11)
 	VBROADCASTSS 8(AX), Y12
@@ -4155,7 +4754,7 @@ accumulate_loop79Step2:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop79Step3:
+accumulate_loop95Step3:
 	PREFETCHT0 24576(R11)
 	PREFETCHT0 28672(R11)
 	VBROADCASTSS 12(AX), Y12
@@ -4176,13 +4775,13 @@ accumulate_loop79Step3:
 	ADDQ R10, BX
 	ADDQ $0x40, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow80
+	JE sameWindow96
 	ADDQ $0x00007000, R11
 
-sameWindow80:
+sameWindow96:
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop79
+	JG accumulate_loop95
 	MOVQ R11, 96(SP)
 	MOVQ 80(SP), R11
 	MOVQ 56(SP), DI
@@ -4208,7 +4807,7 @@ sameWindow80:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_paged3
 
-accumulate_loop79Part:
+accumulate_loop95Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -4218,15 +4817,15 @@ accumulate_loop79Part:
 	MOVQ 80(SP), R11
 	MOVQ 96(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop79Step3
-	JE accumulate_loop79Step2
-	JMP accumulate_loop79Step1
+	JB accumulate_loop95Step3
+	JE accumulate_loop95Step2
+	JMP accumulate_loop95Step1
 
 accumulate_paged3EndGroup:
 	JMP accumulate_panel
 
 accumulate_paged3Not:
-	CMPQ 144(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JE accumulate_wholeNext
 	CMPQ 72(SP), $0x01
 	JNE accumulate_wholeNext
@@ -4238,11 +4837,11 @@ accumulate_whole:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun81
+	JNE begun97
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun81:
+begun97:
 	MOVQ 16(SP), CX
 	VBROADCASTSS (CX), Y14
 	VMULPS (AX), Y14, Y0
@@ -4267,7 +4866,7 @@ begun81:
 	MOVQ 64(SP), AX
 	MOVQ DX, BX
 	MOVQ R11, CX
-	CMPQ 208(SP), $0x00
+	CMPQ 216(SP), $0x00
 	JNE accumulate_wholeAlong
 
 accumulate_wholeStep:
@@ -4301,7 +4900,7 @@ accumulate_wholeStep:
 	JMP accumulate_wholeDone
 
 accumulate_wholeAlong:
-	MOVQ 208(SP), R13
+	MOVQ 216(SP), R13
 
 accumulate_wholeStepAlong:
 	PREFETCHT1 (R13)
@@ -4340,7 +4939,7 @@ accumulate_wholeStepAlong:
 	ADDQ $0x04, AX
 	DECQ CX
 	JNE accumulate_wholeStepAlong
-	MOVQ R13, 208(SP)
+	MOVQ R13, 216(SP)
 
 accumulate_wholeDone:
 	VMOVUPS Y0, (DI)
@@ -4364,28 +4963,28 @@ accumulate_wholeDone:
 accumulate_wholeNext:
 	CMPQ 72(SP), $0x01
 	JNE accumulate_sideBySide1Not
-	CMPQ 144(SP), $0x00
+	CMPQ 152(SP), $0x00
 	JE accumulate_sideBySidePacked
 	JMP accumulate_sideBySideWanted
 
 accumulate_sideBySidePacked:
 	CMPQ R10, $0x40
 	JNE accumulate_sideBySide1Not
-	CMPQ 136(SP), $0x00
+	CMPQ 144(SP), $0x00
 	JE accumulate_sideBySide1Not
 
 accumulate_sideBySideWanted:
 accumulate_sideBySide1:
 	CMPQ 32(SP), $0x04
 	JL accumulate_sideBySide1EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched82
 	CMPQ 216(SP), $0x00
-	JNE accumulate_touched83
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000004, 168(SP), CX
+	JE accumulate_untouched98
+	CMPQ 224(SP), $0x00
+	JNE accumulate_touched99
+	MOVQ 216(SP), AX
+	IMUL3Q $0x00000004, 176(SP), CX
 
-accumulate_eight84:
+accumulate_eight100:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -4396,432 +4995,100 @@ accumulate_eight84:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight84
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched82
+	JG accumulate_eight100
+	MOVQ AX, 216(SP)
+	JMP accumulate_untouched98
 
-accumulate_touched83:
-	IMUL3Q $0x00000004, 168(SP), CX
+accumulate_touched99:
+	IMUL3Q $0x00000004, 176(SP), CX
 
-accumulate_eight85:
-	MOVQ 208(SP), AX
+accumulate_eight101:
+	MOVQ 216(SP), AX
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame86
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame86:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame87
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame87:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame88
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame88:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame89
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame89:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame90
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame90:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame91
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame91:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame92
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame92:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame93
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame93:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight85
-
-accumulate_untouched82:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-	MOVQ DX, BX
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun94
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun94:
-	MOVQ 8(SP), CX
-
-	// 1 rows × 64 columns.
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	VMULPS 128(AX), Y14, Y4
-	VMULPS 160(AX), Y14, Y5
-	VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop95Part
-
-accumulate_loop95:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop95Step1:
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop95Step2:
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-
-accumulate_loop95Step3:
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	VFMADD231PS (BX)(R13*2), Y12, Y4
-	VFMADD231PS 32(BX)(R13*2), Y12, Y5
-	LEAQ (BX)(R13*2), DI
-	VFMADD231PS (DI)(R13*1), Y12, Y6
-	VFMADD231PS 32(DI)(R13*1), Y12, Y7
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop95
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	VMOVUPS Y4, 128(DI)
-	VMOVUPS Y5, 160(DI)
-	VMOVUPS Y6, 192(DI)
-	VMOVUPS Y7, 224(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000100, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000004, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x04, 32(SP)
-	JMP accumulate_sideBySide1
-
-accumulate_loop95Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop95Step3
-	JE accumulate_loop95Step2
-	JMP accumulate_loop95Step1
-
-accumulate_sideBySide1EndGroup:
-accumulate_sideBySide1two:
-	CMPQ 32(SP), $0x02
-	JL accumulate_sideBySide1twoEndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched96
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched97
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight98:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight98
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched96
-
-accumulate_touched97:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight99:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame100
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame100:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame101
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame101:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
+	CMPQ AX, 224(SP)
 	JB accumulate_touchSame102
-	ADDQ 224(SP), AX
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
 accumulate_touchSame102:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
+	CMPQ AX, 224(SP)
 	JB accumulate_touchSame103
-	ADDQ 224(SP), AX
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
 accumulate_touchSame103:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
+	CMPQ AX, 224(SP)
 	JB accumulate_touchSame104
-	ADDQ 224(SP), AX
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
 accumulate_touchSame104:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
+	CMPQ AX, 224(SP)
 	JB accumulate_touchSame105
-	ADDQ 224(SP), AX
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
 accumulate_touchSame105:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
+	CMPQ AX, 224(SP)
 	JB accumulate_touchSame106
-	ADDQ 224(SP), AX
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
 accumulate_touchSame106:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
+	CMPQ AX, 224(SP)
 	JB accumulate_touchSame107
-	ADDQ 224(SP), AX
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
 accumulate_touchSame107:
-	MOVQ AX, 208(SP)
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame108
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame108:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame109
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame109:
+	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight99
+	JG accumulate_eight101
 
-accumulate_untouched96:
-	MOVQ 56(SP), DI
-	MOVQ 64(SP), SI
-	MOVQ 16(SP), AX
-	MOVQ AX, 8(SP)
-	MOVQ DX, BX
-	XORQ R13, R13
-	MOVQ (SP), AX
-	TESTQ AX, AX
-	JNE begun108
-	MOVQ DI, AX
-	MOVQ R8, R13
-
-begun108:
-	MOVQ 8(SP), CX
-
-	// 1 rows × 32 columns.
-	// o·alpha. To look first whether alpha is 1 costs more than it saves.
-	VBROADCASTSS (CX), Y14
-	VMULPS (AX), Y14, Y0
-	VMULPS 32(AX), Y14, Y1
-	VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3
-	MOVQ SI, AX
-	MOVQ 48(SP), R13
-	MOVQ R11, CX
-	TESTQ $0x00000003, CX
-	JNE accumulate_loop109Part
-
-accumulate_loop109:
-	VBROADCASTSS (AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop109Step1:
-	VBROADCASTSS 4(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop109Step2:
-	VBROADCASTSS 8(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-
-accumulate_loop109Step3:
-	VBROADCASTSS 12(AX), Y12
-	VFMADD231PS (BX), Y12, Y0
-	VFMADD231PS 32(BX), Y12, Y1
-	VFMADD231PS (BX)(R13*1), Y12, Y2
-	VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX
-	ADDQ $0x10, AX
-	SUBQ $0x04, CX
-	JG accumulate_loop109
-	MOVQ 56(SP), DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI
-	ADDQ $0x00000080, 56(SP)
-	MOVQ 48(SP), AX
-	IMUL3Q $0x00000002, AX, AX
-	ADDQ AX, DX
-	SUBQ $0x02, 32(SP)
-	JMP accumulate_sideBySide1two
-
-accumulate_loop109Part:
-	MOVQ CX, R11
-	ANDQ $0x03, R11
-	LEAQ -16(AX)(R11*4), AX
-	SUBQ R11, CX
-	ADDQ $0x04, CX
-	MOVQ R11, 88(SP)
-	MOVQ 80(SP), R11
-	CMPQ 88(SP), $0x02
-	JB accumulate_loop109Step3
-	JE accumulate_loop109Step2
-	JMP accumulate_loop109Step1
-
-accumulate_sideBySide1twoEndGroup:
-	JMP accumulate_panel
-
-accumulate_sideBySide1Not:
-	CMPQ 72(SP), $0x01
-	JNE accumulate_rows1Not
-	CMPQ R10, $0x40
-	JE accumulate_rows1Not
-
-accumulate_rows1:
-	CMPQ 32(SP), $0x04
-	JL accumulate_rows1EndGroup
+accumulate_untouched98:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -4855,11 +5122,6 @@ begun110:
 	JNE accumulate_loop111Part
 
 accumulate_loop111:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4873,11 +5135,6 @@ accumulate_loop111:
 	ADDQ R10, BX
 
 accumulate_loop111Step1:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4891,11 +5148,6 @@ accumulate_loop111Step1:
 	ADDQ R10, BX
 
 accumulate_loop111Step2:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4909,11 +5161,6 @@ accumulate_loop111Step2:
 	ADDQ R10, BX
 
 accumulate_loop111Step3:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -4943,7 +5190,7 @@ accumulate_loop111Step3:
 	IMUL3Q $0x00000004, AX, AX
 	ADDQ AX, DX
 	SUBQ $0x04, 32(SP)
-	JMP accumulate_rows1
+	JMP accumulate_sideBySide1
 
 accumulate_loop111Part:
 	MOVQ CX, R11
@@ -4958,10 +5205,122 @@ accumulate_loop111Part:
 	JE accumulate_loop111Step2
 	JMP accumulate_loop111Step1
 
-accumulate_rows1EndGroup:
-accumulate_rows1two:
+accumulate_sideBySide1EndGroup:
+accumulate_sideBySide1two:
 	CMPQ 32(SP), $0x02
-	JL accumulate_rows1twoEndGroup
+	JL accumulate_sideBySide1twoEndGroup
+	CMPQ 216(SP), $0x00
+	JE accumulate_untouched112
+	CMPQ 224(SP), $0x00
+	JNE accumulate_touched113
+	MOVQ 216(SP), AX
+	IMUL3Q $0x00000002, 176(SP), CX
+
+accumulate_eight114:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ $0x00000200, AX
+	SUBQ $0x08, CX
+	JG accumulate_eight114
+	MOVQ AX, 216(SP)
+	JMP accumulate_untouched112
+
+accumulate_touched113:
+	IMUL3Q $0x00000002, 176(SP), CX
+
+accumulate_eight115:
+	MOVQ 216(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame116
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame116:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame117
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame117:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame118
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame118:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame119
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame119:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame120
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame120:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame121
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame121:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame122
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame122:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame123
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame123:
+	MOVQ AX, 216(SP)
+	SUBQ $0x08, CX
+	JG accumulate_eight115
+
+accumulate_untouched112:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -4970,11 +5329,11 @@ accumulate_rows1two:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun112
+	JNE begun124
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun112:
+begun124:
 	MOVQ 8(SP), CX
 
 	// 1 rows × 32 columns.
@@ -4988,14 +5347,9 @@ begun112:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop113Part
+	JNE accumulate_loop125Part
 
-accumulate_loop113:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
+accumulate_loop125:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5003,12 +5357,7 @@ accumulate_loop113:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop113Step1:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
+accumulate_loop125Step1:
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5016,12 +5365,7 @@ accumulate_loop113Step1:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop113Step2:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
+accumulate_loop125Step2:
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5029,12 +5373,7 @@ accumulate_loop113Step2:
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	ADDQ R10, BX
 
-accumulate_loop113Step3:
-	LEAQ (BX)(R10*8), DI
-	PREFETCHT0 (DI)(R10*8)
-	PREFETCHT0 64(DI)(R10*8)
-	PREFETCHT0 128(DI)(R10*8)
-	PREFETCHT0 192(DI)(R10*8)
+accumulate_loop125Step3:
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1
@@ -5043,7 +5382,7 @@ accumulate_loop113Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop113
+	JG accumulate_loop125
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5055,9 +5394,9 @@ accumulate_loop113Step3:
 	IMUL3Q $0x00000002, AX, AX
 	ADDQ AX, DX
 	SUBQ $0x02, 32(SP)
-	JMP accumulate_rows1two
+	JMP accumulate_sideBySide1two
 
-accumulate_loop113Part:
+accumulate_loop125Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5066,134 +5405,22 @@ accumulate_loop113Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop113Step3
-	JE accumulate_loop113Step2
-	JMP accumulate_loop113Step1
+	JB accumulate_loop125Step3
+	JE accumulate_loop125Step2
+	JMP accumulate_loop125Step1
 
-accumulate_rows1twoEndGroup:
+accumulate_sideBySide1twoEndGroup:
 	JMP accumulate_panel
 
-accumulate_rows1Not:
-	CMPQ 72(SP), $0x02
-	JNE accumulate_group2Not
-	CMPQ 152(SP), $0x00
-	JNE accumulate_group2Not
+accumulate_sideBySide1Not:
+	CMPQ 72(SP), $0x01
+	JNE accumulate_rows1Not
+	CMPQ R10, $0x40
+	JE accumulate_rows1Not
 
-accumulate_group2:
-	CMPQ 32(SP), $0x02
-	JL accumulate_group2EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched114
-	CMPQ 216(SP), $0x00
-	JNE accumulate_touched115
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight116:
-	PREFETCHT1 (AX)
-	PREFETCHT1 64(AX)
-	PREFETCHT1 128(AX)
-	PREFETCHT1 192(AX)
-	PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX)
-	PREFETCHT1 384(AX)
-	PREFETCHT1 448(AX)
-	ADDQ $0x00000200, AX
-	SUBQ $0x08, CX
-	JG accumulate_eight116
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched114
-
-accumulate_touched115:
-	IMUL3Q $0x00000002, 168(SP), CX
-
-accumulate_eight117:
-	MOVQ 208(SP), AX
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame118
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame118:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame119
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame119:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame120
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame120:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame121
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame121:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame122
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame122:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame123
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame123:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame124
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame124:
-	TESTL AX, (AX)
-	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame125
-	ADDQ 224(SP), AX
-	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
-
-accumulate_touchSame125:
-	MOVQ AX, 208(SP)
-	SUBQ $0x08, CX
-	JG accumulate_eight117
-
-accumulate_untouched114:
+accumulate_rows1:
+	CMPQ 32(SP), $0x04
+	JL accumulate_rows1EndGroup
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -5207,6 +5434,378 @@ accumulate_untouched114:
 	MOVQ R8, R13
 
 begun126:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 64 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	VMULPS 128(AX), Y14, Y4
+	VMULPS 160(AX), Y14, Y5
+	VMULPS 192(AX), Y14, Y6
+	VMULPS 224(AX), Y14, Y7
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop127Part
+
+accumulate_loop127:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step1:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step2:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+
+accumulate_loop127Step3:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	VFMADD231PS (BX)(R13*2), Y12, Y4
+	VFMADD231PS 32(BX)(R13*2), Y12, Y5
+	LEAQ (BX)(R13*2), DI
+	VFMADD231PS (DI)(R13*1), Y12, Y6
+	VFMADD231PS 32(DI)(R13*1), Y12, Y7
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop127
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000100, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000004, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x04, 32(SP)
+	JMP accumulate_rows1
+
+accumulate_loop127Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop127Step3
+	JE accumulate_loop127Step2
+	JMP accumulate_loop127Step1
+
+accumulate_rows1EndGroup:
+accumulate_rows1two:
+	CMPQ 32(SP), $0x02
+	JL accumulate_rows1twoEndGroup
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun128
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun128:
+	MOVQ 8(SP), CX
+
+	// 1 rows × 32 columns.
+	// o·alpha. To look first whether alpha is 1 costs more than it saves.
+	VBROADCASTSS (CX), Y14
+	VMULPS (AX), Y14, Y0
+	VMULPS 32(AX), Y14, Y1
+	VMULPS 64(AX), Y14, Y2
+	VMULPS 96(AX), Y14, Y3
+	MOVQ SI, AX
+	MOVQ 48(SP), R13
+	MOVQ R11, CX
+	TESTQ $0x00000003, CX
+	JNE accumulate_loop129Part
+
+accumulate_loop129:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop129Step1:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 4(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop129Step2:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 8(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+
+accumulate_loop129Step3:
+	LEAQ (BX)(R10*8), DI
+	PREFETCHT0 (DI)(R10*8)
+	PREFETCHT0 64(DI)(R10*8)
+	PREFETCHT0 128(DI)(R10*8)
+	PREFETCHT0 192(DI)(R10*8)
+	VBROADCASTSS 12(AX), Y12
+	VFMADD231PS (BX), Y12, Y0
+	VFMADD231PS 32(BX), Y12, Y1
+	VFMADD231PS (BX)(R13*1), Y12, Y2
+	VFMADD231PS 32(BX)(R13*1), Y12, Y3
+	ADDQ R10, BX
+	ADDQ $0x10, AX
+	SUBQ $0x04, CX
+	JG accumulate_loop129
+	MOVQ 56(SP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ R8, DI
+	ADDQ $0x00000080, 56(SP)
+	MOVQ 48(SP), AX
+	IMUL3Q $0x00000002, AX, AX
+	ADDQ AX, DX
+	SUBQ $0x02, 32(SP)
+	JMP accumulate_rows1two
+
+accumulate_loop129Part:
+	MOVQ CX, R11
+	ANDQ $0x03, R11
+	LEAQ -16(AX)(R11*4), AX
+	SUBQ R11, CX
+	ADDQ $0x04, CX
+	MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11
+	CMPQ 88(SP), $0x02
+	JB accumulate_loop129Step3
+	JE accumulate_loop129Step2
+	JMP accumulate_loop129Step1
+
+accumulate_rows1twoEndGroup:
+	JMP accumulate_panel
+
+accumulate_rows1Not:
+	CMPQ 72(SP), $0x02
+	JNE accumulate_group2Not
+	CMPQ 160(SP), $0x00
+	JNE accumulate_group2Not
+
+accumulate_group2:
+	CMPQ 32(SP), $0x02
+	JL accumulate_group2EndGroup
+	CMPQ 216(SP), $0x00
+	JE accumulate_untouched130
+	CMPQ 224(SP), $0x00
+	JNE accumulate_touched131
+	MOVQ 216(SP), AX
+	IMUL3Q $0x00000002, 176(SP), CX
+
+accumulate_eight132:
+	PREFETCHT1 (AX)
+	PREFETCHT1 64(AX)
+	PREFETCHT1 128(AX)
+	PREFETCHT1 192(AX)
+	PREFETCHT1 256(AX)
+	PREFETCHT1 320(AX)
+	PREFETCHT1 384(AX)
+	PREFETCHT1 448(AX)
+	ADDQ $0x00000200, AX
+	SUBQ $0x08, CX
+	JG accumulate_eight132
+	MOVQ AX, 216(SP)
+	JMP accumulate_untouched130
+
+accumulate_touched131:
+	IMUL3Q $0x00000002, 176(SP), CX
+
+accumulate_eight133:
+	MOVQ 216(SP), AX
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame134
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame134:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame135
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame135:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame136
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame136:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame137
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame137:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame138
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame138:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame139
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame139:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame140
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame140:
+	TESTL AX, (AX)
+	ADDQ $0x40, AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame141
+	ADDQ 232(SP), AX
+	MOVQ AX, R13
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
+
+accumulate_touchSame141:
+	MOVQ AX, 216(SP)
+	SUBQ $0x08, CX
+	JG accumulate_eight133
+
+accumulate_untouched130:
+	MOVQ 56(SP), DI
+	MOVQ 64(SP), SI
+	MOVQ 16(SP), AX
+	MOVQ AX, 8(SP)
+	MOVQ DX, BX
+	XORQ R13, R13
+	MOVQ (SP), AX
+	TESTQ AX, AX
+	JNE begun142
+	MOVQ DI, AX
+	MOVQ R8, R13
+
+begun142:
 	MOVQ 8(SP), CX
 
 	// 2 rows × 32 columns.
@@ -5226,9 +5825,9 @@ begun126:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop127Part
+	JNE accumulate_loop143Part
 
-accumulate_loop127:
+accumulate_loop143:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5241,7 +5840,7 @@ accumulate_loop127:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop127Step1:
+accumulate_loop143Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5254,7 +5853,7 @@ accumulate_loop127Step1:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop127Step2:
+accumulate_loop143Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5267,7 +5866,7 @@ accumulate_loop127Step2:
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7
 	ADDQ R10, BX
 
-accumulate_loop127Step3:
+accumulate_loop143Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VFMADD231PS (BX), Y12, Y0
@@ -5281,7 +5880,7 @@ accumulate_loop127Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop127
+	JG accumulate_loop143
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5300,7 +5899,7 @@ accumulate_loop127Step3:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_group2
 
-accumulate_loop127Part:
+accumulate_loop143Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5309,9 +5908,9 @@ accumulate_loop127Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop127Step3
-	JE accumulate_loop127Step2
-	JMP accumulate_loop127Step1
+	JB accumulate_loop143Step3
+	JE accumulate_loop143Step2
+	JMP accumulate_loop143Step1
 
 accumulate_group2EndGroup:
 	JMP accumulate_panel
@@ -5319,20 +5918,20 @@ accumulate_group2EndGroup:
 accumulate_group2Not:
 	CMPQ 72(SP), $0x03
 	JNE accumulate_group3Not
-	CMPQ 152(SP), $0x00
+	CMPQ 160(SP), $0x00
 	JNE accumulate_group3Not
 
 accumulate_group3:
 	CMPQ 32(SP), $0x02
 	JL accumulate_group3EndGroup
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched128
 	CMPQ 216(SP), $0x00
-	JNE accumulate_touched129
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000002, 168(SP), CX
+	JE accumulate_untouched144
+	CMPQ 224(SP), $0x00
+	JNE accumulate_touched145
+	MOVQ 216(SP), AX
+	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight130:
+accumulate_eight146:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5343,100 +5942,100 @@ accumulate_eight130:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight130
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched128
+	JG accumulate_eight146
+	MOVQ AX, 216(SP)
+	JMP accumulate_untouched144
 
-accumulate_touched129:
-	IMUL3Q $0x00000002, 168(SP), CX
+accumulate_touched145:
+	IMUL3Q $0x00000002, 176(SP), CX
 
-accumulate_eight131:
-	MOVQ 208(SP), AX
+accumulate_eight147:
+	MOVQ 216(SP), AX
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame132
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame148
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame132:
+accumulate_touchSame148:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame133
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame149
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame133:
+accumulate_touchSame149:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame134
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame150
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame134:
+accumulate_touchSame150:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame135
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame151
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame135:
+accumulate_touchSame151:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame136
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame152
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame136:
+accumulate_touchSame152:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame137
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame153
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame137:
+accumulate_touchSame153:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame138
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame154
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame138:
+accumulate_touchSame154:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame139
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame155
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame139:
-	MOVQ AX, 208(SP)
+accumulate_touchSame155:
+	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight131
+	JG accumulate_eight147
 
-accumulate_untouched128:
+accumulate_untouched144:
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 16(SP), AX
@@ -5445,11 +6044,11 @@ accumulate_untouched128:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun140
+	JNE begun156
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun140:
+begun156:
 	MOVQ 8(SP), CX
 
 	// 3 rows × 32 columns.
@@ -5475,9 +6074,9 @@ begun140:
 	MOVQ 48(SP), R13
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop141Part
+	JNE accumulate_loop157Part
 
-accumulate_loop141:
+accumulate_loop157:
 	VBROADCASTSS (AX), Y12
 	VBROADCASTSS (AX)(R9*1), Y13
 	VBROADCASTSS (AX)(R9*2), Y14
@@ -5495,7 +6094,7 @@ accumulate_loop141:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop141Step1:
+accumulate_loop157Step1:
 	VBROADCASTSS 4(AX), Y12
 	VBROADCASTSS 4(AX)(R9*1), Y13
 	VBROADCASTSS 4(AX)(R9*2), Y14
@@ -5513,7 +6112,7 @@ accumulate_loop141Step1:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop141Step2:
+accumulate_loop157Step2:
 	VBROADCASTSS 8(AX), Y12
 	VBROADCASTSS 8(AX)(R9*1), Y13
 	VBROADCASTSS 8(AX)(R9*2), Y14
@@ -5531,7 +6130,7 @@ accumulate_loop141Step2:
 	VFMADD231PS 32(BX)(R13*1), Y14, Y11
 	ADDQ R10, BX
 
-accumulate_loop141Step3:
+accumulate_loop157Step3:
 	VBROADCASTSS 12(AX), Y12
 	VBROADCASTSS 12(AX)(R9*1), Y13
 	VBROADCASTSS 12(AX)(R9*2), Y14
@@ -5550,7 +6149,7 @@ accumulate_loop141Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop141
+	JG accumulate_loop157
 	MOVQ 56(SP), DI
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -5574,7 +6173,7 @@ accumulate_loop141Step3:
 	SUBQ $0x02, 32(SP)
 	JMP accumulate_group3
 
-accumulate_loop141Part:
+accumulate_loop157Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -5583,9 +6182,9 @@ accumulate_loop141Part:
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop141Step3
-	JE accumulate_loop141Step2
-	JMP accumulate_loop141Step1
+	JB accumulate_loop157Step3
+	JE accumulate_loop157Step2
+	JMP accumulate_loop157Step1
 
 accumulate_group3EndGroup:
 	JMP accumulate_panel
@@ -5594,14 +6193,14 @@ accumulate_group3Not:
 accumulate_panel:
 	CMPQ 32(SP), $0x00
 	JE accumulate_panelEnd
-	CMPQ 208(SP), $0x00
-	JE accumulate_untouched142
 	CMPQ 216(SP), $0x00
-	JNE accumulate_touched143
-	MOVQ 208(SP), AX
-	IMUL3Q $0x00000001, 168(SP), CX
+	JE accumulate_untouched158
+	CMPQ 224(SP), $0x00
+	JNE accumulate_touched159
+	MOVQ 216(SP), AX
+	IMUL3Q $0x00000001, 176(SP), CX
 
-accumulate_eight144:
+accumulate_eight160:
 	PREFETCHT1 (AX)
 	PREFETCHT1 64(AX)
 	PREFETCHT1 128(AX)
@@ -5612,115 +6211,115 @@ accumulate_eight144:
 	PREFETCHT1 448(AX)
 	ADDQ $0x00000200, AX
 	SUBQ $0x08, CX
-	JG accumulate_eight144
-	MOVQ AX, 208(SP)
-	JMP accumulate_untouched142
+	JG accumulate_eight160
+	MOVQ AX, 216(SP)
+	JMP accumulate_untouched158
 
-accumulate_touched143:
-	IMUL3Q $0x00000001, 168(SP), CX
+accumulate_touched159:
+	IMUL3Q $0x00000001, 176(SP), CX
 
-accumulate_eight145:
-	MOVQ 208(SP), AX
+accumulate_eight161:
+	MOVQ 216(SP), AX
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame146
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame162
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame146:
+accumulate_touchSame162:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame147
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame163
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame147:
+accumulate_touchSame163:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame148
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame164
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame148:
+accumulate_touchSame164:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame149
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame165
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame149:
+accumulate_touchSame165:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame150
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame166
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame150:
+accumulate_touchSame166:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame151
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame167
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame151:
+accumulate_touchSame167:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame152
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame168
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame152:
+accumulate_touchSame168:
 	TESTL AX, (AX)
 	ADDQ $0x40, AX
-	CMPQ AX, 216(SP)
-	JB accumulate_touchSame153
-	ADDQ 224(SP), AX
+	CMPQ AX, 224(SP)
+	JB accumulate_touchSame169
+	ADDQ 232(SP), AX
 	MOVQ AX, R13
-	ADDQ 232(SP), R13
-	MOVQ R13, 216(SP)
+	ADDQ 240(SP), R13
+	MOVQ R13, 224(SP)
 
-accumulate_touchSame153:
-	MOVQ AX, 208(SP)
+accumulate_touchSame169:
+	MOVQ AX, 216(SP)
 	SUBQ $0x08, CX
-	JG accumulate_eight145
+	JG accumulate_eight161
 
-accumulate_untouched142:
-	MOVQ 104(SP), AX
+accumulate_untouched158:
+	MOVQ 112(SP), AX
 	TESTQ AX, AX
-	JE accumulate_noneAfter155
+	JE accumulate_noneAfter171
 	CMPQ 32(SP), $0x01
-	JE accumulate_lastPanel154
+	JE accumulate_lastPanel170
 	MOVQ 48(SP), AX
 	ADDQ DX, AX
 
-accumulate_lastPanel154:
+accumulate_lastPanel170:
 	MOVQ AX, R13
 	ADDQ 48(SP), R13
-	MOVQ R13, 120(SP)
+	MOVQ R13, 128(SP)
 
-accumulate_noneAfter155:
-	MOVQ AX, 112(SP)
+accumulate_noneAfter171:
+	MOVQ AX, 120(SP)
 	MOVQ 56(SP), DI
 	MOVQ 64(SP), SI
 	MOVQ 72(SP), R12
@@ -5732,11 +6331,11 @@ accumulate_panelRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun156
+	JNE begun172
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun156:
+begun172:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x0e
 	JGE accumulate_panel6
@@ -5793,16 +6392,16 @@ accumulate_panel6:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop157Short
+	JLE accumulate_loop173Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop157Part
-	MOVQ 112(SP), R11
+	JNE accumulate_loop173Part
+	MOVQ 120(SP), R11
 	TESTQ R11, R11
-	JNE accumulate_ahead158
+	JNE accumulate_ahead174
 	MOVQ 96(SP), R11
 
-accumulate_ahead158:
-accumulate_loop157:
+accumulate_ahead174:
+accumulate_loop173:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -5825,7 +6424,7 @@ accumulate_loop157:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop157Step1:
+accumulate_loop173Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -5848,7 +6447,7 @@ accumulate_loop157Step1:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop157Step2:
+accumulate_loop173Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -5871,7 +6470,7 @@ accumulate_loop157Step2:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 
-accumulate_loop157Step3:
+accumulate_loop173Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -5894,20 +6493,20 @@ accumulate_loop157Step3:
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
 	TESTQ R11, R11
-	JNE accumulate_loop157Request
+	JNE accumulate_loop173Request
 
-accumulate_loop157Requested:
+accumulate_loop173Requested:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop157
-	CMPQ 112(SP), $0x00
-	JNE accumulate_loop157Ahead
+	JG accumulate_loop173
+	CMPQ 120(SP), $0x00
+	JNE accumulate_loop173Ahead
 
-accumulate_loop157Kept:
+accumulate_loop173Kept:
 	MOVQ 80(SP), R11
 
-accumulate_loop157Spread:
+accumulate_loop173Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6025,11 +6624,11 @@ accumulate_loop157Spread:
 	VMOVUPS Y11, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop157Done:
+accumulate_loop173Done:
 	MOVQ $0x00000006, BX
 	JMP accumulate_panelDone
 
-accumulate_loop157Part:
+accumulate_loop173Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -6038,22 +6637,22 @@ accumulate_loop157Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 112(SP), R11
+	MOVQ 120(SP), R11
 	TESTQ R11, R11
-	JNE accumulate_ahead159
+	JNE accumulate_ahead175
 	MOVQ 96(SP), R11
 
-accumulate_ahead159:
+accumulate_ahead175:
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop157Step3
-	JE accumulate_loop157Step2
-	JMP accumulate_loop157Step1
+	JB accumulate_loop173Step3
+	JE accumulate_loop173Step2
+	JMP accumulate_loop173Step1
 
-accumulate_loop157Short:
-	JE accumulate_loop157Spread
+accumulate_loop173Short:
+	JE accumulate_loop173Spread
 	ADDQ $0x04, CX
 
-accumulate_one160:
+accumulate_one176:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	ADDQ R10, BX
@@ -6078,7 +6677,7 @@ accumulate_one160:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one160
+	JNE accumulate_one176
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -6097,17 +6696,17 @@ accumulate_one160:
 	VMOVUPS Y10, (DI)
 	VMOVUPS Y11, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop157Done
+	JMP accumulate_loop173Done
 
-accumulate_loop157Request:
-	CMPQ 112(SP), $0x00
-	JE accumulate_loop157Pages
+accumulate_loop173Request:
+	CMPQ 120(SP), $0x00
+	JE accumulate_loop173Pages
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	ADDQ $0x00000080, R11
-	JMP accumulate_loop157Requested
+	JMP accumulate_loop173Requested
 
-accumulate_loop157Pages:
+accumulate_loop173Pages:
 	PREFETCHT0 (R11)
 	PREFETCHT0 4096(R11)
 	PREFETCHT0 8192(R11)
@@ -6115,20 +6714,20 @@ accumulate_loop157Pages:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow161
+	JE sameWindow177
 	ADDQ $0x00007000, R11
 
-sameWindow161:
-	JMP accumulate_loop157Requested
+sameWindow177:
+	JMP accumulate_loop173Requested
 
-accumulate_loop157Ahead:
-	MOVQ R11, 112(SP)
-	CMPQ R11, 120(SP)
-	JB accumulate_loop157Some
-	MOVQ $+0, 112(SP)
+accumulate_loop173Ahead:
+	MOVQ R11, 120(SP)
+	CMPQ R11, 128(SP)
+	JB accumulate_loop173Some
+	MOVQ $+0, 120(SP)
 
-accumulate_loop157Some:
-	JMP accumulate_loop157Kept
+accumulate_loop173Some:
+	JMP accumulate_loop173Kept
 
 accumulate_panel5:
 	// 5 rows × 16 columns.
@@ -6157,14 +6756,14 @@ accumulate_panel5:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop162Short
+	JLE accumulate_loop178Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop162Part
+	JNE accumulate_loop178Part
 	CMPQ 96(SP), $0x00
-	JNE accumulate_loop162Paged
-	MOVQ 128(SP), R11
+	JNE accumulate_loop178Paged
+	MOVQ 136(SP), R11
 
-accumulate_loop162:
+accumulate_loop178:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6185,7 +6784,7 @@ accumulate_loop162:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop162Step1:
+accumulate_loop178Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6206,7 +6805,7 @@ accumulate_loop162Step1:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop162Step2:
+accumulate_loop178Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6227,7 +6826,7 @@ accumulate_loop162Step2:
 	VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9
 
-accumulate_loop162Step3:
+accumulate_loop178Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6250,12 +6849,12 @@ accumulate_loop162Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop162
+	JG accumulate_loop178
 
-accumulate_loop162Last:
+accumulate_loop178Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop162Spread:
+accumulate_loop178Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6358,11 +6957,11 @@ accumulate_loop162Spread:
 	VMOVUPS Y9, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop162Done:
+accumulate_loop178Done:
 	MOVQ $0x00000005, BX
 	JMP accumulate_panelDone
 
-accumulate_loop162Part:
+accumulate_loop178Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -6371,17 +6970,17 @@ accumulate_loop162Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop162Step3
-	JE accumulate_loop162Step2
-	JMP accumulate_loop162Step1
+	JB accumulate_loop178Step3
+	JE accumulate_loop178Step2
+	JMP accumulate_loop178Step1
 
-accumulate_loop162Short:
-	JE accumulate_loop162Spread
+accumulate_loop178Short:
+	JE accumulate_loop178Spread
 	ADDQ $0x04, CX
 
-accumulate_one163:
+accumulate_one179:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6404,7 +7003,7 @@ accumulate_one163:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one163
+	JNE accumulate_one179
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -6420,12 +7019,12 @@ accumulate_one163:
 	VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop162Done
+	JMP accumulate_loop178Done
 
-accumulate_loop162Paged:
+accumulate_loop178Paged:
 	MOVQ 96(SP), R11
 
-accumulate_loop162PagedLoop:
+accumulate_pagedLoop180:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -6505,15 +7104,15 @@ accumulate_loop162PagedLoop:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow164
+	JE sameWindow182
 	ADDQ $0x00007000, R11
 
-sameWindow164:
+sameWindow182:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop162PagedLoop
-	JMP accumulate_loop162Last
+	JG accumulate_pagedLoop180
+	JMP accumulate_loop178Last
 
 accumulate_panel4:
 	// 4 rows × 16 columns.
@@ -6538,14 +7137,14 @@ accumulate_panel4:
 	ADDQ R9, R13
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop165Short
+	JLE accumulate_loop183Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop165Part
+	JNE accumulate_loop183Part
 	CMPQ 96(SP), $0x00
-	JNE accumulate_loop165Paged
-	MOVQ 128(SP), R11
+	JNE accumulate_loop183Paged
+	MOVQ 136(SP), R11
 
-accumulate_loop165:
+accumulate_loop183:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6563,7 +7162,7 @@ accumulate_loop165:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop165Step1:
+accumulate_loop183Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6581,7 +7180,7 @@ accumulate_loop165Step1:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop165Step2:
+accumulate_loop183Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6599,7 +7198,7 @@ accumulate_loop165Step2:
 	VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7
 
-accumulate_loop165Step3:
+accumulate_loop183Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6619,12 +7218,12 @@ accumulate_loop165Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop165
+	JG accumulate_loop183
 
-accumulate_loop165Last:
+accumulate_loop183Last:
 	MOVQ 80(SP), R11
 
-accumulate_loop165Spread:
+accumulate_loop183Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6704,11 +7303,11 @@ accumulate_loop165Spread:
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop165Done:
+accumulate_loop183Done:
 	MOVQ $0x00000004, BX
 	JMP accumulate_panelDone
 
-accumulate_loop165Part:
+accumulate_loop183Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -6717,17 +7316,17 @@ accumulate_loop165Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop165Step3
-	JE accumulate_loop165Step2
-	JMP accumulate_loop165Step1
+	JB accumulate_loop183Step3
+	JE accumulate_loop183Step2
+	JMP accumulate_loop183Step1
 
-accumulate_loop165Short:
-	JE accumulate_loop165Spread
+accumulate_loop183Short:
+	JE accumulate_loop183Spread
 	ADDQ $0x04, CX
 
-accumulate_one166:
+accumulate_one184:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6747,7 +7346,7 @@ accumulate_one166:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	DECQ CX
-	JNE accumulate_one166
+	JNE accumulate_one184
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -6760,12 +7359,87 @@ accumulate_one166:
 	VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop165Done
+	JMP accumulate_loop183Done
 
-accumulate_loop165Paged:
+accumulate_loop183Paged:
 	MOVQ 96(SP), R11
+	CMPQ 104(SP), $0x00
+	JE accumulate_pages186
 
-accumulate_loop165PagedLoop:
+accumulate_pagedLoop185:
+	PREFETCHT0 (R11)
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
+	ADDQ R10, BX
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS (AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
+	VBROADCASTSS (AX)(R9*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS (R13), Y14
+	VFMADD231PS Y12, Y14, Y6
+	VFMADD231PS Y13, Y14, Y7
+	PREFETCHT0 64(R11)
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
+	ADDQ R10, BX
+	VBROADCASTSS 4(AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 4(AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
+	VBROADCASTSS 4(AX)(R9*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS 4(R13), Y14
+	VFMADD231PS Y12, Y14, Y6
+	VFMADD231PS Y13, Y14, Y7
+	PREFETCHT0 128(R11)
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
+	ADDQ R10, BX
+	VBROADCASTSS 8(AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 8(AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
+	VBROADCASTSS 8(AX)(R9*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS 8(R13), Y14
+	VFMADD231PS Y12, Y14, Y6
+	VFMADD231PS Y13, Y14, Y7
+	PREFETCHT0 192(R11)
+	VMOVUPS (BX), Y12
+	VMOVUPS 32(BX), Y13
+	ADDQ R10, BX
+	VBROADCASTSS 12(AX), Y14
+	VFMADD231PS Y12, Y14, Y0
+	VFMADD231PS Y13, Y14, Y1
+	VBROADCASTSS 12(AX)(R9*1), Y14
+	VFMADD231PS Y12, Y14, Y2
+	VFMADD231PS Y13, Y14, Y3
+	VBROADCASTSS 12(AX)(R9*2), Y14
+	VFMADD231PS Y12, Y14, Y4
+	VFMADD231PS Y13, Y14, Y5
+	VBROADCASTSS 12(R13), Y14
+	VFMADD231PS Y12, Y14, Y6
+	VFMADD231PS Y13, Y14, Y7
+	ADDQ $0x00000100, R11
+	ADDQ $0x10, AX
+	ADDQ $0x10, R13
+	SUBQ $0x04, CX
+	JG accumulate_pagedLoop185
+	JMP accumulate_loop183Last
+
+accumulate_pages186:
+accumulate_pagedLoop187:
 	PREFETCHT0 (R11)
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -6833,15 +7507,15 @@ accumulate_loop165PagedLoop:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow167
+	JE sameWindow189
 	ADDQ $0x00007000, R11
 
-sameWindow167:
+sameWindow189:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG accumulate_loop165PagedLoop
-	JMP accumulate_loop165Last
+	JG accumulate_pagedLoop187
+	JMP accumulate_loop183Last
 
 accumulate_panel3:
 	// 3 rows × 16 columns.
@@ -6860,12 +7534,12 @@ accumulate_panel3:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	SUBQ $0x04, CX
-	JLE accumulate_loop168Short
+	JLE accumulate_loop190Short
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop168Part
-	MOVQ 128(SP), R11
+	JNE accumulate_loop190Part
+	MOVQ 136(SP), R11
 
-accumulate_loop168:
+accumulate_loop190:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6880,7 +7554,7 @@ accumulate_loop168:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop168Step1:
+accumulate_loop190Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6895,7 +7569,7 @@ accumulate_loop168Step1:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop168Step2:
+accumulate_loop190Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6910,7 +7584,7 @@ accumulate_loop168Step2:
 	VFMADD231PS Y12, Y14, Y4
 	VFMADD231PS Y13, Y14, Y5
 
-accumulate_loop168Step3:
+accumulate_loop190Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -6926,10 +7600,10 @@ accumulate_loop168Step3:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop168
+	JG accumulate_loop190
 	MOVQ 80(SP), R11
 
-accumulate_loop168Spread:
+accumulate_loop190Spread:
 	// The last steps by pairs of rows, to spread the stores.
 	LEAQ (BX)(R10*1), CX
 	VMOVUPS (BX), Y12
@@ -6994,11 +7668,11 @@ accumulate_loop168Spread:
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
 
-accumulate_loop168Done:
+accumulate_loop190Done:
 	MOVQ $0x00000003, BX
 	JMP accumulate_panelDone
 
-accumulate_loop168Part:
+accumulate_loop190Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7006,17 +7680,17 @@ accumulate_loop168Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop168Step3
-	JE accumulate_loop168Step2
-	JMP accumulate_loop168Step1
+	JB accumulate_loop190Step3
+	JE accumulate_loop190Step2
+	JMP accumulate_loop190Step1
 
-accumulate_loop168Short:
-	JE accumulate_loop168Spread
+accumulate_loop190Short:
+	JE accumulate_loop190Spread
 	ADDQ $0x04, CX
 
-accumulate_one169:
+accumulate_one191:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7032,7 +7706,7 @@ accumulate_one169:
 	VFMADD231PS Y13, Y14, Y5
 	ADDQ $0x04, AX
 	DECQ CX
-	JNE accumulate_one169
+	JNE accumulate_one191
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7042,7 +7716,7 @@ accumulate_one169:
 	VMOVUPS Y4, (DI)
 	VMOVUPS Y5, 32(DI)
 	ADDQ R8, DI
-	JMP accumulate_loop168Done
+	JMP accumulate_loop190Done
 
 accumulate_panel2:
 	// 2 rows × 16 columns.
@@ -7057,10 +7731,10 @@ accumulate_panel2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop170Part
-	MOVQ 128(SP), R11
+	JNE accumulate_loop192Part
+	MOVQ 136(SP), R11
 
-accumulate_loop170:
+accumulate_loop192:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7072,7 +7746,7 @@ accumulate_loop170:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop170Step1:
+accumulate_loop192Step1:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7084,7 +7758,7 @@ accumulate_loop170Step1:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop170Step2:
+accumulate_loop192Step2:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7096,7 +7770,7 @@ accumulate_loop170Step2:
 	VFMADD231PS Y12, Y14, Y2
 	VFMADD231PS Y13, Y14, Y3
 
-accumulate_loop170Step3:
+accumulate_loop192Step3:
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
 	PREFETCHT0 (BX)(R11*1)
@@ -7109,7 +7783,7 @@ accumulate_loop170Step3:
 	VFMADD231PS Y13, Y14, Y3
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop170
+	JG accumulate_loop192
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7120,7 +7794,7 @@ accumulate_loop170Step3:
 	MOVQ $0x00000002, BX
 	JMP accumulate_panelDone
 
-accumulate_loop170Part:
+accumulate_loop192Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7128,11 +7802,11 @@ accumulate_loop170Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop170Step3
-	JE accumulate_loop170Step2
-	JMP accumulate_loop170Step1
+	JB accumulate_loop192Step3
+	JE accumulate_loop192Step2
+	JMP accumulate_loop192Step1
 
 accumulate_panel1:
 	// 1 rows × 16 columns.
@@ -7143,31 +7817,31 @@ accumulate_panel1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 	TESTQ $0x00000003, CX
-	JNE accumulate_loop171Part
-	MOVQ 128(SP), R11
+	JNE accumulate_loop193Part
+	MOVQ 136(SP), R11
 
-accumulate_loop171:
+accumulate_loop193:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-accumulate_loop171Step1:
+accumulate_loop193Step1:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-accumulate_loop171Step2:
+accumulate_loop193Step2:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	VFMADD231PS 32(BX), Y14, Y1
 	ADDQ R10, BX
 
-accumulate_loop171Step3:
+accumulate_loop193Step3:
 	PREFETCHT0 (BX)(R11*1)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS (BX), Y14, Y0
@@ -7175,7 +7849,7 @@ accumulate_loop171Step3:
 	ADDQ R10, BX
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG accumulate_loop171
+	JG accumulate_loop193
 	MOVQ 80(SP), R11
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
@@ -7183,7 +7857,7 @@ accumulate_loop171Step3:
 	MOVQ $0x00000001, BX
 	JMP accumulate_panelDone
 
-accumulate_loop171Part:
+accumulate_loop193Part:
 	MOVQ CX, R11
 	ANDQ $0x03, R11
 	LEAQ -16(AX)(R11*4), AX
@@ -7191,11 +7865,11 @@ accumulate_loop171Part:
 	ADDQ $0x04, CX
 	MOVQ R11, 88(SP)
 	MOVQ 80(SP), R11
-	MOVQ 128(SP), R11
+	MOVQ 136(SP), R11
 	CMPQ 88(SP), $0x02
-	JB accumulate_loop171Step3
-	JE accumulate_loop171Step2
-	JMP accumulate_loop171Step1
+	JB accumulate_loop193Step3
+	JE accumulate_loop193Step2
+	JMP accumulate_loop193Step1
 
 accumulate_panelDone:
 	SUBQ BX, R12
@@ -7210,8 +7884,15 @@ accumulate_panelDone:
 
 accumulate_panelNext:
 	CMPQ 96(SP), $0x00
-	JE accumulate_notPaged172
+	JE accumulate_notPaged194
+	CMPQ 104(SP), $0x00
+	JE accumulate_pages195
+	MOVQ R11, AX
+	SHLQ $0x06, AX
+	ADDQ AX, 96(SP)
+	JMP accumulate_notPaged194
 
+accumulate_pages195:
 	// What goes beyond the first page of a window is so many windows.
 	IMUL3Q $0x00000008, R11, AX
 	ADDQ 96(SP), AX
@@ -7220,7 +7901,7 @@ accumulate_panelNext:
 	IMUL3Q $0x00000007, AX, AX
 	ADDQ AX, 96(SP)
 
-accumulate_notPaged172:
+accumulate_notPaged194:
 	ADDQ $0x40, 56(SP)
 	ADDQ 48(SP), DX
 	DECQ 32(SP)
@@ -7247,11 +7928,11 @@ accumulate_halfRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun173
+	JNE begun196
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun173:
+begun196:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x0e
 	JGE accumulate_half6
@@ -7302,7 +7983,7 @@ accumulate_half6:
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop174:
+accumulate_loop197:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7320,7 +8001,7 @@ accumulate_loop174:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop174
+	JG accumulate_loop197
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7358,7 +8039,7 @@ accumulate_half5:
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop175:
+accumulate_loop198:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7374,7 +8055,7 @@ accumulate_loop175:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop175
+	JG accumulate_loop198
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7407,7 +8088,7 @@ accumulate_half4:
 	ADDQ R9, R13
 	MOVQ R11, CX
 
-accumulate_loop176:
+accumulate_loop199:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7421,7 +8102,7 @@ accumulate_loop176:
 	ADDQ $0x04, AX
 	ADDQ $0x04, R13
 	SUBQ $0x01, CX
-	JG accumulate_loop176
+	JG accumulate_loop199
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7447,7 +8128,7 @@ accumulate_half3:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop177:
+accumulate_loop200:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7458,7 +8139,7 @@ accumulate_loop177:
 	VFMADD231PS Y12, Y14, Y2
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop177
+	JG accumulate_loop200
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7479,7 +8160,7 @@ accumulate_half2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop178:
+accumulate_loop201:
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
 	VBROADCASTSS (AX), Y14
@@ -7488,7 +8169,7 @@ accumulate_loop178:
 	VFMADD231PS Y12, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop178
+	JG accumulate_loop201
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7504,13 +8185,13 @@ accumulate_half1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulate_loop179:
+accumulate_loop202:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS (BX), Y14, Y0
 	ADDQ R10, BX
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulate_loop179
+	JG accumulate_loop202
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	MOVQ $0x00000001, BX
@@ -7534,46 +8215,46 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ 160(SP), $0x00
-	JE accumulate_noSteps180
-	MOVQ 168(SP), R11
+	CMPQ 168(SP), $0x00
+	JE accumulate_noSteps203
+	MOVQ 176(SP), R11
 	LEAQ (R11)(R11*1), AX
 	ADDQ AX, AX
 	ADDQ AX, 64(SP)
 	MOVQ R10, DX
 	IMULQ R11, DX
-	ADDQ 184(SP), DX
-	MOVQ DX, 184(SP)
-	MOVQ 176(SP), AX
+	ADDQ 192(SP), DX
+	MOVQ DX, 192(SP)
+	MOVQ 184(SP), AX
 	MOVQ AX, 56(SP)
-	MOVQ 192(SP), AX
-	MOVQ AX, 32(SP)
 	MOVQ 200(SP), AX
+	MOVQ AX, 32(SP)
+	MOVQ 208(SP), AX
 	MOVQ AX, 40(SP)
 	LEAQ ones<>+0(SB), AX
 	MOVQ AX, 16(SP)
 	MOVQ $+0, 24(SP)
 	MOVQ $+0, (SP)
-	CMPQ 160(SP), R11
-	JGE accumulate_wholeSteps181
-	MOVQ 160(SP), R11
+	CMPQ 168(SP), R11
+	JGE accumulate_wholeSteps204
+	MOVQ 168(SP), R11
 
-accumulate_wholeSteps181:
-	SUBQ R11, 160(SP)
+accumulate_wholeSteps204:
+	SUBQ R11, 168(SP)
 	MOVQ R11, 80(SP)
-	CMPQ 208(SP), $0x00
-	JE accumulate_touchNone182
 	CMPQ 216(SP), $0x00
-	JE accumulate_touchNone182
-	MOVQ 168(SP), AX
-	CMPQ 160(SP), AX
-	JGE accumulate_touchNone182
-	MOVQ $+0, 208(SP)
+	JE accumulate_touchNone205
+	CMPQ 224(SP), $0x00
+	JE accumulate_touchNone205
+	MOVQ 176(SP), AX
+	CMPQ 168(SP), AX
+	JGE accumulate_touchNone205
+	MOVQ $+0, 216(SP)
 
-accumulate_touchNone182:
+accumulate_touchNone205:
 	JMP accumulate_begin
 
-accumulate_noSteps180:
+accumulate_noSteps203:
 	VZEROUPPER
 	RET
 
@@ -7597,7 +8278,7 @@ GLOBL ones<>(SB), RODATA|NOPTR, $48
 // accumulateMaskedSIMD works like accumulateMaskedGeneric.
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
-TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $240-64
+TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $248-64
 	MOVQ o+0(FP), AX
 	MOVQ AX, 56(SP)
 	MOVQ p+8(FP), AX
@@ -7612,24 +8293,24 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $240-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used183
+	JE used206
 	LEAQ zeros<>+0(SB), AX
 
-used183:
+used206:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors185
+	JNE noFactors208
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors184
+	JNE factors207
 
-noFactors185:
+noFactors208:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors184:
+factors207:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), R11
 	MOVQ 8(BX), AX
@@ -7659,11 +8340,11 @@ accumulateMasked_panelRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun186
+	JNE begun209
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun186:
+begun209:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x02
 	JGE accumulateMasked_panel2
@@ -7684,7 +8365,7 @@ accumulateMasked_panel2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop187:
+accumulateMasked_loop210:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -7701,7 +8382,7 @@ accumulateMasked_loop187:
 	VFMADD231PS Y10, Y14, Y3
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop187
+	JG accumulateMasked_loop210
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7720,7 +8401,7 @@ accumulateMasked_panel1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop188:
+accumulateMasked_loop211:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	VMOVUPS 32(BX), Y13
@@ -7732,7 +8413,7 @@ accumulateMasked_loop188:
 	VFMADD231PS Y10, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop188
+	JG accumulateMasked_loop211
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI)
 	ADDQ R8, DI
@@ -7776,11 +8457,11 @@ accumulateMasked_halfRows:
 	XORQ R13, R13
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun189
+	JNE begun212
 	MOVQ DI, AX
 	MOVQ R8, R13
 
-begun189:
+begun212:
 	MOVQ 8(SP), CX
 	CMPQ R12, $0x02
 	JGE accumulateMasked_half2
@@ -7799,7 +8480,7 @@ accumulateMasked_half2:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop190:
+accumulateMasked_loop213:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
@@ -7811,7 +8492,7 @@ accumulateMasked_loop190:
 	VFMADD231PS Y10, Y14, Y1
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop190
+	JG accumulateMasked_loop213
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	VMOVUPS Y1, (DI)
@@ -7827,7 +8508,7 @@ accumulateMasked_half1:
 	MOVQ SI, AX
 	MOVQ R11, CX
 
-accumulateMasked_loop191:
+accumulateMasked_loop214:
 	VXORPS Y11, Y11, Y11
 	VMOVUPS (BX), Y12
 	ADDQ R10, BX
@@ -7836,7 +8517,7 @@ accumulateMasked_loop191:
 	VFMADD231PS Y10, Y14, Y0
 	ADDQ $0x04, AX
 	SUBQ $0x01, CX
-	JG accumulateMasked_loop191
+	JG accumulateMasked_loop214
 	VMOVUPS Y0, (DI)
 	ADDQ R8, DI
 	MOVQ $0x00000001, BX
@@ -7886,13 +8567,13 @@ TEXT ·scoreAVX512(SB), NOSPLIT, $128-56
 	MOVQ $+256, 64(SP)
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE noQueue192
+	JE noQueue215
 	MOVQ 32(AX), AX
 
-noQueue192:
+noQueue215:
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer193
+	JE noPointer216
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -7902,23 +8583,23 @@ noQueue192:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer193:
+noPointer216:
 	MOVQ $+0, 120(SP)
 	CMPQ 96(SP), $0x00
-	JNE noneLast194
+	JNE noneLast217
 	CMPQ 88(SP), $0x08
-	JL noneLast194
+	JL noneLast217
 	MOVQ $+4, 120(SP)
 
-noneLast194:
+noneLast217:
 	CMPQ 72(SP), $0x06
-	JLE quads195
+	JLE quads218
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads195:
+quads218:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -7964,14 +8645,14 @@ quad2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop196Part
+	JNE loop219Part
 	MOVQ 104(SP), DX
 
-loop196:
+loop219:
 	TESTQ DX, DX
-	JNE loop196Request0
+	JNE loop219Request0
 
-loop196Requested0:
+loop219Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -7989,11 +8670,11 @@ loop196Requested0:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop196Step1:
+loop219Step1:
 	TESTQ DX, DX
-	JNE loop196Request1
+	JNE loop219Request1
 
-loop196Requested1:
+loop219Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8011,11 +8692,11 @@ loop196Requested1:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop196Step2:
+loop219Step2:
 	TESTQ DX, DX
-	JNE loop196Request2
+	JNE loop219Request2
 
-loop196Requested2:
+loop219Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8033,11 +8714,11 @@ loop196Requested2:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop196Step3:
+loop219Step3:
 	TESTQ DX, DX
-	JNE loop196Request3
+	JNE loop219Request3
 
-loop196Requested3:
+loop219Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8056,7 +8737,7 @@ loop196Requested3:
 	VFMADD231PS Z11, Z12, Z23
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop196
+	JG loop219
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8071,7 +8752,7 @@ loop196Requested3:
 	MOVQ $0x00000002, R11
 	JMP quadDone
 
-loop196Part:
+loop219Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -8080,43 +8761,43 @@ loop196Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop196Step3
-	JE loop196Step2
-	JMP loop196Step1
+	JB loop219Step3
+	JE loop219Step2
+	JMP loop219Step1
 
-loop196Request0:
+loop219Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop196Requested0
+	JMP loop219Requested0
 
-loop196Request1:
+loop219Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop196Requested1
+	JMP loop219Requested1
 
-loop196Request2:
+loop219Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop196Requested2
+	JMP loop219Requested2
 
-loop196Request3:
+loop219Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow197
+	JE sameWindow220
 	ADDQ $0x00007000, DX
 
-sameWindow197:
-	JMP loop196Requested3
+sameWindow220:
+	JMP loop219Requested3
 
 quad3:
 	// 3 rows × 64 columns.
@@ -8135,14 +8816,14 @@ quad3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop198Part
+	JNE loop221Part
 	MOVQ 104(SP), DX
 
-loop198:
+loop221:
 	TESTQ DX, DX
-	JNE loop198Request0
+	JNE loop221Request0
 
-loop198Requested0:
+loop221Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8165,11 +8846,11 @@ loop198Requested0:
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
 
-loop198Step1:
+loop221Step1:
 	TESTQ DX, DX
-	JNE loop198Request1
+	JNE loop221Request1
 
-loop198Requested1:
+loop221Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8193,7 +8874,7 @@ loop198Requested1:
 	VFMADD231PS Z11, Z12, Z27
 	ADDQ $0x08, AX
 	SUBQ $0x02, CX
-	JG loop198
+	JG loop221
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8213,7 +8894,7 @@ loop198Requested1:
 	MOVQ $0x00000003, R11
 	JMP quadDone
 
-loop198Part:
+loop221Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -8221,27 +8902,27 @@ loop198Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop198Step1
+	JMP loop221Step1
 
-loop198Request0:
+loop221Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop198Requested0
+	JMP loop221Requested0
 
-loop198Request1:
+loop221Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow199
+	JE sameWindow222
 	ADDQ $0x00007000, DX
 
-sameWindow199:
-	JMP loop198Requested1
+sameWindow222:
+	JMP loop221Requested1
 
 quad4:
 	// 4 rows × 64 columns.
@@ -8266,14 +8947,14 @@ quad4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop200Part
+	JNE loop223Part
 	MOVQ 104(SP), DX
 
-loop200:
+loop223:
 	TESTQ DX, DX
-	JNE loop200Request0
+	JNE loop223Request0
 
-loop200Requested0:
+loop223Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8301,11 +8982,11 @@ loop200Requested0:
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
 
-loop200Step1:
+loop223Step1:
 	TESTQ DX, DX
-	JNE loop200Request1
+	JNE loop223Request1
 
-loop200Requested1:
+loop223Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8335,7 +9016,7 @@ loop200Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop200
+	JG loop223
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8360,7 +9041,7 @@ loop200Requested1:
 	MOVQ $0x00000004, R11
 	JMP quadDone
 
-loop200Part:
+loop223Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -8369,27 +9050,27 @@ loop200Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop200Step1
+	JMP loop223Step1
 
-loop200Request0:
+loop223Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop200Requested0
+	JMP loop223Requested0
 
-loop200Request1:
+loop223Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow201
+	JE sameWindow224
 	ADDQ $0x00007000, DX
 
-sameWindow201:
-	JMP loop200Requested1
+sameWindow224:
+	JMP loop223Requested1
 
 quad5:
 	// 5 rows × 64 columns.
@@ -8418,14 +9099,14 @@ quad5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop202Part
+	JNE loop225Part
 	MOVQ 104(SP), DX
 
-loop202:
+loop225:
 	TESTQ DX, DX
-	JNE loop202Request0
+	JNE loop225Request0
 
-loop202Requested0:
+loop225Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8458,11 +9139,11 @@ loop202Requested0:
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
 
-loop202Step1:
+loop225Step1:
 	TESTQ DX, DX
-	JNE loop202Request1
+	JNE loop225Request1
 
-loop202Requested1:
+loop225Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8497,7 +9178,7 @@ loop202Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop202
+	JG loop225
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -8527,7 +9208,7 @@ loop202Requested1:
 	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop202Part:
+loop225Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -8536,27 +9217,27 @@ loop202Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop202Step1
+	JMP loop225Step1
 
-loop202Request0:
+loop225Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop202Requested0
+	JMP loop225Requested0
 
-loop202Request1:
+loop225Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow203
+	JE sameWindow226
 	ADDQ $0x00007000, DX
 
-sameWindow203:
-	JMP loop202Requested1
+sameWindow226:
+	JMP loop225Requested1
 
 quad6:
 	// 6 rows × 64 columns.
@@ -8590,14 +9271,14 @@ quad6:
 	MOVQ 88(SP), CX
 	SUBQ 120(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop204Part
+	JNE loop227Part
 	MOVQ 104(SP), DX
 
-loop204:
+loop227:
 	TESTQ DX, DX
-	JNE loop204Request0
+	JNE loop227Request0
 
-loop204Requested0:
+loop227Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8635,11 +9316,11 @@ loop204Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop204Step1:
+loop227Step1:
 	TESTQ DX, DX
-	JNE loop204Request1
+	JNE loop227Request1
 
-loop204Requested1:
+loop227Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8677,11 +9358,11 @@ loop204Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop204Step2:
+loop227Step2:
 	TESTQ DX, DX
-	JNE loop204Request2
+	JNE loop227Request2
 
-loop204Requested2:
+loop227Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8719,11 +9400,11 @@ loop204Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop204Step3:
+loop227Step3:
 	TESTQ DX, DX
-	JNE loop204Request3
+	JNE loop227Request3
 
-loop204Requested3:
+loop227Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -8763,9 +9444,9 @@ loop204Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop204
+	JG loop227
 	CMPQ 120(SP), $0x00
-	JE plain205
+	JE plain228
 	MOVQ BX, CX
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
@@ -8993,9 +9674,9 @@ loop204Requested3:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ 64(SP), DI
-	JMP done206
+	JMP done229
 
-plain205:
+plain228:
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9028,11 +9709,11 @@ plain205:
 	VMOVUPS Z7, 192(DI)
 	ADDQ AX, DI
 
-done206:
+done229:
 	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop204Part:
+loop227Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9042,98 +9723,98 @@ loop204Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop204Step3
-	JE loop204Step2
-	JMP loop204Step1
+	JB loop227Step3
+	JE loop227Step2
+	JMP loop227Step1
 
-loop204Request0:
+loop227Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop204Requested0
+	JMP loop227Requested0
 
-loop204Request1:
+loop227Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop204Requested1
+	JMP loop227Requested1
 
-loop204Request2:
+loop227Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop204Requested2
+	JMP loop227Requested2
 
-loop204Request3:
+loop227Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow207
+	JE sameWindow230
 	ADDQ $0x00007000, DX
 
-sameWindow207:
-	JMP loop204Requested3
+sameWindow230:
+	JMP loop227Requested3
 
 quadDone:
 	TESTQ DX, DX
-	JE noneRequested208
+	JE noneRequested231
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested208:
+noneRequested231:
 	IMUL3Q $0x00000004, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd212
+	JE dueEnd235
 	SUBQ R12, (AX)
-	JG dueEnd212
+	JG dueEnd235
 
-dueRow209:
+dueRow232:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun213:
+dueRun236:
 	CMPQ 24(BX), $0x00
-	JNE dueFound210
+	JNE dueFound233
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun213
+	JNE dueRun236
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd212
+	JMP dueEnd235
 
-dueFound210:
+dueFound233:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters214
+	JNE sameQuarters237
 	ADDQ 32(BX), CX
 
-sameQuarters214:
+sameQuarters237:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine211:
+dueLine234:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine211
+	JNE dueLine234
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow209
+	JLE dueRow232
 
-dueEnd212:
+dueEnd235:
 	SUBQ R11, 80(SP)
 	JE quadNext
 	MOVQ R11, AX
@@ -9199,14 +9880,14 @@ pair2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop215Part
+	JNE loop238Part
 	MOVQ 104(SP), DX
 
-loop215:
+loop238:
 	TESTQ DX, DX
-	JNE loop215Request0
+	JNE loop238Request0
 
-loop215Requested0:
+loop238Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9217,11 +9898,11 @@ loop215Requested0:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop215Step1:
+loop238Step1:
 	TESTQ DX, DX
-	JNE loop215Request1
+	JNE loop238Request1
 
-loop215Requested1:
+loop238Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9232,11 +9913,11 @@ loop215Requested1:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop215Step2:
+loop238Step2:
 	TESTQ DX, DX
-	JNE loop215Request2
+	JNE loop238Request2
 
-loop215Requested2:
+loop238Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9247,11 +9928,11 @@ loop215Requested2:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop215Step3:
+loop238Step3:
 	TESTQ DX, DX
-	JNE loop215Request3
+	JNE loop238Request3
 
-loop215Requested3:
+loop238Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9263,7 +9944,7 @@ loop215Requested3:
 	VFMADD231PS Z9, Z12, Z19
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop215
+	JG loop238
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9274,7 +9955,7 @@ loop215Requested3:
 	MOVQ $0x00000002, R11
 	JMP pairDone
 
-loop215Part:
+loop238Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9283,35 +9964,35 @@ loop215Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop215Step3
-	JE loop215Step2
-	JMP loop215Step1
+	JB loop238Step3
+	JE loop238Step2
+	JMP loop238Step1
 
-loop215Request0:
+loop238Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop215Requested0
+	JMP loop238Requested0
 
-loop215Request1:
+loop238Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop215Requested1
+	JMP loop238Requested1
 
-loop215Request2:
+loop238Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop215Requested2
+	JMP loop238Requested2
 
-loop215Request3:
+loop238Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow216
+	JE sameWindow239
 	ADDQ $0x00007000, DX
 
-sameWindow216:
-	JMP loop215Requested3
+sameWindow239:
+	JMP loop238Requested3
 
 pair3:
 	// 3 rows × 32 columns.
@@ -9324,14 +10005,14 @@ pair3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop217Part
+	JNE loop240Part
 	MOVQ 104(SP), DX
 
-loop217:
+loop240:
 	TESTQ DX, DX
-	JNE loop217Request0
+	JNE loop240Request0
 
-loop217Requested0:
+loop240Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9345,11 +10026,11 @@ loop217Requested0:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop217Step1:
+loop240Step1:
 	TESTQ DX, DX
-	JNE loop217Request1
+	JNE loop240Request1
 
-loop217Requested1:
+loop240Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9363,11 +10044,11 @@ loop217Requested1:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop217Step2:
+loop240Step2:
 	TESTQ DX, DX
-	JNE loop217Request2
+	JNE loop240Request2
 
-loop217Requested2:
+loop240Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9381,11 +10062,11 @@ loop217Requested2:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop217Step3:
+loop240Step3:
 	TESTQ DX, DX
-	JNE loop217Request3
+	JNE loop240Request3
 
-loop217Requested3:
+loop240Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9400,7 +10081,7 @@ loop217Requested3:
 	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop217
+	JG loop240
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9414,7 +10095,7 @@ loop217Requested3:
 	MOVQ $0x00000003, R11
 	JMP pairDone
 
-loop217Part:
+loop240Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9423,35 +10104,35 @@ loop217Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop217Step3
-	JE loop217Step2
-	JMP loop217Step1
+	JB loop240Step3
+	JE loop240Step2
+	JMP loop240Step1
 
-loop217Request0:
+loop240Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop217Requested0
+	JMP loop240Requested0
 
-loop217Request1:
+loop240Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop217Requested1
+	JMP loop240Requested1
 
-loop217Request2:
+loop240Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop217Requested2
+	JMP loop240Requested2
 
-loop217Request3:
+loop240Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow218
+	JE sameWindow241
 	ADDQ $0x00007000, DX
 
-sameWindow218:
-	JMP loop217Requested3
+sameWindow241:
+	JMP loop240Requested3
 
 pair4:
 	// 4 rows × 32 columns.
@@ -9468,14 +10149,14 @@ pair4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop219Part
+	JNE loop242Part
 	MOVQ 104(SP), DX
 
-loop219:
+loop242:
 	TESTQ DX, DX
-	JNE loop219Request0
+	JNE loop242Request0
 
-loop219Requested0:
+loop242Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9492,11 +10173,11 @@ loop219Requested0:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop219Step1:
+loop242Step1:
 	TESTQ DX, DX
-	JNE loop219Request1
+	JNE loop242Request1
 
-loop219Requested1:
+loop242Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9513,11 +10194,11 @@ loop219Requested1:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop219Step2:
+loop242Step2:
 	TESTQ DX, DX
-	JNE loop219Request2
+	JNE loop242Request2
 
-loop219Requested2:
+loop242Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9534,11 +10215,11 @@ loop219Requested2:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop219Step3:
+loop242Step3:
 	TESTQ DX, DX
-	JNE loop219Request3
+	JNE loop242Request3
 
-loop219Requested3:
+loop242Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9557,7 +10238,7 @@ loop219Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop219
+	JG loop242
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9574,7 +10255,7 @@ loop219Requested3:
 	MOVQ $0x00000004, R11
 	JMP pairDone
 
-loop219Part:
+loop242Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -9584,35 +10265,35 @@ loop219Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop219Step3
-	JE loop219Step2
-	JMP loop219Step1
+	JB loop242Step3
+	JE loop242Step2
+	JMP loop242Step1
 
-loop219Request0:
+loop242Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop219Requested0
+	JMP loop242Requested0
 
-loop219Request1:
+loop242Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop219Requested1
+	JMP loop242Requested1
 
-loop219Request2:
+loop242Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop219Requested2
+	JMP loop242Requested2
 
-loop219Request3:
+loop242Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow220
+	JE sameWindow243
 	ADDQ $0x00007000, DX
 
-sameWindow220:
-	JMP loop219Requested3
+sameWindow243:
+	JMP loop242Requested3
 
 pair5:
 	// 5 rows × 32 columns.
@@ -9631,14 +10312,14 @@ pair5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop221Part
+	JNE loop244Part
 	MOVQ 104(SP), DX
 
-loop221:
+loop244:
 	TESTQ DX, DX
-	JNE loop221Request0
+	JNE loop244Request0
 
-loop221Requested0:
+loop244Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9658,11 +10339,11 @@ loop221Requested0:
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
 
-loop221Step1:
+loop244Step1:
 	TESTQ DX, DX
-	JNE loop221Request1
+	JNE loop244Request1
 
-loop221Requested1:
+loop244Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9684,7 +10365,7 @@ loop221Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop221
+	JG loop244
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9704,7 +10385,7 @@ loop221Requested1:
 	MOVQ $0x00000005, R11
 	JMP pairDone
 
-loop221Part:
+loop244Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9713,24 +10394,24 @@ loop221Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop221Step1
+	JMP loop244Step1
 
-loop221Request0:
+loop244Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop221Requested0
+	JMP loop244Requested0
 
-loop221Request1:
+loop244Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow222
+	JE sameWindow245
 	ADDQ $0x00007000, DX
 
-sameWindow222:
-	JMP loop221Requested1
+sameWindow245:
+	JMP loop244Requested1
 
 pair6:
 	// 6 rows × 32 columns.
@@ -9751,14 +10432,14 @@ pair6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop223Part
+	JNE loop246Part
 	MOVQ 104(SP), DX
 
-loop223:
+loop246:
 	TESTQ DX, DX
-	JNE loop223Request0
+	JNE loop246Request0
 
-loop223Requested0:
+loop246Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9781,11 +10462,11 @@ loop223Requested0:
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
 
-loop223Step1:
+loop246Step1:
 	TESTQ DX, DX
-	JNE loop223Request1
+	JNE loop246Request1
 
-loop223Requested1:
+loop246Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9810,7 +10491,7 @@ loop223Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop223
+	JG loop246
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -9833,7 +10514,7 @@ loop223Requested1:
 	MOVQ $0x00000006, R11
 	JMP pairDone
 
-loop223Part:
+loop246Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -9842,24 +10523,24 @@ loop223Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop223Step1
+	JMP loop246Step1
 
-loop223Request0:
+loop246Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop223Requested0
+	JMP loop246Requested0
 
-loop223Request1:
+loop246Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow224
+	JE sameWindow247
 	ADDQ $0x00007000, DX
 
-sameWindow224:
-	JMP loop223Requested1
+sameWindow247:
+	JMP loop246Requested1
 
 pair7:
 	// 7 rows × 32 columns.
@@ -9884,14 +10565,14 @@ pair7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop225Part
+	JNE loop248Part
 	MOVQ 104(SP), DX
 
-loop225:
+loop248:
 	TESTQ DX, DX
-	JNE loop225Request0
+	JNE loop248Request0
 
-loop225Requested0:
+loop248Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9917,11 +10598,11 @@ loop225Requested0:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop225Step1:
+loop248Step1:
 	TESTQ DX, DX
-	JNE loop225Request1
+	JNE loop248Request1
 
-loop225Requested1:
+loop248Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9947,11 +10628,11 @@ loop225Requested1:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop225Step2:
+loop248Step2:
 	TESTQ DX, DX
-	JNE loop225Request2
+	JNE loop248Request2
 
-loop225Requested2:
+loop248Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -9977,11 +10658,11 @@ loop225Requested2:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop225Step3:
+loop248Step3:
 	TESTQ DX, DX
-	JNE loop225Request3
+	JNE loop248Request3
 
-loop225Requested3:
+loop248Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10010,7 +10691,7 @@ loop225Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop225
+	JG loop248
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10036,7 +10717,7 @@ loop225Requested3:
 	MOVQ $0x00000007, R11
 	JMP pairDone
 
-loop225Part:
+loop248Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10047,35 +10728,35 @@ loop225Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop225Step3
-	JE loop225Step2
-	JMP loop225Step1
+	JB loop248Step3
+	JE loop248Step2
+	JMP loop248Step1
 
-loop225Request0:
+loop248Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop225Requested0
+	JMP loop248Requested0
 
-loop225Request1:
+loop248Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop225Requested1
+	JMP loop248Requested1
 
-loop225Request2:
+loop248Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop225Requested2
+	JMP loop248Requested2
 
-loop225Request3:
+loop248Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow226
+	JE sameWindow249
 	ADDQ $0x00007000, DX
 
-sameWindow226:
-	JMP loop225Requested3
+sameWindow249:
+	JMP loop248Requested3
 
 pair8:
 	// 8 rows × 32 columns.
@@ -10102,14 +10783,14 @@ pair8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop227Part
+	JNE loop250Part
 	MOVQ 104(SP), DX
 
-loop227:
+loop250:
 	TESTQ DX, DX
-	JNE loop227Request0
+	JNE loop250Request0
 
-loop227Requested0:
+loop250Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10138,11 +10819,11 @@ loop227Requested0:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop227Step1:
+loop250Step1:
 	TESTQ DX, DX
-	JNE loop227Request1
+	JNE loop250Request1
 
-loop227Requested1:
+loop250Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10171,11 +10852,11 @@ loop227Requested1:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop227Step2:
+loop250Step2:
 	TESTQ DX, DX
-	JNE loop227Request2
+	JNE loop250Request2
 
-loop227Requested2:
+loop250Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10204,11 +10885,11 @@ loop227Requested2:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop227Step3:
+loop250Step3:
 	TESTQ DX, DX
-	JNE loop227Request3
+	JNE loop250Request3
 
-loop227Requested3:
+loop250Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10240,7 +10921,7 @@ loop227Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop227
+	JG loop250
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10269,7 +10950,7 @@ loop227Requested3:
 	MOVQ $0x00000008, R11
 	JMP pairDone
 
-loop227Part:
+loop250Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10280,35 +10961,35 @@ loop227Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop227Step3
-	JE loop227Step2
-	JMP loop227Step1
+	JB loop250Step3
+	JE loop250Step2
+	JMP loop250Step1
 
-loop227Request0:
+loop250Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop227Requested0
+	JMP loop250Requested0
 
-loop227Request1:
+loop250Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop227Requested1
+	JMP loop250Requested1
 
-loop227Request2:
+loop250Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop227Requested2
+	JMP loop250Requested2
 
-loop227Request3:
+loop250Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow228
+	JE sameWindow251
 	ADDQ $0x00007000, DX
 
-sameWindow228:
-	JMP loop227Requested3
+sameWindow251:
+	JMP loop250Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -10345,14 +11026,14 @@ pair12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop229Part
+	JNE loop252Part
 	MOVQ 104(SP), DX
 
-loop229:
+loop252:
 	TESTQ DX, DX
-	JNE loop229Request0
+	JNE loop252Request0
 
-loop229Requested0:
+loop252Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10393,11 +11074,11 @@ loop229Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop229Step1:
+loop252Step1:
 	TESTQ DX, DX
-	JNE loop229Request1
+	JNE loop252Request1
 
-loop229Requested1:
+loop252Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10438,11 +11119,11 @@ loop229Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop229Step2:
+loop252Step2:
 	TESTQ DX, DX
-	JNE loop229Request2
+	JNE loop252Request2
 
-loop229Requested2:
+loop252Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10483,11 +11164,11 @@ loop229Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop229Step3:
+loop252Step3:
 	TESTQ DX, DX
-	JNE loop229Request3
+	JNE loop252Request3
 
-loop229Requested3:
+loop252Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -10532,7 +11213,7 @@ loop229Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop229
+	JG loop252
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -10573,7 +11254,7 @@ loop229Requested3:
 	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop229Part:
+loop252Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10585,90 +11266,90 @@ loop229Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop229Step3
-	JE loop229Step2
-	JMP loop229Step1
+	JB loop252Step3
+	JE loop252Step2
+	JMP loop252Step1
 
-loop229Request0:
+loop252Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop229Requested0
+	JMP loop252Requested0
 
-loop229Request1:
+loop252Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop229Requested1
+	JMP loop252Requested1
 
-loop229Request2:
+loop252Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop229Requested2
+	JMP loop252Requested2
 
-loop229Request3:
+loop252Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow230
+	JE sameWindow253
 	ADDQ $0x00007000, DX
 
-sameWindow230:
-	JMP loop229Requested3
+sameWindow253:
+	JMP loop252Requested3
 
 pairDone:
 	TESTQ DX, DX
-	JE noneRequested231
+	JE noneRequested254
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested231:
+noneRequested254:
 	IMUL3Q $0x00000002, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd235
+	JE dueEnd258
 	SUBQ R12, (AX)
-	JG dueEnd235
+	JG dueEnd258
 
-dueRow232:
+dueRow255:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun236:
+dueRun259:
 	CMPQ 24(BX), $0x00
-	JNE dueFound233
+	JNE dueFound256
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun236
+	JNE dueRun259
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd235
+	JMP dueEnd258
 
-dueFound233:
+dueFound256:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters237
+	JNE sameQuarters260
 	ADDQ 32(BX), CX
 
-sameQuarters237:
+sameQuarters260:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine234:
+dueLine257:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine234
+	JNE dueLine257
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow232
+	JLE dueRow255
 
-dueEnd235:
+dueEnd258:
 	SUBQ R11, 80(SP)
 	JE pairNext
 	MOVQ R11, AX
@@ -10726,34 +11407,34 @@ single2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop238Part
+	JNE loop261Part
 
-loop238:
+loop261:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop238Step1:
+loop261Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop238Step2:
+loop261Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop238Step3:
+loop261Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop238
+	JG loop261
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10762,7 +11443,7 @@ loop238Step3:
 	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop238Part:
+loop261Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10770,9 +11451,9 @@ loop238Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop238Step3
-	JE loop238Step2
-	JMP loop238Step1
+	JB loop261Step3
+	JE loop261Step2
+	JMP loop261Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -10782,30 +11463,30 @@ single3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop239Part
+	JNE loop262Part
 
-loop239:
+loop262:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop239Step1:
+loop262Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop239Step2:
+loop262Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop239Step3:
+loop262Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10813,7 +11494,7 @@ loop239Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop239
+	JG loop262
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10824,7 +11505,7 @@ loop239Step3:
 	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop239Part:
+loop262Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10832,9 +11513,9 @@ loop239Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop239Step3
-	JE loop239Step2
-	JMP loop239Step1
+	JB loop262Step3
+	JE loop262Step2
+	JMP loop262Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -10847,9 +11528,9 @@ single4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop240Part
+	JNE loop263Part
 
-loop240:
+loop263:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10857,7 +11538,7 @@ loop240:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop240Step1:
+loop263Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10865,7 +11546,7 @@ loop240Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop240Step2:
+loop263Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10873,7 +11554,7 @@ loop240Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop240Step3:
+loop263Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10883,7 +11564,7 @@ loop240Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop240
+	JG loop263
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10896,7 +11577,7 @@ loop240Step3:
 	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop240Part:
+loop263Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10905,9 +11586,9 @@ loop240Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop240Step3
-	JE loop240Step2
-	JMP loop240Step1
+	JB loop263Step3
+	JE loop263Step2
+	JMP loop263Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -10921,9 +11602,9 @@ single5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop241Part
+	JNE loop264Part
 
-loop241:
+loop264:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -10932,7 +11613,7 @@ loop241:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop241Step1:
+loop264Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -10941,7 +11622,7 @@ loop241Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop241Step2:
+loop264Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -10950,7 +11631,7 @@ loop241Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop241Step3:
+loop264Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -10961,7 +11642,7 @@ loop241Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop241
+	JG loop264
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -10976,7 +11657,7 @@ loop241Step3:
 	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop241Part:
+loop264Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -10985,9 +11666,9 @@ loop241Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop241Step3
-	JE loop241Step2
-	JMP loop241Step1
+	JB loop264Step3
+	JE loop264Step2
+	JMP loop264Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -11002,9 +11683,9 @@ single6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop242Part
+	JNE loop265Part
 
-loop242:
+loop265:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11014,7 +11695,7 @@ loop242:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop242Step1:
+loop265Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11024,7 +11705,7 @@ loop242Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop242Step2:
+loop265Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11034,7 +11715,7 @@ loop242Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop242Step3:
+loop265Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11046,7 +11727,7 @@ loop242Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop242
+	JG loop265
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11063,7 +11744,7 @@ loop242Step3:
 	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop242Part:
+loop265Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11072,9 +11753,9 @@ loop242Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop242Step3
-	JE loop242Step2
-	JMP loop242Step1
+	JB loop265Step3
+	JE loop265Step2
+	JMP loop265Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -11092,9 +11773,9 @@ single7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop243Part
+	JNE loop266Part
 
-loop243:
+loop266:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11105,7 +11786,7 @@ loop243:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop243Step1:
+loop266Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11116,7 +11797,7 @@ loop243Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop243Step2:
+loop266Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11127,7 +11808,7 @@ loop243Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop243Step3:
+loop266Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11141,7 +11822,7 @@ loop243Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop243
+	JG loop266
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11160,7 +11841,7 @@ loop243Step3:
 	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop243Part:
+loop266Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11170,9 +11851,9 @@ loop243Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop243Step3
-	JE loop243Step2
-	JMP loop243Step1
+	JB loop266Step3
+	JE loop266Step2
+	JMP loop266Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -11191,9 +11872,9 @@ single8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop244Part
+	JNE loop267Part
 
-loop244:
+loop267:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -11205,7 +11886,7 @@ loop244:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop244Step1:
+loop267Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -11217,7 +11898,7 @@ loop244Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop244Step2:
+loop267Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -11229,7 +11910,7 @@ loop244Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop244Step3:
+loop267Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -11244,7 +11925,7 @@ loop244Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop244
+	JG loop267
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -11265,7 +11946,7 @@ loop244Step3:
 	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop244Part:
+loop267Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11275,58 +11956,58 @@ loop244Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop244Step3
-	JE loop244Step2
-	JMP loop244Step1
+	JB loop267Step3
+	JE loop267Step2
+	JMP loop267Step1
 
 singleDone:
 	IMUL3Q $0x00000001, R11, R12
 	MOVQ next+48(FP), AX
 	TESTQ AX, AX
-	JE dueEnd248
+	JE dueEnd271
 	SUBQ R12, (AX)
-	JG dueEnd248
+	JG dueEnd271
 
-dueRow245:
+dueRow268:
 	MOVQ 16(AX), BX
 	ADDQ AX, BX
 
-dueRun249:
+dueRun272:
 	CMPQ 24(BX), $0x00
-	JNE dueFound246
+	JNE dueFound269
 
 	// The next run.
 	ADDQ $0x28, BX
 	ADDQ $0x28, 16(AX)
 	MOVQ 16(AX), CX
 	CMPQ CX, 24(AX)
-	JNE dueRun249
+	JNE dueRun272
 	MOVQ $0x7fffffffffffffff, CX
 	MOVQ CX, (AX)
-	JMP dueEnd248
+	JMP dueEnd271
 
-dueFound246:
+dueFound269:
 	DECQ 24(BX)
 	MOVQ (BX), R13
 	MOVQ 8(BX), CX
 	TESTQ $0x00000003, 24(BX)
-	JNE sameQuarters250
+	JNE sameQuarters273
 	ADDQ 32(BX), CX
 
-sameQuarters250:
+sameQuarters273:
 	ADDQ CX, (BX)
 	MOVQ 16(BX), CX
 
-dueLine247:
+dueLine270:
 	PREFETCHT1 (R13)
 	ADDQ $0x40, R13
 	DECQ CX
-	JNE dueLine247
+	JNE dueLine270
 	MOVQ 8(AX), CX
 	ADDQ CX, (AX)
-	JLE dueRow245
+	JLE dueRow268
 
-dueEnd248:
+dueEnd271:
 	SUBQ R11, 80(SP)
 	JE singleNext
 	MOVQ R11, AX
@@ -11365,24 +12046,24 @@ TEXT ·accumulateAVX512(SB), NOSPLIT, $128-64
 	MOVQ b+56(FP), BX
 	XORQ AX, AX
 	CMPB 64(BX), $0x00
-	JE used251
+	JE used274
 	LEAQ zeros<>+0(SB), AX
 
-used251:
+used274:
 	MOVQ AX, (SP)
 	XORQ AX, AX
 	CMPQ (SP), $0x00
-	JNE noFactors253
+	JNE noFactors276
 	MOVQ alpha+24(FP), AX
 	MOVQ $+4, 24(SP)
 	TESTQ AX, AX
-	JNE factors252
+	JNE factors275
 
-noFactors253:
+noFactors276:
 	MOVQ AX, 24(SP)
 	LEAQ ones<>+0(SB), AX
 
-factors252:
+factors275:
 	MOVQ AX, 16(SP)
 	MOVQ (BX), AX
 	MOVQ AX, 88(SP)
@@ -11396,7 +12077,7 @@ factors252:
 	MOVQ 32(BX), AX
 	MOVQ AX, 96(SP)
 	TESTQ AX, AX
-	JE noPointer254
+	JE noPointer277
 	MOVQ AX, R13
 	ANDQ $0x00007fff, R13
 	MOVQ R13, 96(SP)
@@ -11406,23 +12087,23 @@ factors252:
 	ADDQ $0x00008000, R13
 	MOVQ R13, 96(SP)
 
-noPointer254:
+noPointer277:
 	MOVQ $+0, 120(SP)
 	CMPQ 96(SP), $0x00
-	JNE noneLast255
+	JNE noneLast278
 	CMPQ 88(SP), $0x08
-	JL noneLast255
+	JL noneLast278
 	MOVQ $+4, 120(SP)
 
-noneLast255:
+noneLast278:
 	CMPQ 72(SP), $0x06
-	JLE quads256
+	JLE quads279
 	CMPQ 88(SP), $0x00000080
 	JG quadEnd
 	CMPQ 72(SP), $0x18
 	JLE quadEnd
 
-quads256:
+quads279:
 quad:
 	CMPQ 32(SP), $0x04
 	JL quadEnd
@@ -11441,11 +12122,11 @@ quadRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun257
+	JNE begun280
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun257:
+begun280:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x0b
@@ -11482,14 +12163,14 @@ quad2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop258Part
+	JNE loop281Part
 	MOVQ 104(SP), DX
 
-loop258:
+loop281:
 	TESTQ DX, DX
-	JNE loop258Request0
+	JNE loop281Request0
 
-loop258Requested0:
+loop281Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11507,11 +12188,11 @@ loop258Requested0:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop258Step1:
+loop281Step1:
 	TESTQ DX, DX
-	JNE loop258Request1
+	JNE loop281Request1
 
-loop258Requested1:
+loop281Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11529,11 +12210,11 @@ loop258Requested1:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop258Step2:
+loop281Step2:
 	TESTQ DX, DX
-	JNE loop258Request2
+	JNE loop281Request2
 
-loop258Requested2:
+loop281Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11551,11 +12232,11 @@ loop258Requested2:
 	VFMADD231PS Z10, Z12, Z22
 	VFMADD231PS Z11, Z12, Z23
 
-loop258Step3:
+loop281Step3:
 	TESTQ DX, DX
-	JNE loop258Request3
+	JNE loop281Request3
 
-loop258Requested3:
+loop281Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11574,7 +12255,7 @@ loop258Requested3:
 	VFMADD231PS Z11, Z12, Z23
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop258
+	JG loop281
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11589,7 +12270,7 @@ loop258Requested3:
 	MOVQ $0x00000002, R11
 	JMP quadDone
 
-loop258Part:
+loop281Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -11598,43 +12279,43 @@ loop258Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop258Step3
-	JE loop258Step2
-	JMP loop258Step1
+	JB loop281Step3
+	JE loop281Step2
+	JMP loop281Step1
 
-loop258Request0:
+loop281Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop258Requested0
+	JMP loop281Requested0
 
-loop258Request1:
+loop281Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop258Requested1
+	JMP loop281Requested1
 
-loop258Request2:
+loop281Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop258Requested2
+	JMP loop281Requested2
 
-loop258Request3:
+loop281Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow259
+	JE sameWindow282
 	ADDQ $0x00007000, DX
 
-sameWindow259:
-	JMP loop258Requested3
+sameWindow282:
+	JMP loop281Requested3
 
 quad3:
 	// 3 rows × 64 columns.
@@ -11658,14 +12339,14 @@ quad3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop260Part
+	JNE loop283Part
 	MOVQ 104(SP), DX
 
-loop260:
+loop283:
 	TESTQ DX, DX
-	JNE loop260Request0
+	JNE loop283Request0
 
-loop260Requested0:
+loop283Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11688,11 +12369,11 @@ loop260Requested0:
 	VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27
 
-loop260Step1:
+loop283Step1:
 	TESTQ DX, DX
-	JNE loop260Request1
+	JNE loop283Request1
 
-loop260Requested1:
+loop283Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11716,7 +12397,7 @@ loop260Requested1:
 	VFMADD231PS Z11, Z12, Z27
 	ADDQ $0x08, AX
 	SUBQ $0x02, CX
-	JG loop260
+	JG loop283
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11736,7 +12417,7 @@ loop260Requested1:
 	MOVQ $0x00000003, R11
 	JMP quadDone
 
-loop260Part:
+loop283Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -11744,27 +12425,27 @@ loop260Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop260Step1
+	JMP loop283Step1
 
-loop260Request0:
+loop283Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop260Requested0
+	JMP loop283Requested0
 
-loop260Request1:
+loop283Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow261
+	JE sameWindow284
 	ADDQ $0x00007000, DX
 
-sameWindow261:
-	JMP loop260Requested1
+sameWindow284:
+	JMP loop283Requested1
 
 quad4:
 	// 4 rows × 64 columns.
@@ -11796,14 +12477,14 @@ quad4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop262Part
+	JNE loop285Part
 	MOVQ 104(SP), DX
 
-loop262:
+loop285:
 	TESTQ DX, DX
-	JNE loop262Request0
+	JNE loop285Request0
 
-loop262Requested0:
+loop285Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11831,11 +12512,11 @@ loop262Requested0:
 	VFMADD231PS Z10, Z12, Z30
 	VFMADD231PS Z11, Z12, Z31
 
-loop262Step1:
+loop285Step1:
 	TESTQ DX, DX
-	JNE loop262Request1
+	JNE loop285Request1
 
-loop262Requested1:
+loop285Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11865,7 +12546,7 @@ loop262Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop262
+	JG loop285
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -11890,7 +12571,7 @@ loop262Requested1:
 	MOVQ $0x00000004, R11
 	JMP quadDone
 
-loop262Part:
+loop285Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -11899,27 +12580,27 @@ loop262Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop262Step1
+	JMP loop285Step1
 
-loop262Request0:
+loop285Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop262Requested0
+	JMP loop285Requested0
 
-loop262Request1:
+loop285Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow263
+	JE sameWindow286
 	ADDQ $0x00007000, DX
 
-sameWindow263:
-	JMP loop262Requested1
+sameWindow286:
+	JMP loop285Requested1
 
 quad5:
 	// 5 rows × 64 columns.
@@ -11957,14 +12638,14 @@ quad5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop264Part
+	JNE loop287Part
 	MOVQ 104(SP), DX
 
-loop264:
+loop287:
 	TESTQ DX, DX
-	JNE loop264Request0
+	JNE loop287Request0
 
-loop264Requested0:
+loop287Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -11997,11 +12678,11 @@ loop264Requested0:
 	VFMADD231PS Z10, Z12, Z2
 	VFMADD231PS Z11, Z12, Z3
 
-loop264Step1:
+loop287Step1:
 	TESTQ DX, DX
-	JNE loop264Request1
+	JNE loop287Request1
 
-loop264Requested1:
+loop287Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12036,7 +12717,7 @@ loop264Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop264
+	JG loop287
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12066,7 +12747,7 @@ loop264Requested1:
 	MOVQ $0x00000005, R11
 	JMP quadDone
 
-loop264Part:
+loop287Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -12075,27 +12756,27 @@ loop264Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop264Step1
+	JMP loop287Step1
 
-loop264Request0:
+loop287Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop264Requested0
+	JMP loop287Requested0
 
-loop264Request1:
+loop287Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow265
+	JE sameWindow288
 	ADDQ $0x00007000, DX
 
-sameWindow265:
-	JMP loop264Requested1
+sameWindow288:
+	JMP loop287Requested1
 
 quad6:
 	// 6 rows × 64 columns.
@@ -12140,14 +12821,14 @@ quad6:
 	MOVQ 88(SP), CX
 	SUBQ 120(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop266Part
+	JNE loop289Part
 	MOVQ 104(SP), DX
 
-loop266:
+loop289:
 	TESTQ DX, DX
-	JNE loop266Request0
+	JNE loop289Request0
 
-loop266Requested0:
+loop289Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12185,11 +12866,11 @@ loop266Requested0:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop266Step1:
+loop289Step1:
 	TESTQ DX, DX
-	JNE loop266Request1
+	JNE loop289Request1
 
-loop266Requested1:
+loop289Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12227,11 +12908,11 @@ loop266Requested1:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop266Step2:
+loop289Step2:
 	TESTQ DX, DX
-	JNE loop266Request2
+	JNE loop289Request2
 
-loop266Requested2:
+loop289Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12269,11 +12950,11 @@ loop266Requested2:
 	VFMADD231PS Z10, Z12, Z6
 	VFMADD231PS Z11, Z12, Z7
 
-loop266Step3:
+loop289Step3:
 	TESTQ DX, DX
-	JNE loop266Request3
+	JNE loop289Request3
 
-loop266Requested3:
+loop289Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	VMOVUPS (BX)(R8*2), Z10
@@ -12313,9 +12994,9 @@ loop266Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop266
+	JG loop289
 	CMPQ 120(SP), $0x00
-	JE plain267
+	JE plain290
 	MOVQ BX, CX
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
@@ -12543,9 +13224,9 @@ loop266Requested3:
 	VMOVUPS Z6, 128(DI)
 	VMOVUPS Z7, 192(DI)
 	ADDQ 64(SP), DI
-	JMP done268
+	JMP done291
 
-plain267:
+plain290:
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12578,11 +13259,11 @@ plain267:
 	VMOVUPS Z7, 192(DI)
 	ADDQ AX, DI
 
-done268:
+done291:
 	MOVQ $0x00000006, R11
 	JMP quadDone
 
-loop266Part:
+loop289Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12592,51 +13273,51 @@ loop266Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop266Step3
-	JE loop266Step2
-	JMP loop266Step1
+	JB loop289Step3
+	JE loop289Step2
+	JMP loop289Step1
 
-loop266Request0:
+loop289Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop266Requested0
+	JMP loop289Requested0
 
-loop266Request1:
+loop289Request1:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
-	JMP loop266Requested1
+	JMP loop289Requested1
 
-loop266Request2:
+loop289Request2:
 	PREFETCHT0 64(DX)
 	PREFETCHT0 4160(DX)
 	PREFETCHT0 8256(DX)
 	PREFETCHT0 12352(DX)
-	JMP loop266Requested2
+	JMP loop289Requested2
 
-loop266Request3:
+loop289Request3:
 	PREFETCHT0 16448(DX)
 	PREFETCHT0 20544(DX)
 	PREFETCHT0 24640(DX)
 	PREFETCHT0 28736(DX)
 	ADDQ $0x00000080, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow269
+	JE sameWindow292
 	ADDQ $0x00007000, DX
 
-sameWindow269:
-	JMP loop266Requested3
+sameWindow292:
+	JMP loop289Requested3
 
 quadDone:
 	TESTQ DX, DX
-	JE noneRequested270
+	JE noneRequested293
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested270:
+noneRequested293:
 	SUBQ R11, 80(SP)
 	JE quadNext
 	MOVQ R11, AX
@@ -12671,11 +13352,11 @@ pairRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun271
+	JNE begun294
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun271:
+begun294:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x11
@@ -12718,14 +13399,14 @@ pair2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop272Part
+	JNE loop295Part
 	MOVQ 104(SP), DX
 
-loop272:
+loop295:
 	TESTQ DX, DX
-	JNE loop272Request0
+	JNE loop295Request0
 
-loop272Requested0:
+loop295Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12736,11 +13417,11 @@ loop272Requested0:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop272Step1:
+loop295Step1:
 	TESTQ DX, DX
-	JNE loop272Request1
+	JNE loop295Request1
 
-loop272Requested1:
+loop295Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12751,11 +13432,11 @@ loop272Requested1:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop272Step2:
+loop295Step2:
 	TESTQ DX, DX
-	JNE loop272Request2
+	JNE loop295Request2
 
-loop272Requested2:
+loop295Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12766,11 +13447,11 @@ loop272Requested2:
 	VFMADD231PS Z8, Z12, Z18
 	VFMADD231PS Z9, Z12, Z19
 
-loop272Step3:
+loop295Step3:
 	TESTQ DX, DX
-	JNE loop272Request3
+	JNE loop295Request3
 
-loop272Requested3:
+loop295Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12782,7 +13463,7 @@ loop272Requested3:
 	VFMADD231PS Z9, Z12, Z19
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop272
+	JG loop295
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12793,7 +13474,7 @@ loop272Requested3:
 	MOVQ $0x00000002, R11
 	JMP pairDone
 
-loop272Part:
+loop295Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12802,35 +13483,35 @@ loop272Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop272Step3
-	JE loop272Step2
-	JMP loop272Step1
+	JB loop295Step3
+	JE loop295Step2
+	JMP loop295Step1
 
-loop272Request0:
+loop295Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop272Requested0
+	JMP loop295Requested0
 
-loop272Request1:
+loop295Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop272Requested1
+	JMP loop295Requested1
 
-loop272Request2:
+loop295Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop272Requested2
+	JMP loop295Requested2
 
-loop272Request3:
+loop295Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow273
+	JE sameWindow296
 	ADDQ $0x00007000, DX
 
-sameWindow273:
-	JMP loop272Requested3
+sameWindow296:
+	JMP loop295Requested3
 
 pair3:
 	// 3 rows × 32 columns.
@@ -12848,14 +13529,14 @@ pair3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop274Part
+	JNE loop297Part
 	MOVQ 104(SP), DX
 
-loop274:
+loop297:
 	TESTQ DX, DX
-	JNE loop274Request0
+	JNE loop297Request0
 
-loop274Requested0:
+loop297Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12869,11 +13550,11 @@ loop274Requested0:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop274Step1:
+loop297Step1:
 	TESTQ DX, DX
-	JNE loop274Request1
+	JNE loop297Request1
 
-loop274Requested1:
+loop297Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12887,11 +13568,11 @@ loop274Requested1:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop274Step2:
+loop297Step2:
 	TESTQ DX, DX
-	JNE loop274Request2
+	JNE loop297Request2
 
-loop274Requested2:
+loop297Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12905,11 +13586,11 @@ loop274Requested2:
 	VFMADD231PS Z8, Z12, Z20
 	VFMADD231PS Z9, Z12, Z21
 
-loop274Step3:
+loop297Step3:
 	TESTQ DX, DX
-	JNE loop274Request3
+	JNE loop297Request3
 
-loop274Requested3:
+loop297Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -12924,7 +13605,7 @@ loop274Requested3:
 	VFMADD231PS Z9, Z12, Z21
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop274
+	JG loop297
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -12938,7 +13619,7 @@ loop274Requested3:
 	MOVQ $0x00000003, R11
 	JMP pairDone
 
-loop274Part:
+loop297Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -12947,35 +13628,35 @@ loop274Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop274Step3
-	JE loop274Step2
-	JMP loop274Step1
+	JB loop297Step3
+	JE loop297Step2
+	JMP loop297Step1
 
-loop274Request0:
+loop297Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop274Requested0
+	JMP loop297Requested0
 
-loop274Request1:
+loop297Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop274Requested1
+	JMP loop297Requested1
 
-loop274Request2:
+loop297Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop274Requested2
+	JMP loop297Requested2
 
-loop274Request3:
+loop297Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow275
+	JE sameWindow298
 	ADDQ $0x00007000, DX
 
-sameWindow275:
-	JMP loop274Requested3
+sameWindow298:
+	JMP loop297Requested3
 
 pair4:
 	// 4 rows × 32 columns.
@@ -12999,14 +13680,14 @@ pair4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop276Part
+	JNE loop299Part
 	MOVQ 104(SP), DX
 
-loop276:
+loop299:
 	TESTQ DX, DX
-	JNE loop276Request0
+	JNE loop299Request0
 
-loop276Requested0:
+loop299Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13023,11 +13704,11 @@ loop276Requested0:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop276Step1:
+loop299Step1:
 	TESTQ DX, DX
-	JNE loop276Request1
+	JNE loop299Request1
 
-loop276Requested1:
+loop299Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13044,11 +13725,11 @@ loop276Requested1:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop276Step2:
+loop299Step2:
 	TESTQ DX, DX
-	JNE loop276Request2
+	JNE loop299Request2
 
-loop276Requested2:
+loop299Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13065,11 +13746,11 @@ loop276Requested2:
 	VFMADD231PS Z8, Z12, Z22
 	VFMADD231PS Z9, Z12, Z23
 
-loop276Step3:
+loop299Step3:
 	TESTQ DX, DX
-	JNE loop276Request3
+	JNE loop299Request3
 
-loop276Requested3:
+loop299Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13088,7 +13769,7 @@ loop276Requested3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop276
+	JG loop299
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13105,7 +13786,7 @@ loop276Requested3:
 	MOVQ $0x00000004, R11
 	JMP pairDone
 
-loop276Part:
+loop299Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13115,35 +13796,35 @@ loop276Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop276Step3
-	JE loop276Step2
-	JMP loop276Step1
+	JB loop299Step3
+	JE loop299Step2
+	JMP loop299Step1
 
-loop276Request0:
+loop299Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop276Requested0
+	JMP loop299Requested0
 
-loop276Request1:
+loop299Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop276Requested1
+	JMP loop299Requested1
 
-loop276Request2:
+loop299Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop276Requested2
+	JMP loop299Requested2
 
-loop276Request3:
+loop299Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow277
+	JE sameWindow300
 	ADDQ $0x00007000, DX
 
-sameWindow277:
-	JMP loop276Requested3
+sameWindow300:
+	JMP loop299Requested3
 
 pair5:
 	// 5 rows × 32 columns.
@@ -13171,14 +13852,14 @@ pair5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop278Part
+	JNE loop301Part
 	MOVQ 104(SP), DX
 
-loop278:
+loop301:
 	TESTQ DX, DX
-	JNE loop278Request0
+	JNE loop301Request0
 
-loop278Requested0:
+loop301Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13198,11 +13879,11 @@ loop278Requested0:
 	VFMADD231PS Z8, Z12, Z24
 	VFMADD231PS Z9, Z12, Z25
 
-loop278Step1:
+loop301Step1:
 	TESTQ DX, DX
-	JNE loop278Request1
+	JNE loop301Request1
 
-loop278Requested1:
+loop301Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13224,7 +13905,7 @@ loop278Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop278
+	JG loop301
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13244,7 +13925,7 @@ loop278Requested1:
 	MOVQ $0x00000005, R11
 	JMP pairDone
 
-loop278Part:
+loop301Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -13253,24 +13934,24 @@ loop278Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop278Step1
+	JMP loop301Step1
 
-loop278Request0:
+loop301Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop278Requested0
+	JMP loop301Requested0
 
-loop278Request1:
+loop301Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow279
+	JE sameWindow302
 	ADDQ $0x00007000, DX
 
-sameWindow279:
-	JMP loop278Requested1
+sameWindow302:
+	JMP loop301Requested1
 
 pair6:
 	// 6 rows × 32 columns.
@@ -13302,14 +13983,14 @@ pair6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000001, CX
-	JNE loop280Part
+	JNE loop303Part
 	MOVQ 104(SP), DX
 
-loop280:
+loop303:
 	TESTQ DX, DX
-	JNE loop280Request0
+	JNE loop303Request0
 
-loop280Requested0:
+loop303Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13332,11 +14013,11 @@ loop280Requested0:
 	VFMADD231PS Z8, Z12, Z26
 	VFMADD231PS Z9, Z12, Z27
 
-loop280Step1:
+loop303Step1:
 	TESTQ DX, DX
-	JNE loop280Request1
+	JNE loop303Request1
 
-loop280Requested1:
+loop303Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13361,7 +14042,7 @@ loop280Requested1:
 	ADDQ $0x08, AX
 	ADDQ $0x08, R13
 	SUBQ $0x02, CX
-	JG loop280
+	JG loop303
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13384,7 +14065,7 @@ loop280Requested1:
 	MOVQ $0x00000006, R11
 	JMP pairDone
 
-loop280Part:
+loop303Part:
 	MOVQ CX, DX
 	ANDQ $0x01, DX
 	LEAQ -8(AX)(DX*4), AX
@@ -13393,24 +14074,24 @@ loop280Part:
 	ADDQ $0x02, CX
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
-	JMP loop280Step1
+	JMP loop303Step1
 
-loop280Request0:
+loop303Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop280Requested0
+	JMP loop303Requested0
 
-loop280Request1:
+loop303Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
 	XORQ $0x00004000, DX
 	ADDQ $0x20, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow281
+	JE sameWindow304
 	ADDQ $0x00007000, DX
 
-sameWindow281:
-	JMP loop280Requested1
+sameWindow304:
+	JMP loop303Requested1
 
 pair7:
 	// 7 rows × 32 columns.
@@ -13448,14 +14129,14 @@ pair7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop282Part
+	JNE loop305Part
 	MOVQ 104(SP), DX
 
-loop282:
+loop305:
 	TESTQ DX, DX
-	JNE loop282Request0
+	JNE loop305Request0
 
-loop282Requested0:
+loop305Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13481,11 +14162,11 @@ loop282Requested0:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop282Step1:
+loop305Step1:
 	TESTQ DX, DX
-	JNE loop282Request1
+	JNE loop305Request1
 
-loop282Requested1:
+loop305Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13511,11 +14192,11 @@ loop282Requested1:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop282Step2:
+loop305Step2:
 	TESTQ DX, DX
-	JNE loop282Request2
+	JNE loop305Request2
 
-loop282Requested2:
+loop305Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13541,11 +14222,11 @@ loop282Requested2:
 	VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29
 
-loop282Step3:
+loop305Step3:
 	TESTQ DX, DX
-	JNE loop282Request3
+	JNE loop305Request3
 
-loop282Requested3:
+loop305Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13574,7 +14255,7 @@ loop282Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop282
+	JG loop305
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13600,7 +14281,7 @@ loop282Requested3:
 	MOVQ $0x00000007, R11
 	JMP pairDone
 
-loop282Part:
+loop305Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13611,35 +14292,35 @@ loop282Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop282Step3
-	JE loop282Step2
-	JMP loop282Step1
+	JB loop305Step3
+	JE loop305Step2
+	JMP loop305Step1
 
-loop282Request0:
+loop305Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop282Requested0
+	JMP loop305Requested0
 
-loop282Request1:
+loop305Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop282Requested1
+	JMP loop305Requested1
 
-loop282Request2:
+loop305Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop282Requested2
+	JMP loop305Requested2
 
-loop282Request3:
+loop305Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow283
+	JE sameWindow306
 	ADDQ $0x00007000, DX
 
-sameWindow283:
-	JMP loop282Requested3
+sameWindow306:
+	JMP loop305Requested3
 
 pair8:
 	// 8 rows × 32 columns.
@@ -13681,14 +14362,14 @@ pair8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop284Part
+	JNE loop307Part
 	MOVQ 104(SP), DX
 
-loop284:
+loop307:
 	TESTQ DX, DX
-	JNE loop284Request0
+	JNE loop307Request0
 
-loop284Requested0:
+loop307Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13717,11 +14398,11 @@ loop284Requested0:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop284Step1:
+loop307Step1:
 	TESTQ DX, DX
-	JNE loop284Request1
+	JNE loop307Request1
 
-loop284Requested1:
+loop307Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13750,11 +14431,11 @@ loop284Requested1:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop284Step2:
+loop307Step2:
 	TESTQ DX, DX
-	JNE loop284Request2
+	JNE loop307Request2
 
-loop284Requested2:
+loop307Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13783,11 +14464,11 @@ loop284Requested2:
 	VFMADD231PS Z8, Z12, Z30
 	VFMADD231PS Z9, Z12, Z31
 
-loop284Step3:
+loop307Step3:
 	TESTQ DX, DX
-	JNE loop284Request3
+	JNE loop307Request3
 
-loop284Requested3:
+loop307Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13819,7 +14500,7 @@ loop284Requested3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop284
+	JG loop307
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -13848,7 +14529,7 @@ loop284Requested3:
 	MOVQ $0x00000008, R11
 	JMP pairDone
 
-loop284Part:
+loop307Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -13859,35 +14540,35 @@ loop284Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop284Step3
-	JE loop284Step2
-	JMP loop284Step1
+	JB loop307Step3
+	JE loop307Step2
+	JMP loop307Step1
 
-loop284Request0:
+loop307Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop284Requested0
+	JMP loop307Requested0
 
-loop284Request1:
+loop307Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop284Requested1
+	JMP loop307Requested1
 
-loop284Request2:
+loop307Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop284Requested2
+	JMP loop307Requested2
 
-loop284Request3:
+loop307Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow285
+	JE sameWindow308
 	ADDQ $0x00007000, DX
 
-sameWindow285:
-	JMP loop284Requested3
+sameWindow308:
+	JMP loop307Requested3
 
 pair12:
 	// 12 rows × 32 columns.
@@ -13947,14 +14628,14 @@ pair12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop286Part
+	JNE loop309Part
 	MOVQ 104(SP), DX
 
-loop286:
+loop309:
 	TESTQ DX, DX
-	JNE loop286Request0
+	JNE loop309Request0
 
-loop286Requested0:
+loop309Requested0:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -13995,11 +14676,11 @@ loop286Requested0:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop286Step1:
+loop309Step1:
 	TESTQ DX, DX
-	JNE loop286Request1
+	JNE loop309Request1
 
-loop286Requested1:
+loop309Requested1:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14040,11 +14721,11 @@ loop286Requested1:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop286Step2:
+loop309Step2:
 	TESTQ DX, DX
-	JNE loop286Request2
+	JNE loop309Request2
 
-loop286Requested2:
+loop309Requested2:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14085,11 +14766,11 @@ loop286Requested2:
 	VFMADD231PS Z8, Z12, Z6
 	VFMADD231PS Z9, Z12, Z7
 
-loop286Step3:
+loop309Step3:
 	TESTQ DX, DX
-	JNE loop286Request3
+	JNE loop309Request3
 
-loop286Requested3:
+loop309Requested3:
 	VMOVUPS (BX), Z8
 	VMOVUPS (BX)(R8*1), Z9
 	ADDQ R10, BX
@@ -14134,7 +14815,7 @@ loop286Requested3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop286
+	JG loop309
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	VMOVUPS Z17, 64(DI)
@@ -14175,7 +14856,7 @@ loop286Requested3:
 	MOVQ $0x0000000c, R11
 	JMP pairDone
 
-loop286Part:
+loop309Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14187,43 +14868,43 @@ loop286Part:
 	MOVQ DX, 112(SP)
 	MOVQ 104(SP), DX
 	CMPQ 112(SP), $0x02
-	JB loop286Step3
-	JE loop286Step2
-	JMP loop286Step1
+	JB loop309Step3
+	JE loop309Step2
+	JMP loop309Step1
 
-loop286Request0:
+loop309Request0:
 	PREFETCHT0 (DX)
 	PREFETCHT0 4096(DX)
-	JMP loop286Requested0
+	JMP loop309Requested0
 
-loop286Request1:
+loop309Request1:
 	PREFETCHT0 8192(DX)
 	PREFETCHT0 12288(DX)
-	JMP loop286Requested1
+	JMP loop309Requested1
 
-loop286Request2:
+loop309Request2:
 	PREFETCHT0 16384(DX)
 	PREFETCHT0 20480(DX)
-	JMP loop286Requested2
+	JMP loop309Requested2
 
-loop286Request3:
+loop309Request3:
 	PREFETCHT0 24576(DX)
 	PREFETCHT0 28672(DX)
 	ADDQ $0x40, DX
 	TESTQ $0x00001000, DX
-	JE sameWindow287
+	JE sameWindow310
 	ADDQ $0x00007000, DX
 
-sameWindow287:
-	JMP loop286Requested3
+sameWindow310:
+	JMP loop309Requested3
 
 pairDone:
 	TESTQ DX, DX
-	JE noneRequested288
+	JE noneRequested311
 	MOVQ DX, 96(SP)
 	MOVQ $+0, 104(SP)
 
-noneRequested288:
+noneRequested311:
 	SUBQ R11, 80(SP)
 	JE pairNext
 	MOVQ R11, AX
@@ -14256,11 +14937,11 @@ singleRows:
 	XORQ DX, DX
 	MOVQ (SP), AX
 	TESTQ AX, AX
-	JNE begun289
+	JNE begun312
 	MOVQ DI, AX
 	MOVQ 64(SP), DX
 
-begun289:
+begun312:
 	MOVQ 8(SP), CX
 	MOVQ 80(SP), R12
 	CMPQ R12, $0x11
@@ -14301,34 +14982,34 @@ single2:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop290Part
+	JNE loop313Part
 
-loop290:
+loop313:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 
-loop290Step1:
+loop313Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 
-loop290Step2:
+loop313Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 
-loop290Step3:
+loop313Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop290
+	JG loop313
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14337,7 +15018,7 @@ loop290Step3:
 	MOVQ $0x00000002, R11
 	JMP singleDone
 
-loop290Part:
+loop313Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14345,9 +15026,9 @@ loop290Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop290Step3
-	JE loop290Step2
-	JMP loop290Step1
+	JB loop313Step3
+	JE loop313Step2
+	JMP loop313Step1
 
 single3:
 	// 3 rows × 16 columns.
@@ -14362,30 +15043,30 @@ single3:
 	MOVQ SI, AX
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop291Part
+	JNE loop314Part
 
-loop291:
+loop314:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
 	VFMADD231PS.BCST (AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 
-loop291Step1:
+loop314Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
 	VFMADD231PS.BCST 4(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 
-loop291Step2:
+loop314Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
 	VFMADD231PS.BCST 8(AX)(R9*1), Z8, Z17
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 
-loop291Step3:
+loop314Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14393,7 +15074,7 @@ loop291Step3:
 	VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	ADDQ $0x10, AX
 	SUBQ $0x04, CX
-	JG loop291
+	JG loop314
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14404,7 +15085,7 @@ loop291Step3:
 	MOVQ $0x00000003, R11
 	JMP singleDone
 
-loop291Part:
+loop314Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14412,9 +15093,9 @@ loop291Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop291Step3
-	JE loop291Step2
-	JMP loop291Step1
+	JB loop314Step3
+	JE loop314Step2
+	JMP loop314Step1
 
 single4:
 	// 4 rows × 16 columns.
@@ -14434,9 +15115,9 @@ single4:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop292Part
+	JNE loop315Part
 
-loop292:
+loop315:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14444,7 +15125,7 @@ loop292:
 	VFMADD231PS.BCST (AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST (R13), Z8, Z19
 
-loop292Step1:
+loop315Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14452,7 +15133,7 @@ loop292Step1:
 	VFMADD231PS.BCST 4(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 
-loop292Step2:
+loop315Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14460,7 +15141,7 @@ loop292Step2:
 	VFMADD231PS.BCST 8(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 
-loop292Step3:
+loop315Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14470,7 +15151,7 @@ loop292Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop292
+	JG loop315
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14483,7 +15164,7 @@ loop292Step3:
 	MOVQ $0x00000004, R11
 	JMP singleDone
 
-loop292Part:
+loop315Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14492,9 +15173,9 @@ loop292Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop292Step3
-	JE loop292Step2
-	JMP loop292Step1
+	JB loop315Step3
+	JE loop315Step2
+	JMP loop315Step1
 
 single5:
 	// 5 rows × 16 columns.
@@ -14517,9 +15198,9 @@ single5:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop293Part
+	JNE loop316Part
 
-loop293:
+loop316:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14528,7 +15209,7 @@ loop293:
 	VFMADD231PS.BCST (R13), Z8, Z19
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 
-loop293Step1:
+loop316Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14537,7 +15218,7 @@ loop293Step1:
 	VFMADD231PS.BCST 4(R13), Z8, Z19
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 
-loop293Step2:
+loop316Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14546,7 +15227,7 @@ loop293Step2:
 	VFMADD231PS.BCST 8(R13), Z8, Z19
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 
-loop293Step3:
+loop316Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14557,7 +15238,7 @@ loop293Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop293
+	JG loop316
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14572,7 +15253,7 @@ loop293Step3:
 	MOVQ $0x00000005, R11
 	JMP singleDone
 
-loop293Part:
+loop316Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14581,9 +15262,9 @@ loop293Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop293Step3
-	JE loop293Step2
-	JMP loop293Step1
+	JB loop316Step3
+	JE loop316Step2
+	JMP loop316Step1
 
 single6:
 	// 6 rows × 16 columns.
@@ -14609,9 +15290,9 @@ single6:
 	ADDQ R9, R13
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop294Part
+	JNE loop317Part
 
-loop294:
+loop317:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14621,7 +15302,7 @@ loop294:
 	VFMADD231PS.BCST (R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 
-loop294Step1:
+loop317Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14631,7 +15312,7 @@ loop294Step1:
 	VFMADD231PS.BCST 4(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 
-loop294Step2:
+loop317Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14641,7 +15322,7 @@ loop294Step2:
 	VFMADD231PS.BCST 8(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 
-loop294Step3:
+loop317Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14653,7 +15334,7 @@ loop294Step3:
 	ADDQ $0x10, AX
 	ADDQ $0x10, R13
 	SUBQ $0x04, CX
-	JG loop294
+	JG loop317
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14670,7 +15351,7 @@ loop294Step3:
 	MOVQ $0x00000006, R11
 	JMP singleDone
 
-loop294Part:
+loop317Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14679,9 +15360,9 @@ loop294Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop294Step3
-	JE loop294Step2
-	JMP loop294Step1
+	JB loop317Step3
+	JE loop317Step2
+	JMP loop317Step1
 
 single7:
 	// 7 rows × 16 columns.
@@ -14712,9 +15393,9 @@ single7:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop295Part
+	JNE loop318Part
 
-loop295:
+loop318:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14725,7 +15406,7 @@ loop295:
 	VFMADD231PS.BCST (R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST (R12), Z8, Z22
 
-loop295Step1:
+loop318Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14736,7 +15417,7 @@ loop295Step1:
 	VFMADD231PS.BCST 4(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 
-loop295Step2:
+loop318Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14747,7 +15428,7 @@ loop295Step2:
 	VFMADD231PS.BCST 8(R13)(R9*2), Z8, Z21
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 
-loop295Step3:
+loop318Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14761,7 +15442,7 @@ loop295Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop295
+	JG loop318
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14780,7 +15461,7 @@ loop295Step3:
 	MOVQ $0x00000007, R11
 	JMP singleDone
 
-loop295Part:
+loop318Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14790,9 +15471,9 @@ loop295Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop295Step3
-	JE loop295Step2
-	JMP loop295Step1
+	JB loop318Step3
+	JE loop318Step2
+	JMP loop318Step1
 
 single8:
 	// 8 rows × 16 columns.
@@ -14826,9 +15507,9 @@ single8:
 	ADDQ R9, R12
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop296Part
+	JNE loop319Part
 
-loop296:
+loop319:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14840,7 +15521,7 @@ loop296:
 	VFMADD231PS.BCST (R12), Z8, Z22
 	VFMADD231PS.BCST (R12)(R9*1), Z8, Z23
 
-loop296Step1:
+loop319Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14852,7 +15533,7 @@ loop296Step1:
 	VFMADD231PS.BCST 4(R12), Z8, Z22
 	VFMADD231PS.BCST 4(R12)(R9*1), Z8, Z23
 
-loop296Step2:
+loop319Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -14864,7 +15545,7 @@ loop296Step2:
 	VFMADD231PS.BCST 8(R12), Z8, Z22
 	VFMADD231PS.BCST 8(R12)(R9*1), Z8, Z23
 
-loop296Step3:
+loop319Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -14879,7 +15560,7 @@ loop296Step3:
 	ADDQ $0x10, R13
 	ADDQ $0x10, R12
 	SUBQ $0x04, CX
-	JG loop296
+	JG loop319
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -14900,7 +15581,7 @@ loop296Step3:
 	MOVQ $0x00000008, R11
 	JMP singleDone
 
-loop296Part:
+loop319Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -14910,9 +15591,9 @@ loop296Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop296Step3
-	JE loop296Step2
-	JMP loop296Step1
+	JB loop319Step3
+	JE loop319Step2
+	JMP loop319Step1
 
 single12:
 	// 12 rows × 16 columns.
@@ -14960,9 +15641,9 @@ single12:
 	ADDQ R9, R11
 	MOVQ 88(SP), CX
 	TESTQ $0x00000003, CX
-	JNE loop297Part
+	JNE loop320Part
 
-loop297:
+loop320:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST (AX), Z8, Z16
@@ -14978,7 +15659,7 @@ loop297:
 	VFMADD231PS.BCST (R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST (R11)(R9*2), Z8, Z27
 
-loop297Step1:
+loop320Step1:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 4(AX), Z8, Z16
@@ -14994,7 +15675,7 @@ loop297Step1:
 	VFMADD231PS.BCST 4(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 4(R11)(R9*2), Z8, Z27
 
-loop297Step2:
+loop320Step2:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 8(AX), Z8, Z16
@@ -15010,7 +15691,7 @@ loop297Step2:
 	VFMADD231PS.BCST 8(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 8(R11)(R9*2), Z8, Z27
 
-loop297Step3:
+loop320Step3:
 	VMOVUPS (BX), Z8
 	ADDQ R10, BX
 	VFMADD231PS.BCST 12(AX), Z8, Z16
@@ -15030,7 +15711,7 @@ loop297Step3:
 	ADDQ $0x10, R12
 	ADDQ $0x10, R11
 	SUBQ $0x04, CX
-	JG loop297
+	JG loop320
 	MOVQ 64(SP), AX
 	VMOVUPS Z16, (DI)
 	ADDQ AX, DI
@@ -15059,7 +15740,7 @@ loop297Step3:
 	MOVQ $0x0000000c, R11
 	JMP singleDone
 
-loop297Part:
+loop320Part:
 	MOVQ CX, DX
 	ANDQ $0x03, DX
 	LEAQ -16(AX)(DX*4), AX
@@ -15070,9 +15751,9 @@ loop297Part:
 	ADDQ $0x04, CX
 	MOVQ DX, 112(SP)
 	CMPQ 112(SP), $0x02
-	JB loop297Step3
-	JE loop297Step2
-	JMP loop297Step1
+	JB loop320Step3
+	JE loop320Step2
+	JMP loop320Step1
 
 singleDone:
 	SUBQ R11, 80(SP)
@@ -15098,17 +15779,25 @@ singleEnd:
 // scoreRowsSIMD works like scoreRowsGeneric.
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
-TEXT ·scoreRowsSIMD(SB), NOSPLIT, $120-64
+TEXT ·scoreRowsSIMD(SB), NOSPLIT, $128-64
 	MOVQ k+16(FP), AX
 	MOVQ stride+40(FP), CX
 	SHLQ $0x02, CX
 	MOVQ next+56(FP), DX
 	TESTQ DX, DX
-	JE noQueue298
+	JE noQueue321
 	MOVQ 32(DX), DX
 
-noQueue298:
+noQueue321:
 	MOVQ DX, 72(SP)
+	MOVQ $+0, 80(SP)
+	MOVQ next+56(FP), DX
+	TESTQ DX, DX
+	JE noQueue322
+	MOVBQZX 58(DX), DX
+	MOVQ DX, 80(SP)
+
+noQueue322:
 	MOVQ s+0(FP), DX
 	MOVQ DX, (SP)
 	MOVQ d+32(FP), DX
@@ -15117,19 +15806,19 @@ noQueue298:
 	MOVQ DX, 64(SP)
 	MOVQ n+48(FP), DX
 	MOVQ DX, 32(SP)
-	MOVQ $+0, 112(SP)
+	MOVQ $+0, 120(SP)
 	MOVQ next+56(FP), DX
 	TESTQ DX, DX
 	JE notTouched
 	MOVBQZX 57(DX), BX
-	MOVQ BX, 112(SP)
+	MOVQ BX, 120(SP)
 	TESTQ BX, BX
 	JE notTouched
 	MOVQ 64(DX), BX
-	MOVQ BX, 80(SP)
+	MOVQ BX, 88(SP)
 	MOVQ CX, BX
 	SUBQ 64(SP), BX
-	MOVQ BX, 104(SP)
+	MOVQ BX, 112(SP)
 	CMPQ 72(SP), $0x00
 	JNE notTouched
 	CMPQ 32(SP), $0x08
@@ -15152,7 +15841,7 @@ touchFirstLine:
 	JNE touchFirst
 
 notTouched:
-	CMPQ 112(SP), $0x00
+	CMPQ 120(SP), $0x00
 	JNE keys8
 
 keys16:
@@ -15184,6 +15873,16 @@ keys16queries4:
 	MOVQ DX, 48(SP)
 	CMPQ 72(SP), $0x00
 	JE keys16queries4NoPointer
+	CMPQ 80(SP), $0x00
+	JE keys16queries4Pages
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 40(SP)
+	MOVQ $0x7fffffffffffffff, DX
+	MOVQ DX, 48(SP)
+	JMP keys16queries4NoPointer
+
+keys16queries4Pages:
 	MOVQ 72(SP), DX
 	ANDQ $0x00007fff, DX
 	MOVQ DX, 40(SP)
@@ -15223,10 +15922,10 @@ keys16queries4Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow299
+	JE sameWindow323
 	ADDQ $0x00007000, R13
 
-sameWindow299:
+sameWindow323:
 	MOVQ R13, 40(SP)
 	JMP keys16queries4SameRow
 
@@ -15438,6 +16137,16 @@ keys16queries3:
 	MOVQ DX, 48(SP)
 	CMPQ 72(SP), $0x00
 	JE keys16queries3NoPointer
+	CMPQ 80(SP), $0x00
+	JE keys16queries3Pages
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 40(SP)
+	MOVQ $0x7fffffffffffffff, DX
+	MOVQ DX, 48(SP)
+	JMP keys16queries3NoPointer
+
+keys16queries3Pages:
 	MOVQ 72(SP), DX
 	ANDQ $0x00007fff, DX
 	MOVQ DX, 40(SP)
@@ -15477,10 +16186,10 @@ keys16queries3Four:
 	XORQ $0x00004000, R13
 	ADDQ $0x20, R13
 	TESTQ $0x00001000, R13
-	JE sameWindow300
+	JE sameWindow324
 	ADDQ $0x00007000, R13
 
-sameWindow300:
+sameWindow324:
 	MOVQ R13, 40(SP)
 	JMP keys16queries3SameRow
 
@@ -15668,6 +16377,16 @@ keys16queries2:
 	MOVQ DX, 48(SP)
 	CMPQ 72(SP), $0x00
 	JE keys16queries2NoPointer
+	CMPQ 80(SP), $0x00
+	JE keys16queries2Pages
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 40(SP)
+	MOVQ $0x7fffffffffffffff, DX
+	MOVQ DX, 48(SP)
+	JMP keys16queries2NoPointer
+
+keys16queries2Pages:
 	MOVQ 72(SP), DX
 	ANDQ $0x00007fff, DX
 	MOVQ DX, 40(SP)
@@ -15706,10 +16425,10 @@ keys16queries2Four:
 	XORQ $0x00004000, R12
 	ADDQ $0x20, R12
 	TESTQ $0x00001000, R12
-	JE sameWindow301
+	JE sameWindow325
 	ADDQ $0x00007000, R12
 
-sameWindow301:
+sameWindow325:
 	MOVQ R12, 40(SP)
 	JMP keys16queries2SameRow
 
@@ -15871,6 +16590,16 @@ keys16queries1:
 	MOVQ DX, 48(SP)
 	CMPQ 72(SP), $0x00
 	JE keys16queries1NoPointer
+	CMPQ 80(SP), $0x00
+	JE keys16queries1Pages
+	MOVQ 72(SP), DX
+	ADDQ $0x00008000, DX
+	MOVQ DX, 40(SP)
+	MOVQ $0x7fffffffffffffff, DX
+	MOVQ DX, 48(SP)
+	JMP keys16queries1NoPointer
+
+keys16queries1Pages:
 	MOVQ 72(SP), DX
 	ANDQ $0x00007fff, DX
 	MOVQ DX, 40(SP)
@@ -15907,10 +16636,10 @@ keys16queries1Four:
 	XORQ $0x00004000, R11
 	ADDQ $0x20, R11
 	TESTQ $0x00001000, R11
-	JE sameWindow302
+	JE sameWindow326
 	ADDQ $0x00007000, R11
 
-sameWindow302:
+sameWindow326:
 	MOVQ R11, 40(SP)
 	JMP keys16queries1SameRow
 
@@ -16068,14 +16797,14 @@ keys8queries4:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ $+0, 88(SP)
 	MOVQ $+0, 96(SP)
-	CMPQ 112(SP), $0x00
+	MOVQ $+0, 104(SP)
+	CMPQ 120(SP), $0x00
 	JE keys8queries4Ready
 	CMPQ 72(SP), $0x00
 	JNE keys8queries4Along
 	MOVQ 32(SP), DX
-	ADDQ 80(SP), DX
+	ADDQ 88(SP), DX
 	CMPQ DX, $0x10
 	JL keys8queries4Ready
 	MOVQ CX, DX
@@ -16083,22 +16812,22 @@ keys8queries4:
 	ADDQ AX, DX
 	MOVQ 64(SP), BX
 	SHLQ $0x03, BX
-	CMPQ 104(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JNE keys8queries4Apart
 
 	// One run of memory.
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries4Ready
 
 keys8queries4Apart:
 	MOVQ 64(SP), BX
 	TESTQ $0x0000007f, BX
 	JNE keys8queries4AtOnce
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries4Ready
 
 keys8queries4AtOnce:
@@ -16122,7 +16851,7 @@ keys8queries4TouchLine:
 keys8queries4Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 96(SP)
+	MOVQ DX, 104(SP)
 
 keys8queries4Ready:
 	MOVQ AX, DX
@@ -16139,22 +16868,22 @@ keys8queries4Ready:
 	JL keys8queries4Dims
 
 keys8queries4Four:
-	MOVQ 88(SP), R11
+	MOVQ 96(SP), R11
 	TESTQ R11, R11
 	JE keys8queries4NotTouched
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ $0x00000080, R11
-	CMPQ R11, 96(SP)
+	CMPQ R11, 104(SP)
 	JB keys8queries4SameTouched
-	ADDQ 104(SP), R11
-	MOVQ R11, 88(SP)
-	ADDQ 64(SP), R11
+	ADDQ 112(SP), R11
 	MOVQ R11, 96(SP)
+	ADDQ 64(SP), R11
+	MOVQ R11, 104(SP)
 	JMP keys8queries4Untouched
 
 keys8queries4SameTouched:
-	MOVQ R11, 88(SP)
+	MOVQ R11, 96(SP)
 
 keys8queries4Untouched:
 	VBROADCASTF128 (DX), Y4
@@ -16258,13 +16987,13 @@ keys8queries4Store:
 	JMP keys8queries4
 
 keys8queries4NotTouched:
-	MOVQ 96(SP), R11
+	MOVQ 104(SP), R11
 	TESTQ R11, R11
 	JE keys8queries4Untouched
 	PREFETCHT1 (R11)
 	PREFETCHT1 64(R11)
 	ADDQ $0x00000080, R11
-	MOVQ R11, 96(SP)
+	MOVQ R11, 104(SP)
 	JMP keys8queries4Untouched
 
 keys8queries4End:
@@ -16274,14 +17003,14 @@ keys8queries3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
-	MOVQ $+0, 88(SP)
 	MOVQ $+0, 96(SP)
-	CMPQ 112(SP), $0x00
+	MOVQ $+0, 104(SP)
+	CMPQ 120(SP), $0x00
 	JE keys8queries3Ready
 	CMPQ 72(SP), $0x00
 	JNE keys8queries3Along
 	MOVQ 32(SP), DX
-	ADDQ 80(SP), DX
+	ADDQ 88(SP), DX
 	CMPQ DX, $0x10
 	JL keys8queries3Ready
 	MOVQ CX, DX
@@ -16289,22 +17018,22 @@ keys8queries3:
 	ADDQ AX, DX
 	MOVQ 64(SP), BX
 	SHLQ $0x03, BX
-	CMPQ 104(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JNE keys8queries3Apart
 
 	// One run of memory.
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries3Ready
 
 keys8queries3Apart:
 	MOVQ 64(SP), BX
 	TESTQ $0x0000007f, BX
 	JNE keys8queries3AtOnce
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries3Ready
 
 keys8queries3AtOnce:
@@ -16328,7 +17057,7 @@ keys8queries3TouchLine:
 keys8queries3Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 96(SP)
+	MOVQ DX, 104(SP)
 
 keys8queries3Ready:
 	MOVQ AX, DX
@@ -16345,22 +17074,22 @@ keys8queries3Ready:
 	JL keys8queries3Dims
 
 keys8queries3Four:
-	MOVQ 88(SP), R11
+	MOVQ 96(SP), R11
 	TESTQ R11, R11
 	JE keys8queries3NotTouched
 	TESTL R11, (R11)
 	TESTL R11, 64(R11)
 	ADDQ $0x00000080, R11
-	CMPQ R11, 96(SP)
+	CMPQ R11, 104(SP)
 	JB keys8queries3SameTouched
-	ADDQ 104(SP), R11
-	MOVQ R11, 88(SP)
-	ADDQ 64(SP), R11
+	ADDQ 112(SP), R11
 	MOVQ R11, 96(SP)
+	ADDQ 64(SP), R11
+	MOVQ R11, 104(SP)
 	JMP keys8queries3Untouched
 
 keys8queries3SameTouched:
-	MOVQ R11, 88(SP)
+	MOVQ R11, 96(SP)
 
 keys8queries3Untouched:
 	VBROADCASTF128 (DX), Y3
@@ -16453,13 +17182,13 @@ keys8queries3Store:
 	JMP keys8queries3
 
 keys8queries3NotTouched:
-	MOVQ 96(SP), R11
+	MOVQ 104(SP), R11
 	TESTQ R11, R11
 	JE keys8queries3Untouched
 	PREFETCHT1 (R11)
 	PREFETCHT1 64(R11)
 	ADDQ $0x00000080, R11
-	MOVQ R11, 96(SP)
+	MOVQ R11, 104(SP)
 	JMP keys8queries3Untouched
 
 keys8queries3End:
@@ -16468,14 +17197,14 @@ keys8queries2:
 	JL keys8queries2End
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ $+0, 88(SP)
 	MOVQ $+0, 96(SP)
-	CMPQ 112(SP), $0x00
+	MOVQ $+0, 104(SP)
+	CMPQ 120(SP), $0x00
 	JE keys8queries2Ready
 	CMPQ 72(SP), $0x00
 	JNE keys8queries2Along
 	MOVQ 32(SP), DX
-	ADDQ 80(SP), DX
+	ADDQ 88(SP), DX
 	CMPQ DX, $0x10
 	JL keys8queries2Ready
 	MOVQ CX, DX
@@ -16483,22 +17212,22 @@ keys8queries2:
 	ADDQ AX, DX
 	MOVQ 64(SP), BX
 	SHLQ $0x03, BX
-	CMPQ 104(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JNE keys8queries2Apart
 
 	// One run of memory.
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries2Ready
 
 keys8queries2Apart:
 	MOVQ 64(SP), BX
 	TESTQ $0x0000007f, BX
 	JNE keys8queries2AtOnce
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries2Ready
 
 keys8queries2AtOnce:
@@ -16522,7 +17251,7 @@ keys8queries2TouchLine:
 keys8queries2Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 96(SP)
+	MOVQ DX, 104(SP)
 
 keys8queries2Ready:
 	MOVQ AX, DX
@@ -16538,22 +17267,22 @@ keys8queries2Ready:
 	JL keys8queries2Dims
 
 keys8queries2Four:
-	MOVQ 88(SP), R10
+	MOVQ 96(SP), R10
 	TESTQ R10, R10
 	JE keys8queries2NotTouched
 	TESTL R10, (R10)
 	TESTL R10, 64(R10)
 	ADDQ $0x00000080, R10
-	CMPQ R10, 96(SP)
+	CMPQ R10, 104(SP)
 	JB keys8queries2SameTouched
-	ADDQ 104(SP), R10
-	MOVQ R10, 88(SP)
-	ADDQ 64(SP), R10
+	ADDQ 112(SP), R10
 	MOVQ R10, 96(SP)
+	ADDQ 64(SP), R10
+	MOVQ R10, 104(SP)
 	JMP keys8queries2Untouched
 
 keys8queries2SameTouched:
-	MOVQ R10, 88(SP)
+	MOVQ R10, 96(SP)
 
 keys8queries2Untouched:
 	VBROADCASTF128 (DX), Y2
@@ -16633,13 +17362,13 @@ keys8queries2Store:
 	JMP keys8queries2
 
 keys8queries2NotTouched:
-	MOVQ 96(SP), R10
+	MOVQ 104(SP), R10
 	TESTQ R10, R10
 	JE keys8queries2Untouched
 	PREFETCHT1 (R10)
 	PREFETCHT1 64(R10)
 	ADDQ $0x00000080, R10
-	MOVQ R10, 96(SP)
+	MOVQ R10, 104(SP)
 	JMP keys8queries2Untouched
 
 keys8queries2End:
@@ -16647,14 +17376,14 @@ keys8queries1:
 	CMPQ 16(SP), $0x01
 	JL keys8queries1End
 	VXORPS Y0, Y0, Y0
-	MOVQ $+0, 88(SP)
 	MOVQ $+0, 96(SP)
-	CMPQ 112(SP), $0x00
+	MOVQ $+0, 104(SP)
+	CMPQ 120(SP), $0x00
 	JE keys8queries1Ready
 	CMPQ 72(SP), $0x00
 	JNE keys8queries1Along
 	MOVQ 32(SP), DX
-	ADDQ 80(SP), DX
+	ADDQ 88(SP), DX
 	CMPQ DX, $0x10
 	JL keys8queries1Ready
 	MOVQ CX, DX
@@ -16662,22 +17391,22 @@ keys8queries1:
 	ADDQ AX, DX
 	MOVQ 64(SP), BX
 	SHLQ $0x03, BX
-	CMPQ 104(SP), $0x00
+	CMPQ 112(SP), $0x00
 	JNE keys8queries1Apart
 
 	// One run of memory.
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries1Ready
 
 keys8queries1Apart:
 	MOVQ 64(SP), BX
 	TESTQ $0x0000007f, BX
 	JNE keys8queries1AtOnce
-	MOVQ DX, 88(SP)
+	MOVQ DX, 96(SP)
 	ADDQ DX, BX
-	MOVQ BX, 96(SP)
+	MOVQ BX, 104(SP)
 	JMP keys8queries1Ready
 
 keys8queries1AtOnce:
@@ -16701,7 +17430,7 @@ keys8queries1TouchLine:
 keys8queries1Along:
 	MOVQ 72(SP), DX
 	ADDQ $0x00008000, DX
-	MOVQ DX, 96(SP)
+	MOVQ DX, 104(SP)
 
 keys8queries1Ready:
 	MOVQ AX, DX
@@ -16715,22 +17444,22 @@ keys8queries1Ready:
 	JL keys8queries1Dims
 
 keys8queries1Four:
-	MOVQ 88(SP), R9
+	MOVQ 96(SP), R9
 	TESTQ R9, R9
 	JE keys8queries1NotTouched
 	TESTL R9, (R9)
 	TESTL R9, 64(R9)
 	ADDQ $0x00000080, R9
-	CMPQ R9, 96(SP)
+	CMPQ R9, 104(SP)
 	JB keys8queries1SameTouched
-	ADDQ 104(SP), R9
-	MOVQ R9, 88(SP)
-	ADDQ 64(SP), R9
+	ADDQ 112(SP), R9
 	MOVQ R9, 96(SP)
+	ADDQ 64(SP), R9
+	MOVQ R9, 104(SP)
 	JMP keys8queries1Untouched
 
 keys8queries1SameTouched:
-	MOVQ R9, 88(SP)
+	MOVQ R9, 96(SP)
 
 keys8queries1Untouched:
 	VBROADCASTF128 (DX), Y1
@@ -16799,13 +17528,13 @@ keys8queries1Store:
 	JMP keys8queries1
 
 keys8queries1NotTouched:
-	MOVQ 96(SP), R9
+	MOVQ 104(SP), R9
 	TESTQ R9, R9
 	JE keys8queries1Untouched
 	PREFETCHT1 (R9)
 	PREFETCHT1 64(R9)
 	ADDQ $0x00000080, R9
-	MOVQ R9, 96(SP)
+	MOVQ R9, 104(SP)
 	JMP keys8queries1Untouched
 
 keys8queries1End:
@@ -17879,7 +18608,7 @@ maxRows:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow312
+	JE maxOfRow336
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17891,7 +18620,7 @@ maxRows:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow312
+	JE maxOfRow336
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17903,7 +18632,7 @@ maxRows:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow312
+	JE maxOfRow336
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -17915,7 +18644,7 @@ maxRows:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow312:
+maxOfRow336:
 	VMAXPS Y2, Y1, Y1
 	VPBROADCASTB 32(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2
@@ -17928,7 +18657,7 @@ maxOfRow312:
 	VBLENDVPS Y3, 1056(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow313
+	JE maxOfRow337
 	VPBROADCASTB 34(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17940,7 +18669,7 @@ maxOfRow312:
 	VBLENDVPS Y4, 1120(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow313
+	JE maxOfRow337
 	VPBROADCASTB 36(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17952,7 +18681,7 @@ maxOfRow312:
 	VBLENDVPS Y4, 1184(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow313
+	JE maxOfRow337
 	VPBROADCASTB 38(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17964,7 +18693,7 @@ maxOfRow312:
 	VBLENDVPS Y4, 1248(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow313:
+maxOfRow337:
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1
@@ -17980,7 +18709,7 @@ maxOfRow313:
 	VBLENDVPS Y3, 288(AX), Y0, Y3
 	VMAXPS Y0, Y3, Y3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow314
+	JE maxOfRow338
 	VPBROADCASTB 10(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -17992,7 +18721,7 @@ maxOfRow313:
 	VBLENDVPS Y4, 352(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow314
+	JE maxOfRow338
 	VPBROADCASTB 12(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18004,7 +18733,7 @@ maxOfRow313:
 	VBLENDVPS Y4, 416(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow314
+	JE maxOfRow338
 	VPBROADCASTB 14(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
@@ -18016,7 +18745,7 @@ maxOfRow313:
 	VBLENDVPS Y4, 480(AX), Y0, Y4
 	VMAXPS Y3, Y4, Y3
 
-maxOfRow314:
+maxOfRow338:
 	VMAXPS Y3, Y2, Y2
 	VPBROADCASTB 40(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
@@ -18029,7 +18758,7 @@ maxOfRow314:
 	VBLENDVPS Y4, 1312(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow315
+	JE maxOfRow339
 	VPBROADCASTB 42(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18041,7 +18770,7 @@ maxOfRow314:
 	VBLENDVPS Y5, 1376(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow315
+	JE maxOfRow339
 	VPBROADCASTB 44(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18053,7 +18782,7 @@ maxOfRow314:
 	VBLENDVPS Y5, 1440(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow315
+	JE maxOfRow339
 	VPBROADCASTB 46(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18065,7 +18794,7 @@ maxOfRow314:
 	VBLENDVPS Y5, 1504(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow315:
+maxOfRow339:
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2
@@ -18081,7 +18810,7 @@ maxOfRow315:
 	VBLENDVPS Y4, 544(AX), Y0, Y4
 	VMAXPS Y0, Y4, Y4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow316
+	JE maxOfRow340
 	VPBROADCASTB 18(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18093,7 +18822,7 @@ maxOfRow315:
 	VBLENDVPS Y5, 608(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow316
+	JE maxOfRow340
 	VPBROADCASTB 20(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18105,7 +18834,7 @@ maxOfRow315:
 	VBLENDVPS Y5, 672(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow316
+	JE maxOfRow340
 	VPBROADCASTB 22(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
@@ -18117,7 +18846,7 @@ maxOfRow315:
 	VBLENDVPS Y5, 736(AX), Y0, Y5
 	VMAXPS Y4, Y5, Y4
 
-maxOfRow316:
+maxOfRow340:
 	VMAXPS Y4, Y3, Y3
 	VPBROADCASTB 48(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -18130,7 +18859,7 @@ maxOfRow316:
 	VBLENDVPS Y5, 1568(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow317
+	JE maxOfRow341
 	VPBROADCASTB 50(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18142,7 +18871,7 @@ maxOfRow316:
 	VBLENDVPS Y6, 1632(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow317
+	JE maxOfRow341
 	VPBROADCASTB 52(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18154,7 +18883,7 @@ maxOfRow316:
 	VBLENDVPS Y6, 1696(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow317
+	JE maxOfRow341
 	VPBROADCASTB 54(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18166,7 +18895,7 @@ maxOfRow316:
 	VBLENDVPS Y6, 1760(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow317:
+maxOfRow341:
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3
@@ -18182,7 +18911,7 @@ maxOfRow317:
 	VBLENDVPS Y5, 800(AX), Y0, Y5
 	VMAXPS Y0, Y5, Y5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow318
+	JE maxOfRow342
 	VPBROADCASTB 26(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18194,7 +18923,7 @@ maxOfRow317:
 	VBLENDVPS Y6, 864(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow318
+	JE maxOfRow342
 	VPBROADCASTB 28(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18206,7 +18935,7 @@ maxOfRow317:
 	VBLENDVPS Y6, 928(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow318
+	JE maxOfRow342
 	VPBROADCASTB 30(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6
 	VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
@@ -18218,7 +18947,7 @@ maxOfRow317:
 	VBLENDVPS Y6, 992(AX), Y0, Y6
 	VMAXPS Y5, Y6, Y5
 
-maxOfRow318:
+maxOfRow342:
 	VMAXPS Y5, Y4, Y4
 	VPBROADCASTB 56(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5
@@ -18231,7 +18960,7 @@ maxOfRow318:
 	VBLENDVPS Y6, 1824(AX), Y0, Y6
 	VMAXPS Y0, Y6, Y6
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow319
+	JE maxOfRow343
 	VPBROADCASTB 58(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18243,7 +18972,7 @@ maxOfRow318:
 	VBLENDVPS Y7, 1888(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow319
+	JE maxOfRow343
 	VPBROADCASTB 60(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18255,7 +18984,7 @@ maxOfRow318:
 	VBLENDVPS Y7, 1952(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow319
+	JE maxOfRow343
 	VPBROADCASTB 62(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7
 	VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
@@ -18267,7 +18996,7 @@ maxOfRow318:
 	VBLENDVPS Y7, 2016(AX), Y0, Y7
 	VMAXPS Y6, Y7, Y6
 
-maxOfRow319:
+maxOfRow343:
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4
@@ -18304,7 +19033,7 @@ maxRow:
 	VBLENDVPS Y2, 32(AX), Y0, Y2
 	VMAXPS Y0, Y2, Y2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow320
+	JE maxOfRow344
 	VPBROADCASTB 2(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18316,7 +19045,7 @@ maxRow:
 	VBLENDVPS Y3, 96(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow320
+	JE maxOfRow344
 	VPBROADCASTB 4(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18328,7 +19057,7 @@ maxRow:
 	VBLENDVPS Y3, 160(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow320
+	JE maxOfRow344
 	VPBROADCASTB 6(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
@@ -18340,7 +19069,7 @@ maxRow:
 	VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
-maxOfRow320:
+maxOfRow344:
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VMAXPS X2, X1, X1
@@ -19966,22 +20695,22 @@ maxRows:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow330
+	JE maxOfRow354
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow330
+	JE maxOfRow354
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow330
+	JE maxOfRow354
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow330:
+maxOfRow354:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VMOVAPS Z0, Z2
@@ -19989,22 +20718,22 @@ maxOfRow330:
 	VMOVUPS.Z     1024(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow331
+	JE maxOfRow355
 	KMOVW 34(BX), K1
 	VMOVUPS.Z     1088(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow331
+	JE maxOfRow355
 	KMOVW 36(BX), K1
 	VMOVUPS.Z     1152(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow331
+	JE maxOfRow355
 	KMOVW 38(BX), K1
 	VMOVUPS.Z     1216(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow331:
+maxOfRow355:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VPERM2F128 $0x21, Y2, Y1, Y3
@@ -20015,22 +20744,22 @@ maxOfRow331:
 	VMOVUPS.Z     256(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow332
+	JE maxOfRow356
 	KMOVW 10(BX), K1
 	VMOVUPS.Z     320(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow332
+	JE maxOfRow356
 	KMOVW 12(BX), K1
 	VMOVUPS.Z     384(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow332
+	JE maxOfRow356
 	KMOVW 14(BX), K1
 	VMOVUPS.Z     448(AX), K1, Z3
 	VMAXPS Z2, Z3, K1, Z2
 
-maxOfRow332:
+maxOfRow356:
 	VEXTRACTF32X8 $0x01, Z2, Y3
 	VMAXPS Y3, Y2, Y2
 	VMOVAPS Z0, Z3
@@ -20038,22 +20767,22 @@ maxOfRow332:
 	VMOVUPS.Z     1280(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow333
+	JE maxOfRow357
 	KMOVW 42(BX), K1
 	VMOVUPS.Z     1344(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow333
+	JE maxOfRow357
 	KMOVW 44(BX), K1
 	VMOVUPS.Z     1408(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow333
+	JE maxOfRow357
 	KMOVW 46(BX), K1
 	VMOVUPS.Z     1472(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow333:
+maxOfRow357:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4
@@ -20064,22 +20793,22 @@ maxOfRow333:
 	VMOVUPS.Z     512(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow334
+	JE maxOfRow358
 	KMOVW 18(BX), K1
 	VMOVUPS.Z     576(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow334
+	JE maxOfRow358
 	KMOVW 20(BX), K1
 	VMOVUPS.Z     640(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow334
+	JE maxOfRow358
 	KMOVW 22(BX), K1
 	VMOVUPS.Z     704(AX), K1, Z4
 	VMAXPS Z3, Z4, K1, Z3
 
-maxOfRow334:
+maxOfRow358:
 	VEXTRACTF32X8 $0x01, Z3, Y4
 	VMAXPS Y4, Y3, Y3
 	VMOVAPS Z0, Z4
@@ -20087,22 +20816,22 @@ maxOfRow334:
 	VMOVUPS.Z     1536(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow335
+	JE maxOfRow359
 	KMOVW 50(BX), K1
 	VMOVUPS.Z     1600(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow335
+	JE maxOfRow359
 	KMOVW 52(BX), K1
 	VMOVUPS.Z     1664(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow335
+	JE maxOfRow359
 	KMOVW 54(BX), K1
 	VMOVUPS.Z     1728(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow335:
+maxOfRow359:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VPERM2F128 $0x21, Y4, Y3, Y5
@@ -20113,22 +20842,22 @@ maxOfRow335:
 	VMOVUPS.Z     768(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow336
+	JE maxOfRow360
 	KMOVW 26(BX), K1
 	VMOVUPS.Z     832(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow336
+	JE maxOfRow360
 	KMOVW 28(BX), K1
 	VMOVUPS.Z     896(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow336
+	JE maxOfRow360
 	KMOVW 30(BX), K1
 	VMOVUPS.Z     960(AX), K1, Z5
 	VMAXPS Z4, Z5, K1, Z4
 
-maxOfRow336:
+maxOfRow360:
 	VEXTRACTF32X8 $0x01, Z4, Y5
 	VMAXPS Y5, Y4, Y4
 	VMOVAPS Z0, Z5
@@ -20136,22 +20865,22 @@ maxOfRow336:
 	VMOVUPS.Z     1792(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow337
+	JE maxOfRow361
 	KMOVW 58(BX), K1
 	VMOVUPS.Z     1856(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow337
+	JE maxOfRow361
 	KMOVW 60(BX), K1
 	VMOVUPS.Z     1920(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow337
+	JE maxOfRow361
 	KMOVW 62(BX), K1
 	VMOVUPS.Z     1984(AX), K1, Z6
 	VMAXPS Z5, Z6, K1, Z5
 
-maxOfRow337:
+maxOfRow361:
 	VEXTRACTF32X8 $0x01, Z5, Y6
 	VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6
@@ -20183,22 +20912,22 @@ maxRow:
 	VMOVUPS.Z (AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x01
-	JE maxOfRow338
+	JE maxOfRow362
 	KMOVW 2(BX), K1
 	VMOVUPS.Z 64(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x02
-	JE maxOfRow338
+	JE maxOfRow362
 	KMOVW 4(BX), K1
 	VMOVUPS.Z 128(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 	CMPQ 3488(SP), $0x03
-	JE maxOfRow338
+	JE maxOfRow362
 	KMOVW 6(BX), K1
 	VMOVUPS.Z 192(AX), K1, Z2
 	VMAXPS Z1, Z2, K1, Z1
 
-maxOfRow338:
+maxOfRow362:
 	VEXTRACTF32X8 $0x01, Z1, Y2
 	VMAXPS Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
@@ -20716,1792 +21445,6 @@ end10:
 	VZEROUPPER
 	RET
 
-// softmaxValuesSIMD works like softmaxValuesGeneric.
-// func softmaxValuesSIMD(s *float32, m *float32, l *float32, alpha *float32, o *float32, v *float32, rows int, oStride int, b *uintptr, c float32) (masked bool)
-// Requires: AVX, AVX2, FMA3
-TEXT ·softmaxValuesSIMD(SB), $1552-81
-	MOVQ v+40(FP), AX
-	MOVQ AX, (SP)
-	MOVQ rows+48(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ alpha+24(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ alpha+24(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ m+8(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ l+16(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ $+0, 64(SP)
-	VBROADCASTSS c+72(FP), Y0
-	VMOVUPS Y0, 112(SP)
-	MOVQ o+32(FP), DI
-	MOVQ s+0(FP), SI
-	MOVQ oStride+56(FP), R8
-	SHLQ $0x02, R8
-	MOVQ b+64(FP), BX
-	MOVQ 16(BX), R10
-	SHLQ $0x02, R10
-	MOVQ 24(BX), AX
-	SHLQ $0x02, AX
-	MOVQ AX, 8(SP)
-	MOVBQZX 64(BX), AX
-	MOVQ AX, 72(SP)
-
-	// Maxima and weights of the first tile, maxima of the second.
-	MOVQ SI, R13
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	MOVQ R13, BX
-	MOVQ $+6, CX
-
-firstMaxima:
-	VMOVUPS (BX), Y0
-	VMAXPS allff800000<>+0(SB), Y0, Y0
-	VMOVUPS 32(BX), Y1
-	VMAXPS allff800000<>+0(SB), Y1, Y1
-	VMOVUPS 64(BX), Y2
-	VMAXPS Y0, Y2, Y2
-	VMOVUPS 96(BX), Y0
-	VMAXPS Y1, Y0, Y0
-	VMOVUPS 128(BX), Y1
-	VMAXPS Y2, Y1, Y1
-	VMOVUPS 160(BX), Y2
-	VMAXPS Y0, Y2, Y2
-	VMOVUPS 192(BX), Y0
-	VMAXPS Y1, Y0, Y0
-	VMOVUPS 224(BX), Y1
-	VMAXPS Y2, Y1, Y1
-	VMOVUPS Y0, 384(AX)
-	VMOVUPS Y1, 416(AX)
-	ADDQ $0x40, AX
-	ADDQ $0x00000100, BX
-	DECQ CX
-	JNE firstMaxima
-
-	// m' = max(m, top), alpha = 2^((m − m')·c)
-	VMOVUPS allff800000<>+0(SB), Y0
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	VMOVUPS 384(AX), Y1
-	VMAXPS 416(AX), Y1, Y1
-	VMOVUPS Y0, 384(AX)
-	VMOVUPS Y0, 416(AX)
-	VMOVUPS 640(AX), Y2
-	VMAXPS 672(AX), Y2, Y2
-	VMOVUPS Y0, 640(AX)
-	VMOVUPS Y0, 672(AX)
-	VPERM2F128 $0x21, Y2, Y1, Y3
-	VBLENDPS $0xf0, Y2, Y1, Y1
-	VMAXPS Y3, Y1, Y1
-	VMOVUPS 448(AX), Y2
-	VMAXPS 480(AX), Y2, Y2
-	VMOVUPS Y0, 448(AX)
-	VMOVUPS Y0, 480(AX)
-	VMOVUPS 704(AX), Y3
-	VMAXPS 736(AX), Y3, Y3
-	VMOVUPS Y0, 704(AX)
-	VMOVUPS Y0, 736(AX)
-	VPERM2F128 $0x21, Y3, Y2, Y4
-	VBLENDPS $0xf0, Y3, Y2, Y2
-	VMAXPS Y4, Y2, Y2
-	VMOVUPS 512(AX), Y3
-	VMAXPS 544(AX), Y3, Y3
-	VMOVUPS Y0, 512(AX)
-	VMOVUPS Y0, 544(AX)
-	VMOVUPS 704(AX), Y4
-	VPERM2F128 $0x21, Y4, Y3, Y5
-	VBLENDPS $0xf0, Y4, Y3, Y3
-	VMAXPS Y5, Y3, Y3
-	VMOVUPS 576(AX), Y4
-	VMAXPS 608(AX), Y4, Y4
-	VMOVUPS Y0, 576(AX)
-	VMOVUPS Y0, 608(AX)
-	VMOVUPS 704(AX), Y0
-	VPERM2F128 $0x21, Y0, Y4, Y5
-	VBLENDPS $0xf0, Y0, Y4, Y4
-	VMAXPS Y5, Y4, Y4
-	VUNPCKHPS Y2, Y1, Y0
-	VUNPCKLPS Y2, Y1, Y1
-	VMAXPS Y0, Y1, Y1
-	VUNPCKHPS Y4, Y3, Y0
-	VUNPCKLPS Y4, Y3, Y3
-	VMAXPS Y0, Y3, Y3
-	VUNPCKHPD Y3, Y1, Y0
-	VUNPCKLPD Y3, Y1, Y1
-	VMAXPS Y0, Y1, Y1
-	MOVQ 48(SP), BX
-	MOVQ 40(SP), CX
-	VMOVUPS tailMasks<>+8(SB), Y0
-	VMASKMOVPS (BX), Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VMAXPS Y0, Y1, Y1
-	VADDPS Y2, Y1, Y1
-	VCMPPS $0x00, allff800000<>+0(SB), Y1, Y3
-	VANDNPS Y1, Y3, Y2
-	VEXTRACTF128 $0x01, Y1, X4
-	VMOVUPS X1, (BX)
-	VMOVSD X4, 16(BX)
-	VMOVUPS Y2, 80(SP)
-	VMOVMSKPS Y3, AX
-	ANDL $0x3f, AX
-	ORQ AX, 64(SP)
-	VSUBPS Y2, Y0, Y0
-	VMOVUPS 112(SP), Y1
-	VMOVAPS Y0, Y2
-	VFMADD213PS all4b400080<>+0(SB), Y1, Y2
-	VSUBPS all4b400080<>+0(SB), Y2, Y3
-	VFMSUB213PS Y3, Y1, Y0
-	VMOVUPS all3a2dd372<>+0(SB), Y3
-	VFMADD213PS all3b9e763d<>+0(SB), Y0, Y3
-	VFMADD213PS all3ce35b99<>+0(SB), Y0, Y3
-	VFMADD213PS all3df5fcda<>+0(SB), Y0, Y3
-	VFMADD213PS all3eb17215<>+0(SB), Y0, Y3
-	VFMADD213PS all3f000000<>+0(SB), Y0, Y3
-	VCMPPS $0x16, all4b400002<>+0(SB), Y2, Y0
-	VPSLLD $0x17, Y2, Y2
-	VMULPS Y2, Y3, Y3
-	VANDPS Y0, Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X0
-	VMOVUPS X3, (CX)
-	VMOVSD X0, 16(CX)
-
-	// p = 2^((s − m')·c)
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	MOVQ SI, BX
-	LEAQ 80(SP), R11
-	MOVQ $+6, CX
-	VMOVUPS 112(SP), Y0
-	VMOVUPS all4b400080<>+0(SB), Y1
-
-firstWeights:
-	VBROADCASTSS (R11), Y2
-	VSUBPS (BX), Y2, Y9
-	VSUBPS 32(BX), Y2, Y10
-	VMOVAPS Y9, Y8
-	VFNMADD213PS Y1, Y0, Y8
-	VMOVAPS Y10, Y7
-	VFNMADD213PS Y1, Y0, Y7
-	VSUBPS Y1, Y8, Y3
-	VSUBPS Y1, Y7, Y4
-	VFNMSUB213PS Y3, Y0, Y9
-	VFNMSUB213PS Y4, Y0, Y10
-	VMOVUPS all3a2dd372<>+0(SB), Y3
-	VFMADD213PS all3b9e763d<>+0(SB), Y9, Y3
-	VMOVUPS all3a2dd372<>+0(SB), Y4
-	VFMADD213PS all3b9e763d<>+0(SB), Y10, Y4
-	VFMADD213PS all3ce35b99<>+0(SB), Y9, Y3
-	VFMADD213PS all3ce35b99<>+0(SB), Y10, Y4
-	VFMADD213PS all3df5fcda<>+0(SB), Y9, Y3
-	VFMADD213PS all3df5fcda<>+0(SB), Y10, Y4
-	VSUBPS 64(BX), Y2, Y5
-	VSUBPS 96(BX), Y2, Y6
-	VFMADD213PS all3eb17215<>+0(SB), Y9, Y3
-	VFMADD213PS all3eb17215<>+0(SB), Y10, Y4
-	VFMADD213PS all3f000000<>+0(SB), Y9, Y3
-	VFMADD213PS all3f000000<>+0(SB), Y10, Y4
-	VCMPPS $0x16, all4b400002<>+0(SB), Y8, Y9
-	VPSLLD $0x17, Y8, Y8
-	VMULPS Y8, Y3, Y3
-	VCMPPS $0x16, all4b400002<>+0(SB), Y7, Y10
-	VPSLLD $0x17, Y7, Y7
-	VMULPS Y7, Y4, Y4
-	VMOVAPS Y5, Y7
-	VFNMADD213PS Y1, Y0, Y7
-	VMOVAPS Y6, Y8
-	VFNMADD213PS Y1, Y0, Y8
-	VANDPS Y9, Y3, Y3
-	VANDPS Y10, Y4, Y4
-	VMOVUPS Y3, (BX)
-	VMOVAPS Y3, Y3
-	VMOVUPS Y4, 32(BX)
-	VMOVAPS Y4, Y4
-	VSUBPS Y1, Y7, Y9
-	VSUBPS Y1, Y8, Y10
-	VFNMSUB213PS Y9, Y0, Y5
-	VFNMSUB213PS Y10, Y0, Y6
-	VMOVUPS all3a2dd372<>+0(SB), Y9
-	VFMADD213PS all3b9e763d<>+0(SB), Y5, Y9
-	VMOVUPS all3a2dd372<>+0(SB), Y10
-	VFMADD213PS all3b9e763d<>+0(SB), Y6, Y10
-	VFMADD213PS all3ce35b99<>+0(SB), Y5, Y9
-	VFMADD213PS all3ce35b99<>+0(SB), Y6, Y10
-	VFMADD213PS all3df5fcda<>+0(SB), Y5, Y9
-	VFMADD213PS all3df5fcda<>+0(SB), Y6, Y10
-	VSUBPS 128(BX), Y2, Y11
-	VSUBPS 160(BX), Y2, Y12
-	VFMADD213PS all3eb17215<>+0(SB), Y5, Y9
-	VFMADD213PS all3eb17215<>+0(SB), Y6, Y10
-	VFMADD213PS all3f000000<>+0(SB), Y5, Y9
-	VFMADD213PS all3f000000<>+0(SB), Y6, Y10
-	VCMPPS $0x16, all4b400002<>+0(SB), Y7, Y5
-	VPSLLD $0x17, Y7, Y7
-	VMULPS Y7, Y9, Y9
-	VCMPPS $0x16, all4b400002<>+0(SB), Y8, Y6
-	VPSLLD $0x17, Y8, Y8
-	VMULPS Y8, Y10, Y10
-	VMOVAPS Y11, Y7
-	VFNMADD213PS Y1, Y0, Y7
-	VMOVAPS Y12, Y8
-	VFNMADD213PS Y1, Y0, Y8
-	VANDPS Y5, Y9, Y9
-	VANDPS Y6, Y10, Y10
-	VMOVUPS Y9, 64(BX)
-	VADDPS Y9, Y3, Y3
-	VMOVUPS Y10, 96(BX)
-	VADDPS Y10, Y4, Y4
-	VSUBPS Y1, Y7, Y5
-	VSUBPS Y1, Y8, Y6
-	VFNMSUB213PS Y5, Y0, Y11
-	VFNMSUB213PS Y6, Y0, Y12
-	VMOVUPS all3a2dd372<>+0(SB), Y5
-	VFMADD213PS all3b9e763d<>+0(SB), Y11, Y5
-	VMOVUPS all3a2dd372<>+0(SB), Y6
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y6
-	VFMADD213PS all3ce35b99<>+0(SB), Y11, Y5
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y6
-	VFMADD213PS all3df5fcda<>+0(SB), Y11, Y5
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y6
-	VSUBPS 192(BX), Y2, Y9
-	VSUBPS 224(BX), Y2, Y2
-	VFMADD213PS all3eb17215<>+0(SB), Y11, Y5
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y6
-	VFMADD213PS all3f000000<>+0(SB), Y11, Y5
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y6
-	VCMPPS $0x16, all4b400002<>+0(SB), Y7, Y10
-	VPSLLD $0x17, Y7, Y7
-	VMULPS Y7, Y5, Y5
-	VCMPPS $0x16, all4b400002<>+0(SB), Y8, Y7
-	VPSLLD $0x17, Y8, Y8
-	VMULPS Y8, Y6, Y6
-	VMOVAPS Y9, Y8
-	VFNMADD213PS Y1, Y0, Y8
-	VMOVAPS Y2, Y11
-	VFNMADD213PS Y1, Y0, Y11
-	VANDPS Y10, Y5, Y5
-	VANDPS Y7, Y6, Y6
-	VMOVUPS Y5, 128(BX)
-	VADDPS Y5, Y3, Y3
-	VMOVUPS Y6, 160(BX)
-	VADDPS Y6, Y4, Y4
-	VSUBPS Y1, Y8, Y5
-	VSUBPS Y1, Y11, Y6
-	VFNMSUB213PS Y5, Y0, Y9
-	VFNMSUB213PS Y6, Y0, Y2
-	VMOVUPS all3a2dd372<>+0(SB), Y5
-	VFMADD213PS all3b9e763d<>+0(SB), Y9, Y5
-	VMOVUPS all3a2dd372<>+0(SB), Y6
-	VFMADD213PS all3b9e763d<>+0(SB), Y2, Y6
-	VFMADD213PS all3ce35b99<>+0(SB), Y9, Y5
-	VFMADD213PS all3ce35b99<>+0(SB), Y2, Y6
-	VFMADD213PS all3df5fcda<>+0(SB), Y9, Y5
-	VFMADD213PS all3df5fcda<>+0(SB), Y2, Y6
-	VFMADD213PS all3eb17215<>+0(SB), Y9, Y5
-	VFMADD213PS all3eb17215<>+0(SB), Y2, Y6
-	VFMADD213PS all3f000000<>+0(SB), Y9, Y5
-	VFMADD213PS all3f000000<>+0(SB), Y2, Y6
-	VCMPPS $0x16, all4b400002<>+0(SB), Y8, Y2
-	VPSLLD $0x17, Y8, Y8
-	VMULPS Y8, Y5, Y5
-	VCMPPS $0x16, all4b400002<>+0(SB), Y11, Y7
-	VPSLLD $0x17, Y11, Y11
-	VMULPS Y11, Y6, Y6
-	VANDPS Y2, Y5, Y5
-	VANDPS Y7, Y6, Y6
-	VMOVUPS Y5, 192(BX)
-	VADDPS Y5, Y3, Y3
-	VMOVUPS Y6, 224(BX)
-	VADDPS Y6, Y4, Y4
-	VMOVUPS Y3, (AX)
-	VMOVUPS Y4, 32(AX)
-	ADDQ $0x40, AX
-	ADDQ $0x00000100, BX
-	ADDQ $0x04, R11
-	DECQ CX
-	JNE firstWeights
-
-	// l = FMA(l, alpha, Σp)
-	VXORPS Y0, Y0, Y0
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	VMOVUPS (AX), Y1
-	VADDPS 32(AX), Y1, Y1
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	VMOVUPS 256(AX), Y2
-	VADDPS 288(AX), Y2, Y2
-	VMOVUPS Y0, 256(AX)
-	VMOVUPS Y0, 288(AX)
-	VPERM2F128 $0x21, Y2, Y1, Y3
-	VBLENDPS $0xf0, Y2, Y1, Y1
-	VADDPS Y3, Y1, Y1
-	VMOVUPS 64(AX), Y2
-	VADDPS 96(AX), Y2, Y2
-	VMOVUPS Y0, 64(AX)
-	VMOVUPS Y0, 96(AX)
-	VMOVUPS 320(AX), Y3
-	VADDPS 352(AX), Y3, Y3
-	VMOVUPS Y0, 320(AX)
-	VMOVUPS Y0, 352(AX)
-	VPERM2F128 $0x21, Y3, Y2, Y4
-	VBLENDPS $0xf0, Y3, Y2, Y2
-	VADDPS Y4, Y2, Y2
-	VMOVUPS 128(AX), Y3
-	VADDPS 160(AX), Y3, Y3
-	VMOVUPS Y0, 128(AX)
-	VMOVUPS Y0, 160(AX)
-	VMOVUPS 320(AX), Y4
-	VPERM2F128 $0x21, Y4, Y3, Y5
-	VBLENDPS $0xf0, Y4, Y3, Y3
-	VADDPS Y5, Y3, Y3
-	VMOVUPS 192(AX), Y4
-	VADDPS 224(AX), Y4, Y4
-	VMOVUPS Y0, 192(AX)
-	VMOVUPS Y0, 224(AX)
-	VMOVUPS 320(AX), Y0
-	VPERM2F128 $0x21, Y0, Y4, Y5
-	VBLENDPS $0xf0, Y0, Y4, Y4
-	VADDPS Y5, Y4, Y4
-	VUNPCKHPS Y2, Y1, Y0
-	VUNPCKLPS Y2, Y1, Y1
-	VADDPS Y0, Y1, Y1
-	VUNPCKHPS Y4, Y3, Y0
-	VUNPCKLPS Y4, Y3, Y3
-	VADDPS Y0, Y3, Y3
-	VUNPCKHPD Y3, Y1, Y0
-	VUNPCKLPD Y3, Y1, Y1
-	VADDPS Y0, Y1, Y1
-	MOVQ 56(SP), BX
-	MOVQ 40(SP), CX
-	VMOVUPS tailMasks<>+8(SB), Y0
-	VMASKMOVPS (BX), Y0, Y0
-	VMOVUPS tailMasks<>+8(SB), Y2
-	VMASKMOVPS (CX), Y2, Y2
-	VFMADD213PS Y1, Y2, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VMOVUPS X0, (BX)
-	VMOVSD X1, 16(BX)
-	ADDQ $0x18, 48(SP)
-	ADDQ $0x18, 56(SP)
-	ADDQ $0x18, 40(SP)
-	CMPQ 16(SP), $0x06
-	JE firstDone
-	LEAQ 1536(SI), R13
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	MOVQ R13, BX
-	MOVQ $+6, CX
-
-secondMaxima:
-	VMOVUPS (BX), Y0
-	VMAXPS allff800000<>+0(SB), Y0, Y0
-	VMOVUPS 32(BX), Y1
-	VMAXPS allff800000<>+0(SB), Y1, Y1
-	VMOVUPS 64(BX), Y2
-	VMAXPS Y0, Y2, Y2
-	VMOVUPS 96(BX), Y0
-	VMAXPS Y1, Y0, Y0
-	VMOVUPS 128(BX), Y1
-	VMAXPS Y2, Y1, Y1
-	VMOVUPS 160(BX), Y2
-	VMAXPS Y0, Y2, Y2
-	VMOVUPS 192(BX), Y0
-	VMAXPS Y1, Y0, Y0
-	VMOVUPS 224(BX), Y1
-	VMAXPS Y2, Y1, Y1
-	VMOVUPS Y0, 384(AX)
-	VMOVUPS Y1, 416(AX)
-	ADDQ $0x40, AX
-	ADDQ $0x00000100, BX
-	DECQ CX
-	JNE secondMaxima
-
-firstDone:
-tile:
-	MOVQ (SP), DX
-	MOVQ $+4, 24(SP)
-	SUBQ $0x06, 16(SP)
-	JE lastPanel
-
-	// m' = max(m, top), alpha = 2^((m − m')·c)
-	VMOVUPS allff800000<>+0(SB), Y0
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	VMOVUPS 384(AX), Y1
-	VMAXPS 416(AX), Y1, Y1
-	VMOVUPS Y0, 384(AX)
-	VMOVUPS Y0, 416(AX)
-	VMOVUPS 640(AX), Y2
-	VMAXPS 672(AX), Y2, Y2
-	VMOVUPS Y0, 640(AX)
-	VMOVUPS Y0, 672(AX)
-	VPERM2F128 $0x21, Y2, Y1, Y3
-	VBLENDPS $0xf0, Y2, Y1, Y1
-	VMAXPS Y3, Y1, Y1
-	VMOVUPS 448(AX), Y2
-	VMAXPS 480(AX), Y2, Y2
-	VMOVUPS Y0, 448(AX)
-	VMOVUPS Y0, 480(AX)
-	VMOVUPS 704(AX), Y3
-	VMAXPS 736(AX), Y3, Y3
-	VMOVUPS Y0, 704(AX)
-	VMOVUPS Y0, 736(AX)
-	VPERM2F128 $0x21, Y3, Y2, Y4
-	VBLENDPS $0xf0, Y3, Y2, Y2
-	VMAXPS Y4, Y2, Y2
-	VMOVUPS 512(AX), Y3
-	VMAXPS 544(AX), Y3, Y3
-	VMOVUPS Y0, 512(AX)
-	VMOVUPS Y0, 544(AX)
-	VMOVUPS 704(AX), Y4
-	VPERM2F128 $0x21, Y4, Y3, Y5
-	VBLENDPS $0xf0, Y4, Y3, Y3
-	VMAXPS Y5, Y3, Y3
-	VMOVUPS 576(AX), Y4
-	VMAXPS 608(AX), Y4, Y4
-	VMOVUPS Y0, 576(AX)
-	VMOVUPS Y0, 608(AX)
-	VMOVUPS 704(AX), Y0
-	VPERM2F128 $0x21, Y0, Y4, Y5
-	VBLENDPS $0xf0, Y0, Y4, Y4
-	VMAXPS Y5, Y4, Y4
-	VUNPCKHPS Y2, Y1, Y0
-	VUNPCKLPS Y2, Y1, Y1
-	VMAXPS Y0, Y1, Y1
-	VUNPCKHPS Y4, Y3, Y0
-	VUNPCKLPS Y4, Y3, Y3
-	VMAXPS Y0, Y3, Y3
-	VUNPCKHPD Y3, Y1, Y0
-	VUNPCKLPD Y3, Y1, Y1
-	VMAXPS Y0, Y1, Y1
-	MOVQ 48(SP), BX
-	MOVQ 40(SP), CX
-	VMOVUPS tailMasks<>+8(SB), Y0
-	VMASKMOVPS (BX), Y0, Y0
-	VXORPS Y2, Y2, Y2
-	VMAXPS Y0, Y1, Y1
-	VADDPS Y2, Y1, Y1
-	VCMPPS $0x00, allff800000<>+0(SB), Y1, Y3
-	VANDNPS Y1, Y3, Y2
-	VEXTRACTF128 $0x01, Y1, X4
-	VMOVUPS X1, (BX)
-	VMOVSD X4, 16(BX)
-	VMOVUPS Y2, 80(SP)
-	VMOVMSKPS Y3, AX
-	ANDL $0x3f, AX
-	ORQ AX, 64(SP)
-	VSUBPS Y2, Y0, Y0
-	VMOVUPS 112(SP), Y1
-	VMOVAPS Y0, Y2
-	VFMADD213PS all4b400080<>+0(SB), Y1, Y2
-	VSUBPS all4b400080<>+0(SB), Y2, Y3
-	VFMSUB213PS Y3, Y1, Y0
-	VMOVUPS all3a2dd372<>+0(SB), Y3
-	VFMADD213PS all3b9e763d<>+0(SB), Y0, Y3
-	VFMADD213PS all3ce35b99<>+0(SB), Y0, Y3
-	VFMADD213PS all3df5fcda<>+0(SB), Y0, Y3
-	VFMADD213PS all3eb17215<>+0(SB), Y0, Y3
-	VFMADD213PS all3f000000<>+0(SB), Y0, Y3
-	VCMPPS $0x16, all4b400002<>+0(SB), Y2, Y0
-	VPSLLD $0x17, Y2, Y2
-	VMULPS Y2, Y3, Y3
-	VANDPS Y0, Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X0
-	VMOVUPS X3, (CX)
-	VMOVSD X0, 16(CX)
-	XORQ R9, R9
-	CMPQ 16(SP), $0x06
-	JE noneAfter
-	MOVQ $+1536, R9
-
-noneAfter:
-	LEAQ 1536(SI), R13
-	LEAQ 80(SP), R11
-	LEAQ 207(SP), R12
-	ANDQ $-64, R12
-
-panel:
-	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite339
-	MOVQ 32(SP), AX
-	LEAQ (DI)(R8*2), BX
-	ADDQ R8, BX
-	VBROADCASTSS (AX), Y14
-	VMULPS (DI), Y14, Y0
-	VMULPS 32(DI), Y14, Y1
-	VBROADCASTSS 4(AX), Y14
-	VMULPS (DI)(R8*1), Y14, Y2
-	VMULPS 32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(AX), Y14
-	VMULPS (DI)(R8*2), Y14, Y4
-	VMULPS 32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(AX), Y14
-	VMULPS (BX), Y14, Y6
-	VMULPS 32(BX), Y14, Y7
-	VBROADCASTSS 16(AX), Y14
-	VMULPS (BX)(R8*1), Y14, Y8
-	VMULPS 32(BX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(AX), Y14
-	VMULPS (BX)(R8*2), Y14, Y10
-	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady340
-
-fusedOverwrite339:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-fusedReady340:
-	MOVQ SI, AX
-	MOVQ DX, BX
-	MOVQ $+3, CX
-
-steps:
-	VBROADCASTSS (R11), Y12
-	VSUBPS (R13), Y12, Y12
-	VMOVUPS all4b400080<>+0(SB), Y13
-	VFNMADD231PS 112(SP), Y12, Y13
-	VCMPPS $0x12, all4b400002<>+0(SB), Y13, Y14
-	VANDNPS Y12, Y14, Y12
-	VANDNPS Y13, Y14, Y13
-	VPSLLD $0x17, Y13, Y14
-	VMOVUPS Y14, (R13)
-	VSUBPS all4b400080<>+0(SB), Y13, Y14
-	VFNMSUB132PS 112(SP), Y14, Y12
-	VMOVUPS Y12, 768(R12)
-	VMOVUPS all3a2dd372<>+0(SB), Y14
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y14
-	VMOVUPS Y14, 832(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 256(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 512(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 768(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1024(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1280(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 260(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 516(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 772(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1028(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1284(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (R13)(R9*1), Y12
-	VMAXPS 384(R12), Y12, Y12
-	VMOVUPS Y12, 384(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 264(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 520(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 776(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1032(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1288(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 268(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 524(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 780(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1036(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1292(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 768(R12), Y12
-	VMOVUPS 832(R12), Y13
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y13
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y13
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y13
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y13
-	VMULPS (R13), Y13, Y13
-	VMOVUPS Y13, (R13)
-	VADDPS (R12), Y13, Y13
-	VMOVUPS Y13, (R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 16(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 272(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 528(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 784(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1040(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1296(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 20(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 276(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 532(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 788(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1044(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1300(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VBROADCASTSS 4(R11), Y12
-	VSUBPS 256(R13), Y12, Y12
-	VMOVUPS all4b400080<>+0(SB), Y13
-	VFNMADD231PS 112(SP), Y12, Y13
-	VCMPPS $0x12, all4b400002<>+0(SB), Y13, Y14
-	VANDNPS Y12, Y14, Y12
-	VANDNPS Y13, Y14, Y13
-	VPSLLD $0x17, Y13, Y14
-	VMOVUPS Y14, 256(R13)
-	VSUBPS all4b400080<>+0(SB), Y13, Y14
-	VFNMSUB132PS 112(SP), Y14, Y12
-	VMOVUPS Y12, 896(R12)
-	VMOVUPS all3a2dd372<>+0(SB), Y14
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y14
-	VMOVUPS Y14, 960(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 24(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 280(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 536(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 792(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1048(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1304(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 28(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 284(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 540(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 796(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1052(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1308(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 256(R13)(R9*1), Y12
-	VMAXPS 448(R12), Y12, Y12
-	VMOVUPS Y12, 448(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 32(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 288(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 544(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 800(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1056(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1312(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 896(R12), Y12
-	VMOVUPS 960(R12), Y13
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y13
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y13
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y13
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y13
-	VMULPS 256(R13), Y13, Y13
-	VMOVUPS Y13, 256(R13)
-	VADDPS 64(R12), Y13, Y13
-	VMOVUPS Y13, 64(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 36(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 292(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 548(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 804(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1060(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1316(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 40(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 296(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 552(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 808(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1064(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1320(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VBROADCASTSS 8(R11), Y12
-	VSUBPS 512(R13), Y12, Y12
-	VMOVUPS all4b400080<>+0(SB), Y13
-	VFNMADD231PS 112(SP), Y12, Y13
-	VCMPPS $0x12, all4b400002<>+0(SB), Y13, Y14
-	VANDNPS Y12, Y14, Y12
-	VANDNPS Y13, Y14, Y13
-	VPSLLD $0x17, Y13, Y14
-	VMOVUPS Y14, 512(R13)
-	VSUBPS all4b400080<>+0(SB), Y13, Y14
-	VFNMSUB132PS 112(SP), Y14, Y12
-	VMOVUPS Y12, 1024(R12)
-	VMOVUPS all3a2dd372<>+0(SB), Y14
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y14
-	VMOVUPS Y14, 1088(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 44(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 300(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 556(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 812(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1068(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1324(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 48(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 304(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 560(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 816(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1072(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1328(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 512(R13)(R9*1), Y12
-	VMAXPS 512(R12), Y12, Y12
-	VMOVUPS Y12, 512(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 52(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 308(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 564(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 820(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1076(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1332(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 56(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 312(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 568(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 824(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1080(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1336(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 1024(R12), Y12
-	VMOVUPS 1088(R12), Y13
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y13
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y13
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y13
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y13
-	VMULPS 512(R13), Y13, Y13
-	VMOVUPS Y13, 512(R13)
-	VADDPS 128(R12), Y13, Y13
-	VMOVUPS Y13, 128(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 60(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 316(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 572(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 828(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1084(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1340(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	ADDQ $0x40, AX
-	ADDQ $0x20, R13
-	XORQ $0x20, R12
-	DECQ CX
-	JNE steps
-	VBROADCASTSS (R11), Y12
-	VSUBPS (R13), Y12, Y12
-	VMOVUPS all4b400080<>+0(SB), Y13
-	VFNMADD231PS 112(SP), Y12, Y13
-	VCMPPS $0x12, all4b400002<>+0(SB), Y13, Y14
-	VANDNPS Y12, Y14, Y12
-	VANDNPS Y13, Y14, Y13
-	VPSLLD $0x17, Y13, Y14
-	VMOVUPS Y14, (R13)
-	VSUBPS all4b400080<>+0(SB), Y13, Y14
-	VFNMSUB132PS 112(SP), Y14, Y12
-	VMOVUPS Y12, 768(R12)
-	VMOVUPS all3a2dd372<>+0(SB), Y14
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y14
-	VMOVUPS Y14, 832(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 256(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 512(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 768(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1024(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1280(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 260(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 516(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 772(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1028(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1284(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (R13)(R9*1), Y12
-	VMAXPS 384(R12), Y12, Y12
-	VMOVUPS Y12, 384(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 264(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 520(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 776(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1032(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1288(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 768(R12), Y12
-	VMOVUPS 832(R12), Y13
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y13
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y13
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y13
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y13
-	VMULPS (R13), Y13, Y13
-	VMOVUPS Y13, (R13)
-	VADDPS (R12), Y13, Y13
-	VMOVUPS Y13, (R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 268(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 524(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 780(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1036(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1292(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VBROADCASTSS 4(R11), Y12
-	VSUBPS 256(R13), Y12, Y12
-	VMOVUPS all4b400080<>+0(SB), Y13
-	VFNMADD231PS 112(SP), Y12, Y13
-	VCMPPS $0x12, all4b400002<>+0(SB), Y13, Y14
-	VANDNPS Y12, Y14, Y12
-	VANDNPS Y13, Y14, Y13
-	VPSLLD $0x17, Y13, Y14
-	VMOVUPS Y14, 256(R13)
-	VSUBPS all4b400080<>+0(SB), Y13, Y14
-	VFNMSUB132PS 112(SP), Y14, Y12
-	VMOVUPS Y12, 896(R12)
-	VMOVUPS all3a2dd372<>+0(SB), Y14
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y14
-	VMOVUPS Y14, 960(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 16(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 272(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 528(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 784(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1040(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1296(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 20(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 276(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 532(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 788(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1044(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1300(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 256(R13)(R9*1), Y12
-	VMAXPS 448(R12), Y12, Y12
-	VMOVUPS Y12, 448(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 24(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 280(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 536(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 792(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1048(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1304(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 896(R12), Y12
-	VMOVUPS 960(R12), Y13
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y13
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y13
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y13
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y13
-	VMULPS 256(R13), Y13, Y13
-	VMOVUPS Y13, 256(R13)
-	VADDPS 64(R12), Y13, Y13
-	VMOVUPS Y13, 64(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 28(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 284(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 540(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 796(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1052(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1308(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VBROADCASTSS 8(R11), Y12
-	VSUBPS 512(R13), Y12, Y12
-	VMOVUPS all4b400080<>+0(SB), Y13
-	VFNMADD231PS 112(SP), Y12, Y13
-	VCMPPS $0x12, all4b400002<>+0(SB), Y13, Y14
-	VANDNPS Y12, Y14, Y12
-	VANDNPS Y13, Y14, Y13
-	VPSLLD $0x17, Y13, Y14
-	VMOVUPS Y14, 512(R13)
-	VSUBPS all4b400080<>+0(SB), Y13, Y14
-	VFNMSUB132PS 112(SP), Y14, Y12
-	VMOVUPS Y12, 1024(R12)
-	VMOVUPS all3a2dd372<>+0(SB), Y14
-	VFMADD213PS all3b9e763d<>+0(SB), Y12, Y14
-	VMOVUPS Y14, 1088(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 32(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 288(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 544(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 800(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1056(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1312(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 36(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 292(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 548(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 804(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1060(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1316(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 512(R13)(R9*1), Y12
-	VMAXPS 512(R12), Y12, Y12
-	VMOVUPS Y12, 512(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 40(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 296(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 552(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 808(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1064(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1320(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS 1024(R12), Y12
-	VMOVUPS 1088(R12), Y13
-	VFMADD213PS all3ce35b99<>+0(SB), Y12, Y13
-	VFMADD213PS all3df5fcda<>+0(SB), Y12, Y13
-	VFMADD213PS all3eb17215<>+0(SB), Y12, Y13
-	VFMADD213PS all3f000000<>+0(SB), Y12, Y13
-	VMULPS 512(R13), Y13, Y13
-	VMOVUPS Y13, 512(R13)
-	VADDPS 128(R12), Y13, Y13
-	VMOVUPS Y13, 128(R12)
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 44(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 300(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 556(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 812(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1068(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1324(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	ADDQ $0x30, AX
-	ADDQ $0x20, R13
-	XORQ $0x20, R12
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ (BX)(R10*1), CX
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 256(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS (CX), Y12
-	VMOVUPS 32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 260(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS (BX)(R10*2), Y12
-	VMOVUPS 32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 264(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS (CX)(R10*2), Y12
-	VMOVUPS 32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 268(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	VBROADCASTSS 512(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 768(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS (CX), Y12
-	VMOVUPS 32(CX), Y13
-	VBROADCASTSS 516(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 772(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS (BX)(R10*2), Y12
-	VMOVUPS 32(BX)(R10*2), Y13
-	VBROADCASTSS 520(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 776(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS (CX)(R10*2), Y12
-	VMOVUPS 32(CX)(R10*2), Y13
-	VBROADCASTSS 524(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 780(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y6, (DI)
-	VMOVUPS Y7, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	VBROADCASTSS 1024(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1280(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (CX), Y12
-	VMOVUPS 32(CX), Y13
-	VBROADCASTSS 1028(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1284(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX)(R10*2), Y12
-	VMOVUPS 32(BX)(R10*2), Y13
-	VBROADCASTSS 1032(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1288(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (CX)(R10*2), Y12
-	VMOVUPS 32(CX)(R10*2), Y13
-	VBROADCASTSS 1036(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1292(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y10, (DI)
-	VMOVUPS Y11, 32(DI)
-	ADDQ R8, DI
-	ADDQ 8(SP), DX
-
-	// Back to the tile's first row, next panel.
-	LEAQ (R8)(R8*2), AX
-	ADDQ AX, AX
-	SUBQ AX, DI
-	ADDQ $0x40, DI
-	DECQ 24(SP)
-	TESTQ $0x00000001, 24(SP)
-	JNE panel
-
-	// The next three rows.
-	ADDQ $0x00000200, R13
-	ADDQ $0x0c, R11
-	ADDQ $0x000000c0, R12
-	CMPQ 24(SP), $0x00
-	JNE panel
-
-	// l = FMA(l, alpha, Σp)
-	VXORPS Y0, Y0, Y0
-	LEAQ 207(SP), AX
-	ANDQ $-64, AX
-	VMOVUPS (AX), Y1
-	VADDPS 32(AX), Y1, Y1
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y0, 32(AX)
-	VMOVUPS 256(AX), Y2
-	VADDPS 288(AX), Y2, Y2
-	VMOVUPS Y0, 256(AX)
-	VMOVUPS Y0, 288(AX)
-	VPERM2F128 $0x21, Y2, Y1, Y3
-	VBLENDPS $0xf0, Y2, Y1, Y1
-	VADDPS Y3, Y1, Y1
-	VMOVUPS 64(AX), Y2
-	VADDPS 96(AX), Y2, Y2
-	VMOVUPS Y0, 64(AX)
-	VMOVUPS Y0, 96(AX)
-	VMOVUPS 320(AX), Y3
-	VADDPS 352(AX), Y3, Y3
-	VMOVUPS Y0, 320(AX)
-	VMOVUPS Y0, 352(AX)
-	VPERM2F128 $0x21, Y3, Y2, Y4
-	VBLENDPS $0xf0, Y3, Y2, Y2
-	VADDPS Y4, Y2, Y2
-	VMOVUPS 128(AX), Y3
-	VADDPS 160(AX), Y3, Y3
-	VMOVUPS Y0, 128(AX)
-	VMOVUPS Y0, 160(AX)
-	VMOVUPS 320(AX), Y4
-	VPERM2F128 $0x21, Y4, Y3, Y5
-	VBLENDPS $0xf0, Y4, Y3, Y3
-	VADDPS Y5, Y3, Y3
-	VMOVUPS 192(AX), Y4
-	VADDPS 224(AX), Y4, Y4
-	VMOVUPS Y0, 192(AX)
-	VMOVUPS Y0, 224(AX)
-	VMOVUPS 320(AX), Y0
-	VPERM2F128 $0x21, Y0, Y4, Y5
-	VBLENDPS $0xf0, Y0, Y4, Y4
-	VADDPS Y5, Y4, Y4
-	VUNPCKHPS Y2, Y1, Y0
-	VUNPCKLPS Y2, Y1, Y1
-	VADDPS Y0, Y1, Y1
-	VUNPCKHPS Y4, Y3, Y0
-	VUNPCKLPS Y4, Y3, Y3
-	VADDPS Y0, Y3, Y3
-	VUNPCKHPD Y3, Y1, Y0
-	VUNPCKLPD Y3, Y1, Y1
-	VADDPS Y0, Y1, Y1
-	MOVQ 56(SP), BX
-	MOVQ 40(SP), CX
-	VMOVUPS tailMasks<>+8(SB), Y0
-	VMASKMOVPS (BX), Y0, Y0
-	VMOVUPS tailMasks<>+8(SB), Y2
-	VMASKMOVPS (CX), Y2, Y2
-	VFMADD213PS Y1, Y2, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VMOVUPS X0, (BX)
-	VMOVSD X1, 16(BX)
-	ADDQ $0x18, 48(SP)
-	ADDQ $0x18, 56(SP)
-	ADDQ $0x18, 40(SP)
-	LEAQ (R8)(R8*2), AX
-	LEAQ -256(DI)(AX*2), DI
-	ADDQ $0x00000600, SI
-	ADDQ $0x18, 32(SP)
-	JMP tile
-
-lastPanel:
-	CMPQ 72(SP), $0x00
-	JNE fusedOverwrite341
-	MOVQ 32(SP), AX
-	LEAQ (DI)(R8*2), BX
-	ADDQ R8, BX
-	VBROADCASTSS (AX), Y14
-	VMULPS (DI), Y14, Y0
-	VMULPS 32(DI), Y14, Y1
-	VBROADCASTSS 4(AX), Y14
-	VMULPS (DI)(R8*1), Y14, Y2
-	VMULPS 32(DI)(R8*1), Y14, Y3
-	VBROADCASTSS 8(AX), Y14
-	VMULPS (DI)(R8*2), Y14, Y4
-	VMULPS 32(DI)(R8*2), Y14, Y5
-	VBROADCASTSS 12(AX), Y14
-	VMULPS (BX), Y14, Y6
-	VMULPS 32(BX), Y14, Y7
-	VBROADCASTSS 16(AX), Y14
-	VMULPS (BX)(R8*1), Y14, Y8
-	VMULPS 32(BX)(R8*1), Y14, Y9
-	VBROADCASTSS 20(AX), Y14
-	VMULPS (BX)(R8*2), Y14, Y10
-	VMULPS 32(BX)(R8*2), Y14, Y11
-	JMP fusedReady342
-
-fusedOverwrite341:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-
-fusedReady342:
-	MOVQ SI, AX
-	MOVQ DX, BX
-	MOVQ $+15, CX
-
-lastSteps:
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 256(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 512(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 768(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1024(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1280(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 260(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 516(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 772(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1028(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1284(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 264(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 520(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 776(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1032(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1288(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	ADDQ R10, BX
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 268(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS 524(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 780(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS 1036(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1292(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	ADDQ $0x10, AX
-	DECQ CX
-	JNE lastSteps
-
-	// The last steps by pairs of rows, to spread the stores.
-	LEAQ (BX)(R10*1), CX
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	VBROADCASTSS (AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 256(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS (CX), Y12
-	VMOVUPS 32(CX), Y13
-	VBROADCASTSS 4(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 260(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS (BX)(R10*2), Y12
-	VMOVUPS 32(BX)(R10*2), Y13
-	VBROADCASTSS 8(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 264(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS (CX)(R10*2), Y12
-	VMOVUPS 32(CX)(R10*2), Y13
-	VBROADCASTSS 12(AX), Y14
-	VFMADD231PS Y12, Y14, Y0
-	VFMADD231PS Y13, Y14, Y1
-	VBROADCASTSS 268(AX), Y14
-	VFMADD231PS Y12, Y14, Y2
-	VFMADD231PS Y13, Y14, Y3
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	VBROADCASTSS 512(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 768(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS (CX), Y12
-	VMOVUPS 32(CX), Y13
-	VBROADCASTSS 516(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 772(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS (BX)(R10*2), Y12
-	VMOVUPS 32(BX)(R10*2), Y13
-	VBROADCASTSS 520(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 776(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS (CX)(R10*2), Y12
-	VMOVUPS 32(CX)(R10*2), Y13
-	VBROADCASTSS 524(AX), Y14
-	VFMADD231PS Y12, Y14, Y4
-	VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS 780(AX), Y14
-	VFMADD231PS Y12, Y14, Y6
-	VFMADD231PS Y13, Y14, Y7
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y6, (DI)
-	VMOVUPS Y7, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS (BX), Y12
-	VMOVUPS 32(BX), Y13
-	VBROADCASTSS 1024(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1280(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (CX), Y12
-	VMOVUPS 32(CX), Y13
-	VBROADCASTSS 1028(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1284(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (BX)(R10*2), Y12
-	VMOVUPS 32(BX)(R10*2), Y13
-	VBROADCASTSS 1032(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1288(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS (CX)(R10*2), Y12
-	VMOVUPS 32(CX)(R10*2), Y13
-	VBROADCASTSS 1036(AX), Y14
-	VFMADD231PS Y12, Y14, Y8
-	VFMADD231PS Y13, Y14, Y9
-	VBROADCASTSS 1292(AX), Y14
-	VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	ADDQ R8, DI
-	VMOVUPS Y10, (DI)
-	VMOVUPS Y11, 32(DI)
-	ADDQ R8, DI
-	ADDQ 8(SP), DX
-
-	// Back to the tile's first row, next panel.
-	LEAQ (R8)(R8*2), AX
-	ADDQ AX, AX
-	SUBQ AX, DI
-	ADDQ $0x40, DI
-	DECQ 24(SP)
-	JNE lastPanel
-	MOVQ 64(SP), AX
-	TESTQ AX, AX
-	SETNE AL
-	MOVB AL, masked+80(FP)
-	VZEROUPPER
-	RET
-
 // packKeysSIMD works like packKeysGeneric.
 // func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int, inOrder bool)
 // Requires: AVX
@@ -22910,9 +21853,9 @@ row:
 	MOVQ CX, R9
 	MOVQ n+32(FP), R10
 	SUBQ $0x40, R10
-	JL fewer344
+	JL fewer364
 
-vectors343:
+vectors363:
 	VMULPS.Z (R9), Z2, K2, Z3
 	VADDPS Z1, Z3, Z3
 	VMOVUPS Z3, (R8)
@@ -22928,23 +21871,23 @@ vectors343:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R8
 	SUBQ $0x40, R10
-	JGE vectors343
+	JGE vectors363
 
-fewer344:
+fewer364:
 	ADDQ $0x40, R10
 	SUBQ $0x10, R10
-	JL fewer346
+	JL fewer366
 
-vectors345:
+vectors365:
 	VMULPS.Z (R9), Z2, K2, Z3
 	VADDPS Z1, Z3, Z3
 	VMOVUPS Z3, (R8)
 	ADDQ $0x40, R9
 	ADDQ $0x40, R8
 	SUBQ $0x10, R10
-	JGE vectors345
+	JGE vectors365
 
-fewer346:
+fewer366:
 	ADDQ $0x10, R10
 	JE next
 	VMOVUPS.Z (R9), K1, Z3

@@ -185,14 +185,6 @@ func fold(lane []float32) float32 {
 	return lane[0]
 }
 
-// softmaxValues is softmax and then accumulate, for rows that see all keys of the block.
-func softmaxValuesGeneric(s, m, l, alpha, o, v []float32, rows, oStride int, b *panelLayout,
-	c float32) (masked bool) {
-	masked = softmaxGeneric(s, m, l, alpha, rows, c)
-	accumulateGeneric(o, s, v, alpha, rows, oStride, Block, b)
-	return masked
-}
-
 // accumulate adds the values of keys, weighted, to outputs: o_rc = o_rc·alpha_r, then
 // o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. If b.overwrite, o_rc begins at 0. If alpha is nil,
 // it begins with what is there: that is a matrix product.

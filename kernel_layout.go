@@ -63,13 +63,6 @@ var negInf = float32(math.Inf(-1))
 // Which of several variants a call goes through, which return the same bits.
 
 const (
-	// fusedRows is what the rows of one call of the fused kernel are a multiple of.
-	fusedRows = 6
-
-	// fusedCols is the number of value columns that the fused kernel sums. Others are summed by
-	// accumulate.
-	fusedCols = 64
-
 	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up
 	// to maxTileRows.
 	maximaRows = 6
@@ -85,14 +78,12 @@ type kernels struct {
 	lanes16   bool // score, and accumulate of whole panels, have 16 lanes
 	softmax16 bool // so has softmax
 	maxima    bool // score finds the maxima of rows for softmax; both have 8 lanes
-	// softmax and accumulate are one kernel of fusedCols columns, for a multiple of fusedRows rows
-	fused bool
 }
 
-// chooseKernels chooses the variants for some rows of queries, their d dimensions, and columns of
-// values, and whether the call has packed keys. Who calls a kernel that does not depend on one of
-// these leaves it 0. lanes16 goes before maxima, where both are true.
-func chooseKernels(rows, d, cols int, packed bool) kernels {
+// chooseKernels chooses the variants for some rows of queries, their d dimensions, and whether the
+// call has packed keys. Who calls a kernel that does not depend on one of these leaves it 0.
+// lanes16 goes before maxima, where both are true.
+func chooseKernels(rows, d int, packed bool) kernels {
 	from := tuned.MinRows16
 	if packed {
 		from = tuned.MinPacked16
@@ -101,8 +92,6 @@ func chooseKernels(rows, d, cols int, packed bool) kernels {
 		lanes16:   tuned.ISA.Lanes16() && rows >= from,
 		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
 		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
-		fused: tuned.FusedSoftmax && tuned.ISA.Fused() &&
-			rows >= fusedRows && cols >= fusedCols,
 	}
 }
 
@@ -216,14 +205,17 @@ type prefetchHint struct {
 	fourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
 	inOrder bool
-	packed  bool // the call has packed keys, for rows enough that memory is not what they wait for
+	// what is a window after the pointer is prefetched line by line, not a line of each page in turn
+	oneStream bool
+	packed    bool // the call has packed keys, for rows enough that memory is not what they wait for
 }
 
 // set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
 func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels, a.packed = 0, inOrder, tuned.FourPanels, false
+	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, tuned.FourPanels
+	a.oneStream, a.packed = false, false
 	a.prefetchOne, a.prefetchFew = one, few
 }
 

@@ -17,11 +17,6 @@ func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, 
 	panic(onlyAMD64)
 }
 
-func softmaxValuesSIMD(s, m, l, alpha, o, v *float32, rows, oStride int, b *panelLayout,
-	c float32) (masked bool) {
-	panic(onlyAMD64)
-}
-
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue) {
 	panic(onlyAMD64)
 }

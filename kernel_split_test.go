@@ -41,8 +41,6 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"merged sums", 32 * callElements},
 		{"biases of a tile", (slowestRead + 2) * maxTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
-		{"softmax and values of a tile", minTileRows * Block * (slowestFMA()*fusedCols/slowestLanes +
-			16)},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -292,11 +290,11 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 				d: d, oStride: a.oStride, layout: &a.layout, queue: c.anywhere()}
 			masked := tile.add(&q[0], &m[0], &l[0], &a.got[0], rows)
 			scoreGeneric(sWant, q, k, rows, d, Block/panel)
-			c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows,
-				a.oStride, &a.layout, unit))
+			c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, rows, unit))
+			accumulateGeneric(a.want, sWant, a.v, alphaWant, rows, a.oStride, Block, &a.layout)
 			if c.compare(); c.text != "" {
 				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.kind,
-					chooseKernels(rows, d, cols, false), c.text)
+					chooseKernels(rows, d, false), c.text)
 			}
 		}
 	})
@@ -305,40 +303,33 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 // No choice is one that the implementation lacks, and each is made where its tuning wants it.
 func TestChooseKernels(t *testing.T) {
 	for _, c := range []struct {
-		row           tuning.Row
-		rows, d, cols int
-		want          kernels
+		row     tuning.Row
+		rows, d int
+		want    kernels
 	}{
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 13, 64, 64,
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 13, 64,
 			kernels{lanes16: true, softmax16: true}},
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 12, 64, 64, kernels{softmax16: true}},
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: 1}, 1, 64, 64, kernels{lanes16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 12, 64, kernels{softmax16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 1}, 1, 64, kernels{lanes16: true}},
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, MaximaInScore: true}, maximaRows,
-			maximaDim, 8, kernels{softmax16: true, maxima: true}},
-		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim, 8,
+			maximaDim, kernels{softmax16: true, maxima: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt}, 1, 64, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim,
 			kernels{maxima: true}},
-		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows + 1, maximaDim, 8, kernels{}},
-		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim - 1, 8, kernels{}},
-		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols,
-			kernels{fused: true}},
-		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows - 1, 64, fusedCols, kernels{}},
-		{tuning.Row{ISA: tuning.AVX2, FusedSoftmax: true}, fusedRows, 64, fusedCols - 8, kernels{}},
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, FusedSoftmax: true}, 1, 64, fusedCols,
-			kernels{}},
-		{tuning.Row{ISA: tuning.AVX2, MinRows16: 1}, 96, 128, 128, kernels{}},
-		{tuning.Row{ISA: tuning.NEON, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128, kernels{}},
-		{tuning.Row{ISA: tuning.Generic, MaximaInScore: true, FusedSoftmax: true}, 96, 128, 128,
-			kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows + 1, maximaDim, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim - 1, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MinRows16: 1}, 96, 128, kernels{}},
+		{tuning.Row{ISA: tuning.NEON, MaximaInScore: true}, 96, 128, kernels{}},
+		{tuning.Row{ISA: tuning.Generic, MaximaInScore: true}, 96, 128, kernels{}},
 	} {
 		useTuning(t, c.row)
-		if got := chooseKernels(c.rows, c.d, c.cols, false); got != c.want {
-			t.Errorf("%+v, %d rows, %d dimensions, %d columns: %+v, want %+v", c.row, c.rows, c.d, c.cols,
-				got, c.want)
+		if got := chooseKernels(c.rows, c.d, false); got != c.want {
+			t.Errorf("%+v, %d rows, %d dimensions: %+v, want %+v", c.row, c.rows, c.d, got, c.want)
 		}
 	}
 	useTuning(t, tuning.Row{ISA: tuning.AVX512, MinRows16: 13, MinPacked16: 3})
 	for rows, want := range map[int]bool{2: false, 3: true, 12: true} {
-		if got := chooseKernels(rows, 64, 64, true).lanes16; got != want {
+		if got := chooseKernels(rows, 64, true).lanes16; got != want {
 			t.Errorf("%d rows over what the call has packed: 16 lanes %t", rows, got)
 		}
 	}

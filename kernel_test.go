@@ -108,19 +108,6 @@ var kernelTests = []kernelTest{
 		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0],
 			unit))
 	}},
-	{"softmaxValues", []dim{size("rows", 1, 2*minTileRows+fusedRows+1, 300), size("gap", 0, 20, 100),
-		{"cols", 8, 160, 600, 8}}, func(c *trial, n []int) {
-		rows := n[0]
-		a := c.newAccumulation([]int{rows, Block, n[2], n[1]})
-		s, sWant := c.scores(rows)
-		m, mWant, l, lWant := c.runningState(rows)
-		alpha, alphaWant := c.output(rows)
-		tuned.FusedSoftmax = c.IntN(2) == 0
-		unit := c.unit()
-		masked := softmaxValues(s, m, l, alpha, a.got, a.v, rows, a.oStride, &a.layout, unit)
-		c.equal("masked", masked, softmaxValuesGeneric(sWant, mWant, lWant, alphaWant, a.want, a.v, rows,
-			a.oStride, &a.layout, unit))
-	}},
 	{"accumulate", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
 		alpha := a.alpha
@@ -563,7 +550,6 @@ func FuzzScoreRows(f *testing.F)        { fuzzKernel(f, "scoreRows") }
 func FuzzSoftmax(f *testing.F)          { fuzzKernel(f, "softmax") }
 func FuzzSoftmaxMaxima(f *testing.F)    { fuzzKernel(f, "softmaxMaxima") }
 func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
-func FuzzSoftmaxValues(f *testing.F)    { fuzzKernel(f, "softmaxValues") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }
 func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
 func FuzzScale(f *testing.F)            { fuzzKernel(f, "scale") }

@@ -51,7 +51,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	w.layoutPanels(p, false) // packed here: it is in the cache
-	w.layout.pointer = p.pointerOf(&p.values, &p.v, c, b)
+	w.layout.pointer, w.layout.oneStream = p.pointerOf(&p.values, &p.v, c, b), p.oneStream
 	w.layout.packed = c.rows >= packedRows
 	if c.rows-b.blind <= p.values.inPlaceRows { // whole vectors can be read where they are
 		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder

@@ -90,6 +90,7 @@ type schedule struct {
 	// so of integers: what is the same for all tiles of a block is asked for once
 	fullIntegers bool
 	inOrder      bool // keys and values in place are read in order
+	oneStream    bool // or prefetched in one stream, along a pointer
 	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
 	panelRows    int  // from this many rows on, kernels take panels of a cache or store as packed keys
 	further      int  // bytes that three to five rows prefetch beyond tuning.Row.PrefetchFew
@@ -119,9 +120,10 @@ type placement struct {
 // String is for tests and for people who ask why a call goes its way.
 func (s *schedule) String() string {
 	return fmt.Sprintf("%d workers, %d segments, chunks of %d heads × %d rows, tiles of %d rows, "+
-		"keys %v, values %v, spans of %d blocks in steps of %d keys, full %t, in order %t",
+		"keys %v, values %v, spans of %d blocks in steps of %d keys, full %t, in order %t, one "+
+		"stream %t",
 		s.workers, s.segments, s.headsPerChunk, s.chunkRows, s.tileRows,
-		s.keys, s.values, s.blocks, s.step, s.full, s.inOrder)
+		s.keys, s.values, s.blocks, s.step, s.full, s.inOrder, s.oneStream)
 }
 
 func (p placement) String() string {

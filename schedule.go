@@ -111,8 +111,9 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 		return 1
 	}
 	heads := rows / p.chunkRows
+	inOrder, oneStream := t.Streams(p.bytes, p.chunkRows, max(p.d, p.dv))
 	shares := t.Reads == tuning.PagedReads || // each head prefetches a share of the tokens of all
-		t.InOrder(p.bytes) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
+		(inOrder || oneStream) && p.chunkRows <= inPlaceRows && p.hasSteps(p.kvHeads)
 	if shares && p.kvHeads <= heads &&
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
@@ -222,7 +223,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
-		!chooseKernels(rows, p.d, cols, false).fused && productsOf(rows, Block*max(p.d, cols)) <= callProducts
+		productsOf(rows, Block*max(p.d, cols)) <= callProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = maxTypedRows
@@ -233,7 +234,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if p.ahead = t.PrefetchInt8; p.listed {
 		return // what is gathered is in the cache, for few rows as for many
 	}
-	if p.inOrder = t.InOrder(p.bytes); t.PanelsInOrder(p.bytes) {
+	if p.inOrder, _ = t.Streams(p.bytes, p.chunkRows, p.d); t.PanelsInOrder(p.bytes) {
 		p.inOrderRows = inPlaceRows
 	}
 	if p.packed != nil && p.bytes > float64(t.L2) {
@@ -286,11 +287,13 @@ func (p *plan) decideViews(t *tuning.Row) {
 			p.values.inPlaceRows = max(p.values.inPlaceRows, denseRows)
 		}
 	}
+	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
+	_, p.oneStream = t.Streams(p.bytes, p.chunkRows, max(p.d, p.dv))
+	p.oneStream = p.oneStream && few && steps
 	if p.inOrder && p.headsPerChunk == 1 {
 		p.blocks, p.spanRows = Segment/Block, inPlaceRows
 	}
-	steps, few := p.hasSteps(p.headsPerChunk), p.chunkRows <= inPlaceRows
-	if p.inOrder && few && steps {
+	if p.inOrder && few && steps || p.oneStream {
 		p.keys.pagedRows, p.values.pagedRows = inPlaceRows, inPlaceRows
 	}
 	p.decidePages(t, &p.keys, &p.k)

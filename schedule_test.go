@@ -139,8 +139,8 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 	}{
 		"no options":      {func(p *plan) {}, true},
 		"causal":          {func(p *plan) { p.causal = TopLeft }, true},
-		"few columns":     {func(p *plan) { p.dv = fusedCols - 8 }, true},
-		"few rows":        {func(p *plan) { p.lq = fusedRows - 1 }, true},
+		"few columns":     {func(p *plan) { p.dv = 56 }, true},
+		"few rows":        {func(p *plan) { p.lq = 5 }, true},
 		"natural units":   {func(p *plan) { p.natural = true }, false},
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, true},
 		"bias":            {func(p *plan) { p.bias.Data, p.natural = []float32{1}, true }, false},
@@ -152,9 +152,7 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 				right: -1}
 			c.change(&p)
 			p.decide(&tuned, 1)
-			want := c.want && tuned.ISA != tuning.Generic &&
-				!(tuned.FusedSoftmax && tuned.ISA == tuning.AVX2 && p.chunkRows >= fusedRows &&
-					p.dv >= fusedCols)
+			want := c.want && tuned.ISA != tuning.Generic
 			if p.full != want {
 				t.Errorf("%s: %v, want %v", name, p.full, want)
 			}
@@ -468,6 +466,36 @@ func TestScheduleReadsViewsPageByPage(t *testing.T) {
 			if got, want := rows <= at.pagedRows, rows == 2 || rows == 3; got != want {
 				t.Errorf("%d rows page by page: %t, want %t", rows, got, want)
 			}
+		}
+	}
+}
+
+// Few rows whose heads lie side by side go through these in steps, prefetched in one stream; what
+// the L2 cache holds, one short row and more rows are read as before, and so are heads by
+// themselves.
+func TestScheduleStreamsHeadsSideBySide(t *testing.T) {
+	const heads, keys = 32, 2 * Block
+	beside := func(x []float32, b, h, l, d int) Tensor { return BLHD(x, b, l, h, d) }
+	readingAs(t, tuning.QueuedReads)
+	tuned.MinStreamRows = 2
+	for _, c := range []struct {
+		view         func(x []float32, b, h, l, d int) Tensor
+		group, d, l2 int
+		want         bool
+	}{
+		{beside, 1, 128, 1 << 20, true}, {beside, 4, 128, 1 << 20, true}, {beside, 2, 64, 1 << 20, true},
+		{beside, 1, 64, 1 << 20, false}, {beside, 5, 128, 1 << 20, false},
+		{beside, 1, 128, 1 << 30, false}, {BHLD[float32], 4, 64, 1 << 20, false},
+	} {
+		tuned.L2 = c.l2
+		k := c.view(make([]float32, keys*heads*c.d), 1, heads, keys, c.d)
+		q := zeros(1, heads*c.group, 1, c.d)
+		p := newPlan(zeros(1, heads*c.group, 1, c.d), q, k, k, &Options{})
+		must(t, p.init(&Options{}))
+		p.decide(&tuned, 1)
+		if p.oneStream != c.want || p.oneStream && (p.headsPerChunk != heads || p.step == Block) {
+			t.Errorf("group %d, D %d, an L2 cache of %d bytes: %v, in one stream want %t", c.group, c.d,
+				c.l2, &p.schedule, c.want)
 		}
 	}
 }

@@ -61,6 +61,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
 	w.queue.set(tuned.PrefetchOne, tuned.PrefetchFew+p.further, false)
+	w.queue.oneStream = p.oneStream
 	w.knownEntry = -1
 	for i := range w.ahead {
 		w.ahead[i].blocks = 0

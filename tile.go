@@ -49,25 +49,17 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
 // values of a part that they weigh.
 func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
-	row, masked := c.at+t.row, false
-	every := w.optionScores(p, c, b, t, at)
-	scaled := p.integers || p.packed != nil && p.packed.v.scaled
-	if every && !scaled && !w.typed {
-		w.layout.keys, w.layout.overwrite = Block, st.overwrite
-		masked = softmaxValues(w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:], st.o[row*p.oStride:],
-			w.floatValues(p, c, b), t.rows, p.oStride, &w.layout, p.c)
-	} else {
-		var visible []uint64
-		if !every {
-			visible = w.visible[at:]
-		}
-		var scales []float32
-		if scaled {
-			scales = w.valueScales(p, c, b)
-		}
-		masked = w.weigh(p, st, nil, scales, visible, row, t.rows, at, t.lo, t.hi)
-		w.accumulate(p, c, st, b, t, at)
+	row := c.at + t.row
+	var visible []uint64
+	if !w.optionScores(p, c, b, t, at) {
+		visible = w.visible[at:]
 	}
+	var scales []float32
+	if p.integers || p.packed != nil && p.packed.v.scaled {
+		scales = w.valueScales(p, c, b)
+	}
+	masked := w.weigh(p, st, nil, scales, visible, row, t.rows, at, t.lo, t.hi)
+	w.accumulate(p, c, st, b, t, at)
 	if masked {
 		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
 	}

@@ -144,7 +144,6 @@ const (
 	notEqual  = 0x04
 	unordered = 0x03
 	lessThan  = 0x11
-	atMost    = 0x12
 	notLess   = 0x15
 	notAtMost = 0x16
 )

@@ -8,8 +8,7 @@ import (
 
 // 2^(x·c), the exponential of attention: f32.Exp2 step by step.
 //
-// exp2Steps emits it for all kernels but softmaxValues, which has too few registers and its own
-// order: exp2Begin and exp2End below. README.md says where the other copies are.
+// exp2Steps emits it for all kernels. README.md says where the other copies are.
 
 // exp2Vector is one vector on its way.
 type exp2Vector struct {
@@ -135,35 +134,4 @@ func exp2(x, c reg.VecVirtual) (p reg.VecVirtual) {
 		step.emit(&v)
 	}
 	return p
-}
-
-// exp2Begin does the first half of 2^(−y·c) of softmaxValues, and stores 2ⁿ⁺¹, f and the begun
-// polynomial. Where the result is flushed, 2ⁿ⁺¹ becomes 0, and y and t do, too: what follows from
-// them is finite then, and positive.
-func exp2Begin(y, t, p reg.VecPhysical, c, power, f, poly Mem) {
-	bias, names := value("exp2Bias"), elementary.Polynomial("exp2C")
-	VMOVUPS(bias, t)
-	VFNMADD231PS(c, y, t) // t = −y·c + bias
-	flush := p
-	VCMPPS(Imm(atMost), value("exp2Zero"), t, flush)
-	VANDNPS(y, flush, y)
-	VANDNPS(t, flush, t)
-	VPSLLD(Imm(23), t, p)
-	VMOVUPS(p, power) // 2ⁿ⁺¹
-	VSUBPS(bias, t, p)
-	VFNMSUB132PS(c, p, y) // f = −y·c − n
-	VMOVUPS(y, f)
-	VMOVUPS(value(names[0]), p)
-	VFMADD213PS(value(names[1]), y, p)
-	VMOVUPS(p, poly)
-}
-
-// exp2End does the other half, from what exp2Begin has stored, and leaves the result in p.
-func exp2End(y, p reg.VecPhysical, power, f, poly Mem) {
-	VMOVUPS(f, y)
-	VMOVUPS(poly, p)
-	for _, name := range elementary.Polynomial("exp2C")[2:] {
-		VFMADD213PS(value(name), y, p)
-	}
-	VMULPS(power, p, p)
 }

@@ -156,7 +156,6 @@ func ordinaryKernels() {
 	softmaxMaximaKernel()
 	softmaxKernel("softmaxAVX512", false, true)
 	softmaxKernel("softmaxMaskedAVX512", true, true)
-	softmaxValuesKernel()
 	packKeysKernel()
 	packValuesKernel()
 	scaleKernel()

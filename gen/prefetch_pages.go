@@ -14,6 +14,10 @@ import (
 // a line of the next window. So when a window has been read, in whatever order, all of the next one
 // has been prefetched once.
 //
+// Others read several pages side by side no faster than one after the other, and hold fewer lines
+// at once of pages that take turns. For these the hint says oneStream: with every line that is read
+// goes a prefetch of the line a window after it.
+//
 // The prefetch pointer says where reading is. It may point elsewhere than to what is read: what is
 // prefetched lies a window after the pointer.
 
@@ -33,6 +37,17 @@ func firstRequest(from Op, at reg.Register, tmp Mem) {
 	SUBQ(tmp, at)
 	ADDQ(from, at)
 	ADDQ(imm(prefetchWindow), at)
+}
+
+// startStream is startPages where what is prefetched is one stream.
+func startStream(pointer reg.Register, request Mem) {
+	none := unique("noPointer")
+	MOVQ(I32(0), request)
+	TESTQ(pointer, pointer)
+	JE(LabelRef(none))
+	ADDQ(imm(prefetchWindow), pointer)
+	MOVQ(pointer, request)
+	Label(none)
 }
 
 // startPages sets request to the first address to prefetch, or to 0 if there is no prefetch

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -16,12 +17,18 @@ func scoreRowsKernel() {
 	TEXT("scoreRowsSIMD", noSplit, "func(s, q, k *float32, rows, d, stride, n int, next *uintptr)")
 	var r rowsProgram
 	stackSlots(&r.s, &r.q, &r.rows, &r.dims, &r.n, &r.line, &r.rowEnd, &r.sRow, &r.width, &r.pointer,
+		&r.stream,
 		&r.touched.after, &r.touched.line, &r.touched.rowEnd, &r.touched.gap, &r.touched.wanted)
 	r.k, r.stride = param("k"), param("stride")
 	SHLQ(Imm(2), r.stride)
 	tmp := GP64()
 	pointerOf(tmp)
 	MOVQ(tmp, r.pointer)
+	MOVQ(I32(0), r.stream)
+	ofQueue(tmp, func() {
+		MOVBQZX(hint(tmp, "prefetchQueue", "oneStream"), tmp)
+		MOVQ(tmp, r.stream)
+	})
 	Load(Param("s"), tmp)
 	MOVQ(tmp, r.s)
 	Load(Param("d"), tmp)
@@ -49,8 +56,9 @@ type rowsProgram struct {
 	dims, width  Mem // d, and d in bytes
 	q, rows      Mem // queries that are left for these keys
 	sRow         Mem // scores of the queries of this pass
-	line, rowEnd Mem // the next line to prefetch and the end of its row; 0 if there is a pointer
+	line, rowEnd Mem // the next line to prefetch and the end of its row; 0 if pages take turns
 	pointer      Mem // the prefetch pointer at these keys, 0 if there is none
+	stream       Mem // does it lead along one stream?
 	touched      touchSlots
 
 	keys, queries int    // at a time
@@ -217,12 +225,22 @@ func (r *rowsProgram) prefetchKeys(label string) func() {
 	}
 }
 
-// startPages begins to prefetch page by page, if there is a prefetch pointer.
+// startPages begins to prefetch along the prefetch pointer, if there is one: page by page, or like
+// a row that has no end.
 func (r *rowsProgram) startPages(label string) {
-	none := label + "NoPointer"
+	none, pages := label+"NoPointer", label+"Pages"
 	CMPQ(r.pointer, Imm(0))
 	JE(LabelRef(none))
 	at := GP64()
+	CMPQ(r.stream, Imm(0))
+	JE(LabelRef(pages))
+	MOVQ(r.pointer, at)
+	ADDQ(imm(prefetchWindow), at)
+	MOVQ(at, r.line)
+	MOVQ(U64(math.MaxInt), at)
+	MOVQ(at, r.rowEnd)
+	JMP(LabelRef(none))
+	Label(pages)
 	firstRequest(r.pointer, at, r.line)
 	MOVQ(at, r.line)
 	MOVQ(I32(0), r.rowEnd)

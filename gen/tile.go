@@ -51,7 +51,8 @@ type tileProgram struct {
 	name           string
 	start          start
 	prefetchesRows bool // groups of panels prefetch rows of the caller
-	paged          bool // tiles of few rows prefetch page by page
+	paged          bool // tiles of few rows prefetch along the pointer: page by page,
+	streamed       bool // or in one stream
 	masked         bool // b counts as 0 where a has its sign bit set
 	unroll         int
 
@@ -67,6 +68,7 @@ type tileProgram struct {
 
 	// Stack slots of tile_prefetch.go.
 	request  Mem // the next address to prefetch if there is a prefetch pointer, else 0
+	stream   Mem // does the pointer lead along one stream?
 	after    Mem // the panel that is read after the last one, or 0: panels are not prefetched
 	ahead    Mem // the next line to prefetch of the panel after the current one, or 0
 	aheadEnd Mem // the end of that panel
@@ -134,14 +136,23 @@ func (t *tileProgram) emit() {
 // panelsSideBySide takes calls of up to three rows, several panels at a time.
 func (t *tileProgram) panelsSideBySide() {
 	t.paged = true
-	for i, panels := range []int{4, 2, 2} {
-		rows := i + 1
-		t.panelGroups(fmt.Sprintf("paged%d", rows), rows, panels, func(next string) {
-			CMPQ(t.request, Imm(0))
-			JE(LabelRef(next))
-		})
+	for _, t.streamed = range t.streams() {
+		for i, panels := range []int{4, 2, 2} {
+			name, rows := "paged", i+1
+			if t.streamed {
+				name = "streamed"
+			}
+			t.panelGroups(fmt.Sprintf("%s%d", name, rows), rows, panels, func(next string) {
+				CMPQ(t.request, Imm(0))
+				JE(LabelRef(next))
+				if t.streamed {
+					CMPQ(t.stream, Imm(0))
+					JE(LabelRef(next))
+				}
+			})
+		}
 	}
-	t.paged = false
+	t.paged, t.streamed = false, false
 	if t.start == fromAlpha {
 		t.wholeRows()
 	}

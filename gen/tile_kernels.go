@@ -9,7 +9,7 @@ import (
 // frame reserves the stack slots.
 func (t *tileProgram) frame() {
 	stackSlots(append(t.outputs.slots(), &t.panels, &t.half, &t.panelStride, &t.c, &t.a, &t.rows,
-		&t.steps, &t.firstRound, &t.request, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
+		&t.steps, &t.firstRound, &t.request, &t.stream, &t.after, &t.ahead, &t.aheadEnd, &t.distance,
 		&t.fourPanels, &t.inOrder, &t.onePanel, &t.left, &t.some,
 		&t.nextC, &t.nextB, &t.nextPanels, &t.nextHalf,
 		&t.touched.line, &t.touched.rowEnd, &t.touched.gap, &t.touched.width)...)
@@ -85,8 +85,7 @@ func (t *tileProgram) accumulate() {
 	MOVQ(a0, t.panelStride)
 	if !t.masked {
 		t.takeHint(b0, "panelLayout", t.inOrder)
-		MOVQ(hint(b0, "panelLayout", "pointer"), a0)
-		startPages(a0, a3, t.request)
+		t.startRequests()
 		MOVQ(field(b0, "panelLayout.after"), a0)
 		MOVQ(a0, t.after)
 		t.firstSteps()

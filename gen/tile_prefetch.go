@@ -46,12 +46,50 @@ func (t *tileProgram) startAhead() {
 	MOVQ(a0, t.ahead)
 }
 
-// nextPanelOfPages moves the next request on by the lines of a panel, if they are prefetched page
-// by page.
+// streams says of the ways to prefetch along the pointer whether they are one stream: keys in rows,
+// for which that is, have a kernel of their own.
+func (t *tileProgram) streams() []bool {
+	if t.start == fromZero {
+		return []bool{false}
+	}
+	return []bool{true, false}
+}
+
+// startRequests begins to prefetch along the pointer of the layout at b0, if there is one.
+func (t *tileProgram) startRequests() {
+	pages, few, ready := t.unique("pages"), t.unique("fewRows"), t.unique("requests")
+	MOVQ(hint(b0, "panelLayout", "pointer"), a0)
+	MOVBQZX(hint(b0, "panelLayout", "oneStream"), a3)
+	CMPQ(t.rows, Imm(sequentialRows))
+	JLE(LabelRef(few))
+	XORQ(a3, a3)
+	Label(few)
+	MOVQ(a3, t.stream)
+	TESTQ(a3, a3)
+	JE(LabelRef(pages))
+	startStream(a0, t.request)
+	JMP(LabelRef(ready))
+	Label(pages)
+	startPages(a0, a3, t.request)
+	Label(ready)
+}
+
+// nextPanelOfPages moves the next request on by the lines of a panel, if they are prefetched along
+// the pointer.
 func (t *tileProgram) nextPanelOfPages() {
 	skip := t.unique("notPaged")
 	CMPQ(t.request, Imm(0))
 	JE(LabelRef(skip))
+	if len(t.streams()) > 1 {
+		pages := t.unique("pages")
+		CMPQ(t.stream, Imm(0))
+		JE(LabelRef(pages))
+		MOVQ(steps, a0)
+		SHLQ(Imm(6), a0)
+		ADDQ(a0, t.request)
+		JMP(LabelRef(skip))
+		Label(pages)
+	}
 	Comment("What goes beyond the first page of a window is so many windows.")
 	IMUL3Q(U32(lineBytes/windowPages), steps, a0)
 	ADDQ(t.request, a0)
@@ -111,7 +149,12 @@ func (t *tileProgram) beginPrefetching(r, n, vecs int, name string) {
 
 // prefetchBeside prefetches what goes with step u of a round.
 func (t *tileProgram) prefetchBeside(u, n int) {
-	if t.paged {
+	switch {
+	case t.streamed:
+		for i := range n {
+			PREFETCHT0(Mem{Base: prefetching, Disp: (n*u + i) * lineBytes})
+		}
+	case t.paged:
 		prefetchPages(prefetching, n*u, n)
 	}
 }
@@ -119,6 +162,8 @@ func (t *tileProgram) prefetchBeside(u, n int) {
 // nextPrefetches moves on after a round of steps.
 func (t *tileProgram) nextPrefetches(r, n, vecs int, name string) {
 	switch {
+	case t.streamed:
+		ADDQ(imm(n*t.unroll*lineBytes), prefetching)
 	case t.paged:
 		nextRequests(prefetching, n*t.unroll)
 	case t.asksForPages(r, n, vecs) && r > fewRows:
@@ -149,7 +194,7 @@ func (t *tileProgram) besidePrefetches(r, n, vecs int, name string) {
 		return
 	}
 	if r <= fewRows {
-		t.pagedLoop(r, vecs, name)
+		t.pagedLoops(r, vecs, name)
 		return
 	}
 	Label(name + "Request")
@@ -180,21 +225,31 @@ func (t *tileProgram) besidePrefetches(r, n, vecs int, name string) {
 	JMP(LabelRef(name + "Kept"))
 }
 
-// pagedLoop is the loop over steps that prefetches page by page.
-func (t *tileProgram) pagedLoop(r, vecs int, name string) {
+// pagedLoops are the loops over steps that prefetch along the pointer.
+func (t *tileProgram) pagedLoops(r, vecs int, name string) {
 	t.paged = true
-	defer func() { t.paged = false }()
-	paged := name + "Paged"
-	Label(paged)
+	defer func() { t.paged, t.streamed = false, false }()
+	Label(name + "Paged")
 	MOVQ(t.request, prefetching)
-	Label(paged + "Loop")
-	for u := range t.unroll {
-		t.prefetchBeside(u, 1)
-		t.step(r, 1, vecs, 4*u)
+	for _, t.streamed = range t.streams() {
+		if t.streamed && r > sequentialRows {
+			continue
+		}
+		loop, pages := t.unique("pagedLoop"), t.unique("pages")
+		if t.streamed {
+			CMPQ(t.stream, Imm(0))
+			JE(LabelRef(pages))
+		}
+		Label(loop)
+		for u := range t.unroll {
+			t.prefetchBeside(u, 1)
+			t.step(r, 1, vecs, 4*u)
+		}
+		t.nextPrefetches(r, 1, vecs, name)
+		t.advance(r, t.unroll)
+		SUBQ(imm(t.unroll), count)
+		JG(LabelRef(loop))
+		JMP(LabelRef(name + "Last"))
+		Label(pages)
 	}
-	nextRequests(prefetching, t.unroll)
-	t.advance(r, t.unroll)
-	SUBQ(imm(t.unroll), count)
-	JG(LabelRef(paged + "Loop"))
-	JMP(LabelRef(name + "Last"))
 }

@@ -330,8 +330,8 @@ func (s *soak) measure() (*footprint, error) {
 const workerLimit = "GOMEMLIMIT=24MiB"
 
 // What may come on top of the first measurement: pools of the NATS client and server fill and
-// empty, up to 16 goroutines that have answered wait for more to do, and the garbage collector gives
-// memory back with a delay.
+// empty, up to 16 goroutines that have answered wait for more to do, and the garbage collector
+// gives memory back with a delay.
 const (
 	spareGoroutines = 4 + 16
 	spareHeap       = 8 << 20

@@ -26,9 +26,6 @@ func (i ISA) Lanes16() bool { return i == AVX512 }
 // Maxima reports whether there are kernels that find the maxima of scores, and take them.
 func (i ISA) Maxima() bool { return i == AVX2 || i == AVX512 }
 
-// Fused reports whether there is a kernel of softmax and P·V together that is worth while.
-func (i ISA) Fused() bool { return i == AVX2 }
-
 // DotProduct reports whether there are kernels that add products of four bytes in one instruction.
 func (i ISA) DotProduct() bool { return i == AVX512 || i == NEON }
 

@@ -54,7 +54,6 @@ type Row struct {
 	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
 	// eight rows or more in all; in a row of the table 0 if it is the same.
 	MinPacked16   int
-	FusedSoftmax  bool // softmax and P·V are one kernel of 8 lanes: exps run beside multiply-adds
 	MaximaInScore bool // score with 8 lanes finds the maxima of its rows
 
 	// How memory is read.
@@ -76,7 +75,10 @@ type Row struct {
 	// MinPagedPanels is from how many rows on a cache or store of float32 is read page by page with
 	// queued reads, and by kernels that MinPacked16 chooses; 0 if never.
 	MinPagedPanels int
-	QuarterSteps   bool // rows that are prefetched come from four places in turn, a quarter from each
+	// MinStreamRows is from how many rows on, or for one of more than TileDim dimensions, few rows
+	// prefetch views whose heads lie side by side in one stream; 0: none do.
+	MinStreamRows int
+	QuarterSteps  bool // rows that are prefetched come from four places in turn, a quarter from each
 
 	// Sizes of tiles and chunks.
 	TileRows int // rows that go through the kernels together, of at most TileDim dimensions
@@ -130,12 +132,13 @@ var table = []Row{
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96},
 	{CPU: Zen5, ISA: AVX512, MinRows16: 13, MinPacked16: 2, MinTypedRows16: 2, MinInt8Rows16: 1,
-		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinPagedPanels: 6,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
+		FewRows: 96, OnePanel: true, MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
+		MinPagedPanels: 6,
+		PrefetchOne:    6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
-	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, FusedSoftmax: true, OnePanel: true,
-		MinPagedRows: 2, MaxPagedRows: 32,
+	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, OnePanel: true,
+		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchInt8: 8192, WholeBlocks: true,
 		TileRows: 48},
@@ -229,10 +232,14 @@ func (t *Row) PrefetchBytes() int { return t.L2 / 8 }
 // Stays reports whether an operand of a matrix product stays in the L2 cache, beside the others.
 func (t *Row) Stays(bytes int) bool { return bytes <= t.L2/2 }
 
-// InOrder reports whether few rows read their bytes in order: fewer may be in the L2 cache, where
-// that takes longer.
-func (t *Row) InOrder(bytes float64) bool {
-	return t.Reads == SequentialReads && bytes > float64(t.L2)
+// Streams reports whether few rows read their bytes in order, or prefetch them in one stream where
+// heads lie side by side: fewer may be in the L2 cache, where both take longer.
+func (t *Row) Streams(bytes float64, rows, dims int) (inOrder, oneStream bool) {
+	if bytes <= float64(t.L2) {
+		return false, false
+	}
+	return t.Reads == SequentialReads,
+		t.MinStreamRows > 0 && (rows >= t.MinStreamRows || dims > TileDim)
 }
 
 // PagedRows is up to how many rows read the caller's keys and values page by page, where chunks
@@ -256,7 +263,7 @@ func (t *Row) PagedPanels(rows int) int {
 	return t.MinPagedPanels
 }
 
-// PanelsInOrder is InOrder for packed panels, which OnePanel says, too.
+// PanelsInOrder is whether packed panels are read in order, which OnePanel says, too.
 func (t *Row) PanelsInOrder(bytes float64) bool {
 	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
 }

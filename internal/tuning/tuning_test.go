@@ -53,7 +53,6 @@ func TestTuningHasARowForEach(t *testing.T) {
 			row.PrefetchOne > MostAhead, row.PrefetchFew+row.PrefetchRun > MostAhead,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
-			row.FusedSoftmax && (row.MaximaInScore || row.ISA != AVX2),
 			row.FlopsPerNs <= 0 || row.BytesPerNs <= 0 || row.SmallCall <= 0 ||
 				row.WakingCall < row.SmallCall,
 			row.Spin <= 0 || row.Spin > 100*time.Microsecond:
