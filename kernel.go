@@ -652,7 +652,11 @@ func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 	case use.lanes16 && t.layout.cols >= panel:
 		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
 		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
-		accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		if t.layout.cols%panel == 0 {
+			accumulateAVX512(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		} else {
+			accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		}
 		return masked
 	case use.maxima:
 		scoreMaximaSIMD(t.s, q, t.k, t.maxima, rows, t.d, Block/panel, t.queue)

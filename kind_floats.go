@@ -9,8 +9,9 @@ type floatKind struct{}
 
 func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if p.keyKind == kindPanels {
-		w.queue.inOrder, w.queue.packed = c.rows <= p.inOrderRows, p.panelsAsPacked(c)
-		if w.pointer = 0; p.panelsPaged(&p.keys, c) {
+		w.queue.inOrder = c.rows <= p.inOrderRows
+		w.queue.packed = p.panelRows > 0 && c.rows >= p.panelRows
+		if w.pointer = 0; c.rows >= p.panelRows && c.rows <= p.keys.pagedRows {
 			w.pointer = operand.Address(b.memory, b.place)
 		}
 		return
@@ -44,8 +45,8 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if p.valueKind == kindPanels {
 		w.layoutPanels(p, c.rows <= p.inOrderRows)
-		w.layout.packed = p.panelsAsPacked(c)
-		if p.panelsPaged(&p.values, c) {
+		w.layout.packed = p.panelRows > 0 && c.rows >= p.panelRows
+		if c.rows >= p.panelRows && c.rows <= p.values.pagedRows {
 			w.layout.pointer = operand.Address(b.memory, b.place+p.packed.keyBytes)
 		}
 		return
@@ -63,15 +64,6 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
 	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
-
-// panelsPaged reports whether a chunk prefetches panels of a cache or store page by page.
-func (p *plan) panelsPaged(at *placement, c *chunk) bool {
-	return c.rows >= p.panelRows && c.rows <= at.pagedRows
-}
-
-// panelsAsPacked reports whether kernels take panels of a cache or store as packed keys: what a
-// chunk of enough rows waits for, it prefetches.
-func (p *plan) panelsAsPacked(c *chunk) bool { return p.panelRows > 0 && c.rows >= p.panelRows }
 
 // layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {

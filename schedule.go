@@ -250,8 +250,12 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.keys.pagedRows = t.PagedRows(p.chunkRows)
 		p.values.pagedRows = p.keys.pagedRows
 	}
-	if p.keyKind == kindPanels && p.valueKind == kindPanels {
-		p.decidePanels(t)
+	if n := t.MinPagedPanels; n > 0 && p.chunkRows >= n && t.Reads == tuning.QueuedReads &&
+		p.keyKind == kindPanels && p.valueKind == kindPanels {
+		p.panelRows = n
+		if p.chunkRows < t.MinRows16 || p.bytes > float64(t.L2) { // in the L2 cache 16 lanes gain nothing
+			p.keys.pagedRows, p.values.pagedRows = pagedPanelRows, pagedPanelRows
+		}
 	}
 	switch {
 	case p.keyKind == kindViews:
@@ -261,15 +265,6 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.blocks, p.spanRows = Segment/Block, maxTypedRows
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
-	}
-}
-
-// decidePanels says whether panels of a cache or store are read page by page. Rows that have 16
-// lanes anyway gain nothing by that in the L2 cache.
-func (p *plan) decidePanels(t *tuning.Row) {
-	p.panelRows = t.PagedPanels(p.chunkRows)
-	if p.panelRows > 0 && (p.chunkRows < t.MinRows16 || p.bytes > float64(t.L2)) {
-		p.keys.pagedRows, p.values.pagedRows = pagedPanelRows, pagedPanelRows
 	}
 }
 

@@ -324,6 +324,35 @@ func TestScheduleOfIntegersAhead(t *testing.T) {
 	}
 }
 
+// Panels of a cache are read page by page from some rows on, if reads are queued: by rows that have
+// 16 lanes anyway only if they are in memory.
+func TestSchedulePagesPanels(t *testing.T) {
+	const d = 64
+	for _, c := range []struct {
+		reads    tuning.Reads
+		min      int // tuning.Row.MinPagedPanels
+		rows, l2 int
+		from, to int // the rows that are
+	}{
+		{tuning.QueuedReads, 0, 6, 1 << 20, 0, 0}, {tuning.QueuedReads, 6, 5, 1 << 20, 0, 0},
+		{tuning.QueuedReads, 6, 6, 1 << 20, 6, pagedPanelRows},
+		{tuning.QueuedReads, 6, 13, 1 << 20, 6, 0},
+		{tuning.QueuedReads, 6, 13, 1 << 10, 6, pagedPanelRows},
+		{tuning.PagedReads, 6, 6, 1 << 20, 0, 96},
+	} {
+		readingAs(t, c.reads)
+		tuned.MinPagedPanels, tuned.MinRows16, tuned.FewRows, tuned.L2 = c.min, 13, 96, c.l2
+		p := viewsOfRows(t, c.rows)
+		packed := newPackedKV(F32, F32, 1, d, d, false)
+		p.packed, p.d, p.dv = &packed, d, d
+		p.decide(&tuned, 1)
+		if p.panelRows != c.from || p.keys.pagedRows != c.to || p.values.pagedRows != c.to {
+			t.Errorf("%+v: from %d rows on, keys up to %d, values up to %d", c, p.panelRows,
+				p.keys.pagedRows, p.values.pagedRows)
+		}
+	}
+}
+
 // Three to five rows prefetch packed panels further ahead where blocks follow each other in memory,
 // as those of a cache or matrix do, and there are more than the L2 cache holds: not in pages of a
 // store.

@@ -147,7 +147,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	if b.hi < Block {
 		visible = w.visible[:c.rows]
 		for r := range visible {
-			visible[r] = lowBits(b.hi)
+			visible[r] = 1<<b.hi - 1
 		}
 	}
 	rows, layout := c.rows, &w.layout

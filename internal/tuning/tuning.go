@@ -254,15 +254,6 @@ func (t *Row) PagedRows(rows int) int {
 	return 0
 }
 
-// PagedPanels is from how many rows on panels of a cache or store are read page by page though
-// reads are queued, where chunks have some rows; 0 if none are.
-func (t *Row) PagedPanels(rows int) int {
-	if t.Reads != QueuedReads || rows < t.MinPagedPanels {
-		return 0
-	}
-	return t.MinPagedPanels
-}
-
 // PanelsInOrder is whether packed panels are read in order, which OnePanel says, too.
 func (t *Row) PanelsInOrder(bytes float64) bool {
 	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)

@@ -100,24 +100,6 @@ func TestPagedRows(t *testing.T) {
 	}
 }
 
-// Panels of a cache are read page by page from some rows on, if reads are queued.
-func TestPagedPanels(t *testing.T) {
-	for _, c := range []struct {
-		row        Row
-		rows, want int
-	}{
-		{Row{}, 6, 0},
-		{Row{MinPagedPanels: 6}, 5, 0},
-		{Row{MinPagedPanels: 6}, 6, 6},
-		{Row{MinPagedPanels: 6}, 40, 6},
-		{Row{Reads: PagedReads, MinPagedPanels: 6}, 6, 0},
-	} {
-		if got := c.row.PagedPanels(c.rows); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
-
 // Whole blocks are prefetched ahead where the row says so, unless one of them is too much.
 func TestAhead(t *testing.T) {
 	whole := Row{PrefetchInt8: 8192, WholeBlocks: true}
