@@ -206,7 +206,7 @@ type natsCall struct {
 	in      incoming
 	once    sync.Once
 	ended   func(reply []byte, err error) // called once, on a goroutine that is not to wait,
-	stop    func() bool                   // and ends that it is when a context ends
+	stop    func() bool                   // and ends that it is when a context ends; under the lock
 }
 
 // finish ends a call. The transport's lock is not held.
@@ -305,11 +305,14 @@ func (t *NATS) inboxOf(id uint64) string { return t.inbox + strconv.FormatUint(i
 // forget drops what still comes for a call.
 func (t *NATS) forget(id uint64) {
 	t.mu.Lock()
-	c := t.calls[id]
+	var stop func() bool
+	if c := t.calls[id]; c != nil {
+		stop = c.stop
+	}
 	delete(t.calls, id)
 	t.mu.Unlock()
-	if c != nil && c.stop != nil {
-		c.stop()
+	if stop != nil {
+		stop()
 	}
 }
 
