@@ -48,17 +48,19 @@ type stream struct {
 	chat    bool // answers are messages of their own
 	jobs    []*job
 	turn    int
-	printed int // tokens of the answer whose turn it is
+	begun   bool // the prompt whose turn it is was printed
+	printed int  // and so many tokens of its answer
 }
 
 // print prints what is new.
 func (s *stream) print() {
-	for ; s.turn < len(s.jobs); s.turn, s.printed = s.turn+1, 0 {
+	for ; s.turn < len(s.jobs); s.turn, s.begun, s.printed = s.turn+1, false, 0 {
 		j := s.jobs[s.turn]
-		for _, token := range j.tokens[len(j.prompt)+s.printed:] {
-			if s.printed == 0 {
-				fmt.Fprintf(s.out, "[%d] %s%s", s.turn+1, s.prompts[s.turn], s.between())
-			}
+		if len(j.tokens) > len(j.prompt) && !s.begun {
+			fmt.Fprintf(s.out, "[%d] %s%s", s.turn+1, s.prompts[s.turn], s.between())
+			s.begun = true
+		}
+		for _, token := range j.answer()[s.printed:] {
 			fmt.Fprint(s.out, s.text.Decode(token))
 			s.printed++
 		}

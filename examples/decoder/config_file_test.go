@@ -152,10 +152,35 @@ func TestStopTokens(t *testing.T) {
 	}
 }
 
+// TestEndsOfFolders: tokens end answers that the tokenizer names for it, and those whose texts do.
+func TestEndsOfFolders(t *testing.T) {
+	for _, c := range []struct {
+		text, config string
+		want         []int
+	}{
+		{"<|im_end|>", `{}`, []int{7, 19}},
+		{"<|other|>", `{}`, []int{7}},
+		{"<|other|>", `{"eos_token": "<|other|>"}`, []int{7, 19}},
+		{"<|other|>", `{"eos_token": {"content": "<|other|>", "__type": "AddedToken"}}`, []int{7, 19}},
+	} {
+		f := newFake("F32")
+		f.config["eos_token_id"] = 7
+		f.rename("<|end|>", c.text)
+		path := f.write(t)
+		write("tokenizer_config.json", c.config)(t, path)
+		m, _, err := (&options{model: path, weights: asStored}).open()
+		must(t, err)
+		if !slices.Equal(m.Stop, c.want) {
+			t.Errorf("%+v: answers stop at %v", c, m.Stop)
+		}
+	}
+}
+
 // TestNotes are what a user might not expect of the answers.
 func TestNotes(t *testing.T) {
 	f := newFake("F32")
 	f.config["eos_token_id"] = nil
+	f.rename("<|end|>", "<|other|>")
 	for _, c := range []struct {
 		args []string
 		want string

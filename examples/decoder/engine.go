@@ -19,7 +19,17 @@ type job struct {
 
 	tokens []int // the prompt and what was generated
 	done   bool
+	ended  bool // by the last token, which is not part of the answer
 	seq    sequence
+}
+
+// answer is what was generated.
+func (j *job) answer() []int {
+	tokens := j.tokens[len(j.prompt):]
+	if j.ended {
+		tokens = tokens[:len(tokens)-1]
+	}
+	return tokens
 }
 
 // settings are what no logits depend on, but for the types of weights and cache.
@@ -172,7 +182,8 @@ func (e *engine) admit() (err error) {
 func (e *engine) advance(j *job, logits []float32) {
 	token := j.choose(logits)
 	j.tokens = append(j.tokens, token)
-	j.done = len(j.tokens) >= len(j.prompt)+j.most || slices.Contains(e.Stop, token)
+	j.ended = slices.Contains(e.Stop, token)
+	j.done = j.ended || len(j.tokens) >= len(j.prompt)+j.most
 	if !j.done {
 		return
 	}

@@ -236,6 +236,44 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// TestAnswersEnd: tokens that end a turn end an answer, whether a key names them or not, and are
+// not printed.
+func TestAnswersEnd(t *testing.T) {
+	const template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+	answer := func(f *fakeGGUF) string {
+		path := at(t, "fake.gguf")
+		f.Write(t, path)
+		var out bytes.Buffer
+		must(t, run([]string{"-chat", "-n", "900", "-temperature", "3", "-model", path, "a", "bb"}, &out,
+			io.Discard))
+		return out.String()
+	}
+	for _, text := range []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|eom_id|>",
+		"<|endoftext|>"} {
+		f := newShapedGGUF(smallGGUF, "llama", one("Q8_0"))
+		f.Set("tokenizer.chat_template", template)
+		f.Set("tokenizer.ggml.eos_token_id", nil)
+		f.rename(19, text)
+		if got := answer(f); strings.Contains(got, text) || strings.Contains(got, "no token ends") ||
+			len(got) > 5000 || !strings.Contains(got, "[2] bb\n") {
+			t.Errorf("with %s: %d bytes, that contain it: %v\n%.2000s", text, len(got),
+				strings.Contains(got, text), got)
+		}
+	}
+	f := newShapedGGUF(smallGGUF, "llama", one("Q8_0"))
+	f.Set("tokenizer.chat_template", template)
+	f.Set("tokenizer.ggml.eos_token_id", nil)
+	f.rename(19, "<|other|>")
+	if got := answer(f); !strings.Contains(got, "<|other|>") ||
+		!strings.Contains(got, "no token ends") {
+		t.Errorf("a token of another text ends answers:\n%.2000s", got)
+	}
+	f.Set("tokenizer.ggml.eos_token_ids", []uint32{18, 19})
+	if got := answer(f); strings.Contains(got, "<|other|>") || strings.Contains(got, "no token ends") {
+		t.Errorf("a token of eos_token_ids does not end answers:\n%.2000s", got)
+	}
+}
+
 // TestReportMemory reads what a step of decode could take at the memory's speed.
 func TestReportMemory(t *testing.T) {
 	m := tinyModel(t, attn.F32, 1)
@@ -243,14 +281,14 @@ func TestReportMemory(t *testing.T) {
 	must(t, err)
 	defer e.close()
 	var out bytes.Buffer
-	e.packed = 1e9
+	e.packed = 2e9 // more than any cache that is measured around
 	e.steps, e.making = 30, 10*time.Second
 	e.report(&out)
 	var steps, most, size, speed float64
 	_, line, _ := strings.Cut(out.String(), "decode:  0 tokens, 0.0 a second\n")
 	if _, err := fmt.Sscanf(line, " %f steps a second; %f read the %f GB of all matrices at the "+
-		"memory's %f GB/s\n", &steps, &most, &size, &speed); err != nil || steps != 3 || size != 1 ||
-		math.Abs(most-speed) > 0.11 || speed < 0.1 {
+		"memory's %f GB/s\n", &steps, &most, &size, &speed); err != nil || steps != 3 || size != 2 ||
+		math.Abs(2*most-speed) > 0.16 || speed < 0.1 {
 		t.Errorf("%v in %q", err, &out)
 	}
 }

@@ -71,6 +71,18 @@ func newFake(kind string) *fake {
 	return f
 }
 
+// rename gives an added token another text.
+func (f *fake) rename(was, text string) {
+	vocab := f.tokenizer["model"].(map[string]any)["vocab"].(map[string]int)
+	vocab[text] = vocab[was]
+	delete(vocab, was)
+	for _, a := range f.tokenizer["added_tokens"].([]any) {
+		if a := a.(map[string]any); a["content"] == was {
+			a["content"] = text
+		}
+	}
+}
+
 func (f *fake) add(name string, shape ...int) {
 	source := rand.New(rand.NewPCG(uint64(len(f.tensors)), 7))
 	n := 1

@@ -184,6 +184,15 @@ func (f *fakeGGUF) metadata(architecture string) {
 	slices.SortFunc(f.Keys, func(a, b gguftest.Key) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// rename gives a token another text.
+func (f *fakeGGUF) rename(token int, text string) {
+	for _, k := range f.Keys {
+		if k.Name == "tokenizer.ggml.tokens" {
+			k.Value.([]string)[token] = text
+		}
+	}
+}
+
 // at is a new path.
 func at(t testing.TB, name string) string { return filepath.Join(t.TempDir(), name) }
 

@@ -165,7 +165,9 @@ func (o *options) open() (*model, folder.Codec, error) {
 	}
 	m := newModel(l, &c, &folderNames, o.weights)
 	l.CheckUsed(idleTensors...)
-	return m, l.BPE(c.Vocab), l.Err
+	text := l.BPE(c.Vocab)
+	m.Stop = folder.Union(m.Stop, text.Ends())
+	return m, text, l.Err
 }
 
 // openGGUF loads the model of a GGUF file.
@@ -179,7 +181,9 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	}
 	m := newModel(l, &c, &ggufNames, o.weights)
 	l.CheckUsed(idleTensorsGGUF...)
-	return m, l.VocabularyBPE(v), l.Err
+	text := l.VocabularyBPE(v)
+	m.Stop = folder.Union(m.Stop, text.Ends())
+	return m, text, l.Err
 }
 
 // random makes a model of chance, and its tokens are numbers.

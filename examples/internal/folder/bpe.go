@@ -36,6 +36,7 @@ func (l *Loader) BPE(vocab int) *BPE {
 	if l.Err == nil {
 		l.Check(tokenizerConfigJSON, config.agreesWithBPE(&t.pipeline))
 	}
+	t.chat = chat.Template{Begin: config.Start.Content, End: config.Stop.Content}
 	return t
 }
 

@@ -19,6 +19,7 @@ type Vocabulary struct {
 	Merges   []string  `json:"ggml.merges"`
 	Begin    *int      `json:"ggml.bos_token_id"`
 	End      *int      `json:"ggml.eos_token_id"`
+	Ends     []int     `json:"ggml.eos_token_ids"`
 	Turn     *int      `json:"ggml.eot_token_id"`
 	Message  *int      `json:"ggml.eom_token_id"`
 	Unknown  *int      `json:"ggml.unknown_token_id"`
@@ -92,6 +93,12 @@ func (v *Vocabulary) complete() error {
 				n-1)
 		}
 	}
+	for i, id := range v.Ends {
+		if id < 0 || id >= n {
+			return fmt.Errorf("tokenizer.ggml.eos_token_ids[%d] is %d, want 0 to %d, the last token", i, id,
+				n-1)
+		}
+	}
 	return nil
 }
 
@@ -127,14 +134,15 @@ func (v *Vocabulary) completeModel() error {
 	return nil
 }
 
-// Stop are the tokens that end an answer.
-func (v *Vocabulary) Stop() (stop []int) {
+// Stop are the tokens that end an answer because a key says so.
+func (v *Vocabulary) Stop() []int {
+	var lists [][]int
 	for _, id := range []*int{v.End, v.Turn, v.Message} {
-		if id != nil && !slices.Contains(stop, *id) {
-			stop = append(stop, *id)
+		if id != nil {
+			lists = append(lists, []int{*id})
 		}
 	}
-	return stop
+	return Union(append(lists, v.Ends)...)
 }
 
 // VocabularyBPE is the byte-pair encoding of a vocabulary.

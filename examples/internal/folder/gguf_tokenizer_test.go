@@ -239,9 +239,32 @@ func TestConversationGGUF(t *testing.T) {
 
 // TestStopGGUF says which tokens end an answer.
 func TestStopGGUF(t *testing.T) {
-	v := Vocabulary{End: new(3), Turn: new(4), Message: new(3)}
-	if got := v.Stop(); !slices.Equal(got, []int{3, 4}) {
-		t.Errorf("answers stop at %v, want 3 and 4", got)
+	v := Vocabulary{End: new(3), Ends: []int{5, 4}, Turn: new(4), Message: new(3)}
+	if got := v.Stop(); !slices.Equal(got, []int{3, 4, 5}) {
+		t.Errorf("answers stop at %v, want 3, 4 and 5", got)
+	}
+}
+
+// TestEndsByText: tokens that no key names end an answer by their texts, but not where they are
+// part of texts like others.
+func TestEndsByText(t *testing.T) {
+	texts := []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|eom_id|>",
+		"<|endoftext|>"}
+	for kind, want := range map[int32]int{1: 0, 3: len(texts), 4: len(texts)} {
+		tokens, types, merges := letterVocabulary()
+		first := len(tokens)
+		tokens[slices.Index(tokens, "<|end|>")] = "<|other|>"
+		for _, text := range texts {
+			tokens, types = append(tokens, text), append(types, kind)
+		}
+		_, b := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": "gpt-2",
+			"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges,
+			"ggml.eos_token_ids": []uint32{3, 4}})
+		got := b.Ends()
+		if len(got) != want || want > 0 && (got[0] != first || got[want-1] != len(tokens)-1) {
+			t.Errorf("of type %d, tokens %v end answers, want the last %d of %d", kind, got, want,
+				len(tokens))
+		}
 	}
 }
 
@@ -252,6 +275,8 @@ func TestDamagedVocabulary(t *testing.T) {
 			"ggml.tokens": []string{"a", "b", "a"}},
 		`tokenizer.ggml.bos_token_id is 1, want 0 to 0`: {"ggml.model": "llama",
 			"ggml.tokens": []string{"a"}, "ggml.scores": []float32{0}},
+		"tokenizer.ggml.eos_token_ids[1] is 2, want 0 to 1": {"ggml.model": "gpt2", "ggml.pre": "gpt-2",
+			"ggml.tokens": []string{"a", "b"}, "ggml.eos_token_ids": []uint32{1, 2}},
 		"want metadata as published models have it": {"ggml.model": uint32(3)},
 	} {
 		if l, _ := vocabularyOf(t, keys); l.Err == nil || !strings.Contains(l.Err.Error(), want) {

@@ -132,4 +132,5 @@ type Codec interface {
 	Encode(text string) ([]int, error)
 	Conversation(messages ...chat.Message) ([]int, error)
 	Decode(token int) string
+	Ends() []int // tokens that end an answer though no number says so
 }

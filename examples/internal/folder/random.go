@@ -48,4 +48,7 @@ func (n Numbers) Conversation(...chat.Message) ([]int, error) {
 	return nil, errors.New("a random model has no conversations, want one with a chat template")
 }
 
+// Ends are none.
+func (Numbers) Ends() []int { return nil }
+
 func (n Numbers) Decode(token int) string { return fmt.Sprint(" ", token) }
