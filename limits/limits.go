@@ -165,12 +165,11 @@ func (m *Memory) Read() float64 { return m.read(read) }
 // ReadStreams is Read from 8 places of each buffer at once.
 func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
 
-// ReadCold is ReadStreams of about that many bytes, at most a third of the buffers, of which no
-// cache holds any.
+// ReadCold is what no cache holds, in order or from 8 places, whichever is faster: two thirds of the
+// buffers in order, and then about that many bytes, at most the last third, from 8 places.
 func (m *Memory) ReadCold(bytes int) float64 {
 	others, part := m.cold(bytes)
-	others.ReadStreams()
-	return part.ReadStreams()
+	return max(others.Read(), part.ReadStreams())
 }
 
 // cold divides the buffers: what is read first leaves nothing of the part in the caches, which is

@@ -85,6 +85,11 @@ func fmaLoads(v Vectors, steps int) {
 //go:noescape
 func integersAVX2(steps int)
 
+// smallIntegersAVX2 is integersAVX2 by VPMADDUBSW and VPADDW, whose sums have 16 bits.
+//
+//go:noescape
+func smallIntegersAVX2(steps int)
+
 // integersAVX512 is integersAVX2 in vectors of 64.
 //
 //go:noescape
@@ -103,6 +108,8 @@ func integers(v Integers, steps int) {
 		integersAVX512(steps)
 	case AVX2Integers:
 		integersAVX2(steps)
+	case AVX2SmallIntegers:
+		smallIntegersAVX2(steps)
 	default:
 		integersGo(steps)
 	}

@@ -20,24 +20,29 @@ import (
 
 const benchAbout = `attn bench [flags]
 
-Measures attention in cases that are typical of inference, and beside each what
-this machine can do at best with vectors of the same size: fused multiply-adds per second,
-multiply-adds of 8-bit integers for cases in integers (Options.Integers), or bytes read per second
-from memory for decode: of float32 keys and values, or of a cache
-that keeps them as f16, bf16, i8 or i4, its scales included, or keys in i8 and values in i4, which
-is i8+i4. Case mla decodes with 128 heads over one latent vector a token, whose first 512 channels
-are values (CacheConfig.ValuesInKeys). Cases matrix multiply rows by matrices of blocks of
-GGUF files, in integers: up to 4 rows beside memory, more beside integers. Cases take turns, many
-times, and the limit is measured again with each repetition; the best of all counts, of the case
-and of the limit. Multiply-adds are measured in bursts of 0.4 ms, which find the best moments of a
-shared machine. Its clock changes from moment to moment, so the last column compares
-repetitions with multiply-adds just before and after each. Another program on the same
-core slows some instructions more than others, so these repetitions are those with moments
-before and after in which the core did 95 % of the peak, with loads and without: of the
-fastest tenth of them the median. With fewer than three, the column takes all repetitions
-and says busy. Without AVX2, on Arm too, the limits are those of Go loops, not the
-hardware's. Each implementation is measured in a process of its own, which says at its start how
-long that takes.
+Measures attention in cases that are typical of inference, and beside each what this machine can
+do at best in the same moments:
+
+- fused multiply-adds per second, with vectors of the same size;
+- multiply-adds of 8-bit integers, for cases in integers (Options.Integers);
+- bytes read per second from memory, for decode: of float32 keys and values, or of a cache that
+  keeps them as f16, bf16, i8 or i4, its scales included; i8+i4 has keys in i8, values in i4.
+
+Case mla decodes with 128 heads over one latent vector a token, whose first 512 channels are values
+(CacheConfig.ValuesInKeys). Cases matrix multiply rows by matrices of blocks of GGUF files, in
+integers: up to 4 rows beside memory, more beside integers.
+
+Cases take turns, many times, and each repetition follows a measurement of its limit; the best of
+all counts, of the case and of the limit. The last column compares repetitions with what the core
+can do at the clock just before and after each, and takes the median of the fastest tenth.
+
+A case says busy, and has no per cent, if fewer than three of its repetitions were quiet: another
+program used the core or the memory, so that nothing says what the limit is. A core is quiet if it
+does 95 % of its peak, with loads and without; memory is if the limit is within a tenth of its best.
+Wait for a quiet machine, or measure for longer with -time.
+
+Without AVX2, on Arm too, the limits are those of Go loops, not the hardware's. Each implementation
+is measured in a process of its own, which says at its start how long that takes.
 
 `
 
@@ -45,7 +50,7 @@ long that takes.
 type benchFlags struct {
 	json, goFormat, quick bool
 	pattern, png, isa     string
-	threads               int
+	threads, count        int
 	perCase               time.Duration
 }
 
@@ -63,6 +68,8 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 		"the one in use)")
 	fs.IntVar(&f.threads, "threads", min(2, runtime.GOMAXPROCS(0)),
 		"measure on `n` threads too; 1: only on one")
+	fs.IntVar(&f.count, "count", 1, "with -go: measure everything `n` times, each time in a new "+
+		"process; benchstat wants 6 or more")
 	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a "+
 		".png, .svg or .pdf")
 	if err := parse(fs, args, stdout); err != nil {
@@ -89,6 +96,15 @@ func (f *benchFlags) check() error {
 	}
 	if f.json && f.goFormat {
 		return usagef("-json and -go exclude each other")
+	}
+	if f.count < 1 {
+		return usagef("-count is %d, want 1 or more", f.count)
+	}
+	if f.count > 1 && !f.goFormat {
+		return usagef("-count is %d, want -go with it: only benchstat compares several runs", f.count)
+	}
+	if f.count > 1 && f.png != "" {
+		return usagef("-count is %d, and -png draws one run", f.count)
 	}
 	if f.perCase <= 0 {
 		return usagef("-time is %v, want more than 0", f.perCase)
@@ -129,28 +145,38 @@ func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		args := []string{"-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
-		if f.quick {
-			args = append(args, "-quick")
+	for range f.count {
+		for _, name := range names { // in turns, as the machine changes
+			if err := b.measure(f, name, stderr); err != nil {
+				return nil, err
+			}
 		}
-		command := "ATTN_ISA=" + name + " attn measure " + strings.Join(args, " ")
-		if f.pattern != "" {
-			args = append(args, "-run", f.pattern)
-			command += " -run '" + strings.ReplaceAll(f.pattern, "'", `'\''`) + "'"
-		}
-		out, err := measureIn(name, stderr, args...)
-		if err != nil {
-			return nil, err
-		}
-		var r report
-		if err := json.Unmarshal(out, &r); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		b.Commands = append(b.Commands, command)
-		b.Reports = append(b.Reports, r)
 	}
 	return b, nil
+}
+
+// measure measures an implementation in a process of its own.
+func (b *benchmark) measure(f *benchFlags, name string, stderr io.Writer) error {
+	args := []string{"-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
+	if f.quick {
+		args = append(args, "-quick")
+	}
+	command := "ATTN_ISA=" + name + " attn measure " + strings.Join(args, " ")
+	if f.pattern != "" {
+		args = append(args, "-run", f.pattern)
+		command += " -run '" + strings.ReplaceAll(f.pattern, "'", `'\''`) + "'"
+	}
+	out, err := measureIn(name, stderr, args...)
+	if err != nil {
+		return err
+	}
+	var r report
+	if err := json.Unmarshal(out, &r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	b.Commands = append(b.Commands, command)
+	b.Reports = append(b.Reports, r)
+	return nil
 }
 
 // implementations are those asked for, or the one in use.
@@ -245,8 +271,12 @@ func (b *benchmark) goFormat(w io.Writer) {
 		b.GOARCH, b.CPU)
 	for _, r := range b.Reports {
 		for _, c := range r.Results {
-			fmt.Fprintf(w, "%s\t%d\t%.1f ns/op\t%.2f %s\t%.2f %%-of-limit\t%.0f allocs/op\n",
-				c.Benchmark, c.Repetitions*c.Calls, c.Nanoseconds, c.Rate, c.Unit, c.Percent, c.AllocsPerCall)
+			fmt.Fprintf(w, "%s\t%d\t%.1f ns/op\t%.2f %s", c.Benchmark, c.Repetitions*c.Calls,
+				c.Nanoseconds, c.Rate, c.Unit)
+			if !c.Busy {
+				fmt.Fprintf(w, "\t%.2f %%-of-limit", c.Percent)
+			}
+			fmt.Fprintf(w, "\t%.0f allocs/op\n", c.AllocsPerCall)
 		}
 	}
 }
@@ -265,7 +295,11 @@ func (b *benchmark) draw(w io.Writer, format chart.Format) error {
 				names = append(names, series)
 				groups = append(groups, chart.Group{Name: series, Percent: map[string]float64{}})
 			}
-			groups[slices.Index(names, series)].Percent[c.Case] = c.Percent
+			percent := c.Percent
+			if c.Busy {
+				percent = chart.Busy
+			}
+			groups[slices.Index(names, series)].Percent[c.Case] = percent
 		}
 	}
 	var cases []string

@@ -42,7 +42,7 @@ func TestBench(t *testing.T) {
 	}
 	r := b.Reports[0].Results[0]
 	if r.Case != "tiny" || r.Threads != 1 || r.Nanoseconds <= 0 || r.Median < r.Nanoseconds ||
-		r.Percent <= 0 || r.Limit <= 0 || r.AtItsClock <= 0 {
+		!r.Busy && (r.Percent <= 0 || r.Limit <= 0 || r.AtItsClock <= 0) {
 		t.Errorf("%+v", r)
 	}
 	m := b.Reports[0].Machine
@@ -61,10 +61,11 @@ func TestBench(t *testing.T) {
 // Each implementation is measured in a process of its own, whatever this one uses.
 func TestBenchImplementations(t *testing.T) {
 	t.Setenv(asCommand, "1")
-	status, stdout, stderr := call("bench", "-quick", "-run", "^tiny$", "-isa", "generic", "-go")
+	status, stdout, stderr := call("bench", "-quick", "-run", "^tiny$", "-isa", "generic", "-go", "-count",
+		"2")
 	line := regexp.MustCompile(`(?m)^BenchmarkAttend/tiny/d=64/impl=generic/threads=1` +
-		`\t\d+\t[\d.]+ ns/op\t[\d.]+ GFLOP/s\t[\d.]+ %-of-limit\t\d+ allocs/op$`)
-	if status != 0 || !line.MatchString(stdout) || !strings.Contains(stdout, "\ncpu: ") {
+		`\t\d+\t[\d.]+ ns/op\t[\d.]+ GFLOP/s(\t[\d.]+ %-of-limit)?\t\d+ allocs/op$`)
+	if status != 0 || len(line.FindAllString(stdout, -1)) != 2 || !line.MatchString(stdout) || !strings.Contains(stdout, "\ncpu: ") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	checkRefusalOf(t, 2, `-isa names "mmx"`, "bench", "-isa", "mmx")
@@ -84,6 +85,10 @@ func TestBenchRefuses(t *testing.T) {
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-json", "-go")
 	checkRefusalOf(t, 2, "-threads is 0", "bench", "-threads", "0")
 	checkRefusalOf(t, 2, "-threads is 100000, want 1 to ", "bench", "-threads", "100000")
+	checkRefusalOf(t, 2, "-count is 0, want 1 or more", "bench", "-count", "0")
+	checkRefusalOf(t, 2, "-count is 6, want -go with it", "bench", "-count", "6")
+	checkRefusalOf(t, 2, "-count is 6, and -png draws one run", "bench", "-go", "-count", "6", "-png",
+		"b.png")
 	checkRefusalOf(t, 2, "-time is -1s", "bench", "-time", "-1s")
 	checkRefusalOf(t, 2, "exclude each other", "bench", "-time", "2s", "-quick")
 	checkRefusalOf(t, 1, "-png: none/b.png: no such file", "bench", "-png", "none/b.png")
@@ -145,9 +150,8 @@ func TestMemoryOfThreads(t *testing.T) {
 
 // Cases that memory limits and others take turns, on one thread and on more, until each had enough.
 func TestRounds(t *testing.T) {
-	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second},
-		vectors: limits.For(attn.Implementation()), perCycle: 1,
-		integers: limits.IntegersFor(attn.Implementation()), integersPerCycle: 1}
+	m := measurement{effort: effort{time.Millisecond, 2, 3 * time.Second}, perCycle: 1}
+	m.begin(attn.Implementation())
 	with := newEquipment(2)
 	defer with.release()
 	var trials []*trial
@@ -175,21 +179,25 @@ func TestRounds(t *testing.T) {
 	if reached < 0.99 { // of 1: a turn is the last thing that took time
 		t.Errorf("ended at %.2f of the expected time", reached)
 	}
-	for _, one := range trials {
-		r := one.end()
+	for i, r := range m.end(trials) {
+		one := trials[i]
 		switch {
-		case r.Repetitions < 1 || r.Nanoseconds <= 0 || r.Limit <= 0 || r.Percent <= 0:
+		case r.Repetitions < 1 || r.Nanoseconds <= 0 || r.Rate <= 0 || r.Quiet > r.Repetitions:
 			t.Errorf("%+v", r)
-		case one.c.memory() && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0 || r.Quiet < 2 ||
-			r.Quiet != r.Repetitions):
+		case r.Busy != (r.Limit == 0) || r.Busy != (r.Percent == 0) || r.Percent > 100.001:
+			t.Errorf("a limit without a per cent, or the other way round: %+v", r)
+		case one.c.memory() && (r.Unit != "GB/s" || r.Calls != 1 || r.AtItsClock != 0):
 			t.Errorf("memory: %+v", r)
 		case one.c.cached != strings.HasPrefix(r.Benchmark, "BenchmarkCache/"),
 			one.c.matrix != 0 != strings.HasPrefix(r.Benchmark, "BenchmarkMatrix/"):
 			t.Errorf("the name: %+v", r)
-		case one.c.integers && (r.Unit != "GOP/s" || r.LimitOf != "INT8" || r.AtItsClock <= 0):
+		case one.c.memory():
+		case one.c.integers && (r.Unit != "GOP/s" || r.LimitOf != "INT8"):
 			t.Errorf("integers: %+v", r)
-		case !one.c.memory() && !one.c.integers && (r.Unit != "GFLOP/s" || r.AtItsClock <= 0):
+		case !one.c.integers && (r.Unit != "GFLOP/s" || r.LimitOf != "FMA"):
 			t.Errorf("multiply-adds: %+v", r)
+		case r.Busy == (r.AtItsClock > 0):
+			t.Errorf("at its clock: %+v", r)
 		}
 	}
 }
@@ -209,55 +217,111 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// Repetitions that were disturbed do not count, unless all were.
-func TestSummary(t *testing.T) {
-	const quiet, busy = true, false
-	for name, c := range map[string]struct {
-		samples []sample
-		want    string
-	}{
-		"one":   {[]sample{{1, 80, quiet}}, "80.0 %"},
-		"two":   {[]sample{{2, 90, quiet}, {1, 80, quiet}}, "80.0 %"},
-		"three": {[]sample{{3, 99, quiet}, {1, 80, quiet}, {2, 70, quiet}}, "80.0 %"},
-		"four":  {[]sample{{3, 60, quiet}, {1, 80, quiet}, {4, 99, quiet}, {2, 70, quiet}}, "70.0 %"},
-		"busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy},
-			{4, 65, quiet}}, "70.0 %"},
-		"too busy": {[]sample{{3, 99, quiet}, {1, 80, busy}, {2, 70, quiet}, {3, 60, busy}},
-			"80.0 % busy"},
-		"one busy": {[]sample{{1, 80, busy}}, "80.0 % busy"},
-		"all busy": {[]sample{{3, 99, busy}, {1, 80, busy}, {2, 70, busy}}, "80.0 % busy"},
-		"fifty": {append([]sample{{1, 80, quiet}, {2, 70, quiet}, {3, 75, quiet}, {3, 60, quiet},
-			{3, 99, quiet}}, slices.Repeat([]sample{{4, 100, quiet}}, 45)...), "75.0 %"},
-		"memory": {[]sample{{1, 0, quiet}}, ""},
-	} {
-		r := result{Repetitions: len(c.samples)}
-		for _, s := range c.samples {
-			if s.quiet {
-				r.Quiet++
+// at is a repetition of some nanoseconds of 80 operations for each, between quiet moments of a clock
+// that could do 100.
+func at(nanoseconds float64) sample {
+	quiet := moment{1e9, true}
+	return sample{nanoseconds: nanoseconds, limit: 100, before: quiet, after: quiet}
+}
+
+// trialOf is a case of 160 operations of which some repetitions were measured.
+func trialOf(samples []sample) *trial {
+	t := &trial{c: benchCase{shape: shape{b: 1, h: 1, lq: 2, lk: 5, d: 4}}, samples: samples}
+	t.Threads, t.Calls, t.call = 1, 1, func() error { return nil }
+	for _, s := range samples {
+		t.Limit = max(t.Limit, s.limit)
+	}
+	return t
+}
+
+// A case has a per cent if its limit was measured in the quiet moments of some of its repetitions.
+func TestBusy(t *testing.T) {
+	change := func(change func(s *sample)) sample {
+		s := at(2)
+		change(&s)
+		return s
+	}
+	disturbed := map[string]sample{
+		"the core before":   change(func(s *sample) { s.before.quiet = false }),
+		"the core after":    change(func(s *sample) { s.after.quiet = false }),
+		"another clock":     change(func(s *sample) { s.after.clock = 0.96e9 }),
+		"less than a core":  change(func(s *sample) { s.before.clock, s.after.clock = 0.8e9, 0.8e9 }),
+		"a limit too low":   change(func(s *sample) { s.limit = 85 }),
+		"a limit of a half": change(func(s *sample) { s.limit = 50 }),
+	}
+	for name, d := range disturbed {
+		for _, c := range []struct {
+			samples []sample
+			quiet   int
+			busy    bool
+		}{
+			{[]sample{at(2)}, 1, false}, {[]sample{at(2), at(3)}, 2, false},
+			{[]sample{at(2), d, at(3), d, at(4)}, 3, false},
+			{[]sample{at(2), d, at(3), d}, 2, true},
+			{[]sample{at(2), d}, 1, true},
+		} {
+			m := measurement{perCycle: 100, clock: map[int]float64{1: 1e9}}
+			one := trialOf(c.samples)
+			r := m.end([]*trial{one})[0]
+			if r.Quiet != c.quiet || r.Busy != c.busy || c.busy != (r.Percent == 0) ||
+				c.busy != (r.AtItsClock == 0) || c.busy != (r.Limit == 0) || r.Nanoseconds != 2 {
+				t.Errorf("%s, %d repetitions: %+v, want %d quiet, busy %v", name, len(c.samples), r, c.quiet,
+					c.busy)
 			}
-		}
-		if r.summarize(c.samples); r.atItsClock() != c.want || r.Nanoseconds != 1 {
-			t.Errorf("%s: %q, %v ns; want %q and 1", name, r.atItsClock(), r.Nanoseconds, c.want)
 		}
 	}
 }
 
-// A repetition is quiet if the moments on both sides are, with the same clock, and counts against
-// their mean clock.
-func TestSampleBetween(t *testing.T) {
-	for _, c := range []struct {
-		before, after moment
-		want          sample
+// No case says that it did more than the machine can: a little more is the limit, and what is far
+// beyond it shows that no quiet moment was met.
+func TestNothingIsBeyondTheLimit(t *testing.T) {
+	m := measurement{perCycle: 100, clock: map[int]float64{1: 1e9}}
+	for ns, want := range map[float64]float64{3.2: 50, 2: 80, 1.6: 100, 1.57: 100, 1.5: 0, 0.2: 0} {
+		r := m.end([]*trial{trialOf([]sample{at(ns), at(ns), at(ns)})})[0]
+		if math.Abs(r.Percent-want) > 0.01 || r.Busy != (want == 0) || r.Rate > r.Limit && !r.Busy {
+			t.Errorf("%g ns of 1.6: %+v, want %g %%", ns, r, want)
+		}
+	}
+}
+
+// Cases that read memory of one kind on as many threads have about one limit.
+func TestLimitsOfMemoryAgree(t *testing.T) {
+	m := measurement{clock: map[int]float64{}}
+	reading := func(threads int, cached bool, limit float64) *trial {
+		s := sample{nanoseconds: 1e9, limit: limit}
+		one := trialOf([]sample{s, s, s})
+		one.Threads = threads
+		one.c = benchCase{shape: shape{b: 1, h: 1, kvh: 1, lq: 1, lk: 1, d: 1}, cached: cached}
+		return one
+	}
+	for i, r := range m.end([]*trial{reading(1, true, 40), reading(1, true, 30), reading(1, true, 35),
+		reading(2, true, 80), reading(1, false, 30), reading(2, false, 20)}) {
+		if r.Busy != (i == 1 || i == 5) {
+			t.Errorf("case %d: %+v", i, r)
+		}
+	}
+}
+
+// The per cent at its clock is the median of the fastest tenth of the quiet repetitions.
+func TestAtItsClock(t *testing.T) {
+	m := measurement{perCycle: 100, clock: map[int]float64{1: 1e9}}
+	slow := func(ns, clock float64) sample {
+		s := at(ns)
+		s.before.clock, s.after.clock = clock, clock
+		return s
+	}
+	for name, c := range map[string]struct {
+		samples []sample
+		want    float64
 	}{
-		{moment{2.02e9, true}, moment{1.98e9, true}, sample{1000, 50, true}},
-		{moment{1.98e9, true}, moment{2.02e9, true}, sample{1000, 50, true}},
-		{moment{2e9, false}, moment{2e9, true}, sample{1000, 50, false}},
-		{moment{2e9, true}, moment{2e9, false}, sample{1000, 50, false}},
-		{moment{2.05e9, true}, moment{1.95e9, true}, sample{1000, 50, false}},
-		{moment{1.95e9, true}, moment{2.05e9, true}, sample{1000, 50, false}},
+		"one":   {[]sample{at(2)}, 80},
+		"three": {[]sample{at(4), slow(2, 0.9e9), at(2)}, 80},
+		"four":  {[]sample{at(4), slow(2, 0.9e9), at(2), at(5)}, 80},
+		"fifty": {append([]sample{at(2), at(2), at(2), at(4), at(4)},
+			slices.Repeat([]sample{at(8)}, 45)...), 80},
 	} {
-		if got := sampleBetween(c.before, c.after, 1000, 1000); got != c.want {
-			t.Errorf("between %v and %v: %v, want %v", c.before, c.after, got, c.want)
+		if r := m.end([]*trial{trialOf(c.samples)})[0]; math.Abs(r.AtItsClock-c.want) > 0.01 {
+			t.Errorf("%s: %g, want %g", name, r.AtItsClock, c.want)
 		}
 	}
 }
@@ -317,12 +381,25 @@ func TestMeasureReportsErrors(t *testing.T) {
 func TestPrint(t *testing.T) {
 	f := newFolder(t)
 	b := &benchmark{CPU: "A CPU", Reports: []report{{Implementation: "generic", Results: []result{
-		{Case: "bert", Threads: 1, Percent: 10}, {Case: "bert", Threads: 2, Percent: 20},
+		{Case: "bert", Threads: 1, Percent: 10, Limit: 5},
+		{Case: "bert", Benchmark: "BenchmarkBusy", Threads: 2, Busy: true, Unit: "GFLOP/s"},
 	}}}}
 	var out strings.Builder
 	if err := (&benchFlags{png: f.path("b.png")}).print(b, &out); err != nil ||
-		!strings.Contains(out.String(), "| bert ") {
+		!strings.Contains(out.String(), "| bert ") || !strings.Contains(out.String(),
+		"  10.0 % |              |\n") || !strings.Contains(out.String(), " – |    busy |              |\n") {
 		t.Errorf("error %v, table %q", err, out.String())
+	}
+	out.Reset()
+	if err := (&benchFlags{goFormat: true}).print(b, &out); err != nil || !strings.HasSuffix(out.String(),
+		"BenchmarkBusy\t0\t0.0 ns/op\t0.00 GFLOP/s\t0 allocs/op\n") {
+		t.Errorf("error %v, for benchstat %q", err, out.String())
+	}
+	out.Reset()
+	if err := (&benchFlags{json: true}).print(b, &out); err != nil ||
+		strings.Count(out.String(), `"busy": true`) != 1 || strings.Count(out.String(), `"percent"`) != 1 ||
+		strings.Count(out.String(), `"limit"`) != 1 {
+		t.Errorf("error %v, JSON %q", err, out.String())
 	}
 	f.picture("b.png")
 	if err := (&benchFlags{png: f.path("none/b.png")}).print(b, io.Discard); err == nil {
@@ -485,7 +562,7 @@ func TestTable(t *testing.T) {
 	var out strings.Builder
 	b.table(&out)
 	for _, want := range []string{"A CPU", "12.35 ms", "1234.5 GFLOP/s", "FMA  1234.5", "100.0 %",
-		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2", "100.0 % busy",
+		", L2 1087.6,", "(8 streams 100.0, huge pages 100.0)", "threads: 2",
 		"- mla: H128 KV1 Lk8192 D576/512", "| matrix q4_K, 1 row ", "- matrix q8_0: K4096 N4096"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -20,6 +20,9 @@ type blockType struct {
 	bits          float64 // of a weight in memory
 }
 
+// small reports whether weights are bytes without sign of 6 bits or fewer.
+func (c *benchCase) small() bool { return c.matrix != 0 && c.matrix != attn.Q8_0 }
+
 var blockTypes = []blockType{
 	{attn.Q8_0, 32, 34, []int{0}, 9},
 	{attn.Q4_0, 32, 18, []int{0}, 4.5},

@@ -161,16 +161,17 @@ type result struct {
 	Nanoseconds    float64 `json:"ns_per_call"` // least of all repetitions
 	// far above the least on a noisy machine
 	Median  float64 `json:"median_ns"`
-	Rate    float64 `json:"rate"`     // work per second
-	Limit   float64 `json:"limit"`    // best of all repetitions
-	Unit    string  `json:"unit"`     // of rate and limit
-	LimitOf string  `json:"limit_of"` // FMA, INT8 or DRAM
-	Percent float64 `json:"percent"`  // rate to limit
-	// FMA and INT8: rate to peak at the clock of the moment, median of the fastest tenth of those
-	// that are quiet
+	Rate    float64 `json:"rate"`              // work per second
+	Busy    bool    `json:"busy,omitempty"`    // nothing says what the limit is
+	Limit   float64 `json:"limit,omitempty"`   // best of all repetitions
+	Unit    string  `json:"unit"`              // of rate and limit
+	LimitOf string  `json:"limit_of"`          // FMA, INT8, INT4 or DRAM
+	Percent float64 `json:"percent,omitempty"` // rate to limit
+	// unless memory is the limit: rate to peak at the clock of the moment, median of the fastest tenth
+	// of those that are quiet
 	AtItsClock  float64 `json:"percent_at_its_clock,omitempty"`
 	Repetitions int     `json:"repetitions"`
-	// FMA and INT8: nobody else used the core just before and after; else all
+	// the limit was near its best, and nobody else used the core just before and after
 	Quiet         int     `json:"quiet_repetitions"`
 	Calls         int     `json:"calls_per_repetition"`
 	AllocsPerCall float64 `json:"allocs_per_call"`
@@ -257,22 +258,22 @@ type measurement struct {
 	threads int
 	stderr  io.Writer
 
-	vectors          limits.Vectors
-	perCycle         float64 // floating-point operations at the FMA peak
-	integers         limits.Integers
-	integersPerCycle float64
-	dram             map[dram]*limits.Memory
+	vectors         limits.Vectors
+	perCycle        float64 // floating-point operations at the FMA peak
+	integers, small limits.Integers
+	clock           map[int]float64 // the best of so many threads, cycles per second of all together
+	dram            map[dram]*limits.Memory
 }
 
 func (m *measurement) run() (*report, error) {
 	r := &report{Implementation: attn.Implementation(), Results: []result{}}
-	m.vectors, m.integers = limits.For(r.Implementation), limits.IntegersFor(r.Implementation)
+	m.begin(r.Implementation)
 	p := newProgress(m.stderr, r.Implementation, 1000)
 	defer p.finish()
 	m.announce(r.Implementation)
 	begin := time.Now()
 	r.Machine = m.machine()
-	m.perCycle, m.integersPerCycle = r.Machine.PerCycle, r.Machine.Integers/r.Machine.Clock
+	m.perCycle, m.clock[1] = r.Machine.PerCycle, r.Machine.Clock*1e9
 	trials, release, err := m.trials()
 	if err != nil {
 		return nil, err
@@ -282,10 +283,14 @@ func (m *measurement) run() (*report, error) {
 	m.rounds(trials, func(spent, expected time.Duration) {
 		p.reach(int(1000 * (before + spent) / (before + expected)))
 	})
-	for _, t := range trials {
-		r.Results = append(r.Results, t.end())
-	}
+	r.Results = append(r.Results, m.end(trials)...)
 	return r, nil
+}
+
+// begin chooses the loops of an implementation's limits.
+func (m *measurement) begin(implementation string) {
+	m.vectors, m.integers = limits.For(implementation), limits.IntegersFor(implementation)
+	m.small, m.clock = limits.SmallIntegersFor(implementation), map[int]float64{}
 }
 
 type threadedCase struct {
@@ -326,14 +331,14 @@ func (m *measurement) announce(implementation string) {
 const starting = 5 * time.Second
 
 // duration is what measuring takes if each case has some time, or longer if calls do that run at
-// multiply-adds of some rate: one prepares, one tells how many are a repetition, one counts
+// multiply-adds of some rate: one prepares, one tells how many are a repetition, two count
 // allocations, and two are a repetition.
 func (m *measurement) duration(each time.Duration, rate float64) time.Duration {
 	total, once, twice := time.Duration(0), time.Duration(0), time.Duration(0)
 	for _, c := range m.cases() {
 		call := time.Duration(c.work() / rate / float64(c.threads) * 1e9)
 		total += each
-		once += 3 * call
+		once += 4 * call
 		twice += 2 * call
 	}
 	return (starting + once + max(total, twice)).Round(time.Second)
@@ -383,16 +388,23 @@ func (m *measurement) limit(c *benchCase, threads int) (top float64) {
 			if n >= 6 && time.Since(start) > turnTime {
 				break
 			}
-			if c.integers {
-				top = max(top, limits.MultiplyIntegers(m.integers, threads, limits.Burst))
-				continue
-			}
-			top = max(top, limits.FMA(m.vectors, threads, limits.Burst))
+			top = max(top, m.multiply(c, threads))
 		}
 		return top
 	}
 	// which leaves nothing of the case's data in the caches
 	return m.memory(dram{threads, c.huge()}).ReadCold(int(c.work()))
+}
+
+// multiply is one burst of what limits a case.
+func (m *measurement) multiply(c *benchCase, threads int) float64 {
+	switch {
+	case !c.integers:
+		return limits.FMA(m.vectors, threads, limits.Burst)
+	case c.small():
+		return limits.MultiplyIntegers(m.small, threads, limits.Burst)
+	}
+	return limits.MultiplyIntegers(m.integers, threads, limits.Burst)
 }
 
 // dram is a kind of buffers: for how many threads, and whether in pages like those of a cache.
@@ -429,6 +441,8 @@ func (c *benchCase) result(threads int) result {
 	switch {
 	case c.memory():
 		r.Unit, r.LimitOf = "GB/s", "DRAM"
+	case c.small():
+		r.Unit, r.LimitOf = "GOP/s", "INT4"
 	case c.integers:
 		r.Unit, r.LimitOf = "GOP/s", "INT8"
 	}

@@ -26,6 +26,18 @@ const (
 	// sameClock is how much the slower one of two moments has of the faster one, at least,
 	// if the clock was the same: it changes by steps of 4 %.
 	sameClock = 0.97
+
+	// fullClock is how much of the best clock threads have, at least, that all run: whoever waits
+	// for a core that another one uses has half or less. ownClock is the same beside the clock of
+	// one thread, which many may not reach together.
+	fullClock, ownClock = 0.85, 0.6
+
+	// sameLimit is how much of a case's best limit a measurement of it has, at least, if both were
+	// of quiet moments. sameMemory is the same for cases of different sizes that read memory.
+	sameLimit, sameMemory = 0.9, 0.8
+
+	// beyond is the most that a case seems to do of its limit, if both were of quiet moments.
+	beyond = 1.03
 )
 
 // moment looks twice: what disturbs comes and goes.
@@ -53,30 +65,31 @@ func operationsPerCycle(v limits.Vectors, fma, clock float64) float64 {
 
 // sample is one repetition.
 type sample struct {
-	nanoseconds float64 // per call
-	percent     float64 // of the FMA peak at the mean clock of just before and after
-	quiet       bool    // before and after, and their clock is the same
+	nanoseconds   float64 // per call
+	limit         float64 // of the moment before, in units of 10⁹ a second
+	before, after moment  // none where memory is the limit
 }
 
-// sample measures one repetition. Where memory is the limit, nothing says whether it was quiet.
-func (m *measurement) sample(c *benchCase, call func() error, calls, threads int) sample {
-	if c.memory() {
-		return sample{nanoseconds: repetition(call, calls), quiet: true}
+// sample measures the limit of a case, and then one repetition.
+func (m *measurement) sample(t *trial) sample {
+	s := sample{limit: m.limit(&t.c, t.Threads) / 1e9}
+	if t.c.memory() {
+		s.nanoseconds = repetition(t.call, t.Calls)
+		return s
 	}
-	repetition(call, calls) // when the next one begins, clock and caches are those of the case
-	before := m.moment(threads)
-	perCall := repetition(call, calls)
-	perCycle := m.perCycle
-	if c.integers {
-		perCycle = m.integersPerCycle
-	}
-	return sampleBetween(before, m.moment(threads), c.work()/perCycle, perCall)
+	repetition(t.call, t.Calls) // when the next one begins, clock and caches are those of the case
+	s.before = m.moment(t.Threads)
+	s.nanoseconds = repetition(t.call, t.Calls)
+	s.after = m.moment(t.Threads)
+	return s
 }
 
-// sampleBetween is a repetition between two moments; cycles is what a call takes at the FMA peak.
-func sampleBetween(before, after moment, cycles, nanoseconds float64) sample {
-	clock, same := (before.clock+after.clock)/2, min(before.clock,
-		after.clock) >= sameClock*max(before.clock, after.clock)
-	return sample{nanoseconds, 100 * cycles / nanoseconds * 1e9 / clock,
-		same && before.quiet && after.quiet}
+// clock is the mean clock of just before and after.
+func (s *sample) clock() float64 { return (s.before.clock + s.after.clock) / 2 }
+
+// undisturbed reports whether the core was quiet before and after, at one clock that is not below
+// what threads reach that have a core each.
+func (s *sample) undisturbed(slowest float64) bool {
+	low, high := min(s.before.clock, s.after.clock), max(s.before.clock, s.after.clock)
+	return s.before.quiet && s.after.quiet && low >= sameClock*high && low >= slowest
 }

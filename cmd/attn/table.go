@@ -20,9 +20,9 @@ func (b *benchmark) table(w io.Writer) {
 				fmt.Fprintln(w, "|-------------------------------|---------:|---------------:"+
 					"|------------:|--------:|-------------:|")
 			}
+			limit, percent, atItsClock := c.shares()
 			fmt.Fprintf(w, row, c.Case, duration(c.Nanoseconds), fmt.Sprintf("%.1f %-7s", c.Rate, c.Unit),
-				fmt.Sprintf("%-4s %6.1f", c.LimitOf, c.Limit), fmt.Sprintf("%.1f %%", c.Percent),
-				c.atItsClock())
+				fmt.Sprintf("%-4s %6s", c.LimitOf, limit), percent, atItsClock)
 		}
 	}
 	b.shapes(w)
@@ -69,15 +69,15 @@ func (b *benchmark) shapes(w io.Writer) {
 	}
 }
 
-// atItsClock prints the per cent, if memory is not the limit.
-func (r *result) atItsClock() string {
-	switch {
-	case r.AtItsClock == 0:
-		return ""
-	case r.busy():
-		return fmt.Sprintf("%.1f %% busy", r.AtItsClock)
+// shares prints the limit and the per cents of it, or that the machine was busy.
+func (r *result) shares() (limit, percent, atItsClock string) {
+	if r.Busy {
+		return "–", "busy", ""
 	}
-	return fmt.Sprintf("%.1f %%", r.AtItsClock)
+	if r.AtItsClock != 0 { // memory is not the limit
+		atItsClock = fmt.Sprintf("%.1f %%", r.AtItsClock)
+	}
+	return fmt.Sprintf("%.1f", r.Limit), fmt.Sprintf("%.1f %%", r.Percent), atItsClock
 }
 
 // duration prints nanoseconds with three digits or more.

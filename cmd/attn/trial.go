@@ -44,26 +44,69 @@ func (m *measurement) rounds(trials []*trial, progress func(spent, expected time
 // turn alternates between a case and its limit, so that both see the same machine.
 func (m *measurement) turn(t *trial) {
 	for start := time.Now(); ; {
-		t.Limit = max(t.Limit, m.limit(&t.c, t.Threads)/1e9)
-		s := m.sample(&t.c, t.call, t.Calls, t.Threads)
+		s := m.sample(t)
 		t.samples = append(t.samples, s)
-		if s.quiet {
-			t.Quiet++
-		}
+		t.Limit = max(t.Limit, s.limit)
+		m.clock[t.Threads] = max(m.clock[t.Threads], s.before.clock, s.after.clock)
 		if time.Since(start) >= turnTime {
-			return
+			break
 		}
 	}
+	t.Quiet = len(m.quiet(t))
 }
 
-// end takes the best of the case and of its limit.
-func (t *trial) end() result {
-	t.Repetitions = len(t.samples)
-	t.summarize(t.samples)
-	t.AllocsPerCall = allocations(t.call, t.Calls)
+// slowest is the least clock of a number of threads, together, that do not wait for each other.
+func (m *measurement) slowest(threads int) float64 {
+	return max(fullClock*m.clock[threads], ownClock*m.clock[1]*float64(threads))
+}
+
+// quiet are the repetitions of moments as good as the best: in that moment the limit was what it is
+// at best, and nobody else used the core.
+func (m *measurement) quiet(t *trial) (list []sample) {
+	slowest := m.slowest(t.Threads)
+	for _, s := range t.samples {
+		if s.limit >= sameLimit*t.Limit && (t.c.memory() || s.undisturbed(slowest)) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// end takes the best of all cases and of their limits.
+func (m *measurement) end(trials []*trial) (list []result) {
+	reading := map[dram]float64{}
+	for _, t := range trials {
+		if t.c.memory() {
+			reading[t.dram()] = max(reading[t.dram()], t.Limit)
+		}
+	}
+	for _, t := range trials {
+		t.summarize(m.quiet(t), m.perCycle)
+		t.AllocsPerCall = allocations(t.call, t.Calls)
+		alone := t.dram()
+		alone.threads = 1 // several read as much at least
+		t.compare(t.c.memory() && t.Limit < sameMemory*max(reading[t.dram()], reading[alone]))
+		list = append(list, t.result)
+	}
+	return list
+}
+
+// dram is the memory that a case reads.
+func (t *trial) dram() dram { return dram{t.Threads, t.c.huge()} }
+
+// compare sets what a case reached of its limit. It says busy instead if too few moments were
+// quiet, if the limit is too low, or if the case was faster: then something else used the machine
+// whenever the limit was measured. A case that is a little faster than the loop beside it is the
+// limit.
+func (t *trial) compare(low bool) {
 	t.Rate = t.c.work() / t.Nanoseconds
+	t.Busy = low || t.Quiet < min(fewQuiet, t.Repetitions) || t.Rate > beyond*t.Limit
+	if t.Busy {
+		t.Limit, t.AtItsClock = 0, 0
+		return
+	}
+	t.Limit = max(t.Limit, t.Rate)
 	t.Percent = 100 * t.Rate / t.Limit
-	return t.result
 }
 
 // trials prepares all cases: each has been called once.
@@ -101,6 +144,7 @@ func repetition(call func() error, calls int) float64 {
 }
 
 func allocations(call func() error, calls int) float64 {
+	repetition(call, 1) // a collection of garbage may have freed what calls keep
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	repetition(call, calls)
@@ -108,24 +152,32 @@ func allocations(call func() error, calls int) float64 {
 	return math.Floor(float64(after.Mallocs-before.Mallocs) / float64(calls))
 }
 
-// fewQuiet is fewer quiet repetitions than count: of one or two, each may have been disturbed
+// fewQuiet is the fewest quiet repetitions that count: of one or two, each may have been disturbed
 // between its moments.
 const fewQuiet = 3
 
-// summarize takes the median per cent of the fastest tenth of all quiet repetitions, of three at
-// least: the others were disturbed. Were too few quiet, it takes those of all.
-func (r *result) summarize(samples []sample) {
-	slices.SortFunc(samples, func(a, b sample) int {
-		return cmp.Compare(a.nanoseconds, b.nanoseconds)
-	})
-	r.Nanoseconds, r.Median = samples[0].nanoseconds, samples[len(samples)/2].nanoseconds
-	if !r.busy() {
-		samples = slices.DeleteFunc(samples, func(s sample) bool { return !s.quiet })
+// summarize takes the times of all repetitions, and of the fastest tenth of the quiet ones, of three
+// at least, the median per cent: the others were disturbed.
+func (t *trial) summarize(quiet []sample, perCycle float64) {
+	byTime := func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) }
+	slices.SortFunc(t.samples, byTime)
+	t.Repetitions, t.Quiet = len(t.samples), len(quiet)
+	t.Nanoseconds = t.samples[0].nanoseconds
+	t.Median = t.samples[len(t.samples)/2].nanoseconds
+	if t.c.memory() || len(quiet) == 0 {
+		return
 	}
-	fastest := samples[:min(len(samples), max(3, len(samples)/10))]
-	slices.SortFunc(fastest, func(a, b sample) int { return cmp.Compare(a.percent, b.percent) })
-	r.AtItsClock = fastest[(len(fastest)-1)/2].percent
+	if t.c.integers {
+		perCycle = 0 // not a whole number
+		for _, s := range quiet {
+			perCycle = max(perCycle, s.limit*1e9/s.clock())
+		}
+	}
+	slices.SortFunc(quiet, byTime)
+	var percents []float64
+	for _, s := range quiet[:min(len(quiet), max(fewQuiet, len(quiet)/10))] {
+		percents = append(percents, 100*t.c.work()/perCycle/s.nanoseconds*1e9/s.clock())
+	}
+	slices.Sort(percents)
+	t.AtItsClock = percents[(len(percents)-1)/2]
 }
-
-// busy reports whether somebody else used the core nearly all the time.
-func (r *result) busy() bool { return r.Quiet < min(fewQuiet, r.Repetitions) }

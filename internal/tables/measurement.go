@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // measurement is what the tables need of the output of attn bench -json.
@@ -35,7 +36,8 @@ type result struct {
 	Median      float64 `json:"median_ns"`
 	Rate        float64 `json:"rate"`
 	Unit        string  `json:"unit"`
-	Percent     float64 `json:"percent"`
+	Busy        bool    `json:"busy,omitempty"`
+	Percent     float64 `json:"percent,omitempty"`
 }
 
 // measurements returns a function that reads docs/bench-NAME.json below a folder.
@@ -57,12 +59,17 @@ func measurements(folder string) func(name string) (*measurement, error) {
 	}
 }
 
-// check fails where something is missing that tables show, as when attn bench calls it otherwise.
+// mostPercent allows for noise.
+const mostPercent = 103
+
+// check fails where something is missing that tables show, as when attn bench calls it otherwise, and
+// where per cents are those of a busy machine.
 func (m *measurement) check() error {
 	if m.CPU == "" || m.Go == "" || len(m.Reports) == 0 {
 		return fmt.Errorf("cpu is %q, go %q, and there are %d reports, want all of them", m.CPU, m.Go,
 			len(m.Reports))
 	}
+	var busy []string
 	for _, r := range m.Reports {
 		if r.Implementation == "" || len(r.Results) == 0 {
 			return fmt.Errorf("a report of implementation %q has %d results, want a name and results",
@@ -73,11 +80,24 @@ func (m *measurement) check() error {
 				return fmt.Errorf("%s: a result has case %q, shape %q, threads %d and unit %q, "+
 					"want all of them", r.Implementation, c.Case, c.Shape, c.Threads, c.Unit)
 			}
+			if c.Busy {
+				busy = append(busy, fmt.Sprintf("%s on %d threads with %s", c.Case, c.Threads,
+					r.Implementation))
+				continue
+			}
 			if c.Nanoseconds <= 0 || c.Rate <= 0 || c.Percent <= 0 {
 				return fmt.Errorf("%s: %s has ns_per_call %g, rate %g and percent %g, want more than 0",
 					r.Implementation, c.Case, c.Nanoseconds, c.Rate, c.Percent)
 			}
+			if c.Percent > mostPercent {
+				return fmt.Errorf("%s: %s has percent %g, want at most %d: its limit was measured when the "+
+					"machine was busy", r.Implementation, c.Case, c.Percent, mostPercent)
+			}
 		}
+	}
+	if busy != nil {
+		return fmt.Errorf("the machine was busy and the limit unknown for %s: measure again",
+			strings.Join(busy, ", "))
 	}
 	return nil
 }

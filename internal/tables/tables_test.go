@@ -250,6 +250,9 @@ func TestMeasurements(t *testing.T) {
 		{`"implementation"`, `"isa"`, `a report of implementation "" has 7 results`},
 		{`"threads": 2`, `"workers": 2`, "threads 0"},
 		{`"rate": 133`, `"speed": 133`, "avx2: bert has ns_per_call 500000, rate 0 and percent 66.5"},
+		{`"percent": 99}`, `"percent": 120}`, "percent 120, want at most 103"},
+		{`"percent": 66.5`, `"busy": true`, "the machine was busy and the limit unknown for bert on 2 " +
+			"threads with avx2: measure again"},
 		{`H12 L128`, `H12`, "bert: the shape is"},
 	} {
 		folder := folderWith(t, strings.Replace(measured, c.old, c.new, 1), "")

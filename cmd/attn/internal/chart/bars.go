@@ -13,11 +13,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Group is the bars of one colour: per cent of the limit, by case.
+// Group is the bars of one colour: per cent of the limit, by case, or Busy.
 type Group struct {
 	Name    string
 	Percent map[string]float64
 }
+
+// Busy stands in the place of a per cent where the limit is not known. It is drawn as that word.
+const Busy = -1
 
 // Colours that people with any kind of colour vision can tell apart (Okabe and Ito).
 var barColours = []color.Color{
@@ -104,10 +107,10 @@ func addBars(p *plot.Plot, cases []string, g Group, fill color.Color, width, off
 	values := make(plotter.Values, len(cases))
 	var numbers plotter.XYLabels
 	for i, name := range cases {
-		values[i] = g.Percent[name]
-		if values[i] > 0 {
+		values[i] = max(0, g.Percent[name])
+		if g.Percent[name] != 0 {
 			numbers.XYs = append(numbers.XYs, plotter.XY{X: float64(i), Y: values[i]})
-			numbers.Labels = append(numbers.Labels, fmt.Sprintf("%.0f", values[i]))
+			numbers.Labels = append(numbers.Labels, number(g.Percent[name]))
 		}
 	}
 	bars, err := plotter.NewBarChart(values, vg.Points(width-2))
@@ -128,4 +131,12 @@ func addBars(p *plot.Plot, cases []string, g Group, fill color.Color, width, off
 	labels.Offset = vg.Point{X: vg.Points(offset), Y: vg.Points(2)}
 	p.Add(labels)
 	return nil
+}
+
+// number is what stands above a bar.
+func number(percent float64) string {
+	if percent == Busy {
+		return "busy"
+	}
+	return fmt.Sprintf("%.0f", percent)
 }
