@@ -165,8 +165,8 @@ func (m *Memory) Read() float64 { return m.read(read) }
 // ReadStreams is Read from 8 places of each buffer at once.
 func (m *Memory) ReadStreams() float64 { return m.read(readStreams) }
 
-// ReadCold is what no cache holds, in order or from 8 places, whichever is faster: two thirds of the
-// buffers in order, and then about that many bytes, at most the last third, from 8 places.
+// ReadCold reads what no cache holds: two thirds of the buffers in order, and then about that many
+// bytes, at most the last third, from 8 places. The faster of both counts.
 func (m *Memory) ReadCold(bytes int) float64 {
 	others, part := m.cold(bytes)
 	return max(others.Read(), part.ReadStreams())

@@ -156,8 +156,8 @@ func allocations(call func() error, calls int) float64 {
 // between its moments.
 const fewQuiet = 3
 
-// summarize takes the times of all repetitions, and of the fastest tenth of the quiet ones, of three
-// at least, the median per cent: the others were disturbed.
+// summarize takes the times of all repetitions, and the median per cent of the fastest tenth of the
+// quiet ones, of three at least: the others were disturbed.
 func (t *trial) summarize(quiet []sample, perCycle float64) {
 	byTime := func(a, b sample) int { return cmp.Compare(a.nanoseconds, b.nanoseconds) }
 	slices.SortFunc(t.samples, byTime)

@@ -90,8 +90,8 @@ func (m *measurement) check() error {
 					r.Implementation, c.Case, c.Nanoseconds, c.Rate, c.Percent)
 			}
 			if c.Percent > mostPercent {
-				return fmt.Errorf("%s: %s has percent %g, want at most %d: its limit was measured when the "+
-					"machine was busy", r.Implementation, c.Case, c.Percent, mostPercent)
+				return fmt.Errorf("%s: %s has percent %g, want at most %d: its limit was measured when "+
+					"the machine was busy", r.Implementation, c.Case, c.Percent, mostPercent)
 			}
 		}
 	}
