@@ -218,14 +218,14 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// at is a repetition of some nanoseconds of 80 operations for each, between quiet moments of a clock
-// that could do 100.
+// at is a repetition of some nanoseconds, between quiet moments of a clock at which the core could
+// do 100 operations in each of them.
 func at(nanoseconds float64) sample {
 	quiet := moment{1e9, true}
 	return sample{nanoseconds: nanoseconds, limit: 100, before: quiet, after: quiet}
 }
 
-// trialOf is a case of 160 operations of which some repetitions were measured.
+// trialOf is a case of 160 operations, of which some repetitions were measured.
 func trialOf(samples []sample) *trial {
 	t := &trial{c: benchCase{shape: shape{b: 1, h: 1, lq: 2, lk: 5, d: 4}}, samples: samples}
 	t.Threads, t.Calls, t.call = 1, 1, func() error { return nil }

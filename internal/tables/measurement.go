@@ -62,8 +62,8 @@ func measurements(folder string) func(name string) (*measurement, error) {
 // mostPercent allows for noise.
 const mostPercent = 103
 
-// check fails where something is missing that tables show, as when attn bench calls it otherwise, and
-// where per cents are those of a busy machine.
+// check fails where something is missing that tables show, as when attn bench calls it otherwise,
+// and where per cents are those of a busy machine.
 func (m *measurement) check() error {
 	if m.CPU == "" || m.Go == "" || len(m.Reports) == 0 {
 		return fmt.Errorf("cpu is %q, go %q, and there are %d reports, want all of them", m.CPU, m.Go,
