@@ -30,7 +30,8 @@ func (p piece) cut(ends ...int) (parts []piece) {
 // tries again, which may take longer than the world is old, so that it has limits.
 type splitter struct {
 	*regexp2.Regexp
-	limit time.Duration // of one match, and of a text together with its length
+	pattern string        // as a file has it
+	limit   time.Duration // of one match, and of a text together with its length
 }
 
 // matchLimit is more than the patterns of published models need for a match in megabytes.
@@ -41,18 +42,22 @@ func timeFor(limit time.Duration, bytes int) time.Duration {
 	return limit + time.Duration(bytes)*20*time.Microsecond
 }
 
-// newSplitter compiles a pattern.
+// newSplitter compiles a pattern of Oniguruma's.
 func newSplitter(pattern string, limit time.Duration) (*splitter, error) {
 	const longest = 10_000
 	if len(pattern) > longest {
 		return nil, fmt.Errorf("the pattern has %d bytes, want at most %d", len(pattern), longest)
 	}
-	re, err := regexp2.Compile(pattern, regexp2.None)
+	written, err := dotNet(pattern)
 	if err != nil {
 		return nil, err
 	}
+	re, err := regexp2.Compile(written, regexp2.None)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern %q: %w", pattern, err)
+	}
 	re.MatchTimeout = limit
-	return &splitter{re, limit}, nil
+	return &splitter{re, pattern, limit}, nil
 }
 
 // split cuts a piece.
@@ -72,7 +77,7 @@ func (s *splitter) split(p piece) ([]piece, error) {
 	}
 	if err != nil || m != nil { // the only error is that a match took more than limit
 		return nil, fmt.Errorf("the pattern %q takes more than %v for a text of %d letters, want one "+
-			"that takes less", s.String(), limit, len(runes))
+			"that takes less", s.pattern, limit, len(runes))
 	}
 	return p.cut(ends...), nil
 }

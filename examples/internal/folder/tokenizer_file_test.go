@@ -128,7 +128,8 @@ func TestRefusedTokenizers(t *testing.T) {
 		split(`'pattern': {'Regex': '` + strings.Repeat("a", 10001) + `'`): "want JSON",
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': '` + strings.Repeat("a", 10001) +
 			`'}`): "the pattern has 10001 bytes, want at most 10000",
-		split(`'behavior': 'Isolated', 'pattern': {'Regex': '(?<'}`): "pre_tokenizer Split: error parsing",
+		split(`'behavior': 'Isolated', 'pattern': {'Regex': '(?<'}`): `pre_tokenizer Split: the pattern "(?<" has`,
+		split(`'behavior': 'Isolated', 'pattern': {'Regex': 'a)'}`):  `the pattern "a)": error parsing`,
 		`{'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'a'}, 'content': ''}, ` + model +
 			`}`: `is the Regex "a", want a String`,
 		`{'normalizer': {'type': 'Sequence', 'normalizers': [], 'pretokenizers': []}, ` + model +
