@@ -5,11 +5,14 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -245,6 +248,35 @@ func runLimited(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return realMain(flag.Args(), os.Stdout, os.Stderr)
+}
+
+// A file of more elements than there is memory for is an error, and no trace of the runtime. A
+// shell limits the memory of the command.
+func TestMemoryOfFiles(t *testing.T) {
+	if runtime.GOOS != "linux" || strconv.IntSize < 64 {
+		return // where the limit is not obeyed, or is beyond all addresses
+	}
+	f := newFolder(t)
+	f.random("small.npy", 1, 16, 128)
+	const header = "{'descr': '<f4', 'fortran_order': %s, 'shape': (8388608, 128)}"
+	for order, name := range map[string]string{"False": "large.npy", "True": "fortran.npy"} {
+		text := fmt.Sprintf(header, order)
+		f.write(name, append([]byte("\x93NUMPY\x01\x00"+string(rune(len(text)))+"\x00"), text...))
+		if err := os.Truncate(f.path(name), 10+int64(len(text))+4<<30); err != nil {
+			t.Fatal(err)
+		}
+		for _, limit := range []string{"2000000", "4400000"} {
+			large, small := f.path(name), f.path("small.npy")
+			self := exec.Command("sh", "-c", `ulimit -v "$0" && exec "$@"`, limit, os.Args[0], "run",
+				"-q", large, "-k", small, "-v", small, "-o", f.path("out.npy"))
+			self.Env = append(os.Environ(), asCommand+"=1")
+			var stdout, stderr strings.Builder
+			self.Stdout, self.Stderr = &stdout, &stderr
+			self.Run()
+			checkRefusal(t, 1, self.ProcessState.ExitCode(), stdout.String(), stderr.String(),
+				name+": needs 4.0 GiB of memory")
+		}
+	}
 }
 
 // An input that is a fifo is refused, and not waited for.

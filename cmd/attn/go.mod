@@ -4,10 +4,12 @@ go 1.26
 
 require (
 	codeberg.org/go-fonts/dejavu v0.4.0
+	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/seed-1415985d/attn v0.1.0
 	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.30.0
+	golang.org/x/sys v0.41.0
 	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -19,6 +21,6 @@ require (
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
-	golang.org/x/sys v0.41.0 // indirect
+	github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 	golang.org/x/text v0.28.0 // indirect
 )

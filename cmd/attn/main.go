@@ -155,9 +155,27 @@ func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 		fmt.Fprint(stdout, fs.Name(), wrap(defaults.String()))
 		return err
 	case err != nil:
-		return usageError{err}
+		return usagef("%w%s", err, meant(fs, err))
 	}
 	return nil
+}
+
+// meant names flags that begin as a flag that is not one, or that it begins as.
+func meant(fs *flag.FlagSet, err error) string {
+	wrong, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !found {
+		return ""
+	}
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) {
+		if strings.HasPrefix(f.Name, wrong) || strings.HasPrefix(wrong, f.Name) {
+			names = append(names, "-"+f.Name)
+		}
+	})
+	if names == nil {
+		return ""
+	}
+	return ": is " + strings.Join(names, " or ") + " meant?"
 }
 
 func noArguments(fs *flag.FlagSet) error {

@@ -255,7 +255,7 @@ func (f *runFlags) checkOutputs() error {
 		{"-sinks", f.sinks}, {"-labels", f.labels}}
 	wanted := f.outputs()
 	if len(wanted) == 0 {
-		return usagef("no output is wanted")
+		return usagef("there is nothing to write: give -o, -png, -lse or -weights")
 	}
 	for _, o := range wanted {
 		if i := slices.IndexFunc(taken, func(t fileFlag) bool {

@@ -474,7 +474,7 @@ func TestRunUsage(t *testing.T) {
 		"-softcap is 1e-50":                                 {"-softcap", "1e-50"},
 		"-scale is 1e+50":                                   {"-scale", "1e50"},
 		"-heads is 268435457":                               {"-heads", "268435457"},
-		"no output is wanted":                               {"-o", ""},
+		"nothing to write: give -o, -png, -lse or -weights": {"-o", ""},
 		"-png-heads is \"x\"":                               {"-png", "@heat.png", "-png-heads", "x"},
 		"-png-heads is \"1,0,1\", which names head 1 twice": {"-png", "@heat.png", "-png-heads", "1,0,1"},
 		"-q is missing":                                     {"-q", ""},

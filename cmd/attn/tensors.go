@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/room"
 )
 
 // layout says how the dimensions of a file are read.
@@ -80,7 +81,11 @@ func allocate(name string, shape []int) (npyfile.Array[float32], error) {
 	if !(n <= min(maxElements, math.MaxInt/4)) {
 		return npyfile.Array[float32]{}, fmt.Errorf("%s of shape %s is too large", name, dims(shape))
 	}
-	return npyfile.Array[float32]{Shape: shape, Data: make([]float32, int(n))}, nil
+	data, err := room.Make[float32](int(n))
+	if err != nil {
+		return npyfile.Array[float32]{}, fmt.Errorf("%s of shape %s %w", name, dims(shape), err)
+	}
+	return npyfile.Array[float32]{Shape: shape, Data: data}, nil
 }
 
 // dims prints a shape as NumPy does.

@@ -245,6 +245,11 @@ func TestHelpIsNoError(t *testing.T) {
 	if code := command([]string{"-h"}, io.Discard, &errs); code != 0 || errs.Len() == 0 {
 		t.Errorf("exit code %d, printed %q", code, fmt.Sprint(&errs))
 	}
+	errs.Reset()
+	if code := command([]string{"-modal"}, io.Discard, &errs); code != 1 ||
+		strings.Count(errs.String(), "\n") != 1 {
+		t.Errorf("a wrong flag: exit code %d, printed %q", code, fmt.Sprint(&errs))
+	}
 }
 
 // TestIdleKeys gives each key a value that nobody knows: it is refused where only some values are

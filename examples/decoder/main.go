@@ -12,6 +12,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/flags"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
@@ -54,8 +55,7 @@ func command(args []string, out, errs io.Writer) int {
 
 func parse(args []string, help io.Writer) (*options, error) {
 	o := &options{weights: asStored}
-	f := flag.NewFlagSet("decoder", flag.ContinueOnError)
-	f.SetOutput(help)
+	f := flag.NewFlagSet("decoder [flags] [PROMPT...]", flag.ContinueOnError)
 	f.StringVar(&o.model, "model", "", "`folder` with config.json, model.safetensors and "+
 		"tokenizer.json, or a GGUF file; none makes a random model")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
@@ -81,7 +81,7 @@ func parse(args []string, help io.Writer) (*options, error) {
 	o.register(f)
 	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -integers with those of "+
 		"f32")
-	err := f.Parse(args)
+	err := flags.Parse(f, args, help)
 	o.prompts = f.Args()
 	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
 		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)

@@ -362,6 +362,12 @@ func TestTerminal(t *testing.T) {
 	}
 	folder, _ := writeModel(t, safetensors.F32)
 	write(t, folder, "config.json", []byte(`{"model_type": "\u001b[2J"}`))
+	out.Reset()
+	if code := command([]string{"-modal", folder}, nil, &out, &errs); code != 1 || out.Len() > 0 ||
+		strings.Count(errs.String(), "\n") != 1 {
+		t.Errorf("a wrong flag: exit code %d, printed %q and %q", code, &out, &errs)
+	}
+	errs.Reset()
 	if code := command([]string{"-model", folder}, nil, &out, &errs); code != 1 ||
 		!strings.HasPrefix(errs.String(), "embed: ") || strings.Contains(errs.String(), "\x1b") {
 		t.Errorf("exit code %d, want 1\n%q", code, errs.String())

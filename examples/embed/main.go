@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-1415985d/attn/examples/internal/flags"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
@@ -51,7 +52,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	set.IntVar(&c.Heads, "heads", 12, "of a random model")
 	set.IntVar(&c.FFN, "ffn", 1536, "inner dimension of a random model")
 	set.IntVar(&c.Vocab, "vocab", 30522, "tokens of a random model")
-	if err := set.Parse(args); err != nil {
+	if err := flags.Parse(set, args, stdout); err != nil {
 		return err
 	}
 	if *workers < 1 {

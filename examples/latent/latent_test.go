@@ -74,7 +74,7 @@ func TestPiecesDoNotMatter(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
-	if err := run(&out); err != nil {
+	if err := run(nil, &out); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(out.String(), "differ by"); lines != 4 {
@@ -93,5 +93,32 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := d.decode(normal(1, 2*l.dim)); !errors.Is(err, attn.ErrCapacity) {
 		t.Errorf("two tokens in a cache of one: %v", err)
+	}
+}
+
+// Flags change the layer; what it cannot be is an error of one line.
+func TestCommand(t *testing.T) {
+	small := []string{"-tokens", "3", "-dim", "8", "-heads", "2", "-rotary", "4", "-seed", "5"}
+	for _, c := range []struct {
+		args      []string
+		code      int
+		out, errs string
+	}{
+		{small, 0, "3 tokens, 2 heads, keys of 32 + 4 channels from a vector of 64 + 4:\n", ""},
+		{[]string{"-h"}, 0, "Usage of latent [flags]:\n", ""},
+		{[]string{"-heads", "0"}, 1, "", "latent: -heads is 0, want 1 to 65536\n"},
+		{[]string{"-rotary", "3"}, 1, "", "latent: -rotary is 3, want an even number: channels turn in " +
+			"pairs\n"},
+		{[]string{"-dim", "65536", "-heads", "65536"}, 1, "", "latent: these sizes need 3.1e+11 " +
+			"numbers, want at most 268435456\n"},
+		{[]string{"-head", "2"}, 1, "", "latent: flag provided but not defined: -head; -h lists the " +
+			"flags\n"},
+		{[]string{"x"}, 1, "", "latent: unexpected argument \"x\"; -h lists the flags\n"},
+	} {
+		var out, errs strings.Builder
+		if code := command(c.args, &out, &errs); code != c.code || errs.String() != c.errs ||
+			!strings.HasPrefix(out.String(), c.out) || c.out == "" && out.Len() > 0 {
+			t.Errorf("%v: exit code %d, printed %q and %q", c.args, code, out.String(), errs.String())
+		}
 	}
 }

@@ -48,6 +48,13 @@ func newLayer(s sizes, seed uint64) *layer {
 	return l
 }
 
+// weights is how many numbers the layer has.
+func (s *sizes) weights() float64 {
+	queries := float64(s.dim) * float64(s.heads) * float64(s.plain+s.rotary+s.value)
+	return queries + float64(s.heads)*float64(s.latent)*float64(s.plain+s.value) +
+		float64(s.dim)*float64(s.latent+s.rotary)
+}
+
 // normal is n random numbers.
 func normal(seed uint64, n int) []float32 {
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -5,27 +5,86 @@
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/flags"
 )
 
 func main() {
-	if err := run(os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "latent:", err)
-		os.Exit(1)
-	}
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-const tokens = 200
+// command is the exit code of a run, whose error it prints.
+func command(args []string, out, errs io.Writer) int {
+	if err := run(args, out); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(errs, "latent:", err)
+		return 1
+	}
+	return 0
+}
+
+// options are the sizes of the layer, and how long its sequence is.
+type options struct {
+	sizes
+	tokens int
+	seed   uint64
+}
+
+// mostNumbers is of weights and of pairs of tokens, whose definition takes minutes then. most is of
+// each size.
+const mostNumbers, most = 1 << 28, 1 << 16
+
+func parse(args []string, help io.Writer) (o options, err error) {
+	f := flag.NewFlagSet("latent [flags]", flag.ContinueOnError)
+	numbers := []struct {
+		name         string
+		to           *int
+		value, least int
+		about        string
+	}{
+		{"tokens", &o.tokens, 200, 1, "of the sequence"},
+		{"dim", &o.dim, 96, 1, "hidden_size"},
+		{"heads", &o.heads, 8, 1, "num_attention_heads"},
+		{"latent", &o.latent, 64, 1, "kv_lora_rank"},
+		{"rotary", &o.rotary, 16, 0, "qk_rope_head_dim, an even number"},
+		{"plain", &o.plain, 32, 1, "qk_nope_head_dim"},
+		{"value", &o.value, 24, 1, "v_head_dim"},
+	}
+	for _, n := range numbers {
+		f.IntVar(n.to, n.name, n.value, n.about)
+	}
+	f.Uint64Var(&o.seed, "seed", 1, "of the weights and of the sequence")
+	if err := flags.ParseAll(f, args, help); err != nil {
+		return o, err
+	}
+	for _, n := range numbers {
+		if *n.to < n.least || *n.to > most {
+			return o, fmt.Errorf("-%s is %d, want %d to %d", n.name, *n.to, n.least, most)
+		}
+	}
+	if o.rotary%2 != 0 {
+		return o, fmt.Errorf("-rotary is %d, want an even number: channels turn in pairs", o.rotary)
+	}
+	if n := o.weights() + float64(o.tokens)*float64(o.tokens); n > mostNumbers {
+		return o, fmt.Errorf("these sizes need %.2g numbers, want at most %d", n, mostNumbers)
+	}
+	return o, nil
+}
 
 // run compares all formats of the cache.
-func run(out io.Writer) error {
-	l := newLayer(sizes{dim: 96, heads: 8, latent: 64, rotary: 16, plain: 32, value: 24}, 1)
-	x := normal(2, tokens*l.dim)
+func run(args []string, out io.Writer) error {
+	o, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	l, tokens := newLayer(o.sizes, o.seed), o.tokens
+	x := normal(o.seed+1, tokens*l.dim)
 	want := l.expanded(x)
 	fmt.Fprintf(out, "%d tokens, %d heads, keys of %d + %d channels from a vector of %d + %d:\n",
 		tokens, l.heads, l.plain, l.rotary, l.latent, l.rotary)

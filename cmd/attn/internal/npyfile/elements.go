@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/x448/float16"
+
+	"github.com/seed-1415985d/attn/cmd/attn/internal/room"
 )
 
 // kind is what elements of a type can stand for.
@@ -112,14 +114,18 @@ func toBool(k kind, x float64) (bool, error) {
 }
 
 // fromFortran puts elements into C order, the last dimension contiguous.
-func fromFortran[T any](data []T, shape []int) []T {
+func fromFortran[T any](data []T, shape []int) ([]T, error) {
 	stride := make([]int, len(shape))
 	n := 1
 	for d := range shape {
 		stride[d] = n
 		n *= shape[d]
 	}
-	turned, index, from := make([]T, len(data)), make([]int, len(shape)), 0
+	turned, err := room.Make[T](len(data))
+	if err != nil {
+		return nil, err
+	}
+	index, from := make([]int, len(shape)), 0
 	for i := range turned {
 		turned[i] = data[from]
 		for d := len(shape) - 1; d >= 0; d-- {
@@ -131,5 +137,5 @@ func fromFortran[T any](data []T, shape []int) []T {
 			index[d] = 0
 		}
 	}
-	return turned
+	return turned, nil
 }

@@ -193,6 +193,7 @@ var refused = []struct {
 		[]float32{1}), "elements are"},
 	{"fortran_order 7", file(1, dict("<f4", "7", "(1,)"), []float32{1}), "malformed header"},
 	{"no dictionary", file(1, "nothing", []float32{1}), "malformed header"},
+	{"a long header", file(2, strings.Repeat(" ", 1<<20), nil), "malformed: a header of "},
 	{"keys only", file(1, "'shape': 'fortran_order': 'descr': ", nil), "malformed header"},
 	{"no line break", append([]byte("\x93NUMPY\x01\x00\x04\x00"), "{ } "...), "malformed header"},
 	{"words in shape", file(1, dict("<f4", "False", "(two,)"), []float32{1}), "malformed header"},

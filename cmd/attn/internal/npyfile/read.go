@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/regular"
+	"github.com/seed-1415985d/attn/cmd/attn/internal/room"
 )
 
 // Array is the content of a file: its shape and its elements, the last
@@ -90,15 +91,21 @@ func (c *content[T]) decode(f io.ReaderAt, size int64) (a Array[T], err error) {
 	if err := h.check(c.want, c.takes, size-end); err != nil {
 		return a, err
 	}
-	a = Array[T]{Shape: h.shape, Data: make([]T, elements(h.shape))}
+	a.Shape = h.shape
+	if a.Data, err = room.Make[T](int(elements(h.shape))); err != nil {
+		return a, err
+	}
 	if err := readElements(io.NewSectionReader(f, end, size-end), &h, a.Data, c.become); err != nil {
 		return a, err
 	}
 	if h.fortran {
-		a.Data = fromFortran(a.Data, a.Shape)
+		a.Data, err = fromFortran(a.Data, a.Shape)
 	}
-	return a, nil
+	return a, err
 }
+
+// maxHeader is far more than any program writes.
+const maxHeader = 1 << 20
 
 const magic = "\x93NUMPY"
 
@@ -126,6 +133,9 @@ func headerText(f io.ReaderAt, size int64) (text []byte, end int64, err error) {
 	}
 	if end = begin + length; end > size {
 		return nil, 0, fmt.Errorf("truncated: the header ends at byte %d, the file at %d", end, size)
+	}
+	if length > maxHeader {
+		return nil, 0, fmt.Errorf("malformed: a header of %d bytes, want at most %d", length, maxHeader)
 	}
 	text = make([]byte, length)
 	_, err = io.ReadFull(io.NewSectionReader(f, begin, length), text)
