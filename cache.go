@@ -1,6 +1,10 @@
 package attn
 
-import "runtime"
+import (
+	"runtime"
+
+	"github.com/seed-1415985d/attn/internal/stop"
+)
 
 // CacheConfig is the shape of a [Cache]. Every size must be at least 1.
 type CacheConfig struct {
@@ -106,7 +110,7 @@ func (c *Cache) Grow(capacity int) error {
 	for i := range c.blocks() {
 		j, _, _ := c.at(i)
 		for h := range c.heads() {
-			copy(grown.packed.at(h, j/Block%grown.packed.blocks), c.packed.at(h, j/Block%c.packed.blocks))
+			stop.Copy(grown.packed.at(h, j/Block%grown.packed.blocks), c.packed.at(h, j/Block%c.packed.blocks))
 		}
 	}
 	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // attend computes a validated and scheduled call on the calling goroutine.
@@ -59,12 +60,12 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 func (p *plan) clearRows(c *chunk, n int) {
 	for r := range c.heads * n {
 		h, i := p.locate(c.kv+r/n, c.row+c.rows+r%n)
-		clear(p.dst.row(c.b, h, i))
+		stop.Clear(p.dst.row(c.b, h, i))
 		if p.lse != nil {
 			p.lse[(c.b*p.heads+h)*p.lq+i] = negInf
 		}
 		if p.weights.Data != nil {
-			clear(p.weights.row(c.b, h, i))
+			stop.Clear(p.weights.row(c.b, h, i))
 		}
 	}
 }
@@ -152,11 +153,11 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 			continue
 		}
 		if p.group == 1 && p.q.SL == p.d { // one run of memory
-			copy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):])
+			stop.Copy(q, p.q.Data[p.q.offset(h.b, h.kv, h.row):])
 		} else {
 			for r := range h.rows {
 				head, i := p.locate(h.kv, h.row+r)
-				copy(q[r*p.d:][:p.d], p.q.Data[p.q.offset(h.b, head, i):])
+				stop.Copy(q[r*p.d:][:p.d], p.q.Data[p.q.offset(h.b, head, i):])
 			}
 		}
 		if p.flip {
@@ -214,7 +215,7 @@ func (w *scratch) writeLSE(p *plan, c *chunk) {
 func (w *scratch) writeWeights(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
-		clear(p.weights.row(c.b, h, i))
+		stop.Clear(p.weights.row(c.b, h, i))
 	}
 	for lo := c.lo; lo < c.hi; {
 		b := part{first: lo / Block * Block}
@@ -294,7 +295,7 @@ func (w *scratch) addShared(p *plan, st *state, lo, hi int) {
 	w.addGroup(p, w.prefix, st, lo, hi)
 	for i := range w.prefix {
 		if r := &w.prefix[i]; !r.begun {
-			clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
+			stop.Clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
 		}
 	}
 	st.overwrite = false
@@ -357,7 +358,7 @@ func (w *scratch) addTogether(p *plan, group []prefixRows, st *state, lo, hi int
 	}
 	for i := range group {
 		if r := &group[i]; !r.begun && !st.overwrite {
-			clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
+			stop.Clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
 		}
 		group[i].begun = true
 	}

@@ -1,7 +1,6 @@
 package attn
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/frames"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // A file begins with a header of 64 bytes, and numbers are little-endian. Its parts end with
@@ -185,7 +185,8 @@ func (s *packedKV) fileBuffer() []byte {
 // writePage writes the blocks of some heads, of which positions lo to hi−1 have tokens.
 func (s *packedKV) writePage(f *frames.Writer, buffer []byte, heads, page, lo, hi int) error {
 	for h := range heads {
-		x := append(buffer[:0], s.at(h, page)...)
+		x := buffer[:s.block]
+		stop.Copy(x, s.at(h, page))
 		s.blank(x, lo, hi)
 		s.littleEndian(x)
 		if err := f.Write(x, h == heads-1); err != nil {
@@ -326,7 +327,7 @@ func (s *packedSide) faultOf(name string, x []byte, scales []float32) string {
 	if fault := faultOfScales(name, scales); fault != "" {
 		return fault
 	}
-	if s.format == I8 && bytes.IndexByte(x, 0x80) >= 0 {
+	if s.format == I8 && stop.IndexByte(x, 0x80) >= 0 {
 		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
 	}
 	return ""

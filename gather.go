@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/f32"
+import (
+	"github.com/seed-1415985d/attn/internal/f32"
+
+	"github.com/seed-1415985d/attn/internal/stop"
+)
 
 // Where queries have lists of keys, what kernels read of a block is gathered first: once for all
 // rows of the chunk, in the form that the kinds of keys and values read anyway. So nothing behind
@@ -23,7 +27,7 @@ func (w *scratch) gather(p *plan, c *chunk, b *part) {
 func (w *scratch) gatherRows(x *Tensor, c *chunk, list []int32, lo int) []float32 {
 	rows := w.gathered.rows[:(lo+len(list))*x.D]
 	for i, j := range list {
-		copy(rows[(lo+i)*x.D:][:x.D], x.row(c.b, c.kv, int(j)))
+		stop.Copy(rows[(lo+i)*x.D:][:x.D], x.row(c.b, c.kv, int(j)))
 	}
 	return rows
 }

@@ -3,6 +3,7 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/sanitize"
+	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -74,6 +75,15 @@ const (
 	splitRows = 12
 )
 
+// nextPiece is where the next piece of n elements begins, after one of step from one on. The garbage
+// collector may stop the goroutine between pieces.
+func nextPiece(from, step, n int) int {
+	if from += step; from < n {
+		stop.Point()
+	}
+	return from
+}
+
 // productsOf is how many multiply-adds a call counts as that goes through some elements for each
 // row.
 func productsOf(rows, elements int) int { return max(rows, callRows) * elements }
@@ -107,9 +117,9 @@ func packKeys(dst, k []float32, stride, n, d int) {
 func splitPackKeys(dst, k []float32, stride, n, d int) {
 	const step = callCopies / panel
 	inOrder := tuned.Reads == tuning.SequentialReads
-	for j := 0; j < n; j += panel {
+	for j := 0; j < n; j = nextPiece(j, panel, n) {
 		end := min(j+panel, n)
-		for x := 0; x < d; x += step {
+		for x := 0; x < d; x = nextPiece(x, step, d) {
 			to := min(x+step, d)
 			packKeysSIMD(&dst[j*d+x*panel], &k[j*stride+x], stride, end-j, to-x, inOrder)
 		}
@@ -125,7 +135,7 @@ func packValues(dst, v []float32, stride, n, d int) {
 	}
 	inOrder := tuned.Reads == tuning.SequentialReads
 	step := callCopies / n / panel * panel
-	for c := 0; c < d; c += step {
+	for c := 0; c < d; c = nextPiece(c, step, d) {
 		to := min(c+step, d)
 		packValuesSIMD(&dst[c*Block], &v[c], stride, n, to-c, inOrder)
 	}
@@ -391,7 +401,7 @@ func scale(dst, x []float32, f float32) {
 		scaleGeneric(dst, x, f)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		scaleSIMD(&dst[from], &x[from], to-from, f)
 	}
@@ -409,9 +419,9 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		return
 	}
 	step := max(1, callElements/roundUp(n, panel)) // a row takes some time, however short
-	for r := 0; r < rows; r += step {
+	for r := 0; r < rows; r = nextPiece(r, step, rows) {
 		end := min(r+step, rows)
-		for c := 0; c < n; c += callElements {
+		for c := 0; c < n; c = nextPiece(c, callElements, n) {
 			to := min(c+callElements, n)
 			if tuned.ISA.Lanes16() {
 				normalizeAVX512(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
@@ -429,7 +439,7 @@ func merge(o, b []float32, x, y float32) {
 		mergeGeneric(o, b, x, y)
 		return
 	}
-	for from := 0; from < len(b); from += callElements {
+	for from := 0; from < len(b); from = nextPiece(from, callElements, len(b)) {
 		to := min(from+callElements, len(b))
 		mergeSIMD(&o[from], &b[from], to-from, x, y)
 	}
@@ -445,8 +455,11 @@ func mergeRows(o, b, x, y []float32, n int) {
 	}
 	operand.Updates(o, len(x)*n)
 	operand.Reads(b, len(x)*n)
-	for r := range x {
-		mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
+	step := callElements / n
+	for first := 0; first < len(x); first = nextPiece(first, step, len(x)) {
+		for r := first; r < min(first+step, len(x)); r++ {
+			mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
+		}
 	}
 }
 
@@ -462,7 +475,7 @@ func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 		mergeSumsGeneric(m, l, m2, l2, x, y, c)
 		return
 	}
-	for from := 0; from < n; from += callElements {
+	for from := 0; from < n; from = nextPiece(from, callElements, n) {
 		to := min(from+callElements, n)
 		mergeSumsSIMD(&m[from], &l[from], &m2[from], &l2[from], &x[from], &y[from], to-from, c)
 	}
@@ -474,7 +487,7 @@ func softcap(s []float32, limit, factor float32) {
 		softcapGeneric(s, limit, factor)
 		return
 	}
-	for from := 0; from < len(s); from += callSoftcaps {
+	for from := 0; from < len(s); from = nextPiece(from, callSoftcaps, len(s)) {
 		to := min(from+callSoftcaps, len(s))
 		softcapSIMD(&s[from], to-from, limit, factor)
 	}
@@ -504,7 +517,7 @@ func allFinite(x []float32) bool {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		if !allFiniteSIMD(&x[from], to-from) {
 			return false
@@ -523,7 +536,7 @@ func dot(a, b []float32) float32 {
 		return dotSIMD(&a[0], &b[0], len(a))
 	}
 	var lane [64]float32
-	for from := 0; from < len(a); from += callElements {
+	for from := 0; from < len(a); from = nextPiece(from, callElements, len(a)) {
 		to := min(from+callElements, len(a))
 		addProducts(&lane, a[from:to], b[from:to])
 	}
@@ -547,7 +560,7 @@ func maxOf(x []float32) float32 {
 		return maxOfGeneric(x)
 	}
 	top := negInf
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		e := maxOfSIMD(&x[from], to-from)
 		if e != e {
@@ -565,7 +578,7 @@ func exp(dst, x []float32) {
 		expGeneric(dst, x)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		expSIMD(&dst[from], &x[from], to-from)
 	}
@@ -581,7 +594,7 @@ func expSum(dst, x []float32, top float32) float32 {
 		return expSumSIMD(&dst[0], &x[0], len(x), top)
 	}
 	var sum lanes
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		expSumSIMD(&dst[from], &x[from], to-from, top)
 		sum.add(dst[from:to])

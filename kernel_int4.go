@@ -39,7 +39,7 @@ func encode(dst []byte, x []float32, scale float32) {
 		encodeGeneric(dst, x, scale)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		encodeSIMD(&dst[from], &x[from], to-from, scale)
 	}

@@ -197,7 +197,7 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 	}
 	step := max(1, callElements/n)
 	for r := 0; r < rows; {
-		if tuned.ISA.Integers() {
+		if tuned.ISA.Integers() && n <= callElements {
 			var start *int32
 			if starts != nil {
 				start = &starts[r]
@@ -259,7 +259,7 @@ func quantizeGroups(dst []int8, scales, x []float32, rows, n, cols, xStride int,
 	}
 	step := max(4, callElements/n/4*4)
 	for r := 0; r < rows; {
-		if tuned.ISA.Integers() {
+		if tuned.ISA.Integers() && n <= callElements {
 			want := min(step, rows-r)
 			done := quantizeGroupsStep(&dst[r*cols], &scales[r], &x[r*xStride], want, n, cols, xStride)
 			if r += done; done == want {
@@ -308,8 +308,8 @@ func copyRows(dst, x []float32, rows, n, stride int) {
 	operand.Writes(dst, rows*n)
 	operand.ReadsRows(x, rows, stride, n)
 	step := max(1, callCopies/n)
-	for r := 0; r < rows; r += step {
-		if m := min(step, rows-r); tuned.ISA.Integers() {
+	for r := 0; r < rows; r = nextPiece(r, step, rows) {
+		if m := min(step, rows-r); tuned.ISA.Integers() && n <= callCopies {
 			copyRowsSIMD(&dst[r*n], &x[r*stride], m, n, stride)
 		} else {
 			copyRowsGeneric(dst[r*n:], x[r*stride:], m, n, stride)
@@ -322,9 +322,12 @@ func copyRows(dst, x []float32, rows, n, stride int) {
 func interleave(dst, src []byte, cols, n int) {
 	operand.Writes(dst, n*cols)
 	operand.Reads(src, n*cols)
-	if !tuned.ISA.Integers() {
+	step := 4 * callCopies / cols / 4 * 4 // whole fours of rows
+	if !tuned.ISA.Integers() || step == 0 {
 		interleaveGeneric(dst, src, cols, n)
 		return
 	}
-	interleaveSIMD(&dst[0], &src[0], cols, n)
+	for j := 0; j < n; j = nextPiece(j, step, n) {
+		interleaveSIMD(&dst[j*cols], &src[j*cols], cols, min(step, n-j))
+	}
 }

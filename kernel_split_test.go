@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -39,6 +40,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		{"the same, subnormal on Intel", 30 * callElements}, // exp: 30, scale and merge: 22
 		{"softcaps, subnormal on Intel", 150 * callSoftcaps},
 		{"merged sums", 32 * callElements},
+		{"bytes copied or searched", 2 * slowestRead * stop.Bytes / 4},
 		{"biases of a tile", (slowestRead + 2) * maxTileRows * Block},
 		{"softmax of rows", 16 * softmaxRows * Block},
 	} {

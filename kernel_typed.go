@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/sanitize"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // Kernels over keys and values of fewer bits. A key or value is widened in registers, which is
@@ -98,7 +99,7 @@ func (l *panelLayout) ofKeys(t Format, d, n int) {
 // c/panel·dstStride + k·panel + c%panel.
 func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
 	readsTyped(t, v, b)
-	for c := 0; c < b.cols; c += panel {
+	for c := 0; c < b.cols; c = nextPiece(c, panel, b.cols) {
 		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*formats[t].bytes:]
 		operand.Writes(to, len(to))
 		if !tuned.ISA.SIMD() {
@@ -124,7 +125,7 @@ func narrow(t Format, dst []uint16, x []float32) {
 		narrowGeneric(t, dst, x)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		if t == F16 {
 			narrowF16SIMD(&dst[from], &x[from], to-from)
@@ -141,7 +142,7 @@ func largest(x []float32) float32 {
 		return largestGeneric(x)
 	}
 	top := float32(0)
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		e := largestSIMD(&x[from], to-from)
 		if e != e {
@@ -178,7 +179,7 @@ func quantize(dst []int8, x []float32, scale float32) {
 		quantizeGeneric(dst, x, scale)
 		return
 	}
-	for from := 0; from < len(x); from += callElements {
+	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
 		to := min(from+callElements, len(x))
 		quantizeSIMD(&dst[from], &x[from], to-from, scale)
 	}
@@ -222,7 +223,7 @@ func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
 	operand.WritesRows(dst, rows, dstStride, n)
 	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {
 		for r := range rows {
-			copy(dst[r*dstStride:][:n], x[r*xStride:])
+			stop.Copy(dst[r*dstStride:][:n], x[r*xStride:])
 		}
 		rotateGeneric(dst, rows, dstStride, n, block)
 		return
@@ -230,8 +231,8 @@ func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
 	step := callElements / block * block
 	factor := float32(1 / math.Sqrt(float64(block)))
 	together := max(1, step/n)
-	for r := 0; r < rows; r += together {
-		for c := 0; c < n; c += step {
+	for r := 0; r < rows; r = nextPiece(r, together, rows) {
+		for c := 0; c < n; c = nextPiece(c, step, n) {
 			rotateStep(&dst[r*dstStride+c], &x[r*xStride+c], min(together, rows-r), min(step, n-c),
 				dstStride, xStride, block, factor)
 		}
@@ -274,7 +275,7 @@ func transposeFloats(dst, k []float32, d, cols, n int) {
 	}
 	const step = callCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
-	for c := 0; c < whole; c += step {
+	for c := 0; c < whole; c = nextPiece(c, step, whole) {
 		transposeFloatsStep(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
@@ -291,7 +292,7 @@ func transposeHalves(dst, k []uint16, d, cols, n int) {
 	}
 	const step = callCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
-	for c := 0; c < whole; c += step {
+	for c := 0; c < whole; c = nextPiece(c, step, whole) {
 		transposeHalvesSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
@@ -337,7 +338,7 @@ func transposeGroups(dst, k []byte, d, cols, width, n int) {
 	const step = callCopies / Block
 	for j := range panels {
 		from, to := k[j*row:], dst[j*panel*width:][:panel*width]
-		for g := 0; g < whole; g += step {
+		for g := 0; g < whole; g = nextPiece(g, step, whole) {
 			transposeGroupsSIMD(&to[g*16], &from[g*64], 4*width, min(step, whole-g))
 		}
 		transposeGroupsGeneric(to, from, 4*whole, cols, width)

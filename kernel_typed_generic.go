@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // This file is the specification of the kernels over fewer bits, as kernel_generic.go is of the
@@ -284,7 +285,7 @@ func accumulateIntegers(t Format, o []float32, w []int16, v []byte, alpha, f []f
 // copyRowsGeneric brings rows together.
 func copyRowsGeneric(dst, x []float32, rows, n, stride int) {
 	for r := range rows {
-		copy(dst[r*n:][:n], x[r*stride:])
+		stop.Copy(dst[r*n:][:n], x[r*stride:])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // The file of a matrix: the header (file.go), then parts
@@ -24,7 +25,7 @@ import (
 // Whoever maps a file checks the header and the scales, and leaves the elements where they are.
 
 // filePiece is how many bytes are read or written at a time, whole numbers.
-const filePiece = 1 << 20
+const filePiece = stop.Bytes
 
 // scalePadding is the zeros after the scales, which are a multiple of 64 bytes.
 const scalePadding = 64 - frames.ChecksumSize
@@ -276,7 +277,7 @@ func (m *Matrix) readFrom(f *frames.Reader) (err error) {
 	x := all.Mapping().Bytes()
 	data, own := x[:m.size()], x[m.size():]
 	if m.scaled {
-		copy(own, scales.Mapping().Bytes())
+		stop.Copy(own, scales.Mapping().Bytes())
 	}
 	if fault := m.faultOfElements(data); fault != "" {
 		return fail(ErrFormat, "%s: %s", part, fault)
@@ -364,7 +365,7 @@ func (m *Matrix) faultOfElements(data []byte) string {
 	if m.blocks != 0 {
 		return m.faultOfBlocks(data)
 	}
-	if m.scaled && bytes.IndexByte(data, 0x80) >= 0 {
+	if m.scaled && stop.IndexByte(data, 0x80) >= 0 {
 		return "one is -128, want -127 to 127"
 	}
 	for len(data) > 0 {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // How matrices are packed: productInner inputs at a time, and of these a few columns where elements
@@ -281,7 +282,7 @@ func (p *packing) fillColumns(floats []float32, u packPart) {
 // column copies column c of a part.
 func (p *packing) column(dst, floats []float32, u packPart, c int) {
 	if p.transposed {
-		copy(dst, p.x.row(u.b, u.h, u.first+c)[u.k:])
+		stop.Copy(dst, p.x.row(u.b, u.h, u.first+c)[u.k:])
 		return
 	}
 	from := floats[c/panel*panel*u.steps+c%panel:]

@@ -3,6 +3,8 @@ package attn
 import (
 	"math"
 	"math/bits"
+
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // A product by a matrix has two phases, whose units workers share: rows of a are prepared, that is
@@ -126,7 +128,7 @@ func (x *preparation) unit(i int) {
 		if x.rotation > 1 {
 			rotate(row, from, 1, d, d, d, x.rotation)
 		} else {
-			copy(row, from)
+			stop.Copy(row, from)
 		}
 		if x.needs&needsIntegers != 0 {
 			x.quantize(r, row)

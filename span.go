@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/stop"
+
 // addSegment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 	if c.together > 0 {
@@ -36,7 +38,7 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 		lo = end
 	}
 	if st.overwrite { // nobody sees any of the keys
-		clear(st.o[c.at*p.oStride:][:c.heads*c.rows*p.oStride])
+		stop.Clear(st.o[c.at*p.oStride:][:c.heads*c.rows*p.oStride])
 		st.overwrite = false
 	}
 }
@@ -78,7 +80,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 	}
 	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, &b) {
 		if st.overwrite {
-			clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
+			stop.Clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
 		}
 		return
 	}
@@ -109,7 +111,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 			w.score(p, c, &b, &t, 0)
 			w.addValues(p, c, st, &b, &t, 0)
 		case st.overwrite:
-			clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
+			stop.Clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
 	if b.asks {
@@ -134,7 +136,7 @@ func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bo
 	}
 	if !sees {
 		if st.overwrite {
-			clear(st.o[(c.at+row)*p.oStride:][:rows*p.oStride])
+			stop.Clear(st.o[(c.at+row)*p.oStride:][:rows*p.oStride])
 		}
 		return rows
 	}

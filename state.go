@@ -2,6 +2,8 @@ package attn
 
 import (
 	"runtime"
+
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // State is attention over keys that arrive in chunks: the online softmax of every query row, namely
@@ -131,7 +133,7 @@ func (s *State) load(dst, node *state, p *plan, c *chunk) {
 	for r := range c.heads * c.rows {
 		row := p.rowIndex(c, r)
 		dst.m[r], dst.l[r] = node.m[row], node.l[row]
-		copy(dst.o[r*p.oStride:], node.o[row*s.d:][:s.d])
+		stop.Copy(dst.o[r*p.oStride:], node.o[row*s.d:][:s.d])
 	}
 }
 
@@ -140,7 +142,7 @@ func (s *State) store(node, src *state, p *plan, c *chunk) {
 	for r := range c.heads * c.rows {
 		row := p.rowIndex(c, r)
 		node.m[row], node.l[row] = src.m[r], src.l[r]
-		copy(node.o[row*s.d:][:s.d], src.o[r*p.oStride:])
+		stop.Copy(node.o[row*s.d:][:s.d], src.o[r*p.oStride:])
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
-	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // The binary form of a state, little-endian:
@@ -55,7 +55,11 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 			"want at most %d numbers and %d bytes in all",
 			len(s.tree.rows), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
 	}
-	data = slices.Grow(data, size)
+	if cap(data)-len(data) < size {
+		longer := make([]byte, len(data), len(data)+size)
+		stop.Copy(longer, data)
+		data = longer
+	}
 	marks := uint32(min(1, len(s.sinks)))
 	if s.rotated {
 		marks |= rotatedMark

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/pages"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // StoreConfig is the shape of a [Store]. Every size must be at least 1.
@@ -84,7 +85,7 @@ func (s *Store) NewSequence() *Sequence {
 // copyPage copies a page of all heads.
 func (s *Store) copyPage(dst, src int32) {
 	for h := range s.config.KVHeads {
-		copy(s.packed.at(h, int(dst)), s.packed.at(h, int(src)))
+		stop.Copy(s.packed.at(h, int(dst)), s.packed.at(h, int(src)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // The file of a sequence: the header (file.go), and then for each page from position
@@ -118,7 +119,8 @@ func (c *Cache) readBeside(f *frames.Reader, file ringSpan) error {
 	for i := range file.blocks() {
 		at, _, _ := file.at(i)
 		for h := range c.heads() {
-			copy(c.packed.at(h, at/Block%c.packed.blocks), pages.Mapping().Bytes()[i*size+h*c.packed.block:])
+			stop.Copy(c.packed.at(h, at/Block%c.packed.blocks),
+				pages.Mapping().Bytes()[i*size+h*c.packed.block:])
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // Segments merge as a binary tree by their index: node (k, i) covers segments [i·2ᵏ, (i+1)·2ᵏ) and
@@ -126,14 +127,14 @@ func (s *state) grow(rows, oStride int) {
 func (s *state) reset(rows, oStride int) {
 	s.restart(rows)
 	s.overwrite = false
-	clear(s.o[:rows*oStride])
+	stop.Clear(s.o[:rows*oStride])
 }
 
 // copy makes the first rows those of another state.
 func (s *state) copy(t *state, rows, oStride int) {
-	copy(s.m[:rows], t.m)
-	copy(s.l[:rows], t.l)
-	copy(s.o[:rows*oStride], t.o)
+	stop.Copy(s.m[:rows], t.m)
+	stop.Copy(s.l[:rows], t.l)
+	stop.Copy(s.o[:rows*oStride], t.o)
 }
 
 // restart is reset but for the outputs, for a state that gets a block next: then

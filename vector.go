@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // Dot returns Σ a_i·b_i in 64 partial sums by index mod 64. It panics if the lengths differ.
@@ -41,7 +42,7 @@ func Softmax(dst, x []float32) {
 	sameLength("Softmax", "dst", len(dst), "x", len(x))
 	top := maxOf(x)
 	if top == negInf {
-		clear(dst)
+		stop.Clear(dst)
 		return
 	}
 	sum := expSum(dst, x, top)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // ChecksumSize is the length of a checksum.
@@ -25,13 +27,25 @@ type Writer struct {
 	sum uint32
 }
 
-// Write writes x, and after the last piece of a part its checksum, in one call of To. x has room
-// for that, or it is copied.
+// Write writes x, and after the last piece of a part its checksum. Each call of To gets a few bytes
+// more than [stop.Bytes] at most: whoever writes to memory copies what he gets without a stop. x has
+// room for a checksum, or it is copied.
 func (w *Writer) Write(x []byte, last bool) error {
+	for ; len(x) > stop.Bytes; x = x[stop.Bytes:] {
+		w.sum = update(w.sum, x[:stop.Bytes])
+		if err := w.put(x[:stop.Bytes]); err != nil {
+			return err
+		}
+	}
 	w.sum = update(w.sum, x)
 	if last {
 		x = binary.LittleEndian.AppendUint32(x, w.sum)
 	}
+	return w.put(x)
+}
+
+// put writes bytes whose checksum is known.
+func (w *Writer) put(x []byte) error {
 	n, err := w.To.Write(x)
 	w.N += int64(n)
 	if err == nil && n != len(x) {
@@ -51,11 +65,16 @@ type Reader struct {
 // Read fills x with a piece of a part. The error wraps [io.EOF] where nothing at all was read, and
 // [io.ErrUnexpectedEOF] where the bytes end later.
 func (r *Reader) Read(x []byte) error {
-	if err := r.fill(x); err != nil {
-		return err
+	for {
+		piece := x[:min(len(x), stop.Bytes)]
+		if err := r.fill(piece); err != nil {
+			return err
+		}
+		r.sum = update(r.sum, piece)
+		if x = x[len(piece):]; len(x) == 0 {
+			return nil
+		}
 	}
-	r.sum = update(r.sum, x)
-	return nil
 }
 
 // End reads the checksum of a part. The error is a [Mismatch] if it is another one than that of the

@@ -1,5 +1,7 @@
 package memory
 
+import "github.com/seed-1415985d/attn/internal/stop"
+
 const (
 	// firstTaken bytes are taken at first.
 	firstTaken = 1 << 20
@@ -41,7 +43,7 @@ func (g *Growing) grow(bytes int) error {
 		return err
 	}
 	if g.mapping != nil {
-		copy(m.bytes, g.mapping.bytes[:g.used])
+		stop.Copy(m.bytes, g.mapping.bytes[:g.used])
 		g.Close()
 	}
 	g.mapping = m
