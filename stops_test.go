@@ -355,7 +355,10 @@ func sequenceCalls(t *testing.T) []longCall {
 	read, values := zeros(1, 1, tokens, wide), zeros(1, 1, tokens, wide)
 	return []longCall{
 		{"Sequence.Save", "", func() error { _, err := seq.Save(io.Discard); return err }},
-		{"Sequence.Load", "", func() error { _, err := seq.Load(bytes.NewReader(file.Bytes())); return err }},
+		{"Sequence.Load", "", func() error {
+			_, err := seq.Load(bytes.NewReader(file.Bytes()))
+			return err
+		}},
 		{"Sequence.Append", "a copy of a page", func() error {
 			fork := seq.Fork()
 			defer fork.Release()
@@ -377,7 +380,9 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 		inputs, outputs := n[0], n[1]
 		w, a := tensor(r, normal, 1, 1, inputs, outputs), tensor(r, normal, 1, 1, 3, inputs)
 		turned, dst := BHLD(w.Data, 1, 1, outputs, inputs), zeros(1, 1, 3, outputs)
-		calls = append(calls, longCall{"MatMul", fmt.Sprint(n), func() error { return MatMul(dst, a, w) }})
+		calls = append(calls, longCall{"MatMul", fmt.Sprint(n), func() error {
+			return MatMul(dst, a, w)
+		}})
 		for _, f := range someFormats() {
 			if f == I4 {
 				continue

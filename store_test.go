@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -1029,5 +1030,36 @@ func TestStoreIsAsLargeAsWhatItKeeps(t *testing.T) {
 	mustFail(t, "too large", err, ErrShape)
 	if text := "×64×(576+0) elements of F32"; !strings.Contains(err.Error(), text) {
 		t.Errorf("the error is %v, want one that says %s", err, text)
+	}
+}
+
+// However many tokens are asked for, PagesFor counts their pages, so that a number that is larger
+// than the store's is not taken for one that fits.
+func TestPagesForAnyNumberOfTokens(t *testing.T) {
+	s, err := NewStore(StoreConfig{KVHeads: 1, HeadDim: 1, ValueDim: 1, Pages: 16})
+	must(t, err)
+	for _, tokens := range []int{0, 1, Block - 1, Block, Block + 1} {
+		seq := s.NewSequence()
+		must(t, seq.Append(zeros(1, 1, tokens, 1), zeros(1, 1, tokens, 1)))
+		for _, shared := range []int{0, 1} {
+			if tokens%Block == 0 {
+				shared = 0 // no page to copy
+			}
+			for _, n := range []int{math.MinInt, -1, 0, 1, Block, maxLength, math.MaxInt - Block,
+				math.MaxInt - 1, math.MaxInt} {
+				want := new(big.Int).Add(big.NewInt(int64(tokens)), big.NewInt(int64(max(0, n))))
+				want.Add(want, big.NewInt(Block-1)).Div(want, big.NewInt(Block))
+				want.Sub(want, big.NewInt(int64(blocksOf(tokens))))
+				if n > 0 {
+					want.Add(want, big.NewInt(int64(shared)))
+				}
+				if got := seq.PagesFor(n); int64(got) != want.Int64() {
+					t.Errorf("PagesFor(%d) after %d tokens, %d pages shared, is %d, want %d", n, tokens, shared,
+						got, want)
+				}
+			}
+			defer seq.Fork().Release()
+		}
+		seq.Release()
 	}
 }

@@ -29,8 +29,14 @@ func (t *Table) At(i int) (page, lo, hi int) {
 // end is the position after the last page.
 func (t *Table) end() int { return (t.base + len(t.pages)) * Tokens }
 
-// newPages is how many pages n more tokens take beyond those of the table.
-func (t *Table) newPages(n int) int { return (max(0, t.length+n-t.end()) + Tokens - 1) / Tokens }
+// newPages is how many pages n more tokens take beyond those of the table, however large n is.
+func (t *Table) newPages(n int) int {
+	room := t.end() - t.length
+	if n <= room {
+		return 0
+	}
+	return (n-room-1)/Tokens + 1
+}
 
 // Shared is how many positions from 0 on are in the same pages in both tables. Tables that have
 // given back pages share with those only that have given back as many.
