@@ -48,8 +48,8 @@ const shortFunctions = `BHLD BLHD Rows View.Strides View.Slice View.Heads View.R
 	Format.String BlockType.String Causal.String`
 
 // TestStopsOfTheWorld measures how long a stop of the world waits for each public function that may
-// run long. Where other programs have the cores, stops wait for the operating system: so what counts
-// is the first quartile, and of some tries the best.
+// run long. Where other programs have the cores, stops wait for the operating system: so what
+// counts is the first quartile, and of some tries the best.
 func TestStopsOfTheWorld(t *testing.T) {
 	if testing.Short() || sanitize.Enabled || !tuned.ISA.SIMD() {
 		t.Skip("an emulated CPU takes other times, a sanitizer looks at all of an operand at once, and " +
@@ -259,7 +259,10 @@ func pooledCalls(t *testing.T) []longCall {
 		{"Pool.AttendSequences", "", func() error {
 			return pool.AttendSequences(dst, p.q, seqs, sequenceOptions)
 		}},
-		{"Pool.Update", "", func() error { state.Reset(); return pool.Update(state, p.q, p.k, p.v, nil) }},
+		{"Pool.Update", "", func() error {
+			state.Reset()
+			return pool.Update(state, p.q, p.k, p.v, nil)
+		}},
 		{"Pool.UpdateSequence", "", func() error {
 			state.Reset()
 			return pool.UpdateSequence(state, p.q, seq, nil)
@@ -316,7 +319,7 @@ func cacheCallsOf(t *testing.T, d, tokens int) (calls []longCall) {
 		call("Append", "", func() error { c.Reset(); return c.Append(k, k) })
 		call("Read", "", func() error { return c.Read(read, values, 0) })
 		call("Save", "", func() error { _, err := c.Save(io.Discard); return err })
-		call("Load", "beside tokens", func() error { _, err := c.Load(bytes.NewReader(file)); return err })
+		call("Load", "beside", func() error { _, err := c.Load(bytes.NewReader(file)); return err })
 		call("Load", "", func() error { c.Reset(); _, err := c.Load(bytes.NewReader(file)); return err })
 		call("Keep", "", func() error { c.length = tokens; return c.Keep(odd) })
 		call("Attend", "", func() error { c.length = tokens; return c.Attend(dst, q, nil) })
