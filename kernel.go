@@ -75,8 +75,8 @@ const (
 	splitRows = 12
 )
 
-// nextPiece is where the next piece of n elements begins, after one of step from one on. The garbage
-// collector may stop the goroutine between pieces.
+// nextPiece is where the next piece of n elements begins, after one of step from one on. The
+// garbage collector may stop the goroutine between pieces.
 func nextPiece(from, step, n int) int {
 	if from += step; from < n {
 		stop.Point()

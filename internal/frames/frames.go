@@ -27,7 +27,7 @@ type Writer struct {
 	sum uint32
 }
 
-// Write writes x, and after the last piece of a part its checksum. Each call of To gets a few bytes
+// Write writes x, and after the last piece of a part its checksum. A call of To gets a few bytes
 // more than [stop.Bytes] at most: whoever writes to memory copies what he gets without a stop. x has
 // room for a checksum, or it is copied.
 func (w *Writer) Write(x []byte, last bool) error {
