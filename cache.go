@@ -110,7 +110,8 @@ func (c *Cache) Grow(capacity int) error {
 	for i := range c.blocks() {
 		j, _, _ := c.at(i)
 		for h := range c.heads() {
-			stop.Copy(grown.packed.at(h, j/Block%grown.packed.blocks), c.packed.at(h, j/Block%c.packed.blocks))
+			stop.Copy(grown.packed.at(h, j/Block%grown.packed.blocks),
+				c.packed.at(h, j/Block%c.packed.blocks))
 		}
 	}
 	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before

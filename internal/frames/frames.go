@@ -28,8 +28,8 @@ type Writer struct {
 }
 
 // Write writes x, and after the last piece of a part its checksum. A call of To gets a few bytes
-// more than [stop.Bytes] at most: whoever writes to memory copies what he gets without a stop. x has
-// room for a checksum, or it is copied.
+// more than [stop.Bytes] at most: a writer to memory copies what it gets without a stop. x has room
+// for a checksum, or it is copied.
 func (w *Writer) Write(x []byte, last bool) error {
 	for ; len(x) > stop.Bytes; x = x[stop.Bytes:] {
 		w.sum = update(w.sum, x[:stop.Bytes])
