@@ -60,7 +60,7 @@ func TestAskNot(t *testing.T) {
 	b := newBench(t, 0, quick)
 	ctx, link := context.Background(), b.dial()
 	never := func([]byte, error) { t.Error("a call has ended that has not begun") }
-	if link.ask(ctx, "w", make([]byte, link.piece+1), never) || link.ask(ctx, "a b", nil, never) {
+	if link.ask(ctx, "w", make([]byte, link.piece()+1), never) || link.ask(ctx, "a b", nil, never) {
 		t.Error("a call has begun of several pieces, or to no name")
 	}
 	must(t, link.Close())

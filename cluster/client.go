@@ -168,10 +168,13 @@ func (c *Client) Close() {
 	clear(c.sequences)
 	clear(c.copies)
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	c.renewAll(ctx) // which says that there are no copies any more
 }
+
+// farewell is how long workers may take to hear that a client closes, which takes a second in all.
+const farewell = 800 * time.Millisecond
 
 // heard takes an announcement.
 func (c *Client) heard(data []byte) {

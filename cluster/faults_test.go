@@ -204,7 +204,8 @@ func TestServerRestarts(t *testing.T) {
 	defer cancel()
 	k := b.tensor(1, 1, 16)
 	err = x.far.Append(ctx, 0, k, k)
-	refusal{ErrUnavailable, "has not answered"}.check(t, "Append without a server", err)
+	refusal{ErrUnavailable, "there is no connection to the server: for "}.check(t,
+		"Append without a server", err)
 	if errors.Is(err, ErrLost) {
 		t.Errorf("the error is %v, want none that says that tokens are lost", err)
 	}

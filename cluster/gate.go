@@ -13,7 +13,7 @@ import (
 //	           Sequence.mu, Client.mu, ride.mu
 //	worker     part.copying, Worker.copying, Worker.threads: channels;
 //	           Worker.mu, part.mu, partLayer.mu, group.mu, arena.mu, flight.mu, pace.mu
-//	transport  natsServer.mu, natsName.mu, NATS.mu
+//	transport  natsServer.mu, natsName.mu, NATS.mu, natsLink.gate, natsLink.mu, natsWire.mu
 //
 // Gates and channels are held while others are asked, so who waits for one has a context. But
 // Worker.threads is held while something is computed, which ends by itself, and nobody waits for

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +25,7 @@ type bench struct {
 	url     string
 	memory  int64 // of workers that start
 	change  func(*WorkerConfig)
+	dials   NATSConfig // but for the URL
 	workers map[string]*Worker
 	links   map[string]*NATS
 	client  *Client
@@ -62,6 +65,20 @@ func newBench(t testing.TB, workers int, c ClientConfig) *bench {
 	return b
 }
 
+// benchOf is a bench without workers and client, of a server with a configuration as NATS has it.
+func benchOf(t testing.TB, config string) *bench {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	must(t, os.WriteFile(file, []byte("port: -1\nhost: 127.0.0.1\n"+config), 0o600))
+	options, err := server.ProcessConfigFile(file)
+	must(t, err)
+	s, err := embedded.Start(options)
+	must(t, err)
+	t.Cleanup(func() { embedded.Stop(s) })
+	return &bench{TB: t, url: s.ClientURL(), memory: 1 << 30, workers: map[string]*Worker{},
+		links: map[string]*NATS{}, rand: quickRand()}
+}
+
 func quickRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 func must(t testing.TB, err error) {
@@ -73,7 +90,9 @@ func must(t testing.TB, err error) {
 
 func (b *bench) dial() *NATS {
 	b.Helper()
-	t, err := DialNATS(NATSConfig{URL: b.url})
+	c := b.dials
+	c.URL = b.url
+	t, err := DialNATS(c)
 	must(b, err)
 	b.Cleanup(func() { _ = t.Close() })
 	return t

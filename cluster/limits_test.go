@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -130,20 +128,12 @@ func TestHellos(t *testing.T) {
 // error names which it is.
 func TestLimitsOfAccounts(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "nats.conf")
-	must(t, os.WriteFile(file, []byte(`port: -1
-host: 127.0.0.1
-accounts {
+	s := benchOf(t, `accounts {
   a: { users: [ { user: a, password: a } ], limits: { max_connections: 3, max_subscriptions: 4 } }
   b: { users: [ { user: b, password: b } ] }
-}`), 0o600))
-	options, err := server.ProcessConfigFile(file)
-	must(t, err)
-	s, err := embedded.Start(options)
-	must(t, err)
-	defer embedded.Stop(s)
+}`)
 	dial := func(user string) (*NATS, error) {
-		link, err := DialNATS(NATSConfig{URL: s.ClientURL(), Options: []nats.Option{
+		link, err := DialNATS(NATSConfig{URL: s.url, Options: []nats.Option{
 			nats.UserInfo(user, user), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}})
 		if err == nil {
 			t.Cleanup(func() { _ = link.Close() })

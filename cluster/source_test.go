@@ -56,7 +56,7 @@ var endless = map[string]string{
 	"b.landed <-":  "has room for all", "w.displaced <-": "has room for all",
 	"<-a.threads": "gives back", "<-p.moving": "gives back", "<-c.moves": "gives back",
 	"<-p.copying": "gives back", "<-w.copying": "gives back", "<-w.running": "gives back",
-	"<-c.idle": "gives back",
+	"<-c.idle": "gives back", "<-l.turn": "gives back",
 }
 
 // ending is what ends a select: a context, a timer, what it belongs to, or that it does not wait.

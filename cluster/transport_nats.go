@@ -33,6 +33,12 @@ type NATSConfig struct {
 	// MaxMessage is the length in bytes of the largest request and reply, 0 for 64 MiB. What is
 	// larger than the server takes goes in pieces.
 	MaxMessage int
+	// Ping is how often a server is asked whether it is there, 0 for 3 seconds, and Pings how many of
+	// these may be without an answer, 0 for 2. With the next one the connection is given up, and
+	// another server of the URL, or of those that it has named, is tried: after 9 seconds. That is to
+	// be less than [ClientConfig.Lease].
+	Ping  time.Duration
+	Pings int
 }
 
 // NATS is a [Transport] over NATS. Its subjects are, after the prefix:
@@ -44,10 +50,10 @@ type NATSConfig struct {
 //	hello         asks them to do so at once
 type NATS struct {
 	conn   *nats.Conn
+	link   *natsLink
 	prefix string
 	inbox  string // "prefix.inbox.ID."
 	most   int    // bytes of a message
-	piece  int    // bytes of one without its header
 	next   atomic.Uint64
 	sub    *nats.Subscription
 
@@ -77,6 +83,8 @@ func DialNATS(c NATSConfig) (*NATS, error) {
 	if c.MaxMessage == 0 {
 		c.MaxMessage = defaultMaxMessage
 	}
+	setDefault(&c.Ping, 3*time.Second)
+	setDefault(&c.Pings, 2)
 	for _, token := range strings.Split(c.Prefix, ".") {
 		if err := checkName("NATSConfig.Prefix", token); err != nil {
 			return nil, err
@@ -85,6 +93,10 @@ func DialNATS(c NATSConfig) (*NATS, error) {
 	if c.MaxMessage < 1024 || c.MaxMessage > 1<<30 {
 		return nil, fail(ErrLimit, "NATSConfig.MaxMessage is %d, want 1024 to %d", c.MaxMessage, 1<<30)
 	}
+	if c.Ping < time.Millisecond || c.Pings < 1 {
+		return nil, fail(attn.ErrOption, "NATSConfig.Ping is %v and Pings %d, want at least 1ms and 1",
+			c.Ping, c.Pings)
+	}
 	t := &NATS{prefix: c.Prefix, most: c.MaxMessage, calls: map[uint64]*natsCall{},
 		inbox: c.Prefix + ".inbox." + newToken() + "."}
 	t.next.Store(mrand.Uint64() >> 1)
@@ -92,46 +104,53 @@ func DialNATS(c NATSConfig) (*NATS, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.connect(c.Options, servers); err != nil {
+	if err := t.connect(&c, servers); err != nil {
 		return nil, &redactedError{fmt.Errorf("%w: connecting to %s: %w", ErrUnavailable,
 			strings.Join(servers, ","), err)}
 	}
 	return t, nil
 }
 
-func (t *NATS) connect(options []nats.Option, servers []string) (err error) {
+func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 	o := nats.GetDefaultOptions()
-	o.MaxReconnect = -1
-	for _, set := range options {
+	o.MaxReconnect, o.ReconnectWait, o.ReconnectJitter = -1, reconnectWait, reconnectWait
+	o.PingInterval, o.MaxPingsOut = c.Ping, c.Pings
+	for _, set := range c.Options {
 		if err := set(&o); err != nil {
 			return err
 		}
 	}
 	o.Servers = append(o.Servers, servers...)
 	o.Url = ""
-	theirs := o.AsyncErrorCB
+	t.link = newNATSLink(&o, t.finishAll)
 	o.AsyncErrorCB = func(conn *nats.Conn, s *nats.Subscription, err error) {
 		t.noteError(err)
-		if theirs != nil {
+		if theirs := t.link.theirs.AsyncErrorCB; theirs != nil {
 			theirs(conn, s, err)
 		}
 	}
-	if t.conn, err = o.Connect(); err != nil {
+	o.ClosedCB = func(conn *nats.Conn) {
+		t.failAll(fail(ErrUnavailable, "the connection was closed: %v", conn.LastError()))
+		if theirs := t.link.theirs.ClosedCB; theirs != nil {
+			theirs(conn)
+		}
+	}
+	if err := t.link.connect(&o); err != nil {
 		return err
 	}
-	t.piece = int(min(t.conn.MaxPayload()-frameHeader, pieceSize))
-	if t.piece < 1024 {
-		t.piece = pieceSize // not connected yet: servers take 1 MiB unless told otherwise
-	}
-	t.sub, err = t.subscribe(t.inbox+"*", t.receive)
-	if err == nil && t.conn.IsConnected() {
-		err = t.conn.Flush()
+	t.conn = t.link.conn
+	if t.sub, err = t.subscribe(t.inbox+"*", t.receive); err == nil {
+		err = t.link.settle()
 	}
 	if err != nil {
-		t.conn.Close()
+		t.link.close()
 	}
 	return err
 }
+
+// reconnectWait is how long to wait, and as long again at random, before servers that could not be
+// reached are tried again.
+const reconnectWait = 250 * time.Millisecond
 
 // subscribe takes requests or replies, and subscribeFew messages that are small and not many.
 func (t *NATS) subscribe(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
@@ -154,17 +173,26 @@ func (t *NATS) subscribeUpTo(subject string, bytes int, each nats.MsgHandler) (*
 // Conn is the connection, for its statistics and state.
 func (t *NATS) Conn() *nats.Conn { return t.conn }
 
-// Close ends the connection. Calls that are running return an error.
+// Close ends the connection, within a second or two. Calls that are running return an error.
 func (t *NATS) Close() error {
-	t.conn.Close()
 	t.failAll(fail(ErrUnavailable, "the transport was closed"))
+	t.link.close()
 	return nil
 }
 
 // failAll ends all calls, and those to come.
 func (t *NATS) failAll(err error) {
 	t.mu.Lock()
-	t.closed = err
+	if t.closed == nil {
+		t.closed = err
+	}
+	t.mu.Unlock()
+	t.finishAll(err)
+}
+
+// finishAll ends all calls that are running.
+func (t *NATS) finishAll(err error) {
+	t.mu.Lock()
 	all := slices.Collect(maps.Values(t.calls))
 	t.mu.Unlock()
 	for _, c := range all {
@@ -261,7 +289,8 @@ func timedOut(subject string, ctx context.Context) error {
 // ask is that of an asker, for requests of one piece.
 func (t *NATS) ask(ctx context.Context, worker string, request []byte,
 	ended func(reply []byte, err error)) bool {
-	if len(request) > t.piece || checkName("worker", worker) != nil {
+	w := t.link.wire.Load()
+	if len(request) > t.piece() || w != nil && w.crowded() || checkName("worker", worker) != nil {
 		return false
 	}
 	id, c := t.next.Add(1), &natsCall{subject: t.prefix + ".worker." + worker}
@@ -281,12 +310,34 @@ func (t *NATS) ask(ctx context.Context, worker string, request []byte,
 		stop()
 		return true
 	}
-	err := t.send(ctx, nil, c.subject, t.inboxOf(id), frame{kind: kindRequest, id: id}, request,
-		&c.flow)
-	if err != nil {
+	f := frame{kind: kindRequest, id: id, total: len(request), payload: request}
+	if err := t.publishFrame(c.subject, t.inboxOf(id), &f); err != nil {
 		c.finish(nil, err)
 	}
 	return true
+}
+
+// piece is how many bytes a frame has at most, beside its header.
+func (t *NATS) piece() int { return int(t.link.piece.Load()) }
+
+// publish sends something without waiting.
+func (t *NATS) publish(subject, reply string, data []byte) error {
+	return unavailable(subject, t.link.publish(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
+}
+
+func (t *NATS) publishFrame(subject, reply string, f *frame) error {
+	buffer := newBuffer(frameHeader + len(f.payload))
+	defer reuse(buffer)
+	return t.publish(subject, reply, f.append(buffer))
+}
+
+// unavailable is an error of what was to be sent, or nil.
+func unavailable(subject string, err error) error {
+	switch {
+	case err == nil || errors.Is(err, ErrUnavailable):
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, err)
 }
 
 // register takes a call by its number.
@@ -358,7 +409,7 @@ func (t *NATS) receiveReply(c *natsCall, f *frame) {
 	}
 	if err == nil && len(f.payload) < f.total { // the worker waits for it
 		ack := frame{kind: kindAckReply, id: f.id, total: f.total, offset: len(c.in.data)}
-		_ = t.conn.PublishRequest(c.subject, t.inboxOf(f.id), ack.append(nil))
+		_ = t.publishFrame(c.subject, t.inboxOf(f.id), &ack)
 	}
 }
 
@@ -386,19 +437,20 @@ func (f *flow) acknowledge(bytes int) {
 func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply string, f frame,
 	message []byte, ack *flow) error {
 	f.total = len(message)
-	buffer := newBuffer(frameHeader + min(len(message), t.piece))
+	piece := t.piece()
+	buffer := newBuffer(frameHeader + min(len(message), piece))
 	defer reuse(buffer)
 	var timer *time.Timer
 	for at := 0; ; {
-		f.offset, f.payload = at, message[at:min(at+t.piece, len(message))]
+		f.offset, f.payload = at, message[at:min(at+piece, len(message))]
 		m := nats.Msg{Subject: subject, Reply: reply, Data: f.append(buffer)}
-		if err := t.conn.PublishMsg(&m); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, err)
+		if err := t.link.publishNext(ctx, done, &m); err != nil {
+			return unavailable(subject, err)
 		}
 		if at += len(f.payload); at == len(message) {
 			return nil
 		}
-		for at-int(ack.bytes.Load()) > windowSize-t.piece {
+		for at-int(ack.bytes.Load()) > windowSize-piece {
 			if timer == nil {
 				timer = time.NewTimer(ackPatience)
 				defer timer.Stop()
@@ -424,8 +476,13 @@ func (t *NATS) Watch(each func(status []byte)) (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	_ = t.conn.Publish(t.prefix+".hello", nil) // if it fails, workers announce themselves later
-	return func() { _ = s.Unsubscribe() }, nil
+	hello := func() { _ = t.publish(t.prefix+".hello", "", nil) } // or workers are heard of later
+	forget := t.link.whenBack(hello)
+	hello()
+	return func() {
+		forget()
+		t.link.unsubscribe(s)
+	}, nil
 }
 
 // newToken is a random part of a subject, which nobody can guess.

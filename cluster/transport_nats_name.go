@@ -72,10 +72,8 @@ func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 	n := &natsName{link: t, worker: worker, subject: t.prefix + ".inbox.name." + worker,
 		claim: nameClaim{since: time.Now().UnixNano(), instance: rand.Uint64()},
 		lost:  make(chan struct{})}
-	if t.conn.IsConnected() { // otherwise nobody can be asked
-		if err := n.ask(); err != nil {
-			return nil, err
-		}
+	if err := n.ask(); err != nil && !errors.Is(err, errNoLink) { // or nobody can be asked
+		return nil, err
 	}
 	var err error
 	if n.sub, err = t.subscribeFew(n.subject, n.receive); err != nil {
@@ -144,7 +142,7 @@ func (n *natsName) answer(subject string, id uint64) {
 	n.mu.Lock()
 	f := frame{kind: kindName, id: id, payload: n.claim.encode()}
 	n.mu.Unlock()
-	_ = n.link.conn.Publish(subject, f.append(nil)) // if it fails, it is said again
+	_ = n.link.publishFrame(subject, "", &f) // if it fails, it is said again
 }
 
 // receive takes what others say, and what this worker has said.
@@ -175,4 +173,4 @@ func (n *natsName) receive(m *nats.Msg) {
 	}
 }
 
-func (n *natsName) release() { _ = n.sub.Unsubscribe() } // fails only where all is closed
+func (n *natsName) release() { n.link.link.unsubscribe(n.sub) }

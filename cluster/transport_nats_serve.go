@@ -62,22 +62,19 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	hello, err := t.subscribeFew(t.prefix+".hello", func(*nats.Msg) {
-		select {
-		case s.asked <- struct{}{}:
-		default: // it is asked already
-		}
-	})
+	hello, err := t.subscribeFew(t.prefix+".hello", func(*nats.Msg) { wake(s.asked) })
 	if err != nil {
-		_ = requests.Unsubscribe()
+		t.link.unsubscribe(requests)
 		s.name.release()
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	forget := t.link.whenBack(func() { wake(s.asked) })
 	silence := sync.OnceFunc(func() {
 		s.mu.Lock()
 		s.stopped = true
 		s.mu.Unlock()
-		_, _ = requests.Unsubscribe(), hello.Unsubscribe() // fail only where the connection is closed
+		forget()
+		t.link.unsubscribe(requests, hello)
 	})
 	s.wg.Go(s.announceAlways)
 	s.wg.Go(func() {
@@ -109,7 +106,7 @@ func (s *natsServer) unlessStopped(f func()) {
 	f()
 }
 
-func (s *natsServer) announce() { _ = s.link.conn.Publish(s.link.prefix+".status", s.Status()) }
+func (s *natsServer) announce() { _ = s.link.publish(s.link.prefix+".status", "", s.Status()) }
 
 // helloPause is how long a worker waits between announcements, however often it is asked for them.
 const helloPause = 20 * time.Millisecond
@@ -189,7 +186,7 @@ func (s *natsServer) receive(m *nats.Msg) {
 
 func (s *natsServer) refuse(key natsKey, err error) {
 	f := frame{kind: kindRefusal, id: key.id, payload: []byte(err.Error())}
-	_ = s.link.conn.Publish(key.reply, f.append(nil))
+	_ = s.link.publishFrame(key.reply, "", &f)
 }
 
 // receivePiece takes a piece of a request that has several.
@@ -221,7 +218,7 @@ func (s *natsServer) receivePiece(key natsKey, f *frame) {
 		return
 	}
 	ack := frame{kind: kindAckRequest, id: f.id, total: f.total, offset: arrived}
-	_ = s.link.conn.Publish(key.reply, ack.append(nil))
+	_ = s.link.publishFrame(key.reply, "", &ack)
 	if complete {
 		s.answer(key, r.data)
 	}
@@ -245,7 +242,7 @@ func (s *natsServer) reply(key natsKey, message []byte) {
 		return
 	}
 	flow := newFlow()
-	if len(message) > s.link.piece {
+	if len(message) > s.link.piece() {
 		s.mu.Lock()
 		s.replies[key] = &flow
 		s.mu.Unlock()

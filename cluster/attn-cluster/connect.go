@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/nats-io/nats.go"
@@ -17,6 +18,8 @@ type connection struct {
 	creds, nkey       string
 	ca, cert, certKey string
 	message           byteCount
+	ping              time.Duration
+	pings             int
 }
 
 func (c *connection) register(fs *flag.FlagSet) {
@@ -30,6 +33,10 @@ func (c *connection) register(fs *flag.FlagSet) {
 	fs.StringVar(&c.cert, "tls-cert", "", "`file` with the certificate to show, with -tls-key")
 	fs.StringVar(&c.certKey, "tls-key", "", "`file` with the key of -tls-cert")
 	fs.Var(&c.message, "message", "`bytes` of the largest request or reply (default 64 MiB)")
+	fs.DurationVar(&c.ping, "ping", 0, "`time` between questions whether the NATS server is there "+
+		"(default 3s)")
+	fs.IntVar(&c.pings, "pings", 0, "`number` of these without an answer, after which another server "+
+		"is tried when the next one is due (default 2)")
 }
 
 // dial connects. The name is what the server's monitoring shows.
@@ -39,7 +46,8 @@ func (c *connection) dial(name string, more ...nats.Option) (*cluster.NATS, erro
 		return nil, err
 	}
 	link, err := cluster.DialNATS(cluster.NATSConfig{URL: c.url, Prefix: c.prefix,
-		Options: append(append(options, nats.Name(name)), more...), MaxMessage: c.message.int()})
+		Options: append(append(options, nats.Name(name)), more...), MaxMessage: c.message.int(),
+		Ping: c.ping, Pings: c.pings})
 	if err != nil {
 		return nil, err
 	}
