@@ -6,9 +6,41 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestHarmless reads folders with what is odd and changes nothing.
+func TestHarmless(t *testing.T) {
+	want := firstLogitsOf(t, newFake("F32").write(t))
+	f := newFake("F32")
+	f.add("none", 0, 24)
+	f.add("neither", 3, 0)
+	for name, x := range f.tensors {
+		if len(x.shape) == 1 {
+			x.shape = []int{1, x.shape[0]}
+			f.tensors[name] = x
+		}
+	}
+	folder := f.write(t)
+	for _, file := range []string{"config.json", "tokenizer.json"} {
+		data, err := os.ReadFile(filepath.Join(folder, file))
+		must(t, err)
+		write(file, "\ufeff"+string(data))(t, folder)
+	}
+	if got := firstLogitsOf(t, folder); !slices.Equal(got, want) {
+		t.Errorf("the logits are %v, want %v", got, want)
+	}
+}
+
+func firstLogitsOf(t *testing.T, folder string) []float32 {
+	t.Helper()
+	m, _, err := (&options{model: folder, weights: asStored}).open()
+	must(t, err)
+	return firstLogits(t, m, settings{workers: 2, places: 1, chunk: 16, context: 64}, false,
+		[]int{3, 1, 4})
+}
 
 // TestDamagedFolders makes sure that an error names the file and what was expected of it.
 func TestDamagedFolders(t *testing.T) {
@@ -43,6 +75,8 @@ func TestDamagedFolders(t *testing.T) {
 		{"activation", set("hidden_act", "gelu"), nil, []string{`"gelu", want silu`}},
 		{"window", set("sliding_window", 100), nil, []string{"sliding_window is 100, want null"}},
 		{"epsilon", set("rms_norm_eps", -1), nil, []string{"rms_norm_eps is -1"}},
+		{"epsilon as text", set("rms_norm_eps", "1e-6"), nil,
+			[]string{"config.json", "want JSON", "rms_norm_eps"}},
 		{"stops", set("eos_token_id", "x"), nil, []string{"config.json", "want JSON"}},
 		{"rotations", set("rope_scaling", map[string]any{"type": "dynamic"}), nil,
 			[]string{"config.json", `"dynamic", want llama3, linear or yarn`}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
@@ -17,11 +18,11 @@ type generalKeys struct {
 type architectureKeys struct {
 	Layers      int      `json:"block_count"`
 	Dim         int      `json:"embedding_length"`
-	Heads       int      `json:"attention.head_count"`
-	KVHeads     *int     `json:"attention.head_count_kv"`
+	Heads       perLayer `json:"attention.head_count"`
+	KVHeads     perLayer `json:"attention.head_count_kv"`
 	KeyDim      *int     `json:"attention.key_length"`
 	ValueDim    *int     `json:"attention.value_length"`
-	FFN         int      `json:"feed_forward_length"`
+	FFN         perLayer `json:"feed_forward_length"`
 	Vocab       *int     `json:"vocab_size"`
 	Positions   float64  `json:"context_length"`
 	Epsilon     *float64 `json:"attention.layer_norm_rms_epsilon"`
@@ -36,6 +37,29 @@ type architectureKeys struct {
 	Magnitude   *float64 `json:"rope.scaling.attn_factor"`
 	Fast        float64  `json:"rope.scaling.yarn_beta_fast"`
 	Slow        float64  `json:"rope.scaling.yarn_beta_slow"`
+}
+
+// perLayer is a number for all layers, or a list of one for each; none if the file has no such key.
+type perLayer []int
+
+func (p *perLayer) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' {
+		return json.Unmarshal(data, (*[]int)(p))
+	}
+	*p = make(perLayer, 1)
+	return json.Unmarshal(data, &(*p)[0])
+}
+
+// of all layers is the one number, 0 for none.
+func (p perLayer) of(layers int, key string) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if len(p) > 1 && len(p) != layers || len(slices.Compact(slices.Clone(p))) > 1 {
+		return 0, fmt.Errorf("%s is %v, want one number, or the same for each of %d layers", key,
+			[]int(p), layers)
+	}
+	return p[0], nil
 }
 
 // sliding says which layers have a window: of so many consecutive ones all but the last, or each
@@ -81,11 +105,20 @@ func readMetadata(l *folder.Loader, v *folder.Vocabulary) config {
 
 // config is the model that keys mean.
 func (k *architectureKeys) config(name string, vocab int) (config, error) {
-	c := config{Layers: k.Layers, Dim: k.Dim, Heads: k.Heads, KVHeads: *cmp.Or(k.KVHeads, &k.Heads),
-		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(k.Heads, 1))), FFN: k.FFN, Vocab: vocab,
+	heads, err := k.Heads.of(k.Layers, "attention.head_count")
+	kvHeads, kvErr := k.KVHeads.of(k.Layers, "attention.head_count_kv")
+	ffn, ffnErr := k.FFN.of(k.Layers, "feed_forward_length")
+	if err = cmp.Or(err, kvErr, ffnErr); err != nil {
+		return config{}, err
+	}
+	if k.KVHeads == nil {
+		kvHeads = heads
+	}
+	c := config{Layers: k.Layers, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
+		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
 		AnyBias: true, QKNorm: name == "qwen3", Interleaved: name == "llama",
 		Theta: *cmp.Or(k.Theta, new(10000.0))}
-	err := folder.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
+	err = folder.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
 		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
 	for _, step := range []func(*config) error{k.checkShape, k.windows, k.rotations} {

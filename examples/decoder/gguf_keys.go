@@ -10,7 +10,7 @@ var idleGeneral = folder.Idle{
 	"finetune": nil, "description": nil, "quantized_by": nil, "size_label": nil, "license": nil,
 	"license.*": nil, "url": nil, "doi": nil, "uuid": nil, "repo_url": nil, "hf_repo": nil,
 	"source.*": nil, "base_model.*": nil, "dataset.*": nil, "tags": nil, "languages": nil,
-	"datasets": nil, "sampling.*": nil,
+	"datasets": nil, "sampling.*": nil, "parameter_count": nil,
 }
 
 // idleArchitecture are those under the architecture's name. Where a key asks for something else

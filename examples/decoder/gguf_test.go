@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/gguftest"
 )
 
 var ggufPrompt = []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 17, 19}
@@ -102,6 +104,21 @@ func TestGGUF(t *testing.T) {
 		{"tied", "llama", func(f *fakeGGUF, r *reference) {
 			f.without("output.weight")
 			r.tied = true
+		}},
+		{"what changes nothing", "qwen2", func(f *fakeGGUF, _ *reference) {
+			f.Set("qwen2.attention.head_count", []uint32{4, 4})
+			f.Set("qwen2.attention.head_count_kv", []int32{2, 2})
+			f.Set("qwen2.feed_forward_length", []uint32{uint32(f.ffn), uint32(f.ffn)})
+			f.Set("general.parameter_count", uint64(1)<<40)
+			f.Set("general.description", "caf\xe9")
+			f.Set("general.tags", []string{"\xff"})
+			f.Set("quantize.imatrix.file", "\xff")
+			f.Tensors = slices.Insert(f.Tensors, 2, gguftest.Tensor{Name: "none", Shape: []int{0, 64}})
+			for i, x := range f.Tensors {
+				if len(x.Shape) == 1 {
+					f.Tensors[i].Shape = []int{1, 1, x.Shape[0]}
+				}
+			}
 		}},
 		{"another alignment", "llama", func(f *fakeGGUF, _ *reference) { f.Align = 128 }},
 		{"what is usual", "llama", func(f *fakeGGUF, r *reference) {

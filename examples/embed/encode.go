@@ -153,6 +153,9 @@ func (e *encoder) reduce(first, n int) []float32 {
 			x = e.layer(x, s.dense)
 		}
 	}
+	if e.width > 0 {
+		x = x[:min(len(x), e.width)]
+	}
 	return x
 }
 

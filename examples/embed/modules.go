@@ -18,6 +18,7 @@ type sentence struct {
 	prompt  string // before each text
 	lower   bool   // texts, before the tokenizer has them
 	longest int    // of a text in tokens; 0 is as the tokenizer says
+	width   int    // of embeddings at most, the rest of which is cut off; 0 is all
 	modes   pooling
 	steps   []step
 }
@@ -111,6 +112,7 @@ func (s *sentence) readTexts(l *folder.Loader) {
 	var texts struct {
 		Prompts map[string]string `json:"prompts"`
 		Default *string           `json:"default_prompt_name"`
+		Width   *int              `json:"truncate_dim"`
 	}
 	const prompts = "config_sentence_transformers.json"
 	l.OptionalJSON(prompts, &texts, folder.Idle{"__version__": nil, "similarity_fn_name": nil,
@@ -120,6 +122,10 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		if s.prompt, ok = texts.Prompts[*texts.Default]; !ok {
 			l.Check(prompts, fmt.Errorf("default_prompt_name is %q, want one of prompts", *texts.Default))
 		}
+	}
+	if texts.Width != nil {
+		s.width = *texts.Width
+		l.Check(prompts, folder.Sizes([]string{"truncate_dim"}, s.width))
 	}
 }
 

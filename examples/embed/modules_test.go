@@ -115,6 +115,20 @@ func TestLayersAfterThePooling(t *testing.T) {
 	}
 }
 
+// TestTruncateDim cuts embeddings, after all that comes after the pooling, as sentence-transformers
+// does.
+func TestTruncateDim(t *testing.T) {
+	for dim, width := range map[string]int{"7": 7, "30": 30, "1000": 30, "null": 30} {
+		folder, values := writeModel(t, safetensors.F32)
+		write(t, folder, "config_sentence_transformers.json", []byte(`{"truncate_dim": `+dim+`}`))
+		write(t, folder, "modules.json", fmt.Appendf(nil, threeModules, andNormalize))
+		write(t, folder, "1_Pooling/config.json", []byte(`{"pooling_mode": "mean"}`))
+		checkEmbeddings(t, folder, "truncate_dim "+dim, func(ids []int) []float64 {
+			return values.reference(ids, "mean")[:width]
+		})
+	}
+}
+
 // TestTanh compares with float64, near 0, too.
 func TestTanh(t *testing.T) {
 	for exponent := -40; exponent <= 6; exponent++ {

@@ -9,8 +9,10 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/gguf"
@@ -114,7 +116,7 @@ func (l *Loader) Metadata(group string, into any, idle Idle) {
 	fmt.Fprintf(&text, "{%s: {", asJSON(group))
 	comma := ""
 	for _, kv := range l.header.Metadata {
-		if key, ok := strings.CutPrefix(kv.Key, group+"."); ok {
+		if key, ok := strings.CutPrefix(kv.Key, group+"."); ok && !l.isBadText(key, kv, idle) {
 			fmt.Fprintf(&text, "%s%s: %s", comma, asJSON(key), asJSON(kv.Value))
 			comma = ", "
 		}
@@ -127,6 +129,29 @@ func (l *Loader) Metadata(group string, into any, idle Idle) {
 		err = idle.check(text.Bytes(), reflect.TypeOf(into), "", "")
 	}
 	l.Check("", err)
+}
+
+// isBadText says whether a value has texts that are no UTF-8, and notes an error unless they have
+// no effect: a description changes nothing, and a token would be another one.
+func (l *Loader) isBadText(key string, kv gguf.KeyValue, idle Idle) bool {
+	text, bad := kv.Value.(string)
+	is := "is"
+	if list, ok := kv.Value.([]any); ok {
+		i := slices.IndexFunc(list, func(x any) bool {
+			text, ok := x.(string)
+			return ok && !utf8.ValidString(text)
+		})
+		if bad = i >= 0; bad {
+			text, is = list[i].(string), "has"
+		}
+	}
+	if !bad || utf8.ValidString(text) {
+		return false
+	}
+	if values, ok := idle.find(key); !ok || values != nil {
+		l.Check("", fmt.Errorf("key %q %s %q, want UTF-8", kv.Key, is, text))
+	}
+	return true
 }
 
 // asJSON is a value of metadata: all of those have a JSON.
@@ -145,7 +170,7 @@ func (l *Loader) CheckMetadata(idle Idle) {
 	}
 	for _, kv := range l.header.Metadata {
 		group, _, _ := strings.Cut(kv.Key, ".")
-		if !l.groups[group] {
+		if !l.groups[group] && !l.isBadText(kv.Key, kv, idle) {
 			l.Check("", idle.allow(kv.Key, kv.Key, asJSON(kv.Value)))
 		}
 	}

@@ -3,6 +3,7 @@
 package folder
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,10 +59,11 @@ func (l *Loader) Check(name string, err error) {
 	}
 }
 
-// JSON reads a file into what it fills, of which all keys must be obeyed or idle, see Obey.
+// JSON reads a file into what it fills, of which all keys must be obeyed or idle, see Obey. Some
+// editors put a byte order mark before it.
 func (l *Loader) JSON(name string, into any, idle Idle) {
 	if data := l.read(name); data != nil {
-		l.Check(name, Obey(data, into, idle))
+		l.Check(name, Obey(bytes.TrimPrefix(data, []byte("\ufeff")), into, idle))
 	}
 }
 

@@ -172,7 +172,7 @@ func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 // read returns the bytes of a tensor that must have a shape.
 func (t *stored) read(shape []int, from source) ([]byte, error) {
 	switch {
-	case !slices.EqualFunc(t.Shape, shape, func(a uint64, b int) bool { return a == uint64(b) }):
+	case !sameShape(t.Shape, shape):
 		return nil, fmt.Errorf("has shape %v, want %v by %s", t.Shape, shape, from.shapes)
 	case t.encoding == nil:
 		return nil, fmt.Errorf("has %s %s, want %s", from.kind, t.Type, from.kinds)
@@ -189,15 +189,28 @@ func (t *stored) read(shape []int, from source) ([]byte, error) {
 	return data, nil
 }
 
+// sameShape compares shapes but for ones before them, which change no place of an element.
+func sameShape(a []uint64, b []int) bool {
+	for len(a) > 0 && a[0] == 1 {
+		a = a[1:]
+	}
+	for len(b) > 0 && b[0] == 1 {
+		b = b[1:]
+	}
+	return slices.EqualFunc(a, b, func(x uint64, y int) bool { return x == uint64(y) })
+}
+
 // CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
-// answer wrongly, but for those without effect: their names, in which * is for any letters.
+// answer wrongly, but for those without effect: those of no elements, and some names, in which * is
+// for any letters.
 func (l *Loader) CheckUsed(idle ...string) {
 	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
 		t := l.tensors[name]
-		if !t.used && !slices.ContainsFunc(idle, func(pattern string) bool {
+		known := slices.ContainsFunc(idle, func(pattern string) bool {
 			ok, _ := path.Match(pattern, name)
 			return ok
-		}) {
+		})
+		if !t.used && !known && !slices.Contains(t.Shape, 0) {
 			l.Fail("%s: tensor %s, %s %v, has no place in this kind of model, want only those that it "+
 				"has", t.file.Name(), name, t.Type, t.Shape)
 		}

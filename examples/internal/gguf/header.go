@@ -21,7 +21,8 @@ type Header struct {
 	Align    int64 // of each tensor, relative to Data
 }
 
-// KeyValue is one entry of the metadata. Values have Go's types, and arrays are []any.
+// KeyValue is one entry of the metadata. Values have Go's types, and arrays are []any. Texts are as
+// in the file, which need not be UTF-8; keys, and names of tensors, are.
 type KeyValue struct {
 	Key   string
 	Value any
@@ -33,7 +34,7 @@ type Tensor struct {
 	Shape  []uint64 // the last dimension is contiguous: other than in the file
 	Type   Type
 	Offset int64 // from Header.Data
-	Bytes  int64 // 0 for a type that is not known
+	Bytes  int64 // 0 for a type that is not known, and for no elements
 }
 
 // Get returns the value of a key, nil for none.
@@ -114,7 +115,7 @@ func (h *Header) alignment() error {
 
 // tensor reads what the header says of one.
 func (r *reader) tensor() (t Tensor) {
-	t.Name = r.text("the name of a tensor")
+	t.Name = r.utf8("the name of a tensor")
 	n := r.uint32()
 	if r.err == nil && (n < 1 || n > mostDimensions) {
 		r.fail("tensor %q has %d dimensions, want 1 to %d", t.Name, n, mostDimensions)
@@ -152,9 +153,9 @@ func (t *Tensor) measure(size int64) error {
 			n /= uint64(info.Elements)
 		}
 		high, low := bits.Mul64(product, n)
-		if high != 0 || low > uint64(size) || low == 0 {
-			return fmt.Errorf("tensor %q has shape %d of type %v, want some bytes, no more than the file "+
-				"has, %d", t.Name, t.Shape, t.Type, size)
+		if high != 0 || low > uint64(size) {
+			return fmt.Errorf("tensor %q has shape %d of type %v, want no more bytes than the file has, %d",
+				t.Name, t.Shape, t.Type, size)
 		}
 		product = low
 	}

@@ -18,7 +18,9 @@ func (h *Header) layout(size int64) error {
 	}
 	end := h.Data
 	sorted := slices.Clone(h.Tensors)
-	slices.SortStableFunc(sorted, func(a, b Tensor) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortStableFunc(sorted, func(a, b Tensor) int { // those of no elements first
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes))
+	})
 	for _, t := range sorted {
 		start := h.Data + t.Offset
 		switch {

@@ -62,7 +62,16 @@ func (r *reader) count(what string, least int) uint64 {
 	return n
 }
 
-// text is a string, which is UTF-8.
+// utf8 is a string that is UTF-8.
+func (r *reader) utf8(what string) string {
+	text := r.text(what)
+	if !utf8.ValidString(text) {
+		r.fail("%s is %q, want UTF-8", what, text)
+	}
+	return text
+}
+
+// text is a string.
 func (r *reader) text(what string) string {
 	n := r.uint64()
 	if r.err == nil && n > uint64(min(mostBytes, r.size-r.at)) {
@@ -73,9 +82,7 @@ func (r *reader) text(what string) string {
 		return ""
 	}
 	text := make([]byte, n)
-	if r.fill(text); !utf8.Valid(text) {
-		r.fail("%s is %q, want UTF-8", what, text)
-	}
+	r.fill(text)
 	return string(text)
 }
 
@@ -104,7 +111,7 @@ var scalars = map[uint32]struct {
 }
 
 func (r *reader) keyValue() (kv KeyValue) {
-	kv.Key = r.text("a key")
+	kv.Key = r.utf8("a key")
 	before := r.err
 	kv.Value = r.value(r.uint32(), kv.Key)
 	if before == nil && r.err != nil {
