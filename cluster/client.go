@@ -36,7 +36,8 @@ type ClientConfig struct {
 	// Moves is how many copies are made, or move, at the same time: 4. What they take of the network
 	// is up to WorkerConfig.CopyRate.
 	Moves int
-	// Chunk is about how many bytes of tokens, or of states, a message has: 4 MiB.
+	// Chunk is about how many bytes a message has of tokens, of queries with their masks, biases and
+	// blocks, or of a state: 4 MiB. Replies with several states have up to four times that.
 	Chunk int
 }
 

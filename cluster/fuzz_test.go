@@ -13,13 +13,15 @@ func samples() [][]byte {
 	id := clientID{1, 2, 3}
 	o := attendOptions{scale: 1, causal: true, window: attn.Window{Left: 4, Right: 0},
 		slopes: []float32{1}, sinks: []float32{2}}
-	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, maskHeads: 1, mask: []bool{true, false}}
-	next := attendPart{copy: 2, keys: 1, offset: -1, joins: true}
+	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, mask: []bool{true, false},
+		blocks: []bool{true}}
+	next := attendPart{copy: 2, keys: 1, offset: -4, joins: true, before: 3, after: 5,
+		mask: []bool{true}, blocks: []bool{true}}
 	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
 	append := appendRequest{copy: 1, pieces: []tokenPiece{{tokens: 2, k: make([]byte, 16),
 		v: make([]byte, 16)}}}
 	attend := attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
-		parts: []attendPart{part, next}}
+		pairs: pairHeads{mask: 1, blocks: 1}, parts: []attendPart{part, next}}
 	whole := attend
 	whole.whole = true
 	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}

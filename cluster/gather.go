@@ -32,7 +32,7 @@ type gatherPart struct {
 	running int         // requests that may still answer
 	cause   error
 
-	done  bool        // a state has its keys:
+	done  bool        // no query sees its keys, or a state has them:
 	state *attn.State // this one, which begins with them, or one of a part before it,
 	span  int         // of that many parts
 }
@@ -42,8 +42,8 @@ type answer struct {
 	worker  string
 	parts   []int // by their number in the call
 	copies  []*partCopy
-	joins   []bool // to the part before it
-	cuts    int    // of the sequence, when it was asked
+	blocks  []block // of these, each with one state
+	cuts    int     // of the sequence, when it was asked
 	request attendRequest
 	ride    *partCopy // that the tokens of a step go to, too, if there are any,
 	outcome appendOutcome
@@ -56,8 +56,10 @@ func newGather(c *attendCall, first, rows int) *gather {
 		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)),
 		want: make([]int, 0, len(c.snapshot)), ride: c.ride}
 	for i := range g.parts {
-		if len(g.q) > 0 && c.visible(&c.snapshot[i], first, rows) {
+		if len(g.q) > 0 && c.visible(i, first, rows) {
 			g.want = append(g.want, i)
+		} else {
+			g.parts[i].done = true
 		}
 	}
 	g.left = len(g.want)
@@ -200,8 +202,8 @@ func (p *gatherPart) has(x *partCopy) bool {
 	return slices.Contains(p.tried, x) || slices.Contains(p.refused, x)
 }
 
-// requests are those for chosen copies, one for each worker, and the copies to which the tokens of
-// a step do not go with them.
+// requests are those for chosen copies, one for each worker unless that is too many bytes, and the
+// copies to which the tokens of a step do not go with them.
 func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest []*partCopy) {
 	for n, x := range chosen {
 		i := wants[n].part
@@ -222,14 +224,18 @@ func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest
 	if g.ride != nil {
 		rest = g.call.missing(g.ride)
 	}
-	for _, a := range all {
-		a.joins = joins(a.parts, len(g.parts))
-		a.request = g.request(a)
-		at := slices.IndexFunc(rest, func(x *partCopy) bool { return x.worker == a.worker })
+	whole := all
+	for all = nil; len(whole) > 0; whole = whole[1:] {
+		all = append(all, g.cut(whole[0])...)
+		last := all[len(all)-1] // which has the end, if the worker is asked for that
+		at := slices.IndexFunc(rest, func(x *partCopy) bool { return x.worker == last.worker })
 		if at >= 0 {
-			a.ride = g.ride.fly(rest[at])
+			last.ride = g.ride.fly(rest[at])
 			rest = slices.Delete(rest, at, at+1)
 		}
+	}
+	for _, a := range all {
+		a.request = g.request(a)
 	}
 	return all, rest
 }
@@ -259,8 +265,7 @@ func (g *gather) willing(i int) []*partCopy {
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
 	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
-		whole: c.keys > attn.Segment && len(a.parts) == len(g.parts) &&
-			!slices.Contains(a.joins[1:], false)}
+		pairs: c.pairs(), whole: g.isWhole(a.blocks)}
 	r.parts = make([]attendPart, len(a.parts))
 	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
 	a.cuts = c.cuts
@@ -268,24 +273,29 @@ func (g *gather) request(a *answer) attendRequest {
 		r.parts[n].epoch = c.snapshot[i].part.epoch
 	}
 	c.mu.Unlock()
-	for n, i := range a.parts {
-		p := &c.snapshot[i]
-		from := p.part.index * c.tokens
-		x := &r.parts[n]
-		x.copy, x.keys, x.joins = a.copies[n].id, p.keys, a.joins[n]
-		x.offset = c.offset + g.first - from
-		if m := &c.opt.Mask; !none(m) {
-			x.maskHeads, x.mask = m.H, columns(m, g.first, g.rows, from, p.keys)
+	for _, b := range a.blocks {
+		end := c.snapshot[b.first].from // of the part before it, where the state goes on
+		for n := b.at; n < b.to; n++ {
+			p, x := &c.snapshot[a.parts[n]], &r.parts[n]
+			x.copy, x.keys, x.first = a.copies[n].id, p.keys, p.from%c.tokens
+			x.joins, x.before = n > b.at, p.from-end
+			x.offset = c.offset + g.first - p.from
+			x.mask = columns(&c.opt.Mask, g.first, g.rows, p.from, p.keys)
+			x.bias = columns(&c.opt.Bias, g.first, g.rows, p.from, p.keys)
+			x.blocks = columns(&c.opt.Blocks, g.first/attn.Block, blocksOf(g.rows), p.from/attn.Block,
+				blocksOf(p.keys))
+			end = p.end()
 		}
-		if b := &c.opt.Bias; !none(b) {
-			x.biasHeads, x.bias = b.H, columns(b, g.first, g.rows, from, p.keys)
-		}
+		r.parts[b.to-1].after = c.snapshot[b.end-1].end() - end
 	}
 	return r
 }
 
-// columns copies some rows and columns of a mask or bias.
+// columns copies some rows and columns of what has an element for each pair, if there is one.
 func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
+	if none(x) {
+		return nil
+	}
 	out := make([]T, 0, x.H*rows*n)
 	for h := range x.H {
 		for i := row; i < row+rows; i++ {
@@ -370,9 +380,8 @@ func (g *gather) failure(cause error) error {
 			continue
 		}
 		p := &g.call.snapshot[i]
-		from := p.part.index * g.call.tokens
 		return fail(ErrUnavailable, "no answer for positions %d to %d of sequence %x: %v; the last "+
-			"error is: %v", from, from+p.keys-1, g.call.id, cause, g.parts[i].cause)
+			"error is: %v", p.from, p.end()-1, g.call.id, cause, g.parts[i].cause)
 	}
 	return cause
 }

@@ -10,20 +10,18 @@ import (
 // take keeps the states of an answer. It returns only an error that every other copy would have,
 // too.
 func (g *gather) take(a *answer) error {
-	for from, to := 0, 0; from < len(a.parts); from = to {
-		for to = from + 1; to < len(a.parts) && a.joins[to]; {
-			to++
-		}
-		if err := g.takeGroup(a, from, to); err != nil {
+	for _, b := range a.blocks {
+		if err := g.takeBlock(a, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeGroup keeps the state of some parts of an answer that are one, or notes why there is none.
-func (g *gather) takeGroup(a *answer, from, to int) (fatal error) {
-	errs := make([]error, to-from)
+// takeBlock keeps the state of a block, or notes why there is none.
+func (g *gather) takeBlock(a *answer, b block) (fatal error) {
+	from := b.at
+	errs := make([]error, b.to-from)
 	failed := false
 	for n := range errs {
 		if errs[n] = a.err; a.err == nil {
@@ -39,7 +37,7 @@ func (g *gather) takeGroup(a *answer, from, to int) (fatal error) {
 		if data := a.reply.states[from]; a.request.whole {
 			err = g.keepOutputs(data)
 		} else {
-			err = g.keep(a.parts[from], to-from, data)
+			err = g.keep(b.first, b.end, data)
 		}
 		for n := range errs {
 			errs[n] = err
@@ -89,17 +87,17 @@ func (g *gather) cutSince(cuts int) bool {
 	return cuts%2 == 1 || c.cuts != cuts || c.broken
 }
 
-// keep takes a state, if it is one of the keys of span parts and the call's rows. One of fewer
+// keep takes a state, if it is one of the keys of some parts and the call's rows. One of fewer
 // parts, which it has, goes: blocks of parts have each other or have nothing in common.
-func (g *gather) keep(first, span int, data []byte) error {
-	parts, keys, done := g.parts[first:first+span], 0, 0
+func (g *gather) keep(first, end int, data []byte) error {
+	parts, keys, missing := g.parts[first:end], 0, 0
 	for i := range parts {
 		keys += g.call.snapshot[first+i].keys
-		if parts[i].done {
-			done++
+		if !parts[i].done {
+			missing++
 		}
 	}
-	if done == span {
+	if missing == 0 {
 		return nil
 	}
 	s := new(attn.State)
@@ -112,8 +110,8 @@ func (g *gather) keep(first, span int, data []byte) error {
 			g.config, keys)
 	}
 	finishParts(parts)
-	parts[0].state, parts[0].span = s, span
-	g.left -= span - done
+	parts[0].state, parts[0].span = s, end-first
+	g.left -= missing
 	return nil
 }
 

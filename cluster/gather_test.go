@@ -90,37 +90,67 @@ func TestSpreadKeepsNeighbours(t *testing.T) {
 	}
 }
 
-// Parts of one state are all that there are of an aligned power of two, and as many as can be.
-func TestJoins(t *testing.T) {
+// Parts of one state are all that are wanted of an aligned power of two, and as many as can be; the
+// state has no others than it must, or all if nothing else is wanted.
+func TestBlocksOfParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	for range 1000 {
-		count := 1 + random.IntN(40)
+	for range 3000 {
+		count, dense := 1+random.IntN(40), 1+random.IntN(8)
+		g := &gather{call: &attendCall{Sequence: new(Sequence)}, parts: make([]gatherPart, count)}
 		var parts []int
 		for i := range count {
-			if random.IntN(6) > 0 {
-				parts = append(parts, i)
+			if random.IntN(dense) > 0 || dense == 1 {
+				g.want = append(g.want, i)
+				if random.IntN(6) > 0 {
+					parts = append(parts, i)
+				}
 			}
 		}
-		joined := joins(parts, count)
-		for from, to := 0, 0; from < len(parts); from = to {
-			for to = from + 1; to < len(parts) && joined[to]; {
-				to++
+		within := func(list []int, first, end int) (some []int) {
+			for _, i := range list {
+				if i >= first && i < end {
+					some = append(some, i)
+				}
 			}
-			first, n := parts[from], to-from
+			return some
+		}
+		at, last := 0, 0
+		for _, b := range g.blocksOf(parts) {
+			if b.at != at || b.to <= at || b.first < last || b.end > count {
+				t.Fatalf("%+v follows %d parts up to %d of %d", b, at, last, count)
+			}
 			size := 1
-			for size < n {
+			for b.first+size < b.end {
 				size *= 2
 			}
-			whole := func(size int) bool { // all that there are of it are asked for
-				m := min(size, count-first)
-				return from+m <= len(parts) && parts[from+m-1] == first+m-1
+			if b.first%size != 0 || b.end != min(b.first+size, count) {
+				t.Fatalf("%+v of %d is no aligned power of two", b, count)
 			}
-			if parts[to-1] != first+n-1 || first%size != 0 || n != min(size, count-first) {
-				t.Fatalf("%d parts from %d of %d are one state", n, first, count)
+			if !slices.Equal(within(g.want, b.first, b.end), parts[b.at:b.to]) {
+				t.Fatalf("%+v has not what is wanted of %v, %v", b, g.want, parts)
 			}
-			if first%(2*size) == 0 && n < count-first && whole(2*size) {
-				t.Fatalf("only %d parts from %d of %v are one state", n, first, parts)
+			for larger := 2 * size; larger < 2*count; larger *= 2 {
+				first := b.first / larger * larger
+				wanted := within(g.want, first, first+larger)
+				if n := len(wanted); n > b.to-b.at && b.at+n <= len(parts) &&
+					slices.Equal(wanted, parts[b.at:b.at+n]) {
+					t.Fatalf("only %+v of %v has one state", b, parts)
+				}
 			}
+			all := b.end-b.first == count && b.to-b.at == len(g.want)
+			if half := size / 2; half > 0 && !all && slices.ContainsFunc([]int{b.first, b.first + half},
+				func(first int) bool {
+					return len(within(parts[b.at:b.to], first, first+half)) == b.to-b.at
+				}) {
+				t.Fatalf("%+v has one state of %v, less would do", b, parts)
+			}
+			if len(parts) == len(g.want) && b.to-b.at == len(parts) && !all {
+				t.Fatalf("%+v of %d has all that is wanted, and is not all", b, count)
+			}
+			at, last = b.to, b.end
+		}
+		if at != len(parts) {
+			t.Fatalf("%d of %d parts are in blocks", at, len(parts))
 		}
 	}
 }
@@ -181,8 +211,8 @@ func TestStatesOfNeighboursAreOne(t *testing.T) {
 			Causal: attn.BottomRight})
 		c.states = 0
 		x.attend(0, 1, attn.Options{Causal: attn.BottomRight, Window: attn.Window{Left: 6*1024 + 1}})
-		if c.states != 3 { // of parts 10 and 11, 12 to 15, 16
-			t.Errorf("%d threads: %d states of parts 10 to 16, want 3", threads, c.states)
+		if c.states != 1 { // of all, since no query sees others
+			t.Errorf("%d threads: %d states of parts 10 to 16, want 1", threads, c.states)
 		}
 	}
 }

@@ -4,8 +4,8 @@ package cluster
 // for. A reply begins with the same number and a code, 0 where it worked; a text follows any other
 // code.
 const (
-	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x06"
-	messageVersion = 6
+	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x07"
+	messageVersion = 7
 )
 
 // What requests ask for.

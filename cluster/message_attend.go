@@ -14,6 +14,7 @@ type attendRequest struct {
 	whole   bool // the parts are all that there is: outputs are wanted, not a state
 	q       []float32
 	options attendOptions
+	pairs   pairHeads
 	parts   []attendPart
 }
 
@@ -26,21 +27,46 @@ type attendOptions struct {
 	slopes, sinks  []float32
 }
 
+// pairHeads are the heads of what parts have for pairs of a query and a key: none, one for all
+// heads, or all.
+type pairHeads struct{ mask, bias, blocks int }
+
 // attendPart is what is asked of one copy.
 type attendPart struct {
 	copy   uint64
 	epoch  uint32
-	keys   int // the first ones of the part
+	first  int // number in the copy of the first key that is asked for, which begins a run
+	keys   int // from there on
 	offset int // position of query 0 among them
 	// joins says that its keys follow those of the part before it, and that the two are to have one
 	// state.
 	joins bool
-	// mask and bias are those of the keys: maskHeads or biasHeads, rows, keys; none if there are no
-	// heads.
-	maskHeads, biasHeads int
-	mask                 []bool
-	bias                 []float32
+	// before and after are how many keys of the state no query sees, of which nothing is asked: those
+	// between the part and the one before it, or before the first one, and those after the last one.
+	before, after int
+	// Of the keys, with the heads of pairs: mask and bias have rows × keys of each, blocks an element
+	// for each attn.Block of either.
+	mask, blocks []bool
+	bias         []float32
 }
+
+// What marks of a part say.
+const (
+	markJoins = 1 << iota
+	markBefore
+	markAfter
+	marks
+)
+
+// leastPart is the bytes of a part with nothing for pairs, and leastAttend those of a request
+// without parts.
+const (
+	leastPart   = 25
+	leastAttend = 67
+)
+
+// mostParts is how many parts a request has at most: a sequence has no more.
+const mostParts = most / attn.Segment
 
 func (r *attendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAttend, client)
@@ -57,6 +83,9 @@ func (r *attendRequest) write(e *encoder) {
 	e.flag(r.whole)
 	e.floats(r.q)
 	e.options(&r.options)
+	e.u32(uint32(r.pairs.mask))
+	e.u32(uint32(r.pairs.bias))
+	e.u32(uint32(r.pairs.blocks))
 	e.u32(uint32(len(r.parts)))
 	for i := range r.parts {
 		e.part(&r.parts[i])
@@ -67,10 +96,20 @@ func (r *attendRequest) write(e *encoder) {
 func (r *attendRequest) size() int {
 	n := 128 + 4*(len(r.q)+len(r.options.slopes)+len(r.options.sinks))
 	for i := range r.parts {
-		n += 64 + len(r.parts[i].mask) + 4*len(r.parts[i].bias)
+		n += leastPart + 8 + int(r.pairs.bytes(r.rows, r.parts[i].keys))
 	}
 	return n
 }
+
+// bytes is what so many rows and keys of a part take.
+func (p *pairHeads) bytes(rows, keys int) int64 {
+	of := func(heads, rows, width int) int64 { return int64(heads) * int64(rows) * int64(width) }
+	return of(p.mask, rows, bitBytes(keys)) + of(p.bias, rows, 4*keys) +
+		of(p.blocks, blocksOf(rows), bitBytes(blocksOf(keys)))
+}
+
+// blocksOf is how many blocks some queries or keys have.
+func blocksOf(n int) int { return (n + attn.Block - 1) / attn.Block }
 
 func (e *encoder) options(o *attendOptions) {
 	e.f32(o.scale)
@@ -86,16 +125,25 @@ func (e *encoder) options(o *attendOptions) {
 func (e *encoder) part(p *attendPart) {
 	e.u64(p.copy)
 	e.u32(p.epoch)
+	e.u32(uint32(p.first))
 	e.u32(uint32(p.keys))
-	e.u64(uint64(p.offset))
-	e.flag(p.joins)
-	e.u32(uint32(p.maskHeads))
-	e.u32(uint32(len(p.mask)))
-	for _, visible := range p.mask {
-		e.flag(visible)
+	e.u32(uint32(int32(p.offset)))
+	mark := uint8(0)
+	for bit, is := range []bool{p.joins, p.before > 0, p.after > 0} {
+		if is {
+			mark |= 1 << bit
+		}
 	}
-	e.u32(uint32(p.biasHeads))
-	e.floats(p.bias)
+	e.u8(mark)
+	if p.before > 0 {
+		e.u32(uint32(p.before))
+	}
+	if p.after > 0 {
+		e.u32(uint32(p.after))
+	}
+	e.bits(p.mask, p.keys)
+	e.row(p.bias)
+	e.bits(p.blocks, blocksOf(p.keys))
 }
 
 func (r *attendRequest) decode(d *decoder) error {
@@ -112,12 +160,24 @@ func (r *attendRequest) read(d *decoder) {
 			r.heads, r.rows)
 	}
 	r.options = d.options()
-	r.parts = make([]attendPart, d.list(41))
+	for _, x := range []struct {
+		name string
+		n    *int
+	}{{"a mask", &r.pairs.mask}, {"a bias", &r.pairs.bias}, {"blocks", &r.pairs.blocks}} {
+		if *x.n = d.size(x.name); *x.n > 1 && *x.n != r.heads {
+			d.refuse("%s has %d heads, want 0, 1 or %d", x.name, *x.n, r.heads)
+		}
+	}
+	r.parts = make([]attendPart, d.atMost("parts", leastPart, mostParts))
 	for i := range r.parts {
-		r.parts[i] = d.part()
+		if d.err != nil {
+			return
+		}
 		p := &r.parts[i]
-		d.match("mask", len(p.mask), p.maskHeads, r.rows, p.keys)
-		d.match("bias", len(p.bias), p.biasHeads, r.rows, p.keys)
+		*p = d.part()
+		p.mask = d.bits("mask", r.pairs.mask, r.rows, p.keys)
+		p.bias = d.table("bias", r.pairs.bias, r.rows, p.keys)
+		p.blocks = d.bits("blocks", r.pairs.blocks, blocksOf(r.rows), blocksOf(p.keys))
 		if d.follows(r.parts[:i], p); r.whole && i > 0 && !p.joins {
 			d.refuse("outputs are wanted of parts that do not join")
 		}
@@ -131,20 +191,13 @@ func (d *decoder) follows(before []attendPart, p *attendPart) {
 	}
 	if len(before) == 0 {
 		d.refuse("the first part joins one before it")
-	} else if last := &before[len(before)-1]; p.offset != last.offset-last.keys {
-		d.refuse("query 0 is at %d of a part, want %d-%d, which the part that it joins has", p.offset,
-			last.offset, last.keys)
+		return
 	}
-}
-
-// match makes sure that a list has as many elements as its three dimensions say.
-func (d *decoder) match(name string, n, heads, rows, keys int) {
-	product := uint64(heads) * uint64(rows) // each at most most
-	if product <= most*8 {                  // no message has more
-		product *= uint64(keys)
-	}
-	if d.err == nil && product != uint64(n) {
-		d.refuse("%s has %d elements, want %d×%d×%d", name, n, heads, rows, keys)
+	last := &before[len(before)-1]
+	if p.offset != last.offset-last.keys-p.before || last.after > 0 {
+		d.refuse("query 0 is at %d of a part, want %d-%d-%d, which the part that it joins has, and the "+
+			"keys before it; that has %d after it, want none", p.offset, last.offset, last.keys, p.before,
+			last.after)
 	}
 }
 
@@ -156,13 +209,27 @@ func (d *decoder) options() (o attendOptions) {
 	return o
 }
 
+// part reads a part but for what it has for pairs.
 func (d *decoder) part() (p attendPart) {
-	p.copy, p.epoch, p.keys, p.offset = d.u64(), d.u32(), d.size("keys"), d.offset("offset")
-	p.joins = d.flag()
-	p.maskHeads = d.size("heads of a mask")
-	p.mask = d.flags()
-	p.biasHeads = d.size("heads of a bias")
-	p.bias = d.floats()
+	p.copy, p.epoch, p.first, p.keys = d.u64(), d.u32(), d.size("first"), d.size("keys")
+	p.offset = int(int32(d.u32()))
+	if p.keys < 1 {
+		d.refuse("a part has %d keys, want at least 1", p.keys)
+	}
+	if p.offset > 2*most || p.offset < -2*most {
+		d.refuse("an offset is %d, want at most %d either way", p.offset, 2*most)
+	}
+	mark := d.u8()
+	if mark >= marks {
+		d.refuse("the marks of a part are %d, want less than %d", mark, marks)
+	}
+	p.joins = mark&markJoins != 0
+	if mark&markBefore != 0 {
+		p.before = d.size("keys before")
+	}
+	if mark&markAfter != 0 {
+		p.after = d.size("keys after")
+	}
 	return p
 }
 

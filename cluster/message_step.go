@@ -36,7 +36,7 @@ func (r *stepRequest) decode(d *decoder) error {
 	for i := range r.appends {
 		r.appends[i].read(d)
 	}
-	r.attends = make([]attendRequest, d.atMost("attentions", 55, mostSteps))
+	r.attends = make([]attendRequest, d.atMost("attentions", leastAttend, mostSteps))
 	for i := range r.attends {
 		r.attends[i].read(d)
 	}

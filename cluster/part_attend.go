@@ -7,7 +7,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// reach is keys [from, to) of a copy that a request asks for, which begin a segment.
+// reach is keys [from, to) of those of a copy that a request asks for, which begin a segment; or,
+// without a copy, as many that no query sees.
 type reach struct {
 	part     *part
 	asked    *attendPart
@@ -34,7 +35,8 @@ func (r *attendRequest) attend(s *attn.State, all []reach, offset int) (number i
 			return x.number, err
 		}
 		var last *attn.Sequence
-		if seqs, last, err = x.layer.sequences(seqs, x.from, x.to); last != nil {
+		from, to := x.asked.first+x.from, x.asked.first+x.to
+		if seqs, last, err = x.layer.sequences(seqs, from, to); last != nil {
 			defer last.Release()
 		}
 		if err != nil {
@@ -80,10 +82,13 @@ func lockAll(layer uint32, all []reach) (unlock func(), number int, err error) {
 // checkReach makes sure that a copy, which is locked, has the keys that are asked for, and is of a
 // shape.
 func (r *attendRequest) checkReach(x *reach, want *shape) error {
-	switch h := &x.part.shape; {
-	case x.asked.keys > x.layer.length:
-		return fail(errStale, "%d keys, want at most %d, the tokens that are there", x.asked.keys,
-			x.layer.length)
+	switch h, a := &x.part.shape, x.asked; {
+	case a.first%x.part.long != 0:
+		return fail(ErrProtocol, "the first key is %d, want a multiple of %d, where runs begin", a.first,
+			x.part.long)
+	case a.first+a.keys > x.layer.length:
+		return fail(errStale, "%d keys from %d on, want at most %d, the tokens that are there", a.keys,
+			a.first, x.layer.length)
 	case *h != *want:
 		return fail(attn.ErrShape, "copy %d is %+v, want the shape of those it joins, %+v", x.part.copy,
 			*h, *want)
@@ -116,18 +121,24 @@ func (l *partLayer) sequences(seqs []*attn.Sequence, from, to int) (all []*attn.
 	return seqs, last, err
 }
 
-// at are the options for n keys from a position of a part on.
+// at are the options for n of the keys asked for, from one on.
 func (r *attendRequest) at(a *attendPart, offset, first, n int) *attn.Options {
 	o := r.options.options(offset)
-	if a.maskHeads > 0 {
-		o.Mask = attn.BHLD(a.mask[first:], 1, a.maskHeads, r.rows, a.keys)
-		o.Mask.D = n // of rows that are a.keys apart
-	}
-	if a.biasHeads > 0 {
-		o.Bias = attn.BHLD(a.bias[first:], 1, a.biasHeads, r.rows, a.keys)
-		o.Bias.D = n
-	}
+	o.Mask = pairsOf(a.mask, r.pairs.mask, r.rows, a.keys, first, n)
+	o.Bias = pairsOf(a.bias, r.pairs.bias, r.rows, a.keys, first, n)
+	o.Blocks = pairsOf(a.blocks, r.pairs.blocks, blocksOf(r.rows), blocksOf(a.keys),
+		first/attn.Block, blocksOf(n))
 	return o
+}
+
+// pairsOf is some columns of what has an element for each pair, none if it has no heads.
+func pairsOf[T any](data []T, heads, rows, width, first, n int) attn.View[T] {
+	if heads == 0 {
+		return attn.View[T]{}
+	}
+	x := attn.BHLD(data[first:], 1, heads, rows, width)
+	x.D = n // of rows that are as far apart as before
+	return x
 }
 
 // options are those of package attn for queries from a position on.

@@ -96,22 +96,22 @@ func TestRefusedGroups(t *testing.T) {
 	}
 }
 
-// Copies that are asked for together go in one update up to the next with a mask or a bias.
+// Copies that are asked for together go in one update up to keys that no query sees, but each alone
+// if there is something for pairs.
 func TestInOneUpdate(t *testing.T) {
-	plain, masked, biased := &attendPart{}, &attendPart{maskHeads: 1}, &attendPart{biasHeads: 1}
+	plain, gap := reach{part: new(part)}, reach{}
 	for _, x := range []struct {
-		asked []*attendPart
+		pairs pairHeads
+		all   []reach
 		want  int
 	}{
-		{[]*attendPart{plain, plain, plain}, 3}, {[]*attendPart{plain, masked}, 1},
-		{[]*attendPart{masked, plain}, 1}, {[]*attendPart{biased, biased}, 1},
+		{pairHeads{}, []reach{plain, plain, plain}, 3}, {pairHeads{}, []reach{plain, plain, gap}, 2},
+		{pairHeads{}, []reach{gap, plain}, 1}, {pairHeads{mask: 1}, []reach{plain, plain}, 1},
+		{pairHeads{bias: 1}, []reach{plain, plain}, 1}, {pairHeads{blocks: 1}, []reach{plain, plain}, 1},
 	} {
-		var all []reach
-		for _, a := range x.asked {
-			all = append(all, reach{asked: a})
-		}
-		if n := inOneUpdate(all); n != x.want {
-			t.Errorf("%d of %d copies go in one update, want %d", n, len(all), x.want)
+		r := attendRequest{pairs: x.pairs}
+		if n := r.inOneUpdate(x.all); n != x.want {
+			t.Errorf("%d of %d copies go in one update, want %d", n, len(x.all), x.want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestRefusedRequests(t *testing.T) {
 		refusal
 	}{
 		"another version": {[]byte("aCm\x02........................"),
-			refusal{ErrProtocol, "want 066d4361: version 6"}},
+			refusal{ErrProtocol, "want 076d4361: version 7"}},
 		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(beginRequest(opStatus, id).data, 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
@@ -194,11 +194,22 @@ func TestRefusedAttention(t *testing.T) {
 	}
 	for name, change := range map[string]func(*attendRequest){
 		"more heads than elements": func(r *attendRequest) { r.heads = 3 },
-		"a mask of other size": func(r *attendRequest) {
-			r.parts[0].maskHeads, r.parts[0].mask = 1, make([]bool, 3)
+		"a mask of more heads": func(r *attendRequest) {
+			r.pairs.mask, r.parts[0].mask = 2, make([]bool, 4)
 		},
+		"a mask of huge size": func(r *attendRequest) { r.pairs.mask, r.parts[0].keys = 1, most },
 		"a bias of huge size": func(r *attendRequest) {
-			r.parts[0].biasHeads, r.parts[0].keys, r.parts[0].bias = most, most, make([]float32, 1)
+			r.pairs.bias, r.parts[0].keys, r.parts[0].bias = 1, most, make([]float32, 1)
+		},
+		"blocks of huge size": func(r *attendRequest) { r.pairs.blocks, r.parts[0].keys = 1, most },
+		"no keys":             func(r *attendRequest) { r.parts[0].keys = 0 },
+		"an offset":           func(r *attendRequest) { r.parts[0].offset = 2*most + 1 },
+		"keys after a part that another joins": func(r *attendRequest) {
+			r.parts = append(r.parts, attendPart{copy: 1, keys: 2, offset: -2, joins: true})
+			r.parts[0].after = 1
+		},
+		"keys before that are not there": func(r *attendRequest) {
+			r.parts = append(r.parts, attendPart{copy: 1, keys: 2, offset: -2, joins: true, before: 1})
 		},
 		"outputs of parts apart": func(r *attendRequest) {
 			r.whole, r.parts = true, append(r.parts, attendPart{copy: 1, keys: 2, offset: -2})
@@ -420,13 +431,13 @@ func TestBeginning(t *testing.T) {
 			k: gatherTokens(format, &k, 0, 1500),
 			v: gatherTokens(format, &v, 0, 1500)}}}).encode(clientID{}))
 		for _, keys := range []int{1, 64, 70, 1023, 1024, 1100, 1500} {
-			part := attendPart{keys: keys, maskHeads: 1, mask: make([]bool, 3*keys), biasHeads: 2,
-				bias: b.tensor(2, 3, keys).Data}
+			part := attendPart{keys: keys, mask: make([]bool, 3*keys), bias: b.tensor(2, 3, keys).Data}
 			for i := range part.mask {
 				part.mask[i] = i%7 > 0
 			}
 			var reply attendReply
-			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(q), parts: []attendPart{part}}
+			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(q), pairs: pairHeads{mask: 1, bias: 2},
+				parts: []attendPart{part}}
 			must(t, reply.decode(ask(r.encode(clientID{})), "w", 1))
 			must(t, reply.errors[0])
 			got := new(attn.State)

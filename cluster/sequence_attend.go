@@ -13,8 +13,8 @@ import (
 //
 // The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options mean
 // what they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the
-// last query see the last token, the other alignments take Offset. Mask and Bias [1, H or 1, L,
-// tokens] travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
+// last query see the last token, the other alignments take Offset. Mask, Bias and Blocks, of any
+// size, travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
 // [attn.ErrUnsupported], a Tree and Keys [attn.ErrOption].
 //
 // If it returns an error, it has written nothing. With tokens of which no copy is left that is a
@@ -63,16 +63,22 @@ type attendCall struct {
 	offset   int         // position of query 0
 	window   attn.Window // with bounds that can be added to positions
 	rows     int         // of a step
+	unit     int         // tokens that are asked for together at most, a part of them or all
 	snapshot []callPart
 	ride     *ride   // the tokens that requests bring, if any do
 	begun    *gather // that has asked, with others of a batch
 }
 
-// callPart is a part as it was when a call began.
+// callPart is a part as it was when a call began, or a piece of it where a whole one has more for
+// pairs of a query and a key than a message is to have.
 type callPart struct {
 	part *sequencePart
+	from int // position of the first key
 	keys int
 }
+
+// end is the position after the last key.
+func (p *callPart) end() int { return p.from + p.keys }
 
 // newCall validates the arguments of a call, which sees some more tokens than there are.
 func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, opt *attn.Options,
@@ -95,14 +101,17 @@ func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, o
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	if err := c.checkPairs(); err != nil {
+		return nil, err
+	}
 	c.align()
-	return c, c.checkPairs()
+	return c, nil
 }
 
 // callOf is a call before anything of it is validated.
 func (s *Sequence) callOf(layer int, dst, q attn.Tensor, opt *attn.Options) attendCall {
 	return attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt,
-		offset: opt.Offset, window: clampWindow(opt.Window)}
+		offset: opt.Offset, window: clampWindow(opt.Window), unit: s.tokens}
 }
 
 // check validates the arguments, but for what has an element for each pair of query and key.
@@ -121,25 +130,38 @@ func (c *attendCall) check() error {
 	case opt.LSE != nil && len(opt.LSE) != q.H*q.L:
 		return fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
-	_, err := c.unseen(*q, 0, 0) // which validates q and the other options
+	_, err := c.unseen(*q).block(c.stateConfig(q.L), 0) // which validates q and the other options
 	return err
 }
 
-// align says where query 0 is, and how many rows go in a step.
+// align says where query 0 is, what is asked for together, and how many rows go in a step.
 func (c *attendCall) align() {
 	if c.opt.Causal == attn.BottomRight {
 		c.offset = c.keys - c.q.L
 	}
 	c.rows = c.rowsOfStep()
+	if unit := c.unitOfPairs(); unit < c.unit {
+		whole := c.snapshot
+		c.snapshot, c.unit = nil, unit
+		for _, p := range whole {
+			c.lookAt(p.part)
+		}
+	}
 }
 
 // look notes the parts that there are. The lock is held.
 func (c *attendCall) look() {
 	c.snapshot = c.snapshot[:0]
 	for _, p := range c.parts {
-		if keys := min(c.tokens, c.keys-p.index*c.tokens); keys > 0 {
-			c.snapshot = append(c.snapshot, callPart{p, keys})
-		}
+		c.lookAt(p)
+	}
+}
+
+// lookAt notes what is asked for together of a part.
+func (c *attendCall) lookAt(p *sequencePart) {
+	first := p.index * c.tokens
+	for from := first; from < min(first+c.tokens, c.keys); from += c.unit {
+		c.snapshot = append(c.snapshot, callPart{p, from, min(c.unit, c.keys-from)})
 	}
 }
 
@@ -159,55 +181,45 @@ func (c *attendCall) stateConfig(rows int) attn.StateConfig {
 // stepWork is about how many multiply-adds a worker does in a step: a fraction of a second.
 const stepWork = 4e9
 
-// rowsOfStep is how many rows go in a step: those whose states are a message, and that workers can
-// compute before anybody loses patience.
+// rowsOfStep is how many rows go in a step: those that are a message to a worker, and whose states
+// are one back, and that workers can compute before anybody loses patience.
 func (c *attendCall) rowsOfStep() int {
-	h := &c.shape
-	bytes := 4 * c.q.H * (h.valueDim + 2)
-	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim)
-	work /= float64(max(1, min(len(c.snapshot), c.client.answering())))
-	return max(1, min(c.q.L, c.client.config.Chunk/max(1, bytes), int(min(stepWork/max(1, work),
-		most))))
+	h, pairs := &c.shape, c.pairs()
+	workers := max(1, min(len(c.snapshot), c.client.answering()))
+	there := 4*int64(c.q.H)*int64(h.headDim) + pairs.bytes(attn.Block, c.keys/workers)/attn.Block
+	back := 4 * int64(c.q.H) * int64(h.valueDim+2)
+	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim) / float64(workers)
+	rows := max(1, min(c.q.L, int(int64(c.client.config.Chunk)/max(1, there, back)),
+		int(min(stepWork/max(1, work), most))))
+	if pairs.blocks > 0 && rows < c.q.L {
+		return rowsOfBlocks(rows)
+	}
+	return rows
 }
 
-// unseen is the state of some queries, from row first on, over a part of which they see nothing,
-// and that has some keys.
-func (c *attendCall) unseen(q attn.Tensor, first, keys int) (*attn.State, error) {
-	s, err := attn.NewState(c.stateConfig(q.L))
-	if err != nil {
-		return nil, err
-	}
-	h := &c.shape
-	k, v := sameRow(h.kvHeads, keys, h.headDim), sameRow(h.kvHeads, keys, h.valueDim)
+// unseen is keys that no query of some sees.
+func (c *attendCall) unseen(q attn.Tensor) *unseen {
 	wire := c.wire()
-	opt := wire.options(c.offset + first)
-	opt.KeyLens = []int{0}
-	if !none(&c.opt.Bias) { // its values do not matter, but that there is one
-		opt.Bias = sameRow(1, q.L, keys)
-	}
-	return s, s.Update(q, k, v, opt)
+	return &unseen{q, c.shape.kvHeads, *wire.options(0), !none(&c.opt.Bias)}
 }
 
-// sameRow is a tensor whose rows are all the same one, of zeros.
-func sameRow(heads, length, d int) attn.Tensor {
-	return attn.Tensor{Data: make([]float32, d), B: 1, H: heads, L: length, D: d,
-		SB: attn.Broadcast, SH: attn.Broadcast, SL: attn.Broadcast}
-}
-
-// visible reports whether some row may see a key of a part. Parts whose states have rotated outputs
-// are always asked: what is empty here is not rotated, and would not merge with them as it is.
-func (c *attendCall) visible(p *callPart, first, rows int) bool {
-	if c.shape.rotatesOutputs() {
+// visible reports whether some row may see a key of a part. Some are always asked: where states
+// have rotated outputs the first one, since what is empty here is not rotated, and others would not
+// merge with it as they are; and all, where queries are rounded as keys with values in them are.
+func (c *attendCall) visible(part, first, rows int) bool {
+	if part == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.valuesInKeys {
 		return true
 	}
-	from := p.part.index * c.tokens
-	last := from + p.keys - 1
+	p := &c.snapshot[part]
 	lowest, highest := c.offset+first, c.offset+first+rows-1
-	if c.opt.Causal != attn.Full && from > highest {
+	if c.opt.Causal != attn.Full && p.from > highest {
 		return false
 	}
 	w := c.window
-	return !(w.Left > 0 && last <= lowest-w.Left || w.Right > 0 && from >= highest+w.Right)
+	if w.Left > 0 && p.end()-1 <= lowest-w.Left || w.Right > 0 && p.from >= highest+w.Right {
+		return false
+	}
+	return c.pairsShow(p, first, rows)
 }
 
 // rowsDone is what has come of some rows over all parts: a state, or outputs.
@@ -227,7 +239,7 @@ func (c *attendCall) step(ctx context.Context, first, rows int) (x rowsDone, err
 		return x, err
 	}
 	if len(c.snapshot) == 0 {
-		x.state, err = c.unseen(c.q.Slice(first, first+rows), first, 0)
+		x.state, err = c.unseen(c.q.Slice(first, first+rows)).block(c.stateConfig(rows), 0)
 	} else if x.outputs = g.outputs; x.outputs == nil {
 		x.state, err = c.merge(g, first, rows)
 	}
@@ -235,25 +247,31 @@ func (c *attendCall) step(ctx context.Context, first, rows int) (x rowsDone, err
 }
 
 // merge merges the states of all parts, in their order.
-func (c *attendCall) merge(g *gather, first, rows int) (*attn.State, error) {
-	var total *attn.State
-	for i := 0; i < len(c.snapshot); i += max(1, g.parts[i].span) {
-		var err error
-		p := &g.parts[i]
-		if p.state == nil {
-			p.state, err = c.unseen(c.q.Slice(first, first+rows), first, c.snapshot[i].keys)
+func (c *attendCall) merge(g *gather, first, rows int) (total *attn.State, err error) {
+	for i := 0; i < len(c.snapshot) && err == nil; {
+		p, keys := &g.parts[i], 0
+		for ; i < len(c.snapshot) && g.parts[i].state == nil; i++ {
+			keys += c.snapshot[i].keys
 		}
 		switch {
-		case err != nil:
+		case keys > 0:
+			if total == nil {
+				total, err = attn.NewState(g.config)
+			}
+			if err == nil {
+				err = c.unseen(c.q.Slice(first, first+rows)).add(total, keys)
+			}
+			continue
 		case total == nil:
 			total, p.state = p.state, nil
 		default:
 			err = total.Merge(p.state)
 		}
-		if err != nil {
-			_ = total.Close() // it is open, or nil
-			return nil, err
-		}
+		i += p.span
+	}
+	if err != nil {
+		_ = total.Close() // it is open, or nil
+		return nil, err
 	}
 	return total, nil
 }

@@ -125,9 +125,8 @@ func (s *Sequence) lastMessage(t *tokens) (at int, err error) {
 
 // carries reports whether a request takes the ride to where the end is: the end is asked, and once.
 func (c *attendCall) carries() bool {
-	last := len(c.snapshot) - 1
 	return c.ride != nil && c.q.H > 0 && c.q.L > 0 && c.rows >= c.q.L &&
-		c.visible(&c.snapshot[last], 0, c.q.L)
+		c.visible(len(c.snapshot)-1, 0, c.q.L)
 }
 
 // full is the part that has no room, if that is the error, with a note of its copies.

@@ -20,6 +20,7 @@ type simUser struct {
 	*world
 	name      string
 	rand      *rand.Rand
+	pairs     *rand.Rand // another one, for what has an element for each pair of query and key
 	config    SequenceConfig
 	heads     int
 	store     *attn.Store
@@ -39,7 +40,8 @@ func (w *world) user(name string, seed uint64) *simUser {
 	c := SequenceConfig{Layers: 1 + r.IntN(3), KVHeads: 1, HeadDim: 4, ValueDim: 4}
 	f := formats[r.IntN(len(formats))]
 	c.Format, c.ValueFormat = f.keys, f.values
-	u := &simUser{world: w, name: name, rand: r, config: c, heads: 2}
+	u := &simUser{world: w, name: name, rand: r, config: c, heads: 2,
+		pairs: rand.New(rand.NewPCG(w.seed, seed|1<<33))}
 	store, err := attn.NewStore(attn.StoreConfig{KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		ValueDim: c.ValueDim, Pages: 1024, Format: c.Format, ValueFormat: c.ValueFormat})
 	must(w, err)
@@ -211,8 +213,8 @@ func (u *simSequence) append(until time.Time, layers []int, n int) error {
 
 // attend compares the attention of some rows over a layer.
 func (u *simSequence) attend(until time.Time, layer, rows int) (err error) {
-	ask := u.question(layer, rows)
-	u.later(until, func(ctx context.Context) { err = ask(ctx) })()
+	x := u.compare("Attend", layer, rows, true)
+	u.later(until, func(ctx context.Context) { err = x.ask(ctx) })()
 	return err
 }
 
@@ -228,7 +230,7 @@ func (u *simSequence) stepLayers(until time.Time, layers []int, n int) error {
 	var wg sync.WaitGroup
 	for i, t := range all {
 		must(u, u.near[t.layer].Append(t.k, t.v))
-		x := u.compare("Step", t.layer, n)
+		x := u.compare("Step", t.layer, n, true)
 		wg.Go(u.later(until, func(ctx context.Context) {
 			errs[i] = u.far.Step(ctx, t.layer, x.got, x.q, t.k, t.v, &x.opt)
 			x.check(errs[i])
@@ -264,7 +266,7 @@ func (u *simUser) steps(until time.Time, layer int) {
 	}
 	for i, s := range u.sequences {
 		must(u, s.near[layer].Append(tokens[i].k, tokens[i].v))
-		far, all = append(far, s.far), append(all, s.compare("Steps", layer, 1))
+		far, all = append(far, s.far), append(all, s.compare("Steps", layer, 1, false))
 		all[i].opt = all[0].opt
 		all[i].expect()
 		all[i].begun = time.Now()
@@ -306,17 +308,6 @@ func (u *simUser) steps(until time.Time, layer int) {
 	}
 }
 
-// question prepares attention over the tokens that a layer has now, and returns what asks and
-// compares.
-func (u *simSequence) question(layer, rows int) func(ctx context.Context) error {
-	x := u.compare("Attend", layer, rows)
-	return func(ctx context.Context) error {
-		err := u.far.Attend(ctx, layer, x.got, x.q, &x.opt)
-		x.check(err)
-		return err
-	}
-}
-
 // simAnswer is what is asked, and what the answer has to be.
 type simAnswer struct {
 	*simSequence
@@ -328,8 +319,16 @@ type simAnswer struct {
 	begun     time.Time // if not zero: an error is of any time since then
 }
 
-// compare prepares a question to the tokens that one machine has now.
-func (u *simSequence) compare(what string, layer, rows int) *simAnswer {
+// ask asks, and compares.
+func (x *simAnswer) ask(ctx context.Context) error {
+	err := x.far.Attend(ctx, x.layer, x.got, x.q, &x.opt)
+	x.check(err)
+	return err
+}
+
+// compare prepares a question to the tokens that one machine has now, which may have something for
+// each pair of a query and a key.
+func (u *simSequence) compare(what string, layer, rows int, pairs bool) *simAnswer {
 	x := &simAnswer{simSequence: u, what: what, layer: layer,
 		opt: attn.Options{Causal: attn.BottomRight}, q: u.tensor(u.heads, rows, u.config.HeadDim),
 		got: u.output(rows), want: u.output(rows)}
@@ -337,8 +336,44 @@ func (u *simSequence) compare(what string, layer, rows int) *simAnswer {
 		x.opt.Window = attn.Window{Left: 1 + u.rand.IntN(2000), Right: 1}
 	}
 	x.opt.Integers = u.config.Format >= attn.I8 && u.rand.IntN(2) == 0
+	if pairs {
+		x.drawPairs(u.near[layer].Len())
+	}
 	x.expect()
 	return x
+}
+
+// drawPairs sometimes gives a question Blocks, a Mask or a Bias, which often hide whole parts.
+func (x *simAnswer) drawPairs(keys int) {
+	r, rows := x.pairs, x.q.L
+	kind := r.IntN(9)
+	if kind > 2 || keys == 0 {
+		return
+	}
+	sees := make([]bool, blocksOf(keys))
+	for i := range sees {
+		if sees[i] = r.IntN(3) == 0; i%16 > 0 && r.IntN(8) > 0 {
+			sees[i] = sees[i-1]
+		}
+	}
+	switch kind {
+	case 0:
+		x.opt.Blocks = attn.BHLD(sees, 1, 1, 1, len(sees))
+	case 1:
+		m := attn.BHLD(make([]bool, rows*keys), 1, 1, rows, keys)
+		for i := range m.Data {
+			m.Data[i] = sees[i%keys/attn.Block] && i%5 > 0
+		}
+		x.opt.Mask = m
+	case 2:
+		b := attn.BHLD(make([]float32, x.heads*rows*keys), 1, x.heads, rows, keys)
+		for i := range b.Data {
+			if b.Data[i] = float32(i % 7); !sees[i%keys/attn.Block] {
+				b.Data[i] = float32(math.Inf(-1))
+			}
+		}
+		x.opt.Bias = b
+	}
 }
 
 // expect lets one machine answer.
@@ -423,13 +458,13 @@ func (u *simSequence) cutTo(n int, before []int, err error) {
 
 // appendAndAttend attends to the tokens that there are, while more come.
 func (u *simSequence) appendAndAttend(until time.Time) error {
-	ask := u.question(u.layer(), 1)
+	x := u.compare("Attend", u.layer(), 1, false) // there may be more keys, or fewer
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { // before there is more
 		ctx, cancel := context.WithDeadline(context.Background(), until)
 		defer cancel()
-		err = ask(ctx)
+		err = x.ask(ctx)
 	})
 	appended := u.append(until, u.all(), u.count())
 	wg.Wait()

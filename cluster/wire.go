@@ -70,6 +70,23 @@ func (e *encoder) row(x []float32) {
 	}
 }
 
+// bits writes rows of flags, eight to a byte and each row from a byte on.
+func (e *encoder) bits(x []bool, width int) {
+	for ; len(x) > 0; x = x[width:] {
+		at := len(e.data)
+		e.data = append(e.data, make([]byte, bitBytes(width))...)
+		row := e.data[at:]
+		for i, is := range x[:width] {
+			if is {
+				row[i/8] |= 1 << (i % 8)
+			}
+		}
+	}
+}
+
+// bitBytes is how many bytes a row of flags takes.
+func bitBytes(flags int) int { return (flags + 7) / 8 }
+
 func (e *encoder) u32s(x []uint32) {
 	e.u32(uint32(len(x)))
 	for _, n := range x {
@@ -228,21 +245,47 @@ func (d *decoder) u64s() []uint64 {
 	return x
 }
 
-// flags reads a list of flags, a byte each.
-func (d *decoder) flags() []bool {
-	raw := d.bytes()
+// bits reads rows of flags of some heads, each row from a byte on.
+func (d *decoder) bits(name string, heads, rows, width int) []bool {
+	raw := d.take(d.product(name, heads, rows, bitBytes(width)))
 	if len(raw) == 0 {
 		return nil
 	}
-	x := make([]bool, len(raw))
-	for i, b := range raw {
-		if b > 1 {
-			d.refuse("a flag is %d, want 0 or 1", b)
-			return nil
+	x := make([]bool, heads*rows*width)
+	for at := 0; at < len(x); at += width {
+		for i := range x[at : at+width] {
+			x[at+i] = raw[i/8]>>(i%8)&1 == 1
 		}
-		x[i] = b == 1
+		raw = raw[bitBytes(width):]
 	}
 	return x
+}
+
+// table reads rows of numbers of some heads.
+func (d *decoder) table(name string, heads, rows, width int) []float32 {
+	n := d.product(name, heads, rows, 4*width) / 4
+	if n == 0 {
+		return nil
+	}
+	return d.row(n)
+}
+
+// product is how many bytes rows of some heads have, all of which are there.
+func (d *decoder) product(name string, heads, rows, bytes int) int {
+	n := uint64(heads) * uint64(rows) // each at most most
+	if n > most {
+		n = math.MaxInt64 // no message has as much
+	} else {
+		n *= uint64(bytes)
+	}
+	if d.err == nil && n > uint64(len(d.data)) {
+		d.refuse("%s of %d heads has %d rows of %d bytes, and begins %d bytes before the end", name,
+			heads, rows, bytes, len(d.data))
+	}
+	if d.err != nil {
+		return 0
+	}
+	return int(n)
 }
 
 func (d *decoder) refuse(format string, args ...any) {

@@ -15,7 +15,6 @@ type attending struct {
 	request int64 // its bytes
 	asked   []asked
 	size    int64 // of all states
-	keys    int64 // of all parts
 	pieces  []piece
 	next    atomic.Int64 // piece that nobody computes yet
 }
@@ -32,17 +31,25 @@ type asked struct {
 // group is parts whose keys follow each other and whose states are to be one.
 type group struct {
 	from, to int // parts
-	keys     int
+	keys     int // of these, and those between them that no query sees
+	after    int // of the latter, those behind the last piece
 
 	mu     sync.Mutex
 	state  *attn.State
-	merged int           // pieces that it has
-	waits  []*attn.State // of pieces, until those before them are merged
+	merged int // pieces that it has
+	waits  []waiting
 	err    error
 }
 
+// waiting is the state of a piece, until those before it are merged, and how many keys that no
+// query sees come between it and the one before.
+type waiting struct {
+	state  *attn.State
+	before int
+}
+
 // piece is some keys of a group, all of an aligned power of two segments, so that states of pieces
-// merge with the bits of one.
+// merge with the bits of one. No piece has only keys that no query sees.
 type piece struct {
 	of       *asked
 	group    *group
@@ -88,15 +95,17 @@ func (a *attending) run(client clientID) {
 // of the requests before.
 func (a *attending) find(x *asked, client clientID) error {
 	x.copies, x.errs = make([]*part, len(x.parts)), make([]error, len(x.parts))
+	keys := int64(0)
 	for i := range x.parts {
 		if i == 0 || !x.parts[i].joins {
 			x.groups = append(x.groups, group{from: i})
 		}
 		g := &x.groups[len(x.groups)-1]
-		if a.keys += int64(x.parts[i].keys); a.keys > most {
-			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", a.keys, most)
+		n := x.parts[i].before + x.parts[i].keys + x.parts[i].after
+		if keys += int64(n); keys > most {
+			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", keys, most)
 		}
-		g.to, g.keys = i+1, g.keys+x.parts[i].keys
+		g.to, g.keys = i+1, g.keys+n
 		if x.copies[i], x.errs[i] = a.part(client, x.parts[i].copy); x.errs[i] != nil {
 			g.err = x.errs[i]
 			continue
@@ -125,24 +134,39 @@ const piecesPerThread = 4
 // divide makes pieces of the groups: a few for each thread, of whole runs, whose states are not too
 // much either.
 func (a *attending) divide() {
-	keys, size, length := 0, int64(1), attn.Segment
+	keys, size, length := int64(0), int64(1), attn.Segment
 	a.eachGroup(func(x *asked, g *group) {
+		for i := g.from; i < g.to; i++ {
+			keys += int64(x.parts[i].keys)
+		}
 		p := x.copies[g.from]
-		keys, size, length = keys+g.keys, max(size, x.stateBytes(p)), max(length, p.long)
+		size, length = max(size, x.stateBytes(p)), max(length, p.long)
 	})
-	pieces := 1
-	if threads := cap(a.threads); threads > 1 {
-		pieces = min(piecesPerThread*threads, int(int64(a.config.Reply)/size))
+	pieces := int64(1)
+	if threads := int64(cap(a.threads)); threads > 1 {
+		pieces = min(piecesPerThread*threads, int64(a.config.Reply)/size)
 	}
-	for (keys-1)/length >= pieces {
+	for length < most && (keys-1)/int64(length) >= pieces {
 		length *= 2
 	}
-	a.eachGroup(func(x *asked, g *group) {
-		for from := 0; from < g.keys || from == 0; from += length {
-			a.pieces = append(a.pieces, piece{x, g, len(g.waits), from, min(from+length, g.keys)})
-			g.waits = append(g.waits, nil)
+	a.eachGroup(func(x *asked, g *group) { a.divideGroup(x, g, length) })
+}
+
+// divideGroup makes pieces of a group, of so many keys: those with a key of a part.
+func (a *attending) divideGroup(x *asked, g *group, length int) {
+	at, end := 0, 0 // a part's first key, and where the last piece ends
+	for i := g.from; i < g.to; i++ {
+		at += x.parts[i].before
+		keys := x.parts[i].keys
+		for from := max(at-at%length, end); from < at+keys; from = end {
+			to := min(from+length, g.keys)
+			a.pieces = append(a.pieces, piece{x, g, len(g.waits), from, to})
+			g.waits = append(g.waits, waiting{before: from - end})
+			end = to
 		}
-	})
+		at += keys
+	}
+	g.after = g.keys - end
 }
 
 // eachGroup calls f for the groups whose copies are all there.
@@ -193,41 +217,63 @@ func (x *piece) compute() {
 		g.fail(r, g.from, err)
 		return
 	}
-	offset := r.parts[g.from].offset - x.from // of query 0 after the state's first key
+	first := &r.parts[g.from]
+	offset := first.offset + first.before - x.from // of query 0 after the state's first key
 	for all := x.reaches(); len(all) > 0; {
-		n := inOneUpdate(all)
-		if part, err := r.attend(s, all[:n], offset); err != nil {
+		n, part := r.inOneUpdate(all), g.from
+		if y := &all[0]; y.part == nil {
+			err = r.unseen(g).add(s, y.to-y.from)
+		} else {
+			part, err = r.attend(s, all[:n], offset)
+		}
+		if err != nil {
 			g.fail(r, part, err)
 			_ = s.Close() // it is open
 			return
 		}
 		all = all[n:]
 	}
-	g.add(x.number, s)
+	g.add(r, x.number, s)
 }
 
-// reaches are the keys of copies that a piece has.
+// reaches are the keys that a piece has.
 func (x *piece) reaches() (all []reach) {
 	at := 0
+	within := func(n int) (from, to int) { // of the next n keys
+		from, to = max(x.from-at, 0), min(x.to-at, n)
+		at += n
+		return from, to
+	}
 	for i := x.group.from; i < x.group.to; i++ {
 		asked := &x.of.parts[i]
-		from, to := max(x.from-at, 0), min(x.to-at, asked.keys)
-		at += asked.keys
-		if from < to {
+		if from, to := within(asked.before); from < to {
+			all = append(all, reach{from: from, to: to})
+		}
+		if from, to := within(asked.keys); from < to {
 			all = append(all, reach{part: x.of.copies[i], asked: asked, from: from, to: to, number: i})
+		}
+		if from, to := within(asked.after); from < to {
+			all = append(all, reach{from: from, to: to})
 		}
 	}
 	return all
 }
 
-// inOneUpdate is how many copies, from the first on, go in one update: those without a mask or a
-// bias, which are of one part each.
-func inOneUpdate(all []reach) int {
+// inOneUpdate is how many copies, from the first on, go in one update: those without anything for
+// pairs, which is of one part each, and with nothing between them.
+func (r *attendRequest) inOneUpdate(all []reach) int {
 	n := 0
-	for n < len(all) && all[n].asked.maskHeads == 0 && all[n].asked.biasHeads == 0 {
+	for n < len(all) && all[n].part != nil && r.pairs == (pairHeads{}) {
 		n++
 	}
 	return max(n, 1)
+}
+
+// unseen are keys of a group that no query sees.
+func (x *asked) unseen(g *group) *unseen {
+	h := &x.copies[g.from].shape
+	return &unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.headDim), h.kvHeads, *x.options.options(0),
+		x.pairs.bias > 0}
 }
 
 // fail notes why a part of the group has no state. Others then have none, too: without it they do
@@ -239,21 +285,39 @@ func (g *group) fail(x *asked, part int, err error) {
 }
 
 // add merges the state of a piece when those before it are.
-func (g *group) add(number int, s *attn.State) {
+func (g *group) add(x *asked, number int, s *attn.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waits[number] = s
-	for g.err == nil && g.merged < len(g.waits) && g.waits[g.merged] != nil {
-		next := g.waits[g.merged]
-		if g.state == nil {
-			g.state = next
-		} else {
-			g.err = g.state.Merge(next)
-			_ = next.Close() // it is open
-		}
-		g.waits[g.merged] = nil
+	g.waits[number].state = s
+	for g.err == nil && g.merged < len(g.waits) && g.waits[g.merged].state != nil {
+		g.err = g.take(x, &g.waits[g.merged])
 		g.merged++
 	}
+	if g.err == nil && g.merged == len(g.waits) && g.after > 0 {
+		g.err = x.unseen(g).add(g.state, g.after)
+	}
+}
+
+// take merges the next state. The lock is held.
+func (g *group) take(x *asked, next *waiting) (err error) {
+	if g.state == nil && next.before > 0 {
+		if g.state, err = attn.NewState(next.state.Config()); err != nil {
+			return err
+		}
+	}
+	if next.before > 0 {
+		if err := x.unseen(g).add(g.state, next.before); err != nil {
+			return err
+		}
+	}
+	if g.state == nil {
+		g.state, next.state = next.state, nil
+		return nil
+	}
+	err = g.state.Merge(next.state)
+	_ = next.state.Close() // it is open
+	next.state = nil
+	return err
 }
 
 // close gives back the memory of all states.
@@ -262,8 +326,9 @@ func (a *attending) close() {
 	for i := range a.asked {
 		for j := range a.asked[i].groups {
 			g := &a.asked[i].groups[j]
-			for _, s := range append(g.waits, g.state) {
-				_ = s.Close() // it is open, or nil
+			_ = g.state.Close() // they are open, or nil
+			for _, x := range g.waits {
+				_ = x.state.Close()
 			}
 		}
 	}

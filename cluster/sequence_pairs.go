@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// Mask, Bias and Blocks have elements for pairs of a query and a key. Each worker gets those of its
+// keys.
+
+// checkPairs checks what has an element for each pair of query and key: its shape here, the rest by
+// package attn, which validates a call of no batch entries and computes nothing.
+func (c *attendCall) checkPairs() error {
+	mask, bias, blocks := &c.opt.Mask, &c.opt.Bias, &c.opt.Blocks
+	if none(mask) && none(bias) && none(blocks) {
+		return nil
+	}
+	if err := checkPairShape(c, "Mask", mask); err != nil {
+		return err
+	}
+	if err := checkPairShape(c, "Bias", bias); err != nil {
+		return err
+	}
+	if err := c.checkBlocksShape(); err != nil {
+		return err
+	}
+	config := c.stateConfig(c.q.L)
+	config.Batch = 0
+	s, err := attn.NewState(config)
+	if err != nil {
+		return err
+	}
+	h := &c.shape
+	q, k := sameRow(c.q.H, c.q.L, h.headDim), sameRow(h.kvHeads, c.keys, h.headDim)
+	v := sameRow(h.kvHeads, c.keys, h.valueDim)
+	q.B, k.B, v.B = 0, 0, 0
+	if err := s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks}); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (c *attendCall) checkBlocksShape() error {
+	x, rows, cols := &c.opt.Blocks, blocksOf(c.q.L), blocksOf(c.keys)
+	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == cols {
+		return nil
+	}
+	return fail(attn.ErrShape, "Blocks is [%d %d %d %d], want [1 1 or %d %d %d]", x.B, x.H, x.L, x.D,
+		c.q.H, rows, cols)
+}
+
+func checkPairShape[T any](c *attendCall, name string, x *attn.View[T]) error {
+	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == c.q.L && x.D == c.keys {
+		return nil
+	}
+	return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 1 or %d %d %d]", name, x.B, x.H, x.L,
+		x.D, c.q.H, c.q.L, c.keys)
+}
+
+// pairs are the heads of what there is for pairs.
+func (c *attendCall) pairs() pairHeads {
+	return pairHeads{c.opt.Mask.H, c.opt.Bias.H, c.opt.Blocks.H}
+}
+
+// unitOfPairs is how many tokens are asked for together at most: a part, unless what a row has for
+// pairs with its keys is more than a message is to have, but at least a run.
+func (c *attendCall) unitOfPairs() int {
+	unit, pairs := c.tokens, c.pairs()
+	for unit > c.long && pairs.bytes(1, unit) > int64(c.client.config.Chunk) {
+		unit /= 2
+	}
+	return unit
+}
+
+// rowsOfBlocks is how many rows go in a step at most if there are Blocks: those of whole blocks, or
+// a power of two within one, so that all steps begin where blocks of queries do, or within one.
+func rowsOfBlocks(rows int) int {
+	if rows >= attn.Block {
+		return rows - rows%attn.Block
+	}
+	return 1 << (bits.Len(uint(rows)) - 1)
+}
+
+// pairsShow reports whether neither Mask nor Bias nor Blocks hides a part from some rows by itself.
+func (c *attendCall) pairsShow(p *callPart, first, rows int) bool {
+	some := func(row []bool) bool { return slices.Contains(row, true) }
+	finite := func(row []float32) bool {
+		return slices.ContainsFunc(row, func(x float32) bool { return x != float32(math.Inf(-1)) })
+	}
+	return shows(&c.opt.Mask, first, rows, p.from, p.keys, some) &&
+		shows(&c.opt.Bias, first, rows, p.from, p.keys, finite) &&
+		shows(&c.opt.Blocks, first/attn.Block, blocksOf(rows), p.from/attn.Block, blocksOf(p.keys), some)
+}
+
+// shows reports whether some columns have something to see in some rows, as everything has without
+// such a view.
+func shows[T any](x *attn.View[T], first, rows, from, n int, sees func([]T) bool) bool {
+	for h := range x.H {
+		for i := first; i < first+rows; i++ {
+			if sees(x.Row(0, h, i)[from:][:n]) {
+				return true
+			}
+		}
+	}
+	return none(x)
+}
