@@ -139,14 +139,14 @@ func (c *trial) newAccumulation(n []int) *accumulation {
 // weights returns what softmax leaves: weights from 0 to 1, −0 for keys that
 // do not exist, all of them in some trials.
 func (c *trial) weights(n int) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	write, read := c.place(n)
 	c.fillFactors(write)
 	c.markMasked(write, c.IntN(5))
 	return read
 }
 
 func (c *trial) factors(n int) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	write, read := c.place(n)
 	c.fillFactors(write)
 	return read
 }

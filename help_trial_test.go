@@ -190,18 +190,23 @@ func (a *arena) free() {
 	}
 }
 
+// place returns n elements between guard pages, as place does.
+func (c *trial) place(n int) (write, read []float32) {
+	return place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+}
+
 // input returns n values in read-only memory.
 func (c *trial) input(n int) []float32 { return c.inputOf(n, c.kind) }
 
 func (c *trial) inputOf(n int, kind distribution) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	write, read := c.place(n)
 	c.fill(kind, write)
 	return read
 }
 
 // inputBias is input with many elements that mean something of their own: zeros and −Inf.
 func (c *trial) inputBias(n int) []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	write, read := c.place(n)
 	c.fill(c.kind, write)
 	special := []float32{0, float32(math.Copysign(0, -1)), negInf}
 	kinds, rare := 2+c.IntN(2), c.IntN(3)*30
@@ -218,7 +223,7 @@ func (c *trial) inputBias(n int) []float32 {
 func (c *trial) output(n int) (got, want []float32) { return c.outputOf(n, c.kind) }
 
 func (c *trial) outputOf(n int, kind distribution) (got, want []float32) {
-	got, _ = place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	got, _ = c.place(n)
 	c.fill(kind, got)
 	k := len(c.outputs)
 	c.outputs = slices.Grow(c.outputs, 1)[:k+1]

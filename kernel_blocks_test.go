@@ -9,20 +9,23 @@ import (
 var blockKernelTests = []kernelTest{
 	{"multiplyBlocks", []dim{size("rows", 1, 30, 200), size("blocks", 1, 5, 40),
 		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
-		func(c *trial, n []int) { c.multiplyBlocks(integerBlockTypes[n[2]], n[0], n[1]) }},
+		func(c *trial, n []int) { tryMultiplyBlocks(c, integerBlockTypes[n[2]], n[0], n[1]) }},
 	{"decodeBlocks", []dim{size("blocks", 1, 20, 80),
 		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
-		func(c *trial, n []int) { c.decodeBlocks(integerBlockTypes[n[1]], n[0]) }},
-	{"sumBlocks", []dim{size("blocks", 1, 70, 300)}, func(c *trial, n []int) { c.sumBlocks(n[0]) }},
+		func(c *trial, n []int) { tryDecodeBlocks(c, integerBlockTypes[n[1]], n[0]) }},
+	{"sumBlocks", []dim{size("blocks", 1, 70, 300)}, func(c *trial, n []int) {
+		trySumBlocks(c,
+			n[0])
+	}},
 }
 
-// blockRows is n blockRows in guarded memory, of which all but the integers and scales is left to
-// set.
-func (c *trial) blockRows(n int) (write, read []blockRow) {
+// drawBlockRows is n blockRows in guarded memory, of which all but the integers and scales is left
+// to set.
+func drawBlockRows(c *trial, n int) (write, read []blockRow) {
 	of := func(x []float32) []blockRow {
 		return unsafe.Slice((*blockRow)(unsafe.Pointer(unsafe.SliceData(x))), n)
 	}
-	x, y := place(c.Rand, &c.arena.floats, &c.arena.used[0], n*blockRowSize/4)
+	x, y := c.place(n * blockRowSize / 4)
 	write, read = of(x), of(y)
 	for i := range write {
 		for k := range write[i].integers {
@@ -34,12 +37,12 @@ func (c *trial) blockRows(n int) (write, read []blockRow) {
 }
 
 // multiplyBlocks takes blocks of any bits, whose scales may be no numbers.
-func (c *trial) multiplyBlocks(t BlockType, rows, n int) {
-	c.anyIntegers()
+func tryMultiplyBlocks(c *trial, t BlockType, rows, n int) {
+	anyIntegers(c)
 	of := t.traits()
 	n *= of.inputs / blockInputs
 	aStride, oStride := n+c.IntN(3), panel+c.IntN(9)
-	write, a := c.blockRows((rows-1)*aStride + n)
+	write, a := drawBlockRows(c, (rows-1)*aStride+n)
 	for i := range write {
 		sumBlocksGeneric(write[i:i+1], []float32{write[i].scale})
 	}
@@ -55,7 +58,7 @@ func (c *trial) multiplyBlocks(t BlockType, rows, n int) {
 }
 
 // decodeBlocks takes blocks of any bits, whose scales may be no numbers.
-func (c *trial) decodeBlocks(t BlockType, n int) {
+func tryDecodeBlocks(c *trial, t BlockType, n int) {
 	of := t.traits()
 	packed := c.typedInput(I8, n*of.packed)
 	got, want := c.output(n * of.inputs * panel)
@@ -64,8 +67,8 @@ func (c *trial) decodeBlocks(t BlockType, n int) {
 	decodeBlocksGeneric(t, want, packed, n)
 }
 
-func (c *trial) sumBlocks(n int) {
-	dst, _ := c.blockRows(n)
+func trySumBlocks(c *trial, n int) {
+	dst, _ := drawBlockRows(c, n)
 	want := append([]blockRow(nil), dst...)
 	scales := c.factors(n)
 	sumBlocks(dst, scales)

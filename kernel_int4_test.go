@@ -7,22 +7,25 @@ import (
 
 // int4KernelTests has every kernel of kernel_int4.go.
 var int4KernelTests = []kernelTest{
-	{"encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) { c.encode(n[0]) }},
+	{"encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) {
+		tryEncode(c,
+			n[0])
+	}},
 	{"lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
-		func(c *trial, n []int) { c.lookUp(n[0], n[1]) }},
+		func(c *trial, n []int) { tryLookUp(c, n[0], n[1]) }},
 	{"scoreInt4",
 		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000),
 			size("keys", 1, Block, Block)},
-		func(c *trial, n []int) { c.scoreInt4(n[0], n[1], n[2]) }},
+		func(c *trial, n []int) { tryScoreInt4(c, n[0], n[1], n[2]) }},
 	{"accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
 		{"cols", panel, 19 * panel, 99 * panel, panel}},
-		func(c *trial, n []int) { c.accumulateInt4(n[0], n[1], n[2]) }},
+		func(c *trial, n []int) { tryAccumulateInt4(c, n[0], n[1], n[2]) }},
 	{"accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
 		{"cols", panel, 19 * panel, 99 * panel, panel}},
-		func(c *trial, n []int) { c.accumulateI4(n[0], n[1], n[2]) }},
+		func(c *trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }},
 }
 
-func (c *trial) accumulateI4(rows, keys, cols int) {
+func tryAccumulateI4(c *trial, rows, keys, cols int) {
 	if rowsOfCodes(false) == 0 {
 		return // nobody calls it
 	}
@@ -40,35 +43,35 @@ func (c *trial) accumulateI4(rows, keys, cols int) {
 	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
-func (c *trial) scoreInt4(rows, d, keys int) {
-	c.anyIntegers()
+func tryScoreInt4(c *trial, rows, d, keys int) {
+	anyIntegers(c)
 	cols := roundUp(keys, panel)
 	k := c.typedInput(I8, cols*roundUp(d, 8)/2)
 	b := scoreLayout(I4, d, cols)
 	scales := c.factors(cols)
-	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
+	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
 	s, sWant := c.output((rows-1)*Block + cols)
 	scoreInt4(s, &q, 0, k, scales, rows, d, keys, 0, c.IntN(2) == 0)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)
 }
 
-func (c *trial) accumulateInt4(rows, keys, cols int) {
-	c.anyIntegers()
+func tryAccumulateInt4(c *trial, rows, keys, cols int) {
+	anyIntegers(c)
 	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
 		overwrite: c.IntN(2) == 0}
 	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
 	got, want := c.output((rows-1)*oStride + cols)
-	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+1)
+	words, f := drawIntegers(c, rows, wStride, keys), c.factors((rows-1)*fStride+1)
 	alpha := c.factors(rows)
 	accumulateInt4(got, &integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
 }
 
 // encode also has numbers at the bounds between levels.
-func (c *trial) encode(n int) {
+func tryEncode(c *trial, n int) {
 	scale := []float32{1, 0.37, 1e-40, 1e30, 0}[c.IntN(5)]
-	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+	write, x := c.place(n)
 	for i := range write {
 		t := levelBounds[c.IntN(len(levelBounds))]
 		switch c.IntN(4) {
@@ -85,7 +88,7 @@ func (c *trial) encode(n int) {
 }
 
 // lookUp has the layouts of keys and of values.
-func (c *trial) lookUp(rows, vectors int) {
+func tryLookUp(c *trial, rows, vectors int) {
 	src := c.typedInput(I8, 64*rows*vectors)
 	l := levelLayout{rows: rows, vectors: vectors, row: 128 * vectors, step: 128, upper: 64}
 	switch c.IntN(3) {

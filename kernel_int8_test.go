@@ -12,38 +12,38 @@ import (
 var int8KernelTests = []kernelTest{
 	{"scoreInt8",
 		[]dim{size("rows", 1, 30, 99), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
-		func(c *trial, n []int) { c.scoreInt8(n[0], n[1], n[2]) }},
+		func(c *trial, n []int) { tryScoreInt8(c, n[0], n[1], n[2]) }},
 	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 300),
 		{"cols", panel, 9 * panel, 20 * panel, panel}},
-		func(c *trial, n []int) { c.accumulateInt8(n[0], n[1], n[2]) }},
+		func(c *trial, n []int) { tryAccumulateInt8(c, n[0], n[1], n[2]) }},
 	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
-		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
+		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }},
 	{"softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
-		func(c *trial, n []int) { c.softmaxInt8(n[0]) }},
+		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }},
 	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
-		func(c *trial, n []int) { c.quantizeRows(n[0], n[1]) }},
+		func(c *trial, n []int) { tryQuantizeRows(c, n[0], n[1]) }},
 	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 64, 64, 128, 64}},
-		func(c *trial, n []int) { c.quantizeRotated(n[0], n[1]) }},
+		func(c *trial, n []int) { tryQuantizeRotated(c, n[0], n[1]) }},
 	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
-		func(c *trial, n []int) { c.quantizeGroups(n[0], n[1]) }},
-	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { c.magnitudes(n[0]) }},
+		func(c *trial, n []int) { tryQuantizeGroups(c, n[0], n[1]) }},
+	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { tryMagnitudes(c, n[0]) }},
 	{"copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
-		func(c *trial, n []int) { c.copyRows(n[0], n[1]) }},
+		func(c *trial, n []int) { tryCopyRows(c, n[0], n[1]) }},
 	{"interleave", []dim{{"rows", 4, 32, Block, 4}, {"cols", panel, 9 * panel, 20 * panel, panel}},
-		func(c *trial, n []int) { c.interleave(n[0], n[1]) }},
+		func(c *trial, n []int) { tryInterleave(c, n[0], n[1]) }},
 }
 
 // anyIntegers lets kernels with and without products of four bytes be used where this CPU has it.
-func (c *trial) anyIntegers() {
+func anyIntegers(c *trial) {
 	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct() && c.IntN(2) == 0
 	tuned.MinInt8Rows16 = 1 + c.IntN(3)
 }
 
-// integers is rows of n integers of 15 bits that are stride apart, in guarded memory. What
+// drawIntegers is rows of n integers of 15 bits that are stride apart, in guarded memory. What
 // completes the last group of four is 0.
-func (c *trial) integers(rows, stride, n int) []int16 {
+func drawIntegers(c *trial, rows, stride, n int) []int16 {
 	size := (rows-1)*stride + roundUp(n, 4)
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], (size+1)/2)
+	write, read := c.place((size + 1) / 2)
 	c.fill(anyBits, write)
 	x := elements[int16](bytesIn(write))
 	for i := range x {
@@ -58,13 +58,13 @@ func (c *trial) integers(rows, stride, n int) []int16 {
 	return elements[int16](bytesIn(read))[:size]
 }
 
-// bytes is rows of n integers of 8 bits that are stride apart, as kernels and as the generic code
-// take them, in guarded memory. Their sums have a start for each group of elements; those of rows
-// are groupStride apart.
-func (c *trial) bytes(rows, stride, group, groupStride, n int) (got integerRows, want []int16) {
+// drawBytes is rows of n integers of 8 bits that are stride apart, as kernels and as the generic
+// code take them, in guarded memory. Their sums have a start for each group of elements; those of
+// rows are groupStride apart.
+func drawBytes(c *trial, rows, stride, group, groupStride, n int) (got integerRows, want []int16) {
 	size, groups := (rows-1)*stride+roundUp(n, 4), (rows-1)*groupStride+(n+group-1)/group
 	at := func(bytes int) (write, read []byte) {
-		x, y := place(c.Rand, &c.arena.floats, &c.arena.used[0], (bytes+3)/4)
+		x, y := c.place((bytes + 3) / 4)
 		return bytesIn(x), bytesIn(y)
 	}
 	var write integerRows
@@ -97,19 +97,19 @@ func (c *trial) bytes(rows, stride, group, groupStride, n int) (got integerRows,
 	return got, want
 }
 
-func (c *trial) scoreInt8(rows, d, n int) {
-	c.anyIntegers()
+func tryScoreInt8(c *trial, rows, d, n int) {
+	anyIntegers(c)
 	b := scoreLayout(I8, d, roundUp(n, panel))
 	k := c.typedInput(I8, b.cols*roundUp(d, 4))
-	q, words := c.bytes(rows, roundUp(d, 4), d, 1, d)
+	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
 	scales := c.factors(b.cols)
 	got, want := c.output((rows-1)*Block + b.cols)
 	scoreInt8(got, &q, 0, k, scales, rows, d, n, 0, c.IntN(2) == 0)
 	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
 
-func (c *trial) accumulateInt8(rows, keys, cols int) {
-	c.anyIntegers()
+func tryAccumulateInt8(c *trial, rows, keys, cols int) {
+	anyIntegers(c)
 	of := c.IntN(3)
 	var rowsOf integerRows
 	switch rowsOf.fit(1, 1, rows); {
@@ -123,12 +123,12 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	v := c.typedInput(I8, elements)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), groups+c.IntN(3)
 	got, want := c.output((rows-1)*oStride + cols)
-	words, f := c.integers(rows, wStride, keys), c.factors((rows-1)*fStride+groups)
+	words, f := drawIntegers(c, rows, wStride, keys), c.factors((rows-1)*fStride+groups)
 	w := integerRows{words: words}
 	var alpha []float32
 	switch of {
 	case 0:
-		w, words = c.bytes(rows, wStride, int8Group, fStride, keys)
+		w, words = drawBytes(c, rows, wStride, int8Group, fStride, keys)
 	case 1:
 		alpha = c.factors(rows)
 	}
@@ -142,7 +142,7 @@ func (c *trial) accumulateInt8(rows, keys, cols int) {
 	}
 }
 
-func (c *trial) softmaxInt8(rows int) {
+func trySoftmaxInt8(c *trial, rows int) {
 	s, sWant := c.scores(rows)
 	m, mWant, l, lWant := c.runningState(rows)
 	alpha, alphaWant := c.output(rows)
@@ -152,16 +152,16 @@ func (c *trial) softmaxInt8(rows int) {
 	if c.IntN(2) == 0 {
 		visible = c.visibleBits(rows)
 	}
-	units, scales := c.factors(rows), c.valueScales()
+	units, scales := c.factors(rows), drawValueScales(c)
 	masked := softmaxInt8(elements[int16](bytesIn(w)), f, s, m, l, alpha, units, scales, visible, rows)
 	c.equal("masked", masked, softmaxInt8Generic(elements[int16](bytesIn(wWant)), fWant, sWant, mWant,
 		lWant, alphaWant, units, scales, visible, rows))
 }
 
 // quantizeRows also has rows that are 0, tiny, infinite or NaN.
-func (c *trial) quantizeRows(rows, n int) {
+func tryQuantizeRows(c *trial, rows, n int) {
 	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
-	x := c.specialRows(rows, n, xStride)
+	x := drawSpecialRows(c, rows, n, xStride)
 	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
 	scales, scalesWant := c.output(rows)
 	starts, startsWant := c.outputOf(rows, normal)
@@ -182,10 +182,10 @@ func (c *trial) quantizeRows(rows, n int) {
 
 // quantizeRotated does the first rows of what quantizeRows does after a rotation, or of what packed
 // keys are then, and writes nothing of those that follow the panel at which it stops.
-func (c *trial) quantizeRotated(rows, n int) {
+func tryQuantizeRotated(c *trial, rows, n int) {
 	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
 	xStride := n + c.IntN(9)
-	x := c.specialRows(rows, n, xStride)
+	x := drawSpecialRows(c, rows, n, xStride)
 	dst, dstWant := c.outputOf(rows*n/4, normal)
 	scales, scalesWant := c.output(rows)
 	starts, startsWant := c.outputOf(rows, normal)
@@ -225,9 +225,9 @@ func (c *trial) quantizeRotated(rows, n int) {
 	}
 }
 
-// specialRows is rows of n elements, of which one may be 0, tiny, large, infinite or NaN.
-func (c *trial) specialRows(rows, n, stride int) []float32 {
-	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], (rows-1)*stride+n)
+// drawSpecialRows is rows of n elements, of which one may be 0, tiny, large, infinite or NaN.
+func drawSpecialRows(c *trial, rows, n, stride int) []float32 {
+	write, x := c.place((rows-1)*stride + n)
 	c.fill(c.kind, write)
 	if c.IntN(2) == 0 {
 		special := []float32{0, 0x1p-101, 0x1p-149, 0x1p79, 0x1p81, math.MaxFloat32,
@@ -251,9 +251,9 @@ func quantizedGeneric(dst []int8, x []float32) (scale float32) {
 	return scale
 }
 
-func (c *trial) quantizeGroups(rows, n int) {
+func tryQuantizeGroups(c *trial, rows, n int) {
 	cols, xStride := roundUp(n, panel), n+c.IntN(9)
-	x := c.specialRows(rows, n, xStride)
+	x := drawSpecialRows(c, rows, n, xStride)
 	dst, want := c.outputOf(rows*cols/4, normal)
 	scales, scalesWant := c.output(rows)
 	quantizeGroups(elements[int8](bytesIn(dst)), scales, x, rows, n, cols, xStride,
@@ -318,14 +318,14 @@ func limitsOfRounding(x []float32, top float32) {
 	}
 }
 
-func (c *trial) magnitudes(n int) {
+func tryMagnitudes(c *trial, n int) {
 	row := elements[int8](c.typedInput(I8, n))
 	dst, want := c.outputOf(roundUp(n, 4)/2, normal)
 	got := magnitudes(elements[int8](bytesIn(dst)), row)
 	c.equal("start", got, magnitudesGeneric(elements[int8](bytesIn(want)), row))
 }
 
-func (c *trial) copyRows(rows, n int) {
+func tryCopyRows(c *trial, rows, n int) {
 	stride := n + c.IntN(9)
 	x := c.input((rows-1)*stride + n)
 	dst, want := c.output(rows * n)
@@ -333,16 +333,16 @@ func (c *trial) copyRows(rows, n int) {
 	copyRowsGeneric(want, x, rows, n, stride)
 }
 
-func (c *trial) interleave(rows, cols int) {
+func tryInterleave(c *trial, rows, cols int) {
 	src := c.typedInput(I8, rows*cols)
 	dst, want := c.outputOf(rows*cols/4, normal)
 	interleave(bytesIn(dst), src, cols, rows)
 	interleaveGeneric(bytesIn(want), src, cols, rows)
 }
 
-// valueScales is scales of a block's values, some of them 0, tiny or no numbers.
-func (c *trial) valueScales() []float32 {
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], Block)
+// drawValueScales is scales of a block's values, some of them 0, tiny or no numbers.
+func drawValueScales(c *trial) []float32 {
+	write, read := c.place(Block)
 	size := []float32{1, 1, 1, 0, 0x1p-101, 0x1p-149}[c.IntN(6)]
 	for i := range write {
 		write[i] = float32(c.Float32() * size)

@@ -286,7 +286,7 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 			s, sWant := c.output(rows * Block)
 			m, mWant, l, lWant := c.runningState(rows)
 			alpha, alphaWant := c.output(rows)
-			maxima, _ := place(c.Rand, &c.arena.floats, &c.arena.used[0], maxTileRows*maximaLanes)
+			maxima, _ := c.place(maxTileRows * maximaLanes)
 			unit := c.unit()
 			tile := fullTile{c: unit, s: &s[0], alpha: &alpha[0], maxima: &maxima[0], k: &k[0], v: &a.v[0],
 				d: d, oStride: a.oStride, layout: &a.layout, queue: c.anywhere()}

@@ -89,7 +89,7 @@ var kernelTests = []kernelTest{
 	}},
 	{"softmaxMaxima", []dim{size("rows", 1, maxTileRows, maxTileRows)}, func(c *trial, n []int) {
 		s, sWant := c.scores(n[0])
-		write, maxima := place(c.Rand, &c.arena.floats, &c.arena.used[0], n[0]*maximaLanes)
+		write, maxima := c.place(n[0] * maximaLanes)
 		maximaOf(write, s, n[0], Block)
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])

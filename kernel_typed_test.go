@@ -17,7 +17,7 @@ import (
 func (c *trial) typedInput(typ Format, n int) []byte {
 	size := n * formats[typ].bytes
 	words := (size + 3) / 4
-	write, read := place(c.Rand, &c.arena.floats, &c.arena.used[0], words)
+	write, read := c.place(words)
 	c.fill(anyBits, write)
 	from := (4*words - size) * c.IntN(2)
 	if b := bytesIn(write)[from:][:size]; typ != I8 && c.IntN(4) != 0 { // mostly ordinary numbers
@@ -59,19 +59,19 @@ func (c *trial) anyTypedLayout(typ Format, keys, cols int) (panelLayout, int) {
 
 // typedKernelTests has every kernel of kernel_typed.go.
 var typedKernelTests = []kernelTest{
-	{"accumulateF16", typedDims, func(c *trial, n []int) { c.accumulateTyped(F16, n) }},
-	{"accumulateBF16", typedDims, func(c *trial, n []int) { c.accumulateTyped(BF16, n) }},
-	{"accumulateI8", typedDims, func(c *trial, n []int) { c.accumulateTyped(I8, n) }},
-	{"widenF16", typedDims[1:], func(c *trial, n []int) { c.widen(F16, n) }},
-	{"widenBF16", typedDims[1:], func(c *trial, n []int) { c.widen(BF16, n) }},
-	{"widenI8", typedDims[1:], func(c *trial, n []int) { c.widen(I8, n) }},
-	{"narrowF16", vectorDims, func(c *trial, n []int) { c.narrow(F16, n[0]) }},
-	{"narrowBF16", vectorDims, func(c *trial, n []int) { c.narrow(BF16, n[0]) }},
+	{"accumulateF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, F16, n) }},
+	{"accumulateBF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, BF16, n) }},
+	{"accumulateI8", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, I8, n) }},
+	{"widenF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, F16, n) }},
+	{"widenBF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, BF16, n) }},
+	{"widenI8", typedDims[1:], func(c *trial, n []int) { tryWiden(c, I8, n) }},
+	{"narrowF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, F16, n[0]) }},
+	{"narrowBF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, BF16, n[0]) }},
 	{"largest", vectorDims, func(c *trial, n []int) {
 		x := c.input(n[0])
 		c.equal("largest", largest(x), largestGeneric(x))
 	}},
-	{"quantize", vectorDims, func(c *trial, n []int) { c.quantize(n[0]) }},
+	{"quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }},
 	{"scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		stride := n[1] + n[2]
@@ -112,7 +112,7 @@ var typedKernelTests = []kernelTest{
 var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
 	{"cols", panel, 9 * panel, 20 * panel, panel}}
 
-func (c *trial) accumulateTyped(typ Format, n []int) {
+func tryAccumulateTyped(c *trial, typ Format, n []int) {
 	tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
@@ -131,7 +131,7 @@ func (c *trial) accumulateTyped(typ Format, n []int) {
 	accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
-func (c *trial) widen(typ Format, n []int) {
+func tryWiden(c *trial, typ Format, n []int) {
 	keys, cols := n[0], n[1]
 	b, elements := c.anyTypedLayout(typ, keys, cols)
 	v := c.typedInput(typ, elements)
@@ -145,7 +145,7 @@ func (c *trial) widen(typ Format, n []int) {
 }
 
 // narrow compares the bits of what is written, and of what must not be.
-func (c *trial) narrow(typ Format, n int) {
+func tryNarrow(c *trial, typ Format, n int) {
 	x := c.input(n)
 	out, wantOut := c.outputOf((n+1)/2+c.IntN(9), normal)
 	got, want := elements[uint16](bytesIn(out)), elements[uint16](bytesIn(wantOut))
@@ -160,8 +160,8 @@ func (c *trial) narrow(typ Format, n int) {
 }
 
 // quantize takes elements that a scale suits.
-func (c *trial) quantize(n int) {
-	write, x := place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+func tryQuantize(c *trial, n int) {
+	write, x := c.place(n)
 	c.fill([]distribution{normal, zeroes, huge, tiny, coarse}[c.IntN(5)], write)
 	for i, e := range write {
 		if e-e != 0 {

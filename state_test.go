@@ -575,7 +575,8 @@ func drawStateCase(c *trial) *stateCase {
 		s.lk += c.IntN(3 * Block)
 	}
 	s.h = s.kv * (1 + c.IntN(2))
-	s.q, s.k, s.v = c.tensor(s.b, s.h, s.lq, s.d), c.tensor(s.b, s.kv, s.lk, s.d), c.tensor(s.b, s.kv,
+	s.q, s.k, s.v = drawTensor(c, s.b, s.h, s.lq, s.d), drawTensor(c, s.b, s.kv, s.lk,
+		s.d), drawTensor(c, s.b, s.kv,
 		s.lk, s.dv)
 	s.opt = *randomOptions(c.Rand, s.b, s.h, s.lq, s.lk)
 	if s.opt.Causal == BottomRight { // which a state does not know
@@ -585,7 +586,7 @@ func drawStateCase(c *trial) *stateCase {
 }
 
 // tensor returns a contiguous tensor.
-func (c *trial) tensor(b, h, l, d int) Tensor {
+func drawTensor(c *trial, b, h, l, d int) Tensor {
 	x := make([]float32, b*h*l*d)
 	c.fill(c.kind, x)
 	return BHLD(x, b, h, l, d)
