@@ -29,8 +29,8 @@ func (c *trial) anywhere() *prefetchQueue {
 	}
 	next := new(prefetchQueue)
 	for i := range next.runs {
-		next.runs[i] = prefetchRun{uintptr(c.Uint64()), int(c.Uint64()), 1 + c.IntN(9), c.IntN(4),
-			int(c.Uint64())}
+		next.runs[i] = prefetchRun{at: uintptr(c.Uint64()), step: int(c.Uint64()),
+			lines: 1 + c.IntN(9), n: c.IntN(4), back: int(c.Uint64())}
 	}
 	next.end = firstRun + len(next.runs)*sizeOfRun
 	next.start(c.IntN(len(next.runs)), c.IntN(30))

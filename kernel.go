@@ -210,7 +210,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		return
 	}
 	if productsOf(rows, b.keys*b.cols) > callProducts {
-		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, unmasked)
+		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, false)
 		return
 	}
 	var a *float32
@@ -235,7 +235,7 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 		return
 	}
 	if productsOf(rows, b.keys*b.cols) > callMasked && (rows > 1 || b.cols > panel) {
-		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, maskedValues)
+		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, true)
 		return
 	}
 	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
@@ -244,9 +244,9 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 // splitAccumulate takes fewer columns at a time, so that a panel of values stays
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
 func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout,
-	kernel accumulateKernel) {
+	masked bool) {
 	limit := callProducts
-	if kernel == maskedValues {
+	if masked {
 		limit = callMasked
 	}
 	cols := max(panel, limit/productsOf(rows, b.keys)/panel*panel)
@@ -271,7 +271,7 @@ func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *pa
 			if alpha != nil {
 				factors = alpha[r:]
 			}
-			if kernel == maskedValues {
+			if masked {
 				accumulateMasked(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
 			} else {
 				accumulate(o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
@@ -279,13 +279,6 @@ func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *pa
 		}
 	}
 }
-
-type accumulateKernel int
-
-const (
-	unmasked accumulateKernel = iota
-	maskedValues
-)
 
 func addBias(s, bias []float32, rows, step, stride, n int, u float32) {
 	operand.UpdatesRows(s, rows, step*Block, n)

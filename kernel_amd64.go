@@ -8,10 +8,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-const (
-	callProducts = 1 << 19 // see kernel.go
-	inPlaceKeys  = 8       // keys that scoreRows takes together
-)
+// inPlaceKeys is how many keys scoreRows takes together.
+const inPlaceKeys = 8
+
+// callProducts bounds the multiply-adds of one call, see bounds.go.
+const callProducts = 1 << 19
 
 // scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by
 // packed keys, and prefetches what comes next. It works like scoreMaximaGeneric.

@@ -8,10 +8,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
-const (
-	callProducts = 1 << 18 // see kernel.go
-	inPlaceKeys  = 16      // keys that scoreRows takes together
-)
+// inPlaceKeys is how many keys scoreRows takes together.
+const inPlaceKeys = 16
+
+const callProducts = 1 << 18
 
 // addBiasRowSIMD adds a bias to one row of n ≤ Block scores.
 //

@@ -7,16 +7,16 @@ import (
 
 // blockKernelTests has every kernel of kernel_blocks.go.
 var blockKernelTests = []kernelTest{
-	{"multiplyBlocks", []dim{size("rows", 1, 30, 200), size("blocks", 1, 5, 40),
+	compare("multiplyBlocks", []dim{size("rows", 1, 30, 200), size("blocks", 1, 5, 40),
 		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
-		func(c *trial, n []int) { tryMultiplyBlocks(c, integerBlockTypes[n[2]], n[0], n[1]) }},
-	{"decodeBlocks", []dim{size("blocks", 1, 20, 80),
+		func(c *trial, n []int) { tryMultiplyBlocks(c, integerBlockTypes[n[2]], n[0], n[1]) }),
+	compare("decodeBlocks", []dim{size("blocks", 1, 20, 80),
 		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
-		func(c *trial, n []int) { tryDecodeBlocks(c, integerBlockTypes[n[1]], n[0]) }},
-	{"sumBlocks", []dim{size("blocks", 1, 70, 300)}, func(c *trial, n []int) {
+		func(c *trial, n []int) { tryDecodeBlocks(c, integerBlockTypes[n[1]], n[0]) }),
+	compare("sumBlocks", []dim{size("blocks", 1, 70, 300)}, func(c *trial, n []int) {
 		trySumBlocks(c,
 			n[0])
-	}},
+	}),
 }
 
 // drawBlockRows is n blockRows in guarded memory, of which all but the integers and scales is left

@@ -7,22 +7,22 @@ import (
 
 // int4KernelTests has every kernel of kernel_int4.go.
 var int4KernelTests = []kernelTest{
-	{"encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) {
+	compare("encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) {
 		tryEncode(c,
 			n[0])
-	}},
-	{"lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
-		func(c *trial, n []int) { tryLookUp(c, n[0], n[1]) }},
-	{"scoreInt4",
+	}),
+	compare("lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
+		func(c *trial, n []int) { tryLookUp(c, n[0], n[1]) }),
+	compare("scoreInt4",
 		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000),
 			size("keys", 1, Block, Block)},
-		func(c *trial, n []int) { tryScoreInt4(c, n[0], n[1], n[2]) }},
-	{"accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
-		{"cols", panel, 19 * panel, 99 * panel, panel}},
-		func(c *trial, n []int) { tryAccumulateInt4(c, n[0], n[1], n[2]) }},
-	{"accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
-		{"cols", panel, 19 * panel, 99 * panel, panel}},
-		func(c *trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }},
+		func(c *trial, n []int) { tryScoreInt4(c, n[0], n[1], n[2]) }),
+	compare("accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
+		multiples("cols", panel, 19*panel, 99*panel, panel)},
+		func(c *trial, n []int) { tryAccumulateInt4(c, n[0], n[1], n[2]) }),
+	compare("accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
+		multiples("cols", panel, 19*panel, 99*panel, panel)},
+		func(c *trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }),
 }
 
 func tryAccumulateI4(c *trial, rows, keys, cols int) {

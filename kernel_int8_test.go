@@ -10,27 +10,31 @@ import (
 
 // int8KernelTests has every kernel of kernel_int8.go.
 var int8KernelTests = []kernelTest{
-	{"scoreInt8",
+	compare("scoreInt8",
 		[]dim{size("rows", 1, 30, 99), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
-		func(c *trial, n []int) { tryScoreInt8(c, n[0], n[1], n[2]) }},
-	{"accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 300),
-		{"cols", panel, 9 * panel, 20 * panel, panel}},
-		func(c *trial, n []int) { tryAccumulateInt8(c, n[0], n[1], n[2]) }},
-	{"softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
-		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }},
-	{"softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
-		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }},
-	{"quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
-		func(c *trial, n []int) { tryQuantizeRows(c, n[0], n[1]) }},
-	{"quantizeRotated", []dim{size("rows", 1, 20, 90), {"n", 64, 64, 128, 64}},
-		func(c *trial, n []int) { tryQuantizeRotated(c, n[0], n[1]) }},
-	{"quantizeGroups", []dim{{"rows", 4, 32, Block, 4}, size("n", 1, 70, 300)},
-		func(c *trial, n []int) { tryQuantizeGroups(c, n[0], n[1]) }},
-	{"magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) { tryMagnitudes(c, n[0]) }},
-	{"copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
-		func(c *trial, n []int) { tryCopyRows(c, n[0], n[1]) }},
-	{"interleave", []dim{{"rows", 4, 32, Block, 4}, {"cols", panel, 9 * panel, 20 * panel, panel}},
-		func(c *trial, n []int) { tryInterleave(c, n[0], n[1]) }},
+		func(c *trial, n []int) { tryScoreInt8(c, n[0], n[1], n[2]) }),
+	compare("accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 300),
+		multiples("cols", panel, 9*panel, 20*panel, panel)},
+		func(c *trial, n []int) { tryAccumulateInt8(c, n[0], n[1], n[2]) }),
+	compare("softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
+		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }),
+	compare("softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
+		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }),
+	compare("quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
+		func(c *trial, n []int) { tryQuantizeRows(c, n[0], n[1]) }),
+	compare("quantizeRotated", []dim{size("rows", 1, 20, 90), multiples("n", 64, 64, 128, 64)},
+		func(c *trial, n []int) { tryQuantizeRotated(c, n[0], n[1]) }),
+	compare("quantizeGroups", []dim{multiples("rows", 4, 32, Block, 4), size("n", 1, 70, 300)},
+		func(c *trial, n []int) { tryQuantizeGroups(c, n[0], n[1]) }),
+	compare("magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) {
+		tryMagnitudes(c,
+			n[0])
+	}),
+	compare("copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
+		func(c *trial, n []int) { tryCopyRows(c, n[0], n[1]) }),
+	compare("interleave", []dim{multiples("rows", 4, 32, Block, 4), multiples("cols", panel, 9*panel,
+		20*panel, panel)},
+		func(c *trial, n []int) { tryInterleave(c, n[0], n[1]) }),
 }
 
 // anyIntegers lets kernels with and without products of four bytes be used where this CPU has it.

@@ -6,10 +6,10 @@ package attn
 
 const unreachable = "attn: no assembly on this platform"
 
-const (
-	callProducts = 1 << 18 // see kernel.go
-	inPlaceKeys  = panel
-)
+const inPlaceKeys = panel
+
+// callProducts bounds the multiply-adds of one call, see bounds.go.
+const callProducts = 1 << 18
 
 func packKeysSIMD(dst, k *float32, stride, n, d int, inOrder bool)         { panic(unreachable) }
 func packValuesSIMD(dst, v *float32, stride, n, d int, inOrder bool)       { panic(unreachable) }

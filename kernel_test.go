@@ -26,11 +26,20 @@ type dim struct {
 	multiple int // sizes are multiples of this; 0 means 1
 }
 
+// compare is the test of a kernel.
+func compare(name string, dims []dim, run func(c *trial, n []int)) kernelTest {
+	return kernelTest{name, dims, run}
+}
+
 func size(name string, lo, hi, larger int) dim { return dim{name, lo, hi, larger, 1} }
+
+// multiples is a size that is a multiple of some number.
+func multiples(name string, lo, hi, larger, of int) dim { return dim{name, lo, hi, larger, of} }
 
 // kernels has every kernel of kernel.go.
 var kernelTests = []kernelTest{
-	{"packKeys", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20, 200)},
+	compare("packKeys", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600), size("gap", 0, 20,
+		200)},
 		func(c *trial, n []int) {
 			keys, d := n[0], n[1]
 			stride := c.stride(d, n[2])
@@ -38,8 +47,8 @@ var kernelTests = []kernelTest{
 			got, want := c.output(roundUp(keys, panel)*d + c.IntN(20))
 			packKeys(got, k, stride, keys, d)
 			packKeysGeneric(want, k, stride, keys, d)
-		}},
-	{"packValues", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600),
+		}),
+	compare("packValues", []dim{size("keys", 1, Block, Block), size("d", 1, 99, 600),
 		size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		keys, d := n[0], n[1]
 		stride := c.stride(d, n[2])
@@ -47,16 +56,16 @@ var kernelTests = []kernelTest{
 		got, want := c.output((roundUp(d, panel)/panel-1)*Block*panel + keys*panel + c.IntN(20))
 		packValues(got, v, stride, keys, d)
 		packValuesGeneric(want, v, stride, keys, d)
-	}},
-	{"score", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("panels", 1, 4, 4)},
+	}),
+	compare("score", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("panels", 1, 4, 4)},
 		func(c *trial, n []int) {
 			rows, d, panels := n[0], n[1], n[2]
 			q, k := c.input(rows*d), c.input(panels*d*panel)
 			got, want := c.output((rows-1)*Block + panels*panel)
 			scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
 			scoreGeneric(want, q, k, rows, d, panels)
-		}},
-	{"scoreMaxima", []dim{{"rows", maximaRows, 96, maxTileRows, maximaRows},
+		}),
+	compare("scoreMaxima", []dim{multiples("rows", maximaRows, 96, maxTileRows, maximaRows),
 		size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
 		rows, d, panels := n[0], n[1], n[2]
 		q, k := c.input(rows*d), c.input(panels*d*panel)
@@ -64,8 +73,9 @@ var kernelTests = []kernelTest{
 		maxima, maximaWant := c.output(rows * maximaLanes)
 		scoreMaxima(got, q, k, maxima, rows, d, panels, c.anywhere())
 		scoreMaximaGeneric(want, q, k, maximaWant, rows, d, panels)
-	}},
-	{"scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block, Block),
+	}),
+	compare("scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block,
+		Block),
 		size("gap", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d, keys := n[0], n[1], n[2]
 		stride := c.stride(d, n[3])
@@ -78,16 +88,17 @@ var kernelTests = []kernelTest{
 		got, want := c.output((rows-1)*Block + keys)
 		scoreRows(got, q, k, rows, d, stride, keys, next)
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
-	}},
-	{"softmax", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
+	}),
+	compare("softmax", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
 		alpha, alphaWant := c.output(n[0])
 		unit := c.unit()
 		masked := softmax(s, m, l, alpha, nil, n[0], unit)
 		c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0], unit))
-	}},
-	{"softmaxMaxima", []dim{size("rows", 1, maxTileRows, maxTileRows)}, func(c *trial, n []int) {
+	}),
+	compare("softmaxMaxima", []dim{size("rows", 1, maxTileRows, maxTileRows)}, func(c *trial,
+		n []int) {
 		s, sWant := c.scores(n[0])
 		write, maxima := c.place(n[0] * maximaLanes)
 		maximaOf(write, s, n[0], Block)
@@ -97,8 +108,8 @@ var kernelTests = []kernelTest{
 		masked := softmaxMaxima(s, m, l, alpha, maxima, n[0], unit)
 		c.equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0],
 			unit))
-	}},
-	{"softmaxMasked", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
+	}),
+	compare("softmaxMasked", []dim{size("rows", 1, 2*softmaxRows+1, 600)}, func(c *trial, n []int) {
 		visible := c.visibleBits(n[0])
 		s, sWant := c.scores(n[0])
 		m, mWant, l, lWant := c.runningState(n[0])
@@ -107,8 +118,8 @@ var kernelTests = []kernelTest{
 		masked := softmax(s, m, l, alpha, visible, n[0], unit)
 		c.equal("masked", masked, softmaxMaskedGeneric(sWant, mWant, lWant, alphaWant, visible, n[0],
 			unit))
-	}},
-	{"accumulate", accumulateDims, func(c *trial, n []int) {
+	}),
+	compare("accumulate", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
 		alpha := a.alpha
 		if c.IntN(3) == 0 {
@@ -116,13 +127,13 @@ var kernelTests = []kernelTest{
 		}
 		accumulate(a.got, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.layout)
 		accumulateGeneric(a.want, a.p, a.v, alpha, a.rows, a.oStride, a.pStride, &a.layout)
-	}},
-	{"accumulateMasked", accumulateDims, func(c *trial, n []int) {
+	}),
+	compare("accumulateMasked", accumulateDims, func(c *trial, n []int) {
 		a := c.newAccumulation(n)
 		accumulateMasked(a.got, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.layout)
 		accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, a.rows, a.oStride, a.pStride, &a.layout)
-	}},
-	{"scale", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("scale", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0] + c.IntN(9))
 		f := c.kind.draw(c.Rand)
 		if c.IntN(2) == 0 { // in place
@@ -133,8 +144,8 @@ var kernelTests = []kernelTest{
 		x := c.input(n[0])
 		scale(got, x, f)
 		scaleGeneric(want, x, f)
-	}},
-	{"normalize", []dim{size("rows", 1, 99, 99), size("n", 1, 99, 300), size("gap", 0, 20, 200),
+	}),
+	compare("normalize", []dim{size("rows", 1, 99, 99), size("n", 1, 99, 300), size("gap", 0, 20, 200),
 		size("pad", 0, 20, 200)}, func(c *trial, n []int) {
 		rows, d := n[0], n[1]
 		dstStride, oStride := c.stride(d, n[2]), c.stride(d, n[3])
@@ -142,15 +153,15 @@ var kernelTests = []kernelTest{
 		got, want := c.output((rows-1)*dstStride + d)
 		normalize(got, o, l, rows, d, dstStride, oStride)
 		normalizeGeneric(want, o, l, rows, d, dstStride, oStride)
-	}},
-	{"merge", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("merge", vectorDims, func(c *trial, n []int) {
 		b := c.input(n[0])
 		got, want := c.output(n[0] + c.IntN(9))
 		x, y := c.factor(), c.factor()
 		merge(got, b, x, y)
 		mergeGeneric(want, b, x, y)
-	}},
-	{"mergeSums", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("mergeSums", vectorDims, func(c *trial, n []int) {
 		m, mWant, l, lWant := c.runningState(n[0])
 		m2, _, l2, _ := c.runningState(n[0])
 		x, xWant := c.output(n[0])
@@ -158,14 +169,14 @@ var kernelTests = []kernelTest{
 		unit := c.unit()
 		mergeSums(m, l, m2, l2, x, y, unit)
 		mergeSumsGeneric(mWant, lWant, m2, l2, xWant, yWant, unit)
-	}},
-	{"softcap", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("softcap", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0])
 		most, factor := c.kind.draw(c.Rand), c.factor()
 		softcap(got, most, factor)
 		softcapGeneric(want, most, factor)
-	}},
-	{"alibi", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("alibi", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0])
 		slope := c.kind.draw(c.Rand)
 		first := c.IntN(400) - 200
@@ -174,8 +185,8 @@ var kernelTests = []kernelTest{
 		}
 		alibi(got, slope, first)
 		alibiGeneric(want, slope, first)
-	}},
-	{"addBias", pairDims, func(c *trial, n []int) {
+	}),
+	compare("addBias", pairDims, func(c *trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
 		stride := c.stride(keys, c.IntN(9))
 		bias := c.input((rows-1)*stride + keys)
@@ -183,8 +194,8 @@ var kernelTests = []kernelTest{
 		unit := c.factor()
 		addBias(s, bias, rows, step, stride, keys, unit)
 		addBiasGeneric(sWant, bias, rows, step, stride, keys, unit)
-	}},
-	{"maskBias", pairDims, func(c *trial, n []int) {
+	}),
+	compare("maskBias", pairDims, func(c *trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
 		stride := c.stride(keys, c.IntN(9))
 		bias := c.inputBias((rows-1)*stride + keys)
@@ -199,8 +210,8 @@ var kernelTests = []kernelTest{
 		for r := range want {
 			c.equal("visible", got[r], want[r])
 		}
-	}},
-	{"maskKeys", pairDims, func(c *trial, n []int) {
+	}),
+	compare("maskKeys", pairDims, func(c *trial, n []int) {
 		rows, keys, step := n[0], n[1], 1+c.IntN(3)
 		stride := c.stride(keys, c.IntN(9))
 		mask := c.inputBools((rows-1)*stride + keys)
@@ -212,8 +223,8 @@ var kernelTests = []kernelTest{
 		for r := range want {
 			c.equal("visible", got[r], want[r])
 		}
-	}},
-	{"weights", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("weights", vectorDims, func(c *trial, n []int) {
 		s := c.input(n[0])
 		got, want := c.output(n[0])
 		visible, r := c.visible(), c.factor()
@@ -229,29 +240,29 @@ var kernelTests = []kernelTest{
 		unit := c.unit()
 		weights(got, s, m, r, unit, visible)
 		weightsGeneric(want, s, m, r, unit, visible)
-	}},
-	{"allFinite", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("allFinite", vectorDims, func(c *trial, n []int) {
 		if c.IntN(2) == 0 {
 			c.kind = normal
 		}
 		x := c.input(n[0])
 		c.equal("finite", allFinite(x), allFiniteGeneric(x))
-	}},
-	{"dot", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("dot", vectorDims, func(c *trial, n []int) {
 		a, b := c.input(n[0]), c.input(n[0])
 		c.equal("dot", dot(a, b), dotGeneric(a, b))
-	}},
-	{"addProducts", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("addProducts", vectorDims, func(c *trial, n []int) {
 		a, b := c.input(n[0]), c.input(n[0])
 		s, sWant := c.output(64)
 		addProducts((*[64]float32)(s), a, b)
 		addProductsGeneric((*[64]float32)(sWant), a, b)
-	}},
-	{"maxOf", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("maxOf", vectorDims, func(c *trial, n []int) {
 		x := c.input(n[0])
 		c.equal("max", maxOf(x), maxOfGeneric(x))
-	}},
-	{"exp", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("exp", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0])
 		if c.IntN(2) == 0 { // in place
 			exp(got, got)
@@ -261,8 +272,8 @@ var kernelTests = []kernelTest{
 		x := c.inputOf(n[0], c.exponents())
 		exp(got, x)
 		expGeneric(want, x)
-	}},
-	{"expSum", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("expSum", vectorDims, func(c *trial, n []int) {
 		got, want := c.output(n[0])
 		top := c.kind.draw(c.Rand)
 		if c.IntN(2) == 0 { // in place
@@ -273,11 +284,11 @@ var kernelTests = []kernelTest{
 		x := c.inputOf(n[0], c.exponents())
 		sum := expSum(got, x, top)
 		c.equal("sum", sum, expSumGeneric(want, x, top))
-	}},
-	{"sumExp", vectorDims, func(c *trial, n []int) {
+	}),
+	compare("sumExp", vectorDims, func(c *trial, n []int) {
 		x, top := c.inputOf(n[0], c.exponents()), c.kind.draw(c.Rand)
 		c.equal("sum", sumExp(x, top), sumExpGeneric(x, top))
-	}},
+	}),
 }
 
 // Four of the largest tiles, the 64 lanes of a dot product, and one.
@@ -286,7 +297,8 @@ var vectorDims = []dim{size("n", 0, 257, 3000)}
 var pairDims = []dim{size("rows", 1, 20, 50), size("keys", 1, Block, Block)}
 
 var accumulateDims = []dim{
-	size("rows", 1, 99, 99), size("keys", 1, 99, 300), {"cols", 8, 96, 600, 8}, size("gap", 0, 20,
+	size("rows", 1, 99, 99), size("keys", 1, 99, 300), multiples("cols", 8, 96, 600, 8), size("gap",
+		0, 20,
 		100),
 }
 
@@ -500,8 +512,12 @@ func TestSoftmaxNaNMaximum(t *testing.T) {
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	all := slices.Concat(kernelTests, typedKernelTests, transposeKernelTests, int8KernelTests,
-		int4KernelTests, blockKernelTests)
+	fuzzOneOf(f, slices.Concat(kernelTests, typedKernelTests, transposeKernelTests, int8KernelTests,
+		int4KernelTests, blockKernelTests), name)
+}
+
+// fuzzOneOf compares the kernel of a name with its generic twin.
+func fuzzOneOf(f *testing.F, all []kernelTest, name string) {
 	k := &all[slices.IndexFunc(all, func(k kernelTest) bool { return k.name == name })]
 	n := make([]int, len(k.dims))
 	fuzzTrials(f, func(t *testing.T, c *trial) {

@@ -59,28 +59,28 @@ func (c *trial) anyTypedLayout(typ Format, keys, cols int) (panelLayout, int) {
 
 // typedKernelTests has every kernel of kernel_typed.go.
 var typedKernelTests = []kernelTest{
-	{"accumulateF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, F16, n) }},
-	{"accumulateBF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, BF16, n) }},
-	{"accumulateI8", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, I8, n) }},
-	{"widenF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, F16, n) }},
-	{"widenBF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, BF16, n) }},
-	{"widenI8", typedDims[1:], func(c *trial, n []int) { tryWiden(c, I8, n) }},
-	{"narrowF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, F16, n[0]) }},
-	{"narrowBF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, BF16, n[0]) }},
-	{"largest", vectorDims, func(c *trial, n []int) {
+	compare("accumulateF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, F16, n) }),
+	compare("accumulateBF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, BF16, n) }),
+	compare("accumulateI8", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, I8, n) }),
+	compare("widenF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, F16, n) }),
+	compare("widenBF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, BF16, n) }),
+	compare("widenI8", typedDims[1:], func(c *trial, n []int) { tryWiden(c, I8, n) }),
+	compare("narrowF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, F16, n[0]) }),
+	compare("narrowBF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, BF16, n[0]) }),
+	compare("largest", vectorDims, func(c *trial, n []int) {
 		x := c.input(n[0])
 		c.equal("largest", largest(x), largestGeneric(x))
-	}},
-	{"quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }},
-	{"scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
+	}),
+	compare("quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }),
+	compare("scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		stride := n[1] + n[2]
 		s, want := c.output((n[0]-1)*stride + n[1])
 		f := c.factors(n[1])
 		scaleColumns(s, f, n[0], stride, n[1])
 		scaleColumnsGeneric(want, f, n[0], stride, n[1])
-	}},
-	{"softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
+	}),
+	compare("softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
 		s, sWant := c.scores(1)
 		m, mWant, l, lWant := c.runningState(1)
 		alpha, alphaWant := c.output(1)
@@ -88,16 +88,18 @@ var typedKernelTests = []kernelTest{
 		masked := softmaxScaled(s, m, l, alpha, keys, values, unit)
 		c.equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
 			unit))
-	}},
-	{"rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5, 9),
+	}),
+	compare("rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5,
+		9),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
 		x, want := c.output((n[0]-1)*(d+n[3]) + d)
 		rotate(x, x, n[0], d, d+n[3], d+n[3], block)
 		rotateGeneric(want, n[0], d+n[3], d, block)
-	}},
-	{"rotateInto", []dim{size("rows", 1, 9, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 3, 9),
+	}),
+	compare("rotateInto", []dim{size("rows", 1, 9, 20), size("log2 block", 0, 9, 10), size("blocks",
+		1, 3, 9),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
@@ -106,11 +108,11 @@ var typedKernelTests = []kernelTest{
 		rotate(got, x, n[0], d, d, d+n[3], block)
 		copyRowsGeneric(want, x, n[0], d, d+n[3])
 		rotateGeneric(want, n[0], d, d, block)
-	}},
+	}),
 }
 
 var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
-	{"cols", panel, 9 * panel, 20 * panel, panel}}
+	multiples("cols", panel, 9*panel, 20*panel, panel)}
 
 func tryAccumulateTyped(c *trial, typ Format, n []int) {
 	tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
@@ -350,21 +352,21 @@ func benchmarkTyped(b *testing.B, size int) {
 
 // transposeKernelTests has every kernel that transposes.
 var transposeKernelTests = []kernelTest{
-	{"transposeFloats", transposeDims, func(c *trial, n []int) {
+	compare("transposeFloats", transposeDims, func(c *trial, n []int) {
 		d := n[0] + n[1]
 		k := c.input(roundUp(n[2], panel) * d)
 		got, want := c.output(Block * roundUp(n[0], panel))
 		transposeFloats(got, k, d, n[0], n[2])
 		transposeGeneric(want, k, d, n[0], n[2])
-	}},
-	{"transposeHalves", transposeDims, func(c *trial, n []int) {
+	}),
+	compare("transposeHalves", transposeDims, func(c *trial, n []int) {
 		d := n[0] + n[1]
 		k := elements[uint16](c.typedInput(F16, roundUp(n[2], panel)*d))
 		got, want := c.output(Block / 2 * roundUp(n[0], panel))
 		transposeHalves(elements[uint16](bytesIn(got)), k, d, n[0], n[2])
 		transposeGeneric(elements[uint16](bytesIn(want)), k, d, n[0], n[2])
-	}},
-	{"transposeGroups", transposeDims, func(c *trial, n []int) {
+	}),
+	compare("transposeGroups", transposeDims, func(c *trial, n []int) {
 		d, width := n[0]+n[1], roundUp(n[0], panel)
 		row := roundUp(d, 4) * panel
 		k := c.typedInput(I8, roundUp(n[2], panel)/panel*row)
@@ -373,7 +375,7 @@ var transposeKernelTests = []kernelTest{
 		for j := 0; j < n[2]; j += panel {
 			transposeGroupsGeneric(bytesIn(want)[j*width:], k[j/panel*row:], 0, n[0], width)
 		}
-	}},
+	}),
 }
 
 var transposeDims = []dim{size("cols", 1, 5*panel, 600), size("more", 0, 20, 100),

@@ -20,8 +20,8 @@ func TestPrefetchedOnce(t *testing.T) {
 	}
 }
 
-// next moves on by a row, as score does.
-func (r *prefetchRun) next() {
+// nextRow moves on by a row, as score does.
+func nextRow(r *prefetchRun) {
 	r.n--
 	r.at += uintptr(r.step)
 	if r.n%4 == 0 {
@@ -105,7 +105,7 @@ func countQueued(p *plan) map[uintptr]int {
 		for first := c.lo / Block * Block; first < c.hi; first += Block {
 			w.prefetchTokens(p, &c, first)
 			for i := pairRuns; firstRun+i*sizeOfRun < w.queue.end; i++ {
-				for r := w.queue.runs[i]; r.n > 0; r.next() {
+				for r := w.queue.runs[i]; r.n > 0; nextRow(&r) {
 					counts[r.at]++
 				}
 			}
