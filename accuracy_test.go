@@ -322,7 +322,7 @@ type accuracyPool []float32
 
 func newAccuracyPool(r *rand.Rand) accuracyPool {
 	pool := make(accuracyPool, 1<<18)
-	normal.fill(r, pool)
+	normal.Fill(r, pool)
 	return pool
 }
 

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -45,8 +46,8 @@ func (p *problem) masked() *problem {
 // A tree has the bits of the mask that says the same, with every other option, for every way to
 // attend, format and implementation.
 func TestTreesAreTheirMask(t *testing.T) {
-	hosts, operands := random("hosts of trees"), new(arena)
-	defer operands.free()
+	hosts, operands := random("hosts of trees"), new(kerneltest.Arena)
+	defer operands.Free()
 	forEach(t, func(t *testing.T) {
 		r := random(t.Name())
 		for n := range budget(200) {
@@ -386,8 +387,8 @@ func TestHiddenOwnTokens(t *testing.T) {
 // FuzzTree: with any options beside it a tree has the bits of its mask, whatever computes it.
 func FuzzTree(f *testing.F) {
 	seedInputs(f)
-	all, operands := implementations(), new(arena)
-	f.Cleanup(operands.free)
+	all, operands := implementations(), new(kerneltest.Arena)
+	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		r := randomFrom(data)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/reference"
 )
 
@@ -242,7 +243,7 @@ func TestHugeScores(t *testing.T) {
 func TestSubnormalValues(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		p := newProblem(random("subnormal"), normal, shape{1, 1, 1, 3, 1, 16, 20})
-		tiny.fill(random("values"), p.v.Data)
+		tiny.Fill(random("values"), p.v.Data)
 		got := p.solve(t, Attend)
 		for i := range p.q.L {
 			for x, e := range got.o[i*20:][:20] {
@@ -294,8 +295,8 @@ func TestWindowAfterTheKeys(t *testing.T) {
 // computed must not change a bit, and a row must not depend on its neighbours.
 func FuzzAttend(f *testing.F) {
 	seedInputs(f)
-	operands := new(arena)
-	f.Cleanup(operands.free)
+	operands := new(kerneltest.Arena)
+	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		r := randomFrom(data)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
 // benchShape is a case that the published comparisons measure.
@@ -215,8 +217,8 @@ func BenchmarkKernel(b *testing.B) {
 		call func()
 	}{
 		{"exp", func() { exp(dst, x) }},
-		{"dot", func() { used32 = dot(x, x) }},
-		{"max", func() { used32 = maxOf(x) }},
+		{"dot", func() { kerneltest.Used32 = dot(x, x) }},
+		{"max", func() { kerneltest.Used32 = maxOf(x) }},
 		{"softcap", func() { softcap(dst, 30, 1./30) }},
 	} {
 		b.Run(k.name+"/n=1024", func(b *testing.B) {
@@ -233,8 +235,8 @@ func benchmarkPasses(b *testing.B, d int) {
 	const rows = minTileRows
 	q, k, v := tensor(r, normal, 1, 1, rows, d).Data, tensor(r, normal, 1, 1, Block, d).Data, tensor(r,
 		normal, 1, 1, Block, d).Data
-	packed, layout := make([]float32, Block*d), panelLayout{keys: Block, cols: d, stride: panel,
-		panelStride: Block * panel}
+	packed, layout := make([]float32, Block*d), kernel.PanelLayout{Keys: Block, Cols: d, Stride: panel,
+		PanelStride: Block * panel}
 	s, o := make([]float32, rows*Block), make([]float32, rows*d)
 	m, l, alpha := make([]float32, rows), make([]float32, rows), make([]float32, rows)
 	visible := make([]uint64, rows)

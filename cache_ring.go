@@ -3,6 +3,7 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/pages"
 )
 
@@ -193,7 +194,8 @@ func (s *packedKV) moveValue(x []byte, to int, y []byte, from int) {
 	case I4:
 		layout := s.valueLayout(Block)
 		for c := range s.cols {
-			setCode(x, placeOf(I4, &layout, to, c), codeAt(y, placeOf(I4, &layout, from, c)))
+			setCode(x, kernel.PlaceOf(kernel.I4, &layout, to, c), codeAt(y, kernel.PlaceOf(kernel.I4,
+				&layout, from, c)))
 		}
 	default:
 		for c := 0; c < s.cols; c += panel {

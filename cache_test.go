@@ -320,7 +320,7 @@ type cachePlay struct {
 // gives these tokens, and operations that fail change nothing.
 func FuzzCache(f *testing.F) {
 	fuzzPlays(f, func(t *testing.T, c *trial) {
-		c.kind = randomKind(c.Rand)
+		c.Kind = randomKind(c.Rand)
 		p := newCachePlay(t, c)
 		for range 1 + c.IntN(9) {
 			p.step()
@@ -551,7 +551,7 @@ func (p *cachePlay) want(err, kind error) {
 // draw returns a tensor with its heads side by side in a row, or apart.
 func (p *cachePlay) draw(b, h, l, d int) Tensor {
 	x := make([]float32, b*h*l*d)
-	p.fill(p.kind, x)
+	p.Fill(p.Kind, x)
 	if p.IntN(2) == 0 {
 		return BLHD(x, b, l, h, d)
 	}
@@ -673,7 +673,7 @@ func (p *cachePlay) call() (dst, q Tensor, opt *Options) {
 
 // integers draws whether a call over finite numbers is in integers.
 func (p *cachePlay) integers() bool {
-	return p.model.config.Format == I8 && (p.kind == normal || p.kind == coarse) && p.IntN(3) == 0
+	return p.model.config.Format == I8 && (p.Kind == normal || p.Kind == coarse) && p.IntN(3) == 0
 }
 
 func (p *cachePlay) attend() {

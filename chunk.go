@@ -131,7 +131,7 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 // memory so. The chunk before may be of another call.
 func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
-	w.queue.clear() // unless there are enough rows for a queue
+	w.queue.Clear() // unless there are enough rows for a queue
 	w.ints.bad = w.ints.bad[:0]
 	if w.units.all, w.units.own = p.unit, nil; p.integers && !p.natural {
 		w.units.own = w.ints.units
@@ -234,7 +234,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
 		return
 	}
 	w.keys(p, c, b)
-	w.queue.clear()
+	w.queue.Clear()
 	var t tile
 	for row := 0; row < c.rows; row += t.rows {
 		if b.tile(p, c, row, &t); b.partly {

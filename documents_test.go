@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
 // attendEach is what Documents mean: a call for each document, whose results lie where those of the
@@ -95,8 +96,8 @@ func documentsProblem(r *rand.Rand, kind distribution, s shape) *problem {
 func TestDocumentsAreCallsOfTheirOwn(t *testing.T) {
 	hosts := random("hosts of documents")
 	forEach(t, func(t *testing.T) {
-		r, a := random(t.Name()), new(arena)
-		t.Cleanup(a.free)
+		r, a := random(t.Name()), new(kerneltest.Arena)
+		t.Cleanup(a.Free)
 		for range budget(600) {
 			s := shape{1, 1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(4*Block), 1 + r.IntN(6*Block),
 				1 + r.IntN(20), 1 + r.IntN(20)}
@@ -112,7 +113,7 @@ func TestDocumentsAreCallsOfTheirOwn(t *testing.T) {
 	})
 }
 
-func testDocuments(t *testing.T, r *rand.Rand, a *arena, p *problem, hosts *rand.Rand) {
+func testDocuments(t *testing.T, r *rand.Rand, a *kerneltest.Arena, p *problem, hosts *rand.Rand) {
 	want := p.solve(t, attendEach)
 	anyTuning(t, hosts)
 	p.same(t, "documents", p.solve(t, Attend), want)
@@ -124,8 +125,8 @@ func testDocuments(t *testing.T, r *rand.Rand, a *arena, p *problem, hosts *rand
 // implementation.
 func FuzzDocuments(f *testing.F) {
 	seedInputs(f)
-	a := new(arena)
-	f.Cleanup(a.free)
+	a := new(kerneltest.Arena)
+	f.Cleanup(a.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		r := randomFrom(data)

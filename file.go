@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/frames"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -237,7 +238,8 @@ func (s *packedKV) faultOfBlock(x []byte, lo, hi int) string {
 // not zero.
 func (s *packedKV) blank(x []byte, lo, hi int) (found bool) {
 	keys, values := x[:s.keyBytes], x[s.keyBytes:s.block]
-	keyLayout, valueLayout := scoreLayout(s.k.format, s.d, Block), s.valueLayout(Block)
+	keyLayout, valueLayout := kernel.ScoreLayout(kernel.Format(s.k.format), s.d,
+		Block), s.valueLayout(Block)
 	for j := range Block {
 		d, dv := s.d, s.dv // what stays
 		if j < lo || j >= hi {
@@ -248,10 +250,10 @@ func (s *packedKV) blank(x []byte, lo, hi int) (found bool) {
 			}
 		}
 		for i := d; i < roundUp(s.d, s.k.whole); i++ {
-			found = s.k.wipe(keys, placeOf(s.k.format, &keyLayout, i, j)) || found
+			found = s.k.wipe(keys, kernel.PlaceOf(kernel.Format(s.k.format), &keyLayout, i, j)) || found
 		}
 		for c := dv; c < s.cols && !s.valuesInKeys; c++ {
-			found = s.v.wipe(values, placeOf(s.v.format, &valueLayout, j, c)) || found
+			found = s.v.wipe(values, kernel.PlaceOf(kernel.Format(s.v.format), &valueLayout, j, c)) || found
 		}
 	}
 	return found

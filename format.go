@@ -1,6 +1,10 @@
 package attn
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+)
 
 // Format is the number format in which a cache, a store or a matrix keeps its elements.
 // docs/low-precision.md says which to choose.
@@ -8,21 +12,21 @@ type Format int
 
 const (
 	// F32 keeps float32 values as they are.
-	F32 Format = iota
+	F32 = Format(kernel.F32)
 	// F16 is IEEE 754 half precision: 11 significant bits, up to 65504. Values are rounded to
 	// nearest, ties to even; what is too large becomes ±Inf.
-	F16
+	F16 = Format(kernel.F16)
 	// BF16 is the upper half of a float32: 8 significant bits and all of its range. Values are
 	// rounded to nearest, ties to even.
-	BF16
+	BF16 = Format(kernel.BF16)
 	// I8 is integers of −127 to 127 with one float32 scale for each token and head, or for each
 	// column of a matrix. Keys, queries and the inner dimension of matrices are rotated, see
 	// docs/low-precision.md.
-	I8
+	I8 = Format(kernel.I8)
 	// I4 is one of 16 levels for each element, with one float32 scale for each token and head: half
 	// the memory of I8. It is for caches and stores, which rotate keys and values, see
 	// docs/low-precision.md.
-	I4
+	I4 = Format(kernel.I4)
 )
 
 // formats has what the package knows of each format, in the order of the constants.

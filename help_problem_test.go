@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/reference"
 )
 
@@ -49,7 +51,7 @@ func (p *problem) describe() string {
 // tensor returns a contiguous tensor of random values.
 func tensor(r *rand.Rand, kind distribution, b, h, l, d int) Tensor {
 	t := zeros(b, h, l, d)
-	kind.fill(r, t.Data)
+	kind.Fill(r, t.Data)
 	return t
 }
 
@@ -122,7 +124,7 @@ func randomShape(r *rand.Rand, most int) shape {
 // largeHeads draws dimensions of models, or larger ones than one call of a kernel may have, and
 // more than one block of keys.
 func largeHeads(r *rand.Rand, s shape, most int) shape {
-	dims := [][2]int{{128, 128}, {256, 64}, {576, 512}, {callInner + 9, 40}}[r.IntN(4)]
+	dims := [][2]int{{128, 128}, {256, 64}, {576, 512}, {kernel.CallInner + 9, 40}}[r.IntN(4)]
 	s.b, s.kvh, s.lk, s.d, s.dv = 1, 1, Block+1+r.IntN(Block), dims[0], dims[1]
 	rows := max(1, most/(s.lk*(s.d+s.dv)))
 	s.group = min(s.group, rows)
@@ -349,7 +351,7 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 			*stride = Broadcast
 		}
 	}
-	write.Data, read.Data = place(r, pool, used, extent)
+	write.Data, read.Data = kerneltest.Place(r, pool, used, extent)
 	fillWith(write.Data, filler)
 	for at := range v.B * v.H * v.L {
 		b, h, i := at/v.L/v.H, at/v.L%v.H, at%v.L
@@ -360,17 +362,18 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 
 // solveStrided computes the problem from tensors with random strides between
 // guard pages to an output of the same kind. It fails if a gap was written to.
-func (p *problem) solveStrided(t testing.TB, r *rand.Rand, a *arena, attend attender) *result {
-	a.used = [3]int{}
+func (p *problem) solveStrided(t testing.TB, r *rand.Rand, a *kerneltest.Arena,
+	attend attender) *result {
+	a.Used = [3]int{}
 	nan := float32(math.NaN())
 	floats := func(v Tensor, n int) Tensor {
-		_, read := scatter(r, &a.floats, &a.used[0], v, p.repeat[n], nan)
+		_, read := scatter(r, &a.Floats, &a.Used[0], v, p.repeat[n], nan)
 		return read
 	}
 	opt := p.opt
 	q, k, v := floats(p.q, 0), floats(p.k, 1), floats(p.v, 2)
 	if !opt.Mask.none() {
-		_, mask := scatter(r, &a.bools, &a.used[2], opt.Mask, p.repeat[3], true)
+		_, mask := scatter(r, &a.Bools, &a.Used[2], opt.Mask, p.repeat[3], true)
 		opt.Mask = mask
 	}
 	if !opt.Bias.none() {
@@ -379,8 +382,8 @@ func (p *problem) solveStrided(t testing.TB, r *rand.Rand, a *arena, attend atte
 	}
 	const canary = 12345
 	dst, weights, lse := p.results()
-	o, _ := scatter(r, &a.floats, &a.used[0], dst, [3]bool{}, canary)
-	w, _ := scatter(r, &a.floats, &a.used[0], weights, [3]bool{}, canary)
+	o, _ := scatter(r, &a.Floats, &a.Used[0], dst, [3]bool{}, canary)
+	w, _ := scatter(r, &a.Floats, &a.Used[0], weights, [3]bool{}, canary)
 	opt.LSE, opt.Weights = lse, w
 	if err := attend(o, q, k, v, &opt); err != nil {
 		t.Helper()
@@ -578,3 +581,6 @@ func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
 	}
 	return plan, s
 }
+
+// zeros is a contiguous tensor of zeros.
+func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -87,7 +88,7 @@ func describe(t *tuning.Row, p *plan) string {
 	line("reads", t.Reads, "of few rows; in order: %t",
 		p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
 	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d,
-		p.packed == nil && p.chunkRows >= packedRows || p.panelRows > 0)
+		p.packed == nil && p.chunkRows >= kernel.PackedRows || p.panelRows > 0)
 	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in "+
 		"score %t", use.lanes16, use.softmax16, use.maxima && !use.lanes16)
 	return s.String()

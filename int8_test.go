@@ -29,7 +29,7 @@ func extremeInt8Problem(r *rand.Rand, s shape) *problem {
 		p.opt.Scale = anyPower(r, 126) * float32(1-2*r.IntN(2))
 	}
 	if p.opt.Sinks != nil && r.IntN(2) == 0 {
-		special.fill(r, p.opt.Sinks)
+		special.Fill(r, p.opt.Sinks)
 	}
 	if r.IntN(4) == 0 {
 		p.opt.KeyLens = make([]int, p.k.B)
@@ -50,9 +50,9 @@ func anyPower(r *rand.Rand, most int) float32 {
 func extremeQuery(r *rand.Rand, row []float32) {
 	switch r.IntN(6) {
 	case 0:
-		special.fill(r, row)
+		special.Fill(r, row)
 	case 1:
-		tiny.fill(r, row)
+		tiny.Fill(r, row)
 	case 2:
 		clear(row)
 	case 3:

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
@@ -176,7 +177,7 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 
 // accumulate adds the values, integers or codes, that a tile's weights weigh.
 func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
-	layout *panelLayout, codes bool) {
+	layout *kernel.PanelLayout, codes bool) {
 	if x := &w.weights; codes {
 		accumulateInt4(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	} else {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -19,8 +20,8 @@ func TestStridesDoNotMatter(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			forEach(t, func(t *testing.T) {
-				r, a := random("strides"), new(arena)
-				t.Cleanup(a.free)
+				r, a := random("strides"), new(kerneltest.Arena)
+				t.Cleanup(a.Free)
 				for range budget(250) {
 					p := randomProblem(r, randomKind(r))
 					want := p.solve(t, Attend)
@@ -171,8 +172,8 @@ func TestPoison(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			forEach(t, func(t *testing.T) {
-				r, a := random("poison"), new(arena)
-				t.Cleanup(a.free)
+				r, a := random("poison"), new(kerneltest.Arena)
+				t.Cleanup(a.Free)
 				for range budget(200) {
 					p := randomProblem(r, normal)
 					p.repeat = [5][3]bool{}
@@ -189,7 +190,7 @@ type poison struct {
 	nan        []bool // the key, or the value, became NaN
 }
 
-func testPoison(t *testing.T, r *rand.Rand, a *arena, p *problem, attend attender) {
+func testPoison(t *testing.T, r *rand.Rand, a *kerneltest.Arena, p *problem, attend attender) {
 	clean := p.solve(t, Attend)
 	ref := p.reference()
 	bad := *p

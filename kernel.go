@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -29,7 +30,7 @@ func packKeys(dst, k []float32, stride, n, d int) {
 		packKeysGeneric(dst, k, stride, n, d)
 		return
 	}
-	if roundUp(n, panel)*d > callCopies { // the last panel is filled up
+	if roundUp(n, panel)*d > kernel.CallCopies { // the last panel is filled up
 		splitPackKeys(dst, k, stride, n, d)
 		return
 	}
@@ -38,11 +39,11 @@ func packKeys(dst, k []float32, stride, n, d int) {
 
 // splitPackKeys takes a panel at a time, and of that fewer dimensions.
 func splitPackKeys(dst, k []float32, stride, n, d int) {
-	const step = callCopies / panel
+	const step = kernel.CallCopies / panel
 	inOrder := tuned.Reads == tuning.SequentialReads
-	for j := 0; j < n; j = nextPiece(j, panel, n) {
+	for j := 0; j < n; j = kernel.NextPiece(j, panel, n) {
 		end := min(j+panel, n)
-		for x := 0; x < d; x = nextPiece(x, step, d) {
+		for x := 0; x < d; x = kernel.NextPiece(x, step, d) {
 			to := min(x+step, d)
 			packKeysSIMD(&dst[j*d+x*panel], &k[j*stride+x], stride, end-j, to-x, inOrder)
 		}
@@ -57,15 +58,15 @@ func packValues(dst, v []float32, stride, n, d int) {
 		return
 	}
 	inOrder := tuned.Reads == tuning.SequentialReads
-	step := callCopies / n / panel * panel
-	for c := 0; c < d; c = nextPiece(c, step, d) {
+	step := kernel.CallCopies / n / panel * panel
+	for c := 0; c < d; c = kernel.NextPiece(c, step, d) {
 		to := min(c+step, d)
 		packValuesSIMD(&dst[c*Block], &v[c], stride, n, to-c, inOrder)
 	}
 }
 
 // scorePrefetch is scoreGeneric that prefetches what is next in a queue, or nothing if that is nil.
-func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
+func scorePrefetch(s, q, k []float32, rows, d, panels int, next *kernel.PrefetchQueue) {
 	operand.WritesRows(s, rows, Block, panels*panel)
 	operand.Reads(q, rows*d)
 	operand.Reads(k, panels*d*panel)
@@ -73,11 +74,11 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 		scoreGeneric(s, q, k, rows, d, panels)
 		return
 	}
-	if productsOf(rows, d*panels*panel) > callProducts || d > callInner {
+	if kernel.ProductsOf(rows, d*panels*panel) > kernel.CallProducts || d > kernel.CallInner {
 		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if chooseKernels(rows, d, next != nil && next.packed).lanes16 {
+	if chooseKernels(rows, d, next != nil && next.Packed).lanes16 {
 		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
 		return
 	}
@@ -85,27 +86,28 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *prefetchQueue) 
 }
 
 // splitScore takes fewer rows at a time, or if these would be few, fewer panels.
-func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
+func splitScore(s, q, k []float32, rows, d, panels int, next *kernel.PrefetchQueue) {
 	switch {
-	case d > callInner:
+	case d > kernel.CallInner:
 		chainScore(s, q, k, rows, d, panels)
 		return
-	case rows <= callRows:
-		limit := callInner / d
+	case rows <= kernel.CallRows:
+		limit := kernel.CallInner / d
 		calls := (panels + limit - 1) / limit
 		step := (panels + calls - 1) / calls // two and two panels are faster than three and one
 		for p := 0; p < panels; p += step {
 			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(step, panels-p), next)
-			next.advance(step * d * panel)
+			next.Advance(step * d * panel)
 		}
 		return
 	}
-	step := max(splitRows, callProducts/(d*panels*panel)/splitRows*splitRows)
-	if step == splitRows && panels > 1 { // half of the panels leave rows enough for 16 lanes
+	step := max(kernel.SplitRows,
+		kernel.CallProducts/(d*panels*panel)/kernel.SplitRows*kernel.SplitRows)
+	if step == kernel.SplitRows && panels > 1 { // half of the panels leave rows enough for 16 lanes
 		half := (panels + 1) / 2
 		for p := 0; p < panels; p += half {
 			scorePrefetch(s[p*panel:], q, k[p*d*panel:], rows, d, min(half, panels-p), next)
-			next.advance(half * d * panel)
+			next.Advance(half * d * panel)
 		}
 		return
 	}
@@ -120,25 +122,25 @@ func splitScore(s, q, k []float32, rows, d, panels int, next *prefetchQueue) {
 func chainScore(s, q, k []float32, rows, d, panels int) {
 	const step = 512
 	for x := 0; x < d; x += step {
-		part := panelLayout{keys: min(step, d-x), cols: panels * panel, stride: panel,
-			panelStride: d * panel, overwrite: x == 0}
+		part := kernel.PanelLayout{Keys: min(step, d-x), Cols: panels * panel, Stride: panel,
+			PanelStride: d * panel, Overwrite: x == 0}
 		accumulate(s, q[x:], k[x*panel:], nil, rows, Block, d, &part)
 	}
 }
 
-func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
+func scoreRows(s, q, k []float32, rows, d, stride, n int, next *kernel.PrefetchQueue) {
 	operand.WritesRows(s, rows, Block, n)
 	operand.Reads(q, rows*d)
 	touched := 0 // of the rows after those of the call
-	if next != nil && next.inOrder {
-		touched = min(next.after, panel)
+	if next != nil && next.InOrder {
+		touched = min(next.After, panel)
 	}
 	operand.ReadsRows(k, n+touched, stride, d)
 	if !tuned.ISA.SIMD() {
 		scoreRowsGeneric(s, q, k, rows, d, stride, n)
 		return
 	}
-	if max(rows, inPlaceRows)*d*n > callInPlaceProducts && d <= inPlaceDim {
+	if max(rows, inPlaceRows)*d*n > kernel.CallInPlaceProducts && d <= kernel.InPlaceDim {
 		splitScoreRows(s, q, k, rows, d, stride, n, next)
 		return
 	}
@@ -154,17 +156,17 @@ func scoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
 
 // splitScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
 // d ≤ inPlaceDim leaves at least one.
-func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *prefetchQueue) {
+func splitScoreRows(s, q, k []float32, rows, d, stride, n int, next *kernel.PrefetchQueue) {
 	if rows > inPlaceRows {
 		for r := 0; r < rows; r += inPlaceRows {
 			scoreRows(s[r*Block:], q[r*d:], k, min(inPlaceRows, rows-r), d, stride, n, next)
 		}
 		return
 	}
-	keys := callInPlaceProducts / (inPlaceRows * d) / panel * panel
+	keys := kernel.CallInPlaceProducts / (inPlaceRows * d) / panel * panel
 	for j := 0; j < n; j += keys {
 		scoreRows(s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
-		next.advance(keys * d)
+		next.Advance(keys * d)
 	}
 }
 
@@ -184,8 +186,8 @@ func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (m
 		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 	}
 	none := false
-	for r := 0; r < rows; r += softmaxRows {
-		n, s, m, l, alpha := min(softmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
+	for r := 0; r < rows; r += kernel.SoftmaxRows {
+		n, s, m, l, alpha := min(kernel.SoftmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
 		switch {
 		case visible == nil && chooseKernels(n, 0, false).softmax16:
 			none = softmaxAVX512(s, m, l, alpha, n, c)
@@ -201,15 +203,15 @@ func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (m
 	return masked
 }
 
-func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.cols)
-	operand.ReadsRows(p, rows, pStride, b.keys)
-	b.reads(v)
+func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.Cols)
+	operand.ReadsRows(p, rows, pStride, b.Keys)
+	b.Reads(v)
 	if !tuned.ISA.SIMD() {
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if productsOf(rows, b.keys*b.cols) > callProducts {
+	if kernel.ProductsOf(rows, b.Keys*b.Cols) > kernel.CallProducts {
 		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, false)
 		return
 	}
@@ -218,23 +220,23 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLa
 		operand.Reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if chooseKernels(rows, 0, b.packed).lanes16 && b.cols >= panel {
+	if chooseKernels(rows, 0, b.Packed).lanes16 && b.Cols >= panel {
 		accumulatePanels(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 		return
 	}
 	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }
 
-func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.cols)
-	operand.ReadsRows(p, rows, pStride, b.keys)
-	b.reads(v)
+func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.Cols)
+	operand.ReadsRows(p, rows, pStride, b.Keys)
+	b.Reads(v)
 	operand.Reads(alpha, rows)
 	if !tuned.ISA.SIMD() {
 		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if productsOf(rows, b.keys*b.cols) > callMasked && (rows > 1 || b.cols > panel) {
+	if kernel.ProductsOf(rows, b.Keys*b.Cols) > kernel.CallMasked && (rows > 1 || b.Cols > panel) {
 		splitAccumulate(o, p, v, alpha, rows, oStride, pStride, b, true)
 		return
 	}
@@ -243,29 +245,29 @@ func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *p
 
 // splitAccumulate takes fewer columns at a time, so that a panel of values stays
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
-func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout,
+func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.PanelLayout,
 	masked bool) {
-	limit := callProducts
+	limit := kernel.CallProducts
 	if masked {
-		limit = callMasked
+		limit = kernel.CallMasked
 	}
-	cols := max(panel, limit/productsOf(rows, b.keys)/panel*panel)
-	step := max(1, min(rows, limit/(b.keys*min(cols, b.cols))))
-	if productsOf(1, b.keys*min(cols, b.cols)) > limit {
+	cols := max(panel, limit/kernel.ProductsOf(rows, b.Keys)/panel*panel)
+	step := max(1, min(rows, limit/(b.Keys*min(cols, b.Cols))))
+	if kernel.ProductsOf(1, b.Keys*min(cols, b.Cols)) > limit {
 		step = 1 // masked, and more keys than a block has
 	}
 	part := *b
-	for c := 0; c < b.cols; c += cols {
-		part.cols = min(cols, b.cols-c)
-		if b.pointer != 0 {
-			part.pointer = b.pointer + uintptr(4*c*b.keys)
+	for c := 0; c < b.Cols; c += cols {
+		part.Cols = min(cols, b.Cols-c)
+		if b.Pointer != 0 {
+			part.Pointer = b.Pointer + uintptr(4*c*b.Keys)
 		}
-		if next := c + cols; b.after != 0 && next < b.cols {
-			part.after = operand.Address(v, next/panel*b.panelStride)
+		if next := c + cols; b.After != 0 && next < b.Cols {
+			part.After = operand.Address(v, next/panel*b.PanelStride)
 		} else {
-			part.after = b.after
+			part.After = b.After
 		}
-		values := v[c/panel*b.panelStride:]
+		values := v[c/panel*b.PanelStride:]
 		for r := 0; r < rows; r += step {
 			n, factors := min(step, rows-r), alpha
 			if alpha != nil {
@@ -317,8 +319,8 @@ func scale(dst, x []float32, f float32) {
 		scaleGeneric(dst, x, f)
 		return
 	}
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		scaleSIMD(&dst[from], &x[from], to-from, f)
 	}
 }
@@ -334,11 +336,11 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		normalizeGeneric(dst, o, l, rows, n, dstStride, oStride)
 		return
 	}
-	step := max(1, callElements/roundUp(n, panel)) // a row takes some time, however short
-	for r := 0; r < rows; r = nextPiece(r, step, rows) {
+	step := max(1, kernel.CallElements/roundUp(n, panel)) // a row takes some time, however short
+	for r := 0; r < rows; r = kernel.NextPiece(r, step, rows) {
 		end := min(r+step, rows)
-		for c := 0; c < n; c = nextPiece(c, callElements, n) {
-			to := min(c+callElements, n)
+		for c := 0; c < n; c = kernel.NextPiece(c, kernel.CallElements, n) {
+			to := min(c+kernel.CallElements, n)
 			if tuned.ISA.Lanes16() {
 				normalizeAVX512(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
 			} else {
@@ -355,15 +357,15 @@ func merge(o, b []float32, x, y float32) {
 		mergeGeneric(o, b, x, y)
 		return
 	}
-	for from := 0; from < len(b); from = nextPiece(from, callElements, len(b)) {
-		to := min(from+callElements, len(b))
+	for from := 0; from < len(b); from = kernel.NextPiece(from, kernel.CallElements, len(b)) {
+		to := min(from+kernel.CallElements, len(b))
 		mergeSIMD(&o[from], &b[from], to-from, x, y)
 	}
 }
 
 // mergeRows is merge of rows of n columns, which follow each other, with factors of their own.
 func mergeRows(o, b, x, y []float32, n int) {
-	if !tuned.ISA.SIMD() || n == 0 || n > callElements {
+	if !tuned.ISA.SIMD() || n == 0 || n > kernel.CallElements {
 		for r := range x {
 			merge(o[r*n:], b[r*n:][:n], x[r], y[r])
 		}
@@ -371,8 +373,8 @@ func mergeRows(o, b, x, y []float32, n int) {
 	}
 	operand.Updates(o, len(x)*n)
 	operand.Reads(b, len(x)*n)
-	step := callElements / n
-	for first := 0; first < len(x); first = nextPiece(first, step, len(x)) {
+	step := kernel.CallElements / n
+	for first := 0; first < len(x); first = kernel.NextPiece(first, step, len(x)) {
 		for r := first; r < min(first+step, len(x)); r++ {
 			mergeSIMD(&o[r*n], &b[r*n], n, x[r], y[r])
 		}
@@ -391,8 +393,8 @@ func mergeSums(m, l, m2, l2, x, y []float32, c float32) {
 		mergeSumsGeneric(m, l, m2, l2, x, y, c)
 		return
 	}
-	for from := 0; from < n; from = nextPiece(from, callElements, n) {
-		to := min(from+callElements, n)
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		to := min(from+kernel.CallElements, n)
 		mergeSumsSIMD(&m[from], &l[from], &m2[from], &l2[from], &x[from], &y[from], to-from, c)
 	}
 }
@@ -403,8 +405,8 @@ func softcap(s []float32, limit, factor float32) {
 		softcapGeneric(s, limit, factor)
 		return
 	}
-	for from := 0; from < len(s); from = nextPiece(from, callSoftcaps, len(s)) {
-		to := min(from+callSoftcaps, len(s))
+	for from := 0; from < len(s); from = kernel.NextPiece(from, kernel.CallSoftcaps, len(s)) {
+		to := min(from+kernel.CallSoftcaps, len(s))
 		softcapSIMD(&s[from], to-from, limit, factor)
 	}
 }
@@ -433,8 +435,8 @@ func allFinite(x []float32) bool {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return allFiniteGeneric(x)
 	}
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		if !allFiniteSIMD(&x[from], to-from) {
 			return false
 		}
@@ -448,12 +450,12 @@ func dot(a, b []float32) float32 {
 	if !tuned.ISA.SIMD() || len(a) == 0 {
 		return dotGeneric(a, b)
 	}
-	if len(a) <= callElements {
+	if len(a) <= kernel.CallElements {
 		return dotSIMD(&a[0], &b[0], len(a))
 	}
 	var lane [64]float32
-	for from := 0; from < len(a); from = nextPiece(from, callElements, len(a)) {
-		to := min(from+callElements, len(a))
+	for from := 0; from < len(a); from = kernel.NextPiece(from, kernel.CallElements, len(a)) {
+		to := min(from+kernel.CallElements, len(a))
 		addProducts(&lane, a[from:to], b[from:to])
 	}
 	return fold(lane[:]) + 0
@@ -476,8 +478,8 @@ func maxOf(x []float32) float32 {
 		return maxOfGeneric(x)
 	}
 	top := negInf
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		e := maxOfSIMD(&x[from], to-from)
 		if e != e {
 			return e
@@ -494,8 +496,8 @@ func exp(dst, x []float32) {
 		expGeneric(dst, x)
 		return
 	}
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		expSIMD(&dst[from], &x[from], to-from)
 	}
 }
@@ -506,12 +508,12 @@ func expSum(dst, x []float32, top float32) float32 {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return expSumGeneric(dst, x, top)
 	}
-	if len(x) <= callElements {
+	if len(x) <= kernel.CallElements {
 		return expSumSIMD(&dst[0], &x[0], len(x), top)
 	}
 	var sum lanes
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		expSumSIMD(&dst[from], &x[from], to-from, top)
 		sum.add(dst[from:to])
 	}
@@ -523,7 +525,7 @@ func sumExp(x []float32, top float32) float32 {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return sumExpGeneric(x, top)
 	}
-	if len(x) <= callElements {
+	if len(x) <= kernel.CallElements {
 		return sumExpSIMD(&x[0], len(x), top)
 	}
 	var sum lanes
@@ -543,7 +545,7 @@ type lanes [16]float32
 // e + sum, so accumulate adds rows of 16.
 func (l *lanes) add(x []float32) {
 	if rows := len(x) / len(l); rows > 0 {
-		layout := panelLayout{keys: rows, cols: len(l), stride: len(l), panelStride: panel}
+		layout := kernel.PanelLayout{Keys: rows, Cols: len(l), Stride: len(l), PanelStride: panel}
 		accumulate(l[:], ones[:rows], x, nil, 1, len(l), rows, &layout)
 	}
 	for i, e := range x[len(x)/len(l)*len(l):] {
@@ -551,7 +553,7 @@ func (l *lanes) add(x []float32) {
 	}
 }
 
-var ones = func() (x [callElements / 16]float32) {
+var ones = func() (x [kernel.CallElements / 16]float32) {
 	for i := range x {
 		x[i] = 1
 	}
@@ -569,19 +571,19 @@ type fullTile struct {
 	k, v             *float32 // packed keys; values as layout says
 	d, oStride       int
 	c                float32 // u·log₂e, u being the unit of scores
-	layout           *panelLayout
-	queue            *prefetchQueue
+	layout           *kernel.PanelLayout
+	queue            *kernel.PrefetchQueue
 }
 
 // add takes rows of queries through score, softmax and accumulate. It reports whether some row has
 // still seen nothing above −Inf.
 func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
-	use := chooseKernels(rows, t.d, t.layout.packed)
+	use := chooseKernels(rows, t.d, t.layout.Packed)
 	switch {
-	case use.lanes16 && t.layout.cols >= panel:
+	case use.lanes16 && t.layout.Cols >= panel:
 		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
 		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
-		if t.layout.cols%panel == 0 {
+		if t.layout.Cols%panel == 0 {
 			accumulateAVX512(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
 		} else {
 			accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
@@ -603,14 +605,14 @@ func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
 
 // accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8
 // columns, if their number is odd, with 8.
-func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
 	accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
-	whole := b.cols / panel
-	if whole*panel == b.cols {
+	whole := b.Cols / panel
+	if whole*panel == b.Cols {
 		return
 	}
 	rest := *b
-	rest.cols -= whole * panel
-	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.panelStride), alpha, rows,
+	rest.Cols -= whole * panel
+	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.PanelStride), alpha, rows,
 		oStride, pStride, &rest)
 }

@@ -5,20 +5,18 @@ package attn
 import (
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // inPlaceKeys is how many keys scoreRows takes together.
 const inPlaceKeys = 8
 
-// callProducts bounds the multiply-adds of one call, see bounds.go.
-const callProducts = 1 << 19
-
 // scoreMaximaSIMD multiplies queries, maximaRows at a time and of at least maximaDim dimensions, by
 // packed keys, and prefetches what comes next. It works like scoreMaximaGeneric.
 //
 //go:noescape
-func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue)
+func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *kernel.PrefetchQueue)
 
 // softmaxMaximaSIMD is one online-softmax step. It works like softmaxMaximaGeneric.
 //
@@ -28,13 +26,13 @@ func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int, c float32) (ma
 // scoreAVX512 is scoreSIMD for AVX-512 and at least 2 rows.
 //
 //go:noescape
-func scoreAVX512(s, q, k *float32, rows, d, panels int, next *prefetchQueue)
+func scoreAVX512(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue)
 
 // accumulateAVX512 is accumulateSIMD for AVX-512, at least 2 rows and whole panels: it
 // leaves out the last 8 columns if their number is odd.
 //
 //go:noescape
-func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout)
 
 // softmaxAVX512 is softmaxSIMD for AVX-512.
 //
@@ -113,8 +111,8 @@ func transposeGroupsSIMD(dst, k *byte, stride, groups int)
 
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
-	pStride int, b *panelLayout) {
-	wide, _ := typedKernel(t, rows)
+	pStride int, b *kernel.PanelLayout) {
+	wide, _ := kernel.TypedKernel(&tuned, kernel.Format(t), rows)
 	switch {
 	case t == I4:
 		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)
@@ -137,25 +135,25 @@ func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows,
 //
 //go:noescape
 func accumulateF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // accumulateBF16AVX512 is accumulateBF16SIMD with 16 lanes, for at least 2 rows.
 //
 //go:noescape
 func accumulateBF16AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // accumulateI8AVX512 is accumulateI8SIMD with 16 lanes.
 //
 //go:noescape
 func accumulateI8AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // accumulateI4AVX512 is accumulateI8AVX512 of codes, for up to codeRows rows.
 //
 //go:noescape
 func accumulateI4AVX512(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // softmaxScaledSIMD is one online-softmax step of a row, whose scores and weights are multiplied by
 // scales. It works like softmaxScaledGeneric.
@@ -199,7 +197,7 @@ func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
 // scoreInt4Step is scoreInt4 of checked operands, in one call.
 func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout) {
+	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
 	if q.bytes != nil {
 		scoreInt4VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
@@ -210,7 +208,7 @@ func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32
 
 // accumulateInt4Step is accumulateInt4 of checked operands, in one call.
 func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
 	if tuned.DotProduct && tuned.ISA.Lanes16() {
 		accumulateInt4VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
@@ -223,25 +221,25 @@ func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *
 //
 //go:noescape
 func scoreInt4SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout)
+	qStride int, b *kernel.PanelLayout)
 
 // scoreInt4VNNIAVX512 is scoreInt4SIMD of rows of bytes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
 func scoreInt4VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout)
+	qStride int, b *kernel.PanelLayout)
 
 // accumulateInt4SIMD adds weighted values to the output. It works like accumulateInt4Generic.
 //
 //go:noescape
 func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout)
+	fStride int, b *kernel.PanelLayout)
 
 // accumulateInt4VNNIAVX512 is accumulateInt4SIMD with 16 lanes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
 func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout)
+	wStride, fStride int, b *kernel.PanelLayout)
 
 // In integers.
 
@@ -250,7 +248,7 @@ func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.Mi
 
 // scoreInt8Step is scoreInt8 of checked operands, in one call.
 func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout) {
+	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
 	switch {
 	case q.bytes != nil:
@@ -267,7 +265,7 @@ const groupsTogether = true
 
 // accumulateInt8Step is accumulateInt8 of checked operands, in one call.
 func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at, start := row*wStride, row*fStride
 	switch {
 	case w.bytes != nil:
@@ -292,56 +290,56 @@ func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *
 //
 //go:noescape
 func scoreInt8SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout)
+	qStride int, b *kernel.PanelLayout)
 
 // scoreInt8AVX512 is scoreInt8SIMD with 16 lanes.
 //
 //go:noescape
 func scoreInt8AVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout)
+	qStride int, b *kernel.PanelLayout)
 
 // scoreInt8VNNIAVX512 is scoreInt8AVX512 of rows of bytes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
 func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout)
+	qStride int, b *kernel.PanelLayout)
 
 // accumulateInt8SIMD adds weighted values to the output. It works like accumulateInt8Generic.
 //
 //go:noescape
 func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout)
+	fStride int, b *kernel.PanelLayout)
 
 // accumulateInt8AVX512 is accumulateInt8SIMD with 16 lanes.
 //
 //go:noescape
 func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout)
+	fStride int, b *kernel.PanelLayout)
 
 // accumulateInt8VNNIAVX512 is accumulateInt8AVX512 for CPUs with AVX512_VNNI.
 //
 //go:noescape
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *panelLayout)
+	wStride, fStride int, b *kernel.PanelLayout)
 
 // multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and
 // without alpha. starts and f have the same stride.
 //
 //go:noescape
 func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *panelLayout)
+	aStride, fStride int, b *kernel.PanelLayout)
 
 // multiplyInt8AVX512 is multiplyInt8SIMD with 16 lanes.
 //
 //go:noescape
 func multiplyInt8AVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *panelLayout)
+	aStride, fStride int, b *kernel.PanelLayout)
 
 // multiplyInt8VNNIAVX512 is multiplyInt8AVX512 of rows of bytes.
 //
 //go:noescape
 func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *panelLayout)
+	aStride, fStride int, b *kernel.PanelLayout)
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a

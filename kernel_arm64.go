@@ -5,13 +5,12 @@ package attn
 import (
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // inPlaceKeys is how many keys scoreRows takes together.
 const inPlaceKeys = 16
-
-const callProducts = 1 << 18
 
 // addBiasRowSIMD adds a bias to one row of n ≤ Block scores.
 //
@@ -75,7 +74,7 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
-	pStride int, b *panelLayout) {
+	pStride int, b *kernel.PanelLayout) {
 	switch t {
 	case F16:
 		accumulateF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
@@ -114,13 +113,13 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 const noIntegers = "attn: there is no such kernel in integers for NEON"
 
 func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout) {
+	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
 	scoreInt8Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
 }
 
 func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
 	if w.bytes != nil {
 		multiplyInt8Dot(o, &w.bytes[at], v, f, rows, oStride, wStride, fStride, b)
@@ -130,13 +129,13 @@ func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *
 }
 
 func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout) {
+	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
 	scoreInt4Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
 }
 
 func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
 	accumulateInt4Dot(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
@@ -163,32 +162,34 @@ func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 // scoreInt8Dot makes scores of rows of bytes, with SDOT. It works like scoreInt8Generic.
 //
 //go:noescape
-func scoreInt8Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int, b *panelLayout)
+func scoreInt8Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int,
+	b *kernel.PanelLayout)
 
 // multiplyInt8Dot adds products of rows of bytes, with SDOT. It works like accumulateInt8Generic
 // without alpha.
 //
 //go:noescape
 func multiplyInt8Dot(o *float32, a *int8, v *byte, f *float32, rows, oStride, aStride, fStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // accumulateInt8Dot adds weighted values to the output, with SDOT: weights are 0 to 32767. It works
 // like accumulateInt8Generic.
 //
 //go:noescape
 func accumulateInt8Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout)
+	fStride int, b *kernel.PanelLayout)
 
 // scoreInt4Dot is scoreInt8Dot of codes. It works like scoreInt4Generic.
 //
 //go:noescape
-func scoreInt4Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int, b *panelLayout)
+func scoreInt4Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int,
+	b *kernel.PanelLayout)
 
 // accumulateInt4Dot is accumulateInt8Dot of codes. It works like accumulateInt4Generic.
 //
 //go:noescape
 func accumulateInt4Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *panelLayout)
+	fStride int, b *kernel.PanelLayout)
 
 // weightsInt8Dot makes integers of weights times the scales of their values, and leaves these
 // products in the place of the weights. visible may be nil. It works like integersOfProducts, but

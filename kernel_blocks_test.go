@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"testing"
 	"unsafe"
 )
@@ -25,7 +26,7 @@ func drawBlockRows(c *trial, n int) (write, read []blockRow) {
 	of := func(x []float32) []blockRow {
 		return unsafe.Slice((*blockRow)(unsafe.Pointer(unsafe.SliceData(x))), n)
 	}
-	x, y := c.place(n * blockRowSize / 4)
+	x, y := c.Place(n * blockRowSize / 4)
 	write, read = of(x), of(y)
 	for i := range write {
 		for k := range write[i].integers {
@@ -49,8 +50,8 @@ func tryMultiplyBlocks(c *trial, t BlockType, rows, n int) {
 	panels := 1 + c.IntN(blockPanels)
 	oStride += (panels - 1) * panel
 	size := n * blockInputs / of.inputs * of.packed
-	packed := c.typedInput(I8, panels*size)
-	got, want := c.output((rows-1)*oStride + panels*panel)
+	packed := c.TypedInput(kernel.I8, panels*size)
+	got, want := c.Results((rows-1)*oStride + panels*panel)
 	multiplyBlocks(t, got, a, packed, panels, rows, n, oStride, aStride, new(blockMemory))
 	for p := range panels {
 		multiplyBlocksGeneric(t, want[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
@@ -60,8 +61,8 @@ func tryMultiplyBlocks(c *trial, t BlockType, rows, n int) {
 // decodeBlocks takes blocks of any bits, whose scales may be no numbers.
 func tryDecodeBlocks(c *trial, t BlockType, n int) {
 	of := t.traits()
-	packed := c.typedInput(I8, n*of.packed)
-	got, want := c.output(n * of.inputs * panel)
+	packed := c.TypedInput(kernel.I8, n*of.packed)
+	got, want := c.Results(n * of.inputs * panel)
 	n *= of.inputs / blockInputs
 	decodeBlocks(t, got, packed, n, new(blockMemory))
 	decodeBlocksGeneric(t, want, packed, n)
@@ -70,14 +71,14 @@ func tryDecodeBlocks(c *trial, t BlockType, n int) {
 func trySumBlocks(c *trial, n int) {
 	dst, _ := drawBlockRows(c, n)
 	want := append([]blockRow(nil), dst...)
-	scales := c.factors(n)
+	scales := c.Factors(n)
 	sumBlocks(dst, scales)
 	sumBlocksGeneric(want, scales)
 	for i := range dst {
 		if got := dst[i]; got.integers != want[i].integers || got.start != want[i].start ||
 			got.halves != want[i].halves || got.sum != want[i].sum || got.below != want[i].below ||
 			got.eighths != want[i].eighths || !sameBits(got.scale, want[i].scale) {
-			c.fail("row %d is %+v, generic %+v", i, got, want[i])
+			c.Wrong("row %d is %+v, generic %+v", i, got, want[i])
 		}
 	}
 }
@@ -87,10 +88,10 @@ func TestBlockKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range blockKernelTests {
 			k := &blockKernelTests[i]
-			t.Run(k.name, func(t *testing.T) {
-				c := newTrial(t, random(k.name))
-				k.sweep(t, c)
-				k.large(t, c)
+			t.Run(k.Name, func(t *testing.T) {
+				c := newTrial(t, random(k.Name))
+				k.Sweep(t, c)
+				k.Large(t, c)
 			})
 		}
 	})

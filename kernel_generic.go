@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // This file is the specification of the numeric contract: every assembly
@@ -69,12 +70,12 @@ func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 // counting.
 func maximaOf(maxima, s []float32, rows, n int) {
 	for r := range rows {
-		top := maxima[r*maximaLanes:][:maximaLanes]
+		top := maxima[r*kernel.MaximaLanes:][:kernel.MaximaLanes]
 		for t := range top {
 			top[t] = negInf
 		}
 		for j, e := range s[r*Block:][:n] {
-			if old := &top[j%maximaLanes]; e > *old {
+			if old := &top[j%kernel.MaximaLanes]; e > *old {
 				*old = e
 			}
 		}
@@ -163,7 +164,7 @@ func softmaxRow(s []float32, m, l, alpha *float32, visible uint64, c float32) (m
 	var sum [16]float32
 	for j, e := range s {
 		if visible>>j&1 == 0 {
-			s[j] = math.Float32frombits(negZero)
+			s[j] = math.Float32frombits(kernel.NegZero)
 			continue
 		}
 		s[j] = f32.Exp2(e-base, c)
@@ -188,11 +189,12 @@ func fold(lane []float32) float32 {
 // accumulate adds the values of keys, weighted, to outputs: o_rc = o_rc·alpha_r, then
 // o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. If b.overwrite, o_rc begins at 0. If alpha is nil,
 // it begins with what is there: that is a matrix product.
-func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int,
+	b *kernel.PanelLayout) {
 	for r := range rows {
-		row := o[r*oStride:][:b.cols]
-		beginOutputs(row, alpha, r, b.overwrite)
-		addValues(row, p[r*pStride:][:b.keys], v, b.stride, b.panelStride)
+		row := o[r*oStride:][:b.Cols]
+		beginOutputs(row, alpha, r, b.Overwrite)
+		addValues(row, p[r*pStride:][:b.Keys], v, b.Stride, b.PanelStride)
 	}
 }
 
@@ -226,19 +228,20 @@ func addValues(o, p, v []float32, stride, panelStride int) {
 
 // accumulateMasked is accumulate where a weight with its sign bit set marks a
 // key that the row does not see: its value is taken as 0, whatever it is.
-func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int,
+	b *kernel.PanelLayout) {
 	var zeros [panel]float32
 	for r := range rows {
-		row, weights := o[r*oStride:][:b.cols], p[r*pStride:][:b.keys]
-		beginOutputs(row, alpha, r, b.overwrite)
-		for j := 0; j < b.keys; {
+		row, weights := o[r*oStride:][:b.Cols], p[r*pStride:][:b.Keys]
+		beginOutputs(row, alpha, r, b.Overwrite)
+		for j := 0; j < b.Keys; {
 			seen := j
-			for seen < b.keys && math.Float32bits(weights[seen])&negZero == 0 {
+			for seen < b.Keys && math.Float32bits(weights[seen])&kernel.NegZero == 0 {
 				seen++
 			}
 			switch {
 			case j < seen:
-				addValues(row, weights[j:seen], v[j*b.stride:], b.stride, b.panelStride)
+				addValues(row, weights[j:seen], v[j*b.Stride:], b.Stride, b.PanelStride)
 				j = seen
 				continue
 			case weights[j]-weights[j] != 0: // NaN or infinite, else nothing changes

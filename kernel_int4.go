@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -39,8 +40,8 @@ func encode(dst []byte, x []float32, scale float32) {
 		encodeGeneric(dst, x, scale)
 		return
 	}
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		encodeSIMD(&dst[from], &x[from], to-from, scale)
 	}
 }
@@ -106,59 +107,59 @@ func rowsOfCodes(integers bool) int {
 // scoreInt4 is scoreInt8 of few rows by keys that are codes.
 func scoreInt4(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n,
 	ahead int, inOrder bool) {
-	var b panelLayout
-	b.ofKeys(I4, d, roundUp(n, panel))
-	b.set(ahead, ahead, inOrder)
+	var b kernel.PanelLayout
+	b.OfKeys(kernel.I4, d, roundUp(n, panel))
+	b.Set(&tuned, ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
 	q.reads(row, rows, stride, 1, stride, 1)
-	operand.Reads(scales, b.cols)
-	operand.Writes(s, (rows-1)*Block+b.cols)
-	operand.Reads(k, b.cols/panel*b.panelStride)
+	operand.Reads(scales, b.Cols)
+	operand.Writes(s, (rows-1)*Block+b.Cols)
+	operand.Reads(k, b.Cols/panel*b.PanelStride)
 	if !(tuned.ISA.Integers() || q.bytes != nil) {
 		scoreInt4Generic(s, q.words[row*stride:], k, scales, rows, &b)
 		return
 	}
-	all, cols := b.cols, b.cols
+	all, cols := b.Cols, b.Cols
 	if d*cols > callIntegers {
 		cols = panel
 	}
 	for c := 0; c < all; c += cols {
-		b.cols = min(cols, all-c)
-		scoreInt4Step(&s[c], q, row, &k[c/panel*b.panelStride], &scales[c], rows, stride, &b)
+		b.Cols = min(cols, all-c)
+		scoreInt4Step(&s[c], q, row, &k[c/panel*b.PanelStride], &scales[c], rows, stride, &b)
 	}
 }
 
 // accumulateInt4 is accumulateInt8 of few rows of words that weigh values that are codes.
 func accumulateInt4(o []float32, w *integerRows, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.cols)
-	w.reads(0, rows, wStride, fStride, roundUp(b.keys, 4), 1)
+	wStride, fStride int, b *kernel.PanelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.Cols)
+	w.reads(0, rows, wStride, fStride, roundUp(b.Keys, 4), 1)
 	operand.ReadsRows(f, rows, fStride, 1)
 	operand.Reads(alpha, rows)
-	operand.Reads(v, (b.keys-1)/8*b.stride+b.cols*4)
+	operand.Reads(v, (b.Keys-1)/8*b.Stride+b.Cols*4)
 	if !integerProducts() {
 		accumulateInt4Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	all := b.cols
-	cols := max(8*panel, callIntegers/(rows*b.keys)/panel*panel)
+	all := b.Cols
+	cols := max(8*panel, callIntegers/(rows*b.Keys)/panel*panel)
 	for c := 0; c < all; c += cols {
-		b.cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
-		accumulateInt4Step(&o[c], w, 0, &v[c/panel*b.panelStride], &alpha[0], &f[0], rows, oStride,
+		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
+		accumulateInt4Step(&o[c], w, 0, &v[c/panel*b.PanelStride], &alpha[0], &f[0], rows, oStride,
 			wStride, fStride, b)
 	}
-	b.cols = all
+	b.Cols = all
 }
 
 // scoreInt4Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
 func scoreInt4Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
-	b *panelLayout) {
+	b *kernel.PanelLayout) {
 	scoreIntegers(I4, s, q, k, scales, rows, b)
 }
 
 // accumulateInt4Generic is accumulateInt8Generic of values that are codes.
 func accumulateInt4Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+	wStride, fStride int, b *kernel.PanelLayout) {
 	accumulateIntegers(I4, o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
@@ -182,8 +183,8 @@ func lookUp(dst, src []byte, l *levelLayout, ahead int) {
 		return
 	}
 	rows, vectors := l.rows, l.vectors // of a call
-	if rows*vectors > callElements {
-		rows, vectors = 1, min(vectors, callElements)
+	if rows*vectors > kernel.CallElements {
+		rows, vectors = 1, min(vectors, kernel.CallElements)
 	}
 	for r := 0; r < l.rows; r += rows {
 		for i := 0; i < l.vectors; i += vectors {

@@ -1,17 +1,19 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"math"
 	"testing"
 )
 
 // int4KernelTests has every kernel of kernel_int4.go.
 var int4KernelTests = []kernelTest{
-	compare("encode", []dim{size("n", 1, 70, 3*callElements)}, func(c *trial, n []int) {
+	compare("encode", []dim{size("n", 1, 70, 3*kernel.CallElements)}, func(c *trial, n []int) {
 		tryEncode(c,
 			n[0])
 	}),
-	compare("lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*callElements)},
+	compare("lookUp", []dim{size("rows", 1, 9, 9), size("vectors", 1, 20, 2*kernel.CallElements)},
 		func(c *trial, n []int) { tryLookUp(c, n[0], n[1]) }),
 	compare("scoreInt4",
 		[]dim{size("rows", 1, codeRows, codeRows), size("d", 1, 70, 20000),
@@ -29,15 +31,15 @@ func tryAccumulateI4(c *trial, rows, keys, cols int) {
 	if rowsOfCodes(false) == 0 {
 		return // nobody calls it
 	}
-	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
-		overwrite: c.IntN(2) == 0}
-	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel,
+		Overwrite: c.IntN(2) == 0}
+	v := c.TypedInput(kernel.I8, roundUp(keys, 8)/2*cols)
 	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
-	got, want := c.output((rows-1)*oStride + cols)
-	p := c.factors((rows-1)*pStride + keys)
+	got, want := c.Results((rows-1)*oStride + cols)
+	p := c.Factors((rows-1)*pStride + keys)
 	var alpha []float32
 	if c.IntN(2) == 0 {
-		alpha = c.factors(rows)
+		alpha = c.Factors(rows)
 	}
 	accumulateTyped(I4, got, p, v, alpha, rows, oStride, pStride, &b)
 	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
@@ -46,24 +48,24 @@ func tryAccumulateI4(c *trial, rows, keys, cols int) {
 func tryScoreInt4(c *trial, rows, d, keys int) {
 	anyIntegers(c)
 	cols := roundUp(keys, panel)
-	k := c.typedInput(I8, cols*roundUp(d, 8)/2)
-	b := scoreLayout(I4, d, cols)
-	scales := c.factors(cols)
+	k := c.TypedInput(kernel.I8, cols*roundUp(d, 8)/2)
+	b := kernel.ScoreLayout(kernel.I4, d, cols)
+	scales := c.Factors(cols)
 	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
-	s, sWant := c.output((rows-1)*Block + cols)
+	s, sWant := c.Results((rows-1)*Block + cols)
 	scoreInt4(s, &q, 0, k, scales, rows, d, keys, 0, c.IntN(2) == 0)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)
 }
 
 func tryAccumulateInt4(c *trial, rows, keys, cols int) {
 	anyIntegers(c)
-	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel,
-		overwrite: c.IntN(2) == 0}
-	v := c.typedInput(I8, roundUp(keys, 8)/2*cols)
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel,
+		Overwrite: c.IntN(2) == 0}
+	v := c.TypedInput(kernel.I8, roundUp(keys, 8)/2*cols)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
-	got, want := c.output((rows-1)*oStride + cols)
-	words, f := drawIntegers(c, rows, wStride, keys), c.factors((rows-1)*fStride+1)
-	alpha := c.factors(rows)
+	got, want := c.Results((rows-1)*oStride + cols)
+	words, f := drawIntegers(c, rows, wStride, keys), c.Factors((rows-1)*fStride+1)
+	alpha := c.Factors(rows)
 	accumulateInt4(got, &integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
 }
@@ -71,7 +73,7 @@ func tryAccumulateInt4(c *trial, rows, keys, cols int) {
 // encode also has numbers at the bounds between levels.
 func tryEncode(c *trial, n int) {
 	scale := []float32{1, 0.37, 1e-40, 1e30, 0}[c.IntN(5)]
-	write, x := c.place(n)
+	write, x := c.Place(n)
 	for i := range write {
 		t := levelBounds[c.IntN(len(levelBounds))]
 		switch c.IntN(4) {
@@ -82,14 +84,14 @@ func tryEncode(c *trial, n int) {
 		}
 		write[i] = float32(math.Copysign(float64(float32(t*scale)), float64(c.IntN(2))-0.5))
 	}
-	dst, want := c.outputOf((n+3)/4, normal)
-	encode(bytesIn(dst)[:n], x, scale)
-	encodeGeneric(bytesIn(want)[:n], x, scale)
+	dst, want := c.ResultsOf((n+3)/4, normal)
+	encode(kerneltest.BytesIn(dst)[:n], x, scale)
+	encodeGeneric(kerneltest.BytesIn(want)[:n], x, scale)
 }
 
 // lookUp has the layouts of keys and of values.
 func tryLookUp(c *trial, rows, vectors int) {
-	src := c.typedInput(I8, 64*rows*vectors)
+	src := c.TypedInput(kernel.I8, 64*rows*vectors)
 	l := levelLayout{rows: rows, vectors: vectors, row: 128 * vectors, step: 128, upper: 64}
 	switch c.IntN(3) {
 	case 0: // keys of an odd number of groups
@@ -98,9 +100,9 @@ func tryLookUp(c *trial, rows, vectors int) {
 		l.step, l.upper = 64, 64*vectors
 	}
 	last := (rows-1)*l.row + (vectors-1)*l.step + l.upper + 64
-	dst, want := c.outputOf(last/4, normal)
-	lookUp(bytesIn(dst), src, &l, 0)
-	lookUpGeneric(bytesIn(want), src, &l)
+	dst, want := c.ResultsOf(last/4, normal)
+	lookUp(kerneltest.BytesIn(dst), src, &l, 0)
+	lookUpGeneric(kerneltest.BytesIn(want), src, &l)
 }
 
 // Kernels of codes give the bits of the generic code, and touch nothing outside their operands.
@@ -108,10 +110,10 @@ func TestInt4KernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range int4KernelTests {
 			k := &int4KernelTests[i]
-			t.Run(k.name, func(t *testing.T) {
-				c := newTrial(t, random(k.name))
-				k.sweep(t, c)
-				k.large(t, c)
+			t.Run(k.Name, func(t *testing.T) {
+				c := newTrial(t, random(k.Name))
+				k.Sweep(t, c)
+				k.Large(t, c)
 			})
 		}
 	})
@@ -146,9 +148,9 @@ func TestCodesFold(t *testing.T) {
 		codes[i] = byte(r.IntN(16))
 	}
 	foldCodes(folded, codes)
-	b := panelLayout{stride: 4}
+	b := kernel.PanelLayout{Stride: 4}
 	for i, want := range codes {
-		at := placeOf(I4, &b, i, 0)
+		at := kernel.PlaceOf(kernel.I4, &b, i, 0)
 		if got := codeAt(folded, at); got != want {
 			t.Errorf("code %d is %d, want %d", i, got, want)
 		}

@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -31,27 +32,27 @@ func int8Groups(inputs int) int { return (inputs + int8Group - 1) / int8Group }
 // by side.
 func scoreInt8(s []float32, q *integerRows, row int, k []byte, scales []float32, rows, d, n,
 	ahead int, inOrder bool) {
-	var b panelLayout
-	b.ofKeys(I8, d, roundUp(n, panel))
-	b.set(ahead, ahead, inOrder)
+	var b kernel.PanelLayout
+	b.OfKeys(kernel.I8, d, roundUp(n, panel))
+	b.Set(&tuned, ahead, ahead, inOrder)
 	stride := roundUp(d, 4)
 	q.reads(row, rows, stride, 1, stride, 1)
-	operand.Reads(scales, b.cols)
-	operand.Writes(s, (rows-1)*Block+b.cols)
+	operand.Reads(scales, b.Cols)
+	operand.Writes(s, (rows-1)*Block+b.Cols)
 	readsTyped(I8, k, &b)
 	if !(tuned.ISA.Integers() || q.bytes != nil) {
 		scoreInt8Generic(s, q.words[row*stride:], k, scales, rows, &b)
 		return
 	}
-	all, cols := b.cols, b.cols
+	all, cols := b.Cols, b.Cols
 	if d*cols > callIntegers {
 		cols = panel
 	}
 	step := max(1, callIntegers/(d*cols))
 	for c := 0; c < all; c += cols {
-		b.cols = min(cols, all-c)
+		b.Cols = min(cols, all-c)
 		for r := 0; r < rows; r += step {
-			scoreInt8Step(&s[r*Block+c], q, row+r, &k[c/panel*b.panelStride], &scales[c],
+			scoreInt8Step(&s[r*Block+c], q, row+r, &k[c/panel*b.PanelStride], &scales[c],
 				min(step, rows-r), stride, &b)
 		}
 	}
@@ -76,8 +77,8 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 	if !integerProducts() {
 		return softmaxInt8Generic(w, f, s, m, l, alpha, c, scales, visible, rows)
 	}
-	for r := 0; r < rows; r += softmaxRows {
-		n := min(softmaxRows, rows-r)
+	for r := 0; r < rows; r += kernel.SoftmaxRows {
+		n := min(kernel.SoftmaxRows, rows-r)
 		var seen *uint64
 		if visible != nil {
 			seen = &visible[r]
@@ -97,13 +98,13 @@ func softmaxInt8(w []int16, f, s, m, l, alpha, c, scales []float32, visible []ui
 // matrix, whose keys are inputs: each int8Group of them has its start and its f, which follow each
 // other, and is added in turn, by kernels that take them together.
 func accumulateInt8(o []float32, w *integerRows, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.cols)
+	wStride, fStride int, b *kernel.PanelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.Cols)
 	groups := 1
 	if w.together() {
-		groups = int8Groups(b.keys)
+		groups = int8Groups(b.Keys)
 	}
-	w.reads(0, rows, wStride, fStride, roundUp(b.keys, 4), groups)
+	w.reads(0, rows, wStride, fStride, roundUp(b.Keys, 4), groups)
 	operand.ReadsRows(f, rows, fStride, groups)
 	if alpha != nil {
 		operand.Reads(alpha, rows)
@@ -113,16 +114,16 @@ func accumulateInt8(o []float32, w *integerRows, v []byte, alpha, f []float32, r
 		accumulateInt8Generic(o, w.words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	if w.words != nil && b.keys > Block {
+	if w.words != nil && b.Keys > Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	all := b.cols
-	cols := max(4*panel, callIntegers/(rows*b.keys)/panel*panel)
-	step := max(1, callIntegers/(b.keys*min(cols, all)))
+	all := b.Cols
+	cols := max(4*panel, callIntegers/(rows*b.Keys)/panel*panel)
+	step := max(1, callIntegers/(b.Keys*min(cols, all)))
 	for c := 0; c < all; c += cols {
-		b.cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
+		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
 		for r := 0; r < rows; r += step {
-			n, to, from := min(step, rows-r), &o[r*oStride+c], &v[c/panel*b.panelStride]
+			n, to, from := min(step, rows-r), &o[r*oStride+c], &v[c/panel*b.PanelStride]
 			var a *float32
 			if alpha != nil {
 				a = &alpha[r]
@@ -130,7 +131,7 @@ func accumulateInt8(o []float32, w *integerRows, v []byte, alpha, f []float32, r
 			accumulateInt8Step(to, w, r, from, a, &f[r*fStride], n, oStride, wStride, fStride, b)
 		}
 	}
-	b.cols = all
+	b.Cols = all
 }
 
 // put makes a row, or the group of one with that number, the elements from one on. What completes
@@ -195,9 +196,9 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 	if starts != nil {
 		operand.Writes(starts, rows)
 	}
-	step := max(1, callElements/n)
+	step := max(1, kernel.CallElements/n)
 	for r := 0; r < rows; {
-		if tuned.ISA.Integers() && n <= callElements {
+		if tuned.ISA.Integers() && n <= kernel.CallElements {
 			var start *int32
 			if starts != nil {
 				start = &starts[r]
@@ -232,7 +233,7 @@ func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, 
 	if starts != nil {
 		operand.Writes(starts, rows)
 	}
-	for step := callElements / n; done < rows; {
+	for step := kernel.CallElements / n; done < rows; {
 		var start *int32
 		if starts != nil {
 			start = &starts[done]
@@ -257,9 +258,9 @@ func quantizeGroups(dst []int8, scales, x []float32, rows, n, cols, xStride int,
 	if n < cols {
 		clear(dst[:rows*cols])
 	}
-	step := max(4, callElements/n/4*4)
+	step := max(4, kernel.CallElements/n/4*4)
 	for r := 0; r < rows; {
-		if tuned.ISA.Integers() && n <= callElements {
+		if tuned.ISA.Integers() && n <= kernel.CallElements {
 			want := min(step, rows-r)
 			done := quantizeGroupsStep(&dst[r*cols], &scales[r], &x[r*xStride], want, n, cols, xStride)
 			if r += done; done == want {
@@ -307,9 +308,9 @@ func (x *integerRows) quantize(at, group int, scales, a []float32, rows, n, stri
 func copyRows(dst, x []float32, rows, n, stride int) {
 	operand.Writes(dst, rows*n)
 	operand.ReadsRows(x, rows, stride, n)
-	step := max(1, callCopies/n)
-	for r := 0; r < rows; r = nextPiece(r, step, rows) {
-		if m := min(step, rows-r); tuned.ISA.Integers() && n <= callCopies {
+	step := max(1, kernel.CallCopies/n)
+	for r := 0; r < rows; r = kernel.NextPiece(r, step, rows) {
+		if m := min(step, rows-r); tuned.ISA.Integers() && n <= kernel.CallCopies {
 			copyRowsSIMD(&dst[r*n], &x[r*stride], m, n, stride)
 		} else {
 			copyRowsGeneric(dst[r*n:], x[r*stride:], m, n, stride)
@@ -322,12 +323,12 @@ func copyRows(dst, x []float32, rows, n, stride int) {
 func interleave(dst, src []byte, cols, n int) {
 	operand.Writes(dst, n*cols)
 	operand.Reads(src, n*cols)
-	step := 4 * callCopies / cols / 4 * 4 // whole fours of rows
+	step := 4 * kernel.CallCopies / cols / 4 * 4 // whole fours of rows
 	if !tuned.ISA.Integers() || step == 0 {
 		interleaveGeneric(dst, src, cols, n)
 		return
 	}
-	for j := 0; j < n; j = nextPiece(j, step, n) {
+	for j := 0; j < n; j = kernel.NextPiece(j, step, n) {
 		interleaveSIMD(&dst[j*cols], &src[j*cols], cols, min(step, n-j))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -16,7 +18,7 @@ var int8KernelTests = []kernelTest{
 	compare("accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 300),
 		multiples("cols", panel, 9*panel, 20*panel, panel)},
 		func(c *trial, n []int) { tryAccumulateInt8(c, n[0], n[1], n[2]) }),
-	compare("softmaxInt8", []dim{size("rows", 1, 2*softmaxRows+1, 600)},
+	compare("softmaxInt8", []dim{size("rows", 1, 2*kernel.SoftmaxRows+1, 600)},
 		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }),
 	compare("softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
 		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }),
@@ -47,9 +49,9 @@ func anyIntegers(c *trial) {
 // completes the last group of four is 0.
 func drawIntegers(c *trial, rows, stride, n int) []int16 {
 	size := (rows-1)*stride + roundUp(n, 4)
-	write, read := c.place((size + 1) / 2)
-	c.fill(anyBits, write)
-	x := elements[int16](bytesIn(write))
+	write, read := c.Place((size + 1) / 2)
+	c.Fill(anyBits, write)
+	x := elements[int16](kerneltest.BytesIn(write))
 	for i := range x {
 		x[i] &= math.MaxInt16
 	}
@@ -59,7 +61,7 @@ func drawIntegers(c *trial, rows, stride, n int) []int16 {
 			last[[4]int{0, 2, 1, 3}[k]] = 0
 		}
 	}
-	return elements[int16](bytesIn(read))[:size]
+	return elements[int16](kerneltest.BytesIn(read))[:size]
 }
 
 // drawBytes is rows of n integers of 8 bits that are stride apart, as kernels and as the generic
@@ -68,8 +70,8 @@ func drawIntegers(c *trial, rows, stride, n int) []int16 {
 func drawBytes(c *trial, rows, stride, group, groupStride, n int) (got integerRows, want []int16) {
 	size, groups := (rows-1)*stride+roundUp(n, 4), (rows-1)*groupStride+(n+group-1)/group
 	at := func(bytes int) (write, read []byte) {
-		x, y := c.place((bytes + 3) / 4)
-		return bytesIn(x), bytesIn(y)
+		x, y := c.Place((bytes + 3) / 4)
+		return kerneltest.BytesIn(x), kerneltest.BytesIn(y)
 	}
 	var write integerRows
 	switch write.fit(1, 1, rows); {
@@ -103,11 +105,11 @@ func drawBytes(c *trial, rows, stride, group, groupStride, n int) (got integerRo
 
 func tryScoreInt8(c *trial, rows, d, n int) {
 	anyIntegers(c)
-	b := scoreLayout(I8, d, roundUp(n, panel))
-	k := c.typedInput(I8, b.cols*roundUp(d, 4))
+	b := kernel.ScoreLayout(kernel.I8, d, roundUp(n, panel))
+	k := c.TypedInput(kernel.I8, b.Cols*roundUp(d, 4))
 	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
-	scales := c.factors(b.cols)
-	got, want := c.output((rows-1)*Block + b.cols)
+	scales := c.Factors(b.Cols)
+	got, want := c.Results((rows-1)*Block + b.Cols)
 	scoreInt8(got, &q, 0, k, scales, rows, d, n, 0, c.IntN(2) == 0)
 	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
@@ -123,42 +125,44 @@ func tryAccumulateInt8(c *trial, rows, keys, cols int) {
 		keys = min(keys, int8Group)
 	}
 	groups := int8Groups(keys)
-	b, elements := c.anyTypedLayout(I8, keys, cols)
-	v := c.typedInput(I8, elements)
+	b, elements := c.AnyTypedLayout(kernel.I8, keys, cols)
+	v := c.TypedInput(kernel.I8, elements)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), groups+c.IntN(3)
-	got, want := c.output((rows-1)*oStride + cols)
-	words, f := drawIntegers(c, rows, wStride, keys), c.factors((rows-1)*fStride+groups)
+	got, want := c.Results((rows-1)*oStride + cols)
+	words, f := drawIntegers(c, rows, wStride, keys), c.Factors((rows-1)*fStride+groups)
 	w := integerRows{words: words}
 	var alpha []float32
 	switch of {
 	case 0:
 		w, words = drawBytes(c, rows, wStride, int8Group, fStride, keys)
 	case 1:
-		alpha = c.factors(rows)
+		alpha = c.Factors(rows)
 	}
 	accumulateInt8(got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	for g := range groups {
 		part := b
-		part.keys = min(int8Group, keys-g*int8Group)
-		part.overwrite = b.overwrite && g == 0
-		accumulateInt8Generic(want, words[g*int8Group:], v[g*int8Group/4*b.stride:], alpha, f[g:], rows,
+		part.Keys = min(int8Group, keys-g*int8Group)
+		part.Overwrite = b.Overwrite && g == 0
+		accumulateInt8Generic(want, words[g*int8Group:], v[g*int8Group/4*b.Stride:], alpha, f[g:], rows,
 			oStride, wStride, fStride, &part)
 	}
 }
 
 func trySoftmaxInt8(c *trial, rows int) {
-	s, sWant := c.scores(rows)
-	m, mWant, l, lWant := c.runningState(rows)
-	alpha, alphaWant := c.output(rows)
-	f, fWant := c.output(rows)
-	w, wWant := c.outputOf(rows*Block/2, normal)
+	s, sWant := c.Scores(rows)
+	m, mWant, l, lWant := c.RunningState(rows)
+	alpha, alphaWant := c.Results(rows)
+	f, fWant := c.Results(rows)
+	w, wWant := c.ResultsOf(rows*Block/2, normal)
 	var visible []uint64
 	if c.IntN(2) == 0 {
-		visible = c.visibleBits(rows)
+		visible = c.VisibleBits(rows)
 	}
-	units, scales := c.factors(rows), drawValueScales(c)
-	masked := softmaxInt8(elements[int16](bytesIn(w)), f, s, m, l, alpha, units, scales, visible, rows)
-	c.equal("masked", masked, softmaxInt8Generic(elements[int16](bytesIn(wWant)), fWant, sWant, mWant,
+	units, scales := c.Factors(rows), drawValueScales(c)
+	masked := softmaxInt8(elements[int16](kerneltest.BytesIn(w)), f, s, m, l, alpha, units, scales,
+		visible, rows)
+	c.Equal("masked", masked, softmaxInt8Generic(elements[int16](kerneltest.BytesIn(wWant)), fWant,
+		sWant, mWant,
 		lWant, alphaWant, units, scales, visible, rows))
 }
 
@@ -166,17 +170,17 @@ func trySoftmaxInt8(c *trial, rows int) {
 func tryQuantizeRows(c *trial, rows, n int) {
 	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
-	dst, dstWant := c.outputOf(((rows-1)*dstStride+n+3)/4, normal)
-	scales, scalesWant := c.output(rows)
-	starts, startsWant := c.outputOf(rows, normal)
-	got := elements[int32](bytesIn(starts))
-	want := elements[int32](bytesIn(startsWant))
+	dst, dstWant := c.ResultsOf(((rows-1)*dstStride+n+3)/4, normal)
+	scales, scalesWant := c.Results(rows)
+	starts, startsWant := c.ResultsOf(rows, normal)
+	got := elements[int32](kerneltest.BytesIn(starts))
+	want := elements[int32](kerneltest.BytesIn(startsWant))
 	if c.IntN(2) == 0 {
 		got = nil
 	}
-	quantizeRows(elements[int8](bytesIn(dst)), scales, got, x, rows, n, dstStride, xStride)
+	quantizeRows(elements[int8](kerneltest.BytesIn(dst)), scales, got, x, rows, n, dstStride, xStride)
 	for r := range rows {
-		to := elements[int8](bytesIn(dstWant))[r*dstStride:][:n]
+		to := elements[int8](kerneltest.BytesIn(dstWant))[r*dstStride:][:n]
 		scalesWant[r] = quantizedGeneric(to, x[r*xStride:][:n])
 		if got != nil {
 			want[r] = startOf(to)
@@ -190,16 +194,17 @@ func tryQuantizeRotated(c *trial, rows, n int) {
 	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
 	xStride := n + c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
-	dst, dstWant := c.outputOf(rows*n/4, normal)
-	scales, scalesWant := c.output(rows)
-	starts, startsWant := c.outputOf(rows, normal)
-	got, want := elements[int32](bytesIn(starts)), elements[int32](bytesIn(startsWant))
+	dst, dstWant := c.ResultsOf(rows*n/4, normal)
+	scales, scalesWant := c.Results(rows)
+	starts, startsWant := c.ResultsOf(rows, normal)
+	got, want := elements[int32](kerneltest.BytesIn(starts)), elements[int32](kerneltest.BytesIn(startsWant))
 	if c.IntN(2) == 0 {
 		got = nil
 	}
 	block := n & -n
-	done := quantizeRotated(elements[int8](bytesIn(dst)), scales, got, x, rows, n, xStride, block)
-	made, row := elements[int8](bytesIn(dstWant)), make([]float32, n)
+	done := quantizeRotated(elements[int8](kerneltest.BytesIn(dst)), scales, got, x, rows, n, xStride,
+		block)
+	made, row := elements[int8](kerneltest.BytesIn(dstWant)), make([]float32, n)
 	for r := range done {
 		copy(row, x[r*xStride:])
 		rotateGeneric(row, 1, n, n, block)
@@ -221,18 +226,18 @@ func tryQuantizeRotated(c *trial, rows, n int) {
 	}
 	switch {
 	case !quantizes:
-		c.equal("done", done, 0)
+		c.Equal("done", done, 0)
 	case special > 0:
-		c.equal("done", done, special-1)
+		c.Equal("done", done, special-1)
 	default:
-		c.equal("done", done, rows/panel*panel)
+		c.Equal("done", done, rows/panel*panel)
 	}
 }
 
 // drawSpecialRows is rows of n elements, of which one may be 0, tiny, large, infinite or NaN.
 func drawSpecialRows(c *trial, rows, n, stride int) []float32 {
-	write, x := c.place((rows-1)*stride + n)
-	c.fill(c.kind, write)
+	write, x := c.Place((rows-1)*stride + n)
+	c.Fill(c.Kind, write)
 	if c.IntN(2) == 0 {
 		special := []float32{0, 0x1p-101, 0x1p-149, 0x1p79, 0x1p81, math.MaxFloat32,
 			float32(math.Inf(1)), float32(math.NaN())}
@@ -258,15 +263,15 @@ func quantizedGeneric(dst []int8, x []float32) (scale float32) {
 func tryQuantizeGroups(c *trial, rows, n int) {
 	cols, xStride := roundUp(n, panel), n+c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
-	dst, want := c.outputOf(rows*cols/4, normal)
-	scales, scalesWant := c.output(rows)
-	quantizeGroups(elements[int8](bytesIn(dst)), scales, x, rows, n, cols, xStride,
+	dst, want := c.ResultsOf(rows*cols/4, normal)
+	scales, scalesWant := c.Results(rows)
+	quantizeGroups(elements[int8](kerneltest.BytesIn(dst)), scales, x, rows, n, cols, xStride,
 		make([]int8, 4*cols))
 	all := make([]int8, rows*cols)
 	for r := range rows {
 		scalesWant[r] = quantizedGeneric(all[r*cols:][:n], x[r*xStride:][:n])
 	}
-	interleaveGeneric(bytesIn(want), rawBytes(all), cols, rows)
+	interleaveGeneric(kerneltest.BytesIn(want), rawBytes(all), cols, rows)
 }
 
 // Kernels make integers without dividing each number. A quotient that is next to a half, where
@@ -323,30 +328,30 @@ func limitsOfRounding(x []float32, top float32) {
 }
 
 func tryMagnitudes(c *trial, n int) {
-	row := elements[int8](c.typedInput(I8, n))
-	dst, want := c.outputOf(roundUp(n, 4)/2, normal)
-	got := magnitudes(elements[int8](bytesIn(dst)), row)
-	c.equal("start", got, magnitudesGeneric(elements[int8](bytesIn(want)), row))
+	row := elements[int8](c.TypedInput(kernel.I8, n))
+	dst, want := c.ResultsOf(roundUp(n, 4)/2, normal)
+	got := magnitudes(elements[int8](kerneltest.BytesIn(dst)), row)
+	c.Equal("start", got, magnitudesGeneric(elements[int8](kerneltest.BytesIn(want)), row))
 }
 
 func tryCopyRows(c *trial, rows, n int) {
 	stride := n + c.IntN(9)
-	x := c.input((rows-1)*stride + n)
-	dst, want := c.output(rows * n)
+	x := c.Input((rows-1)*stride + n)
+	dst, want := c.Results(rows * n)
 	copyRows(dst, x, rows, n, stride)
 	copyRowsGeneric(want, x, rows, n, stride)
 }
 
 func tryInterleave(c *trial, rows, cols int) {
-	src := c.typedInput(I8, rows*cols)
-	dst, want := c.outputOf(rows*cols/4, normal)
-	interleave(bytesIn(dst), src, cols, rows)
-	interleaveGeneric(bytesIn(want), src, cols, rows)
+	src := c.TypedInput(kernel.I8, rows*cols)
+	dst, want := c.ResultsOf(rows*cols/4, normal)
+	interleave(kerneltest.BytesIn(dst), src, cols, rows)
+	interleaveGeneric(kerneltest.BytesIn(want), src, cols, rows)
 }
 
 // drawValueScales is scales of a block's values, some of them 0, tiny or no numbers.
 func drawValueScales(c *trial) []float32 {
-	write, read := c.place(Block)
+	write, read := c.Place(Block)
 	size := []float32{1, 1, 1, 0, 0x1p-101, 0x1p-149}[c.IntN(6)]
 	for i := range write {
 		write[i] = float32(c.Float32() * size)
@@ -362,10 +367,10 @@ func TestInt8KernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range int8KernelTests {
 			k := &int8KernelTests[i]
-			t.Run(k.name, func(t *testing.T) {
-				c := newTrial(t, random(k.name))
-				k.sweep(t, c)
-				k.large(t, c)
+			t.Run(k.Name, func(t *testing.T) {
+				c := newTrial(t, random(k.Name))
+				k.Sweep(t, c)
+				k.Large(t, c)
 			})
 		}
 	})
@@ -388,7 +393,7 @@ func TestWordsOfMoreThanABlock(t *testing.T) {
 			return // the generic code has no such bound
 		}
 		const keys = Block + 4
-		b := panelLayout{keys: keys, cols: panel, stride: 4 * panel, panelStride: 4 * panel}
+		b := kernel.PanelLayout{Keys: keys, Cols: panel, Stride: 4 * panel, PanelStride: 4 * panel}
 		o, f := make([]float32, panel), []float32{1}
 		defer func() {
 			if recover() == nil || slices.ContainsFunc(o, func(e float32) bool { return e != 0 }) {

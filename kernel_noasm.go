@@ -2,19 +2,27 @@
 
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel"
+
 // Without assembly the generic kernels are the only ones: the dispatchers never call these.
 
 const unreachable = "attn: no assembly on this platform"
 
 const inPlaceKeys = panel
 
-// callProducts bounds the multiply-adds of one call, see bounds.go.
-const callProducts = 1 << 18
-
-func packKeysSIMD(dst, k *float32, stride, n, d int, inOrder bool)         { panic(unreachable) }
-func packValuesSIMD(dst, v *float32, stride, n, d int, inOrder bool)       { panic(unreachable) }
-func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(unreachable) }
-func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue) {
+func packKeysSIMD(dst, k *float32, stride, n, d int,
+	inOrder bool) {
+	panic(unreachable)
+}
+func packValuesSIMD(dst, v *float32, stride, n, d int,
+	inOrder bool) {
+	panic(unreachable)
+}
+func scoreSIMD(s, q, k *float32, rows, d, panels int,
+	next *kernel.PrefetchQueue) {
+	panic(unreachable)
+}
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *kernel.PrefetchQueue) {
 	panic(unreachable)
 }
 func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(unreachable) }
@@ -22,10 +30,11 @@ func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool) {
 	panic(unreachable)
 }
-func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
 	panic(unreachable)
 }
-func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int,
+	b *kernel.PanelLayout) {
 	panic(unreachable)
 }
 func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
@@ -56,7 +65,7 @@ func sumExpSIMD(x *float32, n int, top float32) float32                   { pani
 // Kernels over fewer bits.
 
 func accumulateTypedStep(t Format, o, p *float32, v *byte, alpha *float32, rows, oStride,
-	pStride int, b *panelLayout) {
+	pStride int, b *kernel.PanelLayout) {
 	panic(unreachable)
 }
 func widenF16SIMD(dst *float32, v *byte, n int)                { panic(unreachable) }
@@ -78,19 +87,19 @@ func rotateStep(dst, x *float32, rows, n, dstStride, xStride, block int, factor 
 // Kernels in integers.
 
 func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout) {
+	qStride int, b *kernel.PanelLayout) {
 	panic(unreachable)
 }
 func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	panic(unreachable)
 }
 func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
-	qStride int, b *panelLayout) {
+	qStride int, b *kernel.PanelLayout) {
 	panic(unreachable)
 }
 func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	panic(unreachable)
 }
 func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (

@@ -2,7 +2,10 @@
 
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/operand"
+)
 
 // The kernels that only amd64 has: chooseKernels never chooses them elsewhere.
 
@@ -17,15 +20,18 @@ func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, 
 	panic(onlyAMD64)
 }
 
-func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *prefetchQueue) {
+func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *kernel.PrefetchQueue) {
 	panic(onlyAMD64)
 }
 func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool) {
 	panic(onlyAMD64)
 }
 
-func scoreAVX512(s, q, k *float32, rows, d, panels int, next *prefetchQueue) { panic(onlyAMD64) }
-func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout) {
+func scoreAVX512(s, q, k *float32, rows, d, panels int,
+	next *kernel.PrefetchQueue) {
+	panic(onlyAMD64)
+}
+func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
 	panic(onlyAMD64)
 }
 func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool) { panic(onlyAMD64) }

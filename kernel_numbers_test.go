@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/f32/f32test"
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 var (
@@ -183,7 +184,7 @@ func compareFMA(t *testing.T, count int, seed uint64) {
 	for range seed {
 		r = randomFrom([]byte{byte(r.Uint64())})
 	}
-	layout := panelLayout{keys: 1, cols: group, stride: group, panelStride: group}
+	layout := kernel.PanelLayout{Keys: 1, Cols: group, Stride: group, PanelStride: group}
 	var a [1]float32
 	var b, c, sum [group]float32
 	for ; count > 0; count -= group {
@@ -345,7 +346,7 @@ func TestWideningIsExact(t *testing.T) {
 		}
 		for _, f := range halfFormats() {
 			got := make([]float32, 1<<16)
-			layout := panelLayout{keys: 1 << 16 / panel, cols: panel, stride: panel}
+			layout := kernel.PanelLayout{Keys: 1 << 16 / panel, Cols: panel, Stride: panel}
 			widen(f.typ, got, packed, 0, &layout)
 			for h, x := range got {
 				if !f.is(x, uint16(h)) {

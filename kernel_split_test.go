@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -29,20 +31,20 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		name   string
 		cycles float64
 	}{
-		{"products", slowestFMA() * callProducts / slowestLanes},
-		{"masked products", 3 * slowestFMA() * callMasked / slowestLanes},
-		{"elements that few rows read", slowestRead * callProducts / callRows},
+		{"products", slowestFMA() * kernel.CallProducts / slowestLanes},
+		{"masked products", 3 * slowestFMA() * kernel.CallMasked / slowestLanes},
+		{"elements that few rows read", slowestRead * kernel.CallProducts / kernel.CallRows},
 		// transposed and multiplied, and read; 8 touched beside 16
-		{"keys in rows", callInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/inPlaceRows)},
-		{"one chain of products", 4 * callInner},
-		{"elements packed", 2 * slowestRead * callCopies},
-		{"elements of a vector function", 8 * callElements}, // exp of 4 lanes: 32 cycles
-		{"the same, subnormal on Intel", 30 * callElements}, // exp: 30, scale and merge: 22
-		{"softcaps, subnormal on Intel", 150 * callSoftcaps},
-		{"merged sums", 32 * callElements},
+		{"keys in rows", kernel.CallInPlaceProducts * (3.0/slowestLanes + 1.5*slowestRead/inPlaceRows)},
+		{"one chain of products", 4 * kernel.CallInner},
+		{"elements packed", 2 * slowestRead * kernel.CallCopies},
+		{"elements of a vector function", 8 * kernel.CallElements}, // exp of 4 lanes: 32 cycles
+		{"the same, subnormal on Intel", 30 * kernel.CallElements}, // exp: 30, scale and merge: 22
+		{"softcaps, subnormal on Intel", 150 * kernel.CallSoftcaps},
+		{"merged sums", 32 * kernel.CallElements},
 		{"bytes copied or searched", 2 * slowestRead * stop.Bytes / 4},
 		{"biases of a tile", (slowestRead + 2) * maxTileRows * Block},
-		{"softmax of rows", 16 * softmaxRows * Block},
+		{"softmax of rows", 16 * kernel.SoftmaxRows * Block},
 	} {
 		if s := c.cycles / slowestHertz; s > longestSeconds {
 			t.Errorf("%s: %.0f µs, want at most %.0f", c.name, s*1e6, longestSeconds*1e6)
@@ -55,38 +57,40 @@ func TestSplitCallsEqualGeneric(t *testing.T) {
 	useTuning(t, with16Lanes(tuned))
 	r := random("split")
 	c := newTrial(t, r)
-	for _, n := range [][3]int{{1, callInner + 1, 64}, {2, 3*callInner + 5, 17}, {13, 700, 64},
-		{7, callInner, 3}, {48, inPlaceDim, 5}, {4, inPlaceDim, 64}, {4, 576, 60}, {1, inPlaceDim, 64},
-		{5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, callInner, 64}} {
-		c.reset()
+	for _, n := range [][3]int{{1, kernel.CallInner + 1, 64}, {2, 3*kernel.CallInner + 5, 17}, {13,
+		700, 64},
+		{7, kernel.CallInner, 3}, {48, kernel.InPlaceDim, 5}, {4, kernel.InPlaceDim, 64}, {4, 576,
+			60}, {1, kernel.InPlaceDim, 64},
+		{5, 600, 64}, {1, 1500, 64}, {5, 1000, 40}, {20, 1024, 50}, {40, kernel.CallInner, 64}} {
+		c.Reset()
 		rows, d, keys := n[0], n[1], n[2]
 		panels := roundUp(keys, panel) / panel
-		q, k := c.input(rows*d), c.input(keys*d)
-		packed, packedWant := c.output(panels * panel * d)
+		q, k := c.Input(rows*d), c.Input(keys*d)
+		packed, packedWant := c.Results(panels * panel * d)
 		packKeys(packed, k, d, keys, d)
 		packKeysGeneric(packedWant, k, d, keys, d)
-		s, sWant := c.output(rows * Block)
+		s, sWant := c.Results(rows * Block)
 		scorePrefetch(s, q, packedWant, rows, d, panels, nil)
 		scoreGeneric(sWant, q, packedWant, rows, d, panels)
-		if d <= inPlaceDim {
-			inPlace, inPlaceWant := c.output(rows * Block)
-			scoreRows(inPlace, q, k, rows, d, d, keys, c.anywhere())
+		if d <= kernel.InPlaceDim {
+			inPlace, inPlaceWant := c.Results(rows * Block)
+			scoreRows(inPlace, q, k, rows, d, d, keys, c.Anywhere())
 			scoreRowsGeneric(inPlaceWant, q, k, rows, d, d, keys)
 		}
 		cols := d / 8 * 8
-		v, vWant := c.output(roundUp(cols, panel) * Block)
+		v, vWant := c.Results(roundUp(cols, panel) * Block)
 		packValues(v, k, d, keys, cols)
 		packValuesGeneric(vWant, k, d, keys, cols)
-		layout := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel}
-		alpha := c.factors(rows)
-		weights := c.weights(rows * Block)
-		o, oWant := c.output(rows * cols)
+		layout := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: panel, PanelStride: Block * panel}
+		alpha := c.Factors(rows)
+		weights := c.Weights(rows * Block)
+		o, oWant := c.Results(rows * cols)
 		accumulate(o, weights, vWant, alpha, rows, cols, Block, &layout)
 		accumulateGeneric(oWant, weights, vWant, alpha, rows, cols, Block, &layout)
 		accumulateMasked(o, weights, vWant, alpha, rows, cols, Block, &layout)
 		accumulateMaskedGeneric(oWant, weights, vWant, alpha, rows, cols, Block, &layout)
-		if c.compare(); c.text != "" {
-			t.Fatalf("rows, d, keys %v, distribution %d: %s", n, c.kind, c.text)
+		if c.Compare(); c.Text != "" {
+			t.Fatalf("rows, d, keys %v, distribution %d: %s", n, c.Kind, c.Text)
 		}
 	}
 }
@@ -97,12 +101,12 @@ func TestSplitLongMaskedCalls(t *testing.T) {
 	c := newTrial(t, random("long masked"))
 	for _, rows := range []int{1, 2, 15, 17} {
 		for _, cols := range []int{8, 16, 24} {
-			c.reset()
-			a := c.newAccumulation([]int{rows, callInner, cols, 0})
-			accumulateMasked(a.got, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.layout)
-			accumulateMaskedGeneric(a.want, a.p, a.v, a.alpha, rows, a.oStride, a.pStride, &a.layout)
-			if c.compare(); c.text != "" {
-				t.Fatalf("%d rows, %d columns: %s", rows, cols, c.text)
+			c.Reset()
+			a := c.NewAccumulation([]int{rows, kernel.CallInner, cols, 0})
+			accumulateMasked(a.Got, a.P, a.V, a.Alpha, rows, a.OStride, a.PStride, &a.Layout)
+			accumulateMaskedGeneric(a.Want, a.P, a.V, a.Alpha, rows, a.OStride, a.PStride, &a.Layout)
+			if c.Compare(); c.Text != "" {
+				t.Fatalf("%d rows, %d columns: %s", rows, cols, c.Text)
 			}
 		}
 	}
@@ -110,37 +114,38 @@ func TestSplitLongMaskedCalls(t *testing.T) {
 
 func TestSplitVectorsEqualGeneric(t *testing.T) {
 	c := newTrial(t, random("split vectors"))
-	for _, n := range []int{callElements + 1, 2 * callElements, 2*callElements + 17} {
+	for _, n := range []int{kernel.CallElements + 1, 2 * kernel.CallElements,
+		2*kernel.CallElements + 17} {
 		for kind := range distributions {
 			if testing.Short() && kind > special {
 				break
 			}
-			c.reset()
-			c.kind = kind
-			x, other := c.input(n), c.input(n)
-			top := c.kind.draw(c.Rand)
-			y, yWant := c.output(n)
+			c.Reset()
+			c.Kind = kind
+			x, other := c.Input(n), c.Input(n)
+			top := c.Kind.Draw(c.Rand)
+			y, yWant := c.Results(n)
 			exp(y, x)
 			expGeneric(yWant, x)
-			c.equal("expSum", expSum(y, x, top), expSumGeneric(yWant, x, top))
-			c.equal("expSum in place", expSum(y, y, 1), expSumGeneric(yWant, yWant, 1))
-			c.equal("sumExp", sumExp(x, top), sumExpGeneric(x, top))
-			c.equal("maxOf", maxOf(x), maxOfGeneric(x))
-			c.equal("dot", dot(x, other), dotGeneric(x, other))
-			c.equal("allFinite", allFinite(x), allFiniteGeneric(x))
-			z, zWant := c.output(n)
+			c.Equal("expSum", expSum(y, x, top), expSumGeneric(yWant, x, top))
+			c.Equal("expSum in place", expSum(y, y, 1), expSumGeneric(yWant, yWant, 1))
+			c.Equal("sumExp", sumExp(x, top), sumExpGeneric(x, top))
+			c.Equal("maxOf", maxOf(x), maxOfGeneric(x))
+			c.Equal("dot", dot(x, other), dotGeneric(x, other))
+			c.Equal("allFinite", allFinite(x), allFiniteGeneric(x))
+			z, zWant := c.Results(n)
 			scale(z, x, top)
 			scaleGeneric(zWant, x, top)
 			merge(z, x, 0.5, 0.25)
 			mergeGeneric(zWant, x, 0.5, 0.25)
 			softcap(z, 5, 0.5)
 			softcapGeneric(zWant, 5, 0.5)
-			m, mWant, l, lWant := c.runningState(n)
-			m2, _, l2, _ := c.runningState(n)
+			m, mWant, l, lWant := c.RunningState(n)
+			m2, _, l2, _ := c.RunningState(n)
 			mergeSums(m, l, m2, l2, y, z, f32.Log2E)
 			mergeSumsGeneric(mWant, lWant, m2, l2, yWant, zWant, f32.Log2E)
-			if c.compare(); c.text != "" {
-				t.Fatalf("%d elements, distribution %d: %s", n, kind, c.text)
+			if c.Compare(); c.Text != "" {
+				t.Fatalf("%d elements, distribution %d: %s", n, kind, c.Text)
 			}
 		}
 	}
@@ -148,7 +153,8 @@ func TestSplitVectorsEqualGeneric(t *testing.T) {
 
 // Attention with a head dimension beyond what one call may take.
 func TestLongHeads(t *testing.T) {
-	p := newProblem(random("long heads"), normal, shape{1, 1, 1, 3, 5, callInner + 9, 2*callInner + 8})
+	p := newProblem(random("long heads"), normal, shape{1, 1, 1, 3, 5, kernel.CallInner + 9,
+		2*kernel.CallInner + 8})
 	forEach(t, func(t *testing.T) {
 		got := p.solve(t, Attend)
 		use(t, tuning.Generic)
@@ -158,11 +164,12 @@ func TestLongHeads(t *testing.T) {
 
 // BenchmarkLongestCall measures the largest calls that are not split.
 func BenchmarkLongestCall(b *testing.B) {
-	const d = callProducts / Block / 12
-	x := make([]float32, callProducts)
-	y := make([]float32, callProducts)
-	layout := panelLayout{keys: Block, cols: callProducts / Block / minTileRows / panel * panel,
-		stride: panel, panelStride: Block * panel}
+	const d = kernel.CallProducts / Block / 12
+	x := make([]float32, kernel.CallProducts)
+	y := make([]float32, kernel.CallProducts)
+	layout := kernel.PanelLayout{Keys: Block,
+		Cols:   kernel.CallProducts / Block / minTileRows / panel * panel,
+		Stride: panel, PanelStride: Block * panel}
 	m := make([]float32, minTileRows)
 	for _, c := range []struct {
 		name string
@@ -170,16 +177,19 @@ func BenchmarkLongestCall(b *testing.B) {
 	}{
 		{"score", func() { scorePrefetch(y, x, x, 12, d, Block/panel, nil) }},
 		{"score_rows", func() {
-			scoreRows(y, x, x, inPlaceRows, callInPlaceProducts/inPlaceRows/Block,
-				callInPlaceProducts/inPlaceRows/Block, Block, nil)
+			scoreRows(y, x, x, inPlaceRows, kernel.CallInPlaceProducts/inPlaceRows/Block,
+				kernel.CallInPlaceProducts/inPlaceRows/Block, Block, nil)
 		}},
-		{"accumulate", func() { accumulate(y, x, x, m, minTileRows, layout.cols, Block, &layout) }},
+		{"accumulate", func() { accumulate(y, x, x, m, minTileRows, layout.Cols, Block, &layout) }},
 		{"softmax", func() { softmax(y, m, m, m, nil, minTileRows, f32.Log2E) }},
-		{"pack_keys", func() { packKeys(y, x, callCopies/Block, Block, callCopies/Block) }},
-		{"pack_values", func() { packValues(y, x, callCopies/Block, Block, callCopies/Block) }},
-		{"exp", func() { exp(y, x[:callElements]) }},
-		{"dot", func() { used32 = dot(x[:callElements], x) }},
-		{"exp_sum", func() { used32 = expSum(y, x[:callElements], 0) }},
+		{"pack_keys", func() { packKeys(y, x, kernel.CallCopies/Block, Block, kernel.CallCopies/Block) }},
+		{"pack_values", func() {
+			packValues(y, x, kernel.CallCopies/Block, Block,
+				kernel.CallCopies/Block)
+		}},
+		{"exp", func() { exp(y, x[:kernel.CallElements]) }},
+		{"dot", func() { kerneltest.Used32 = dot(x[:kernel.CallElements], x) }},
+		{"exp_sum", func() { kerneltest.Used32 = expSum(y, x[:kernel.CallElements], 0) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
@@ -237,16 +247,17 @@ func longestPause(before, after *metrics.Float64Histogram) float64 {
 // Rows that are normalized are split between rows, and long ones within.
 func TestSplitNormalizeEqualsGeneric(t *testing.T) {
 	c := newTrial(t, random("split normalize"))
-	for _, size := range [][2]int{{3, callElements/2 + 1}, {2, 2*callElements + 5}, {300, 99},
-		{1, callElements + 1}} {
-		c.reset()
+	for _, size := range [][2]int{{3, kernel.CallElements/2 + 1}, {2, 2*kernel.CallElements + 5},
+		{300, 99},
+		{1, kernel.CallElements + 1}} {
+		c.Reset()
 		rows, n := size[0], size[1]
-		l, o := c.input(rows), c.input(rows*(n+2))
-		got, want := c.output(rows * (n + 3))
+		l, o := c.Input(rows), c.Input(rows*(n+2))
+		got, want := c.Results(rows * (n + 3))
 		normalize(got, o, l, rows, n, n+3, n+2)
 		normalizeGeneric(want, o, l, rows, n, n+3, n+2)
-		if c.compare(); c.text != "" {
-			t.Errorf("%d rows of %d: %s", rows, n, c.text)
+		if c.Compare(); c.Text != "" {
+			t.Errorf("%d rows of %d: %s", rows, n, c.Text)
 		}
 	}
 }
@@ -256,13 +267,13 @@ func TestSplitScorePrefetches(t *testing.T) {
 	const rows, d, panels = 48, 200, 4 // more than callProducts
 	c := newTrial(t, random("split prefetch"))
 	for range 4 {
-		c.reset()
-		q, k := c.input(rows*d), c.input(panels*d*panel)
-		got, want := c.output(rows * Block)
-		scorePrefetch(got, q, k, rows, d, panels, c.anywhere())
+		c.Reset()
+		q, k := c.Input(rows*d), c.Input(panels*d*panel)
+		got, want := c.Results(rows * Block)
+		scorePrefetch(got, q, k, rows, d, panels, c.Anywhere())
 		scoreGeneric(want, q, k, rows, d, panels)
-		if c.compare(); c.text != "" {
-			t.Error(c.text)
+		if c.Compare(); c.Text != "" {
+			t.Error(c.Text)
 		}
 	}
 }
@@ -276,27 +287,27 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 		c := newTrial(t, random("full tiles"))
 		for range budget(400) {
 			anyTuning(t, c.Rand)
-			c.reset()
+			c.Reset()
 			rows, d, cols := 1+c.IntN(tuned.TileRows), 1+c.IntN(2*maximaDim), 8*(1+c.IntN(12))
 			if c.IntN(2) == 0 {
 				rows = max(1, rows/maximaRows) * maximaRows
 			}
-			a := c.newAccumulation([]int{rows, Block, cols, c.IntN(9)})
-			q, k := c.input(rows*d), c.input(Block*d)
-			s, sWant := c.output(rows * Block)
-			m, mWant, l, lWant := c.runningState(rows)
-			alpha, alphaWant := c.output(rows)
-			maxima, _ := c.place(maxTileRows * maximaLanes)
-			unit := c.unit()
-			tile := fullTile{c: unit, s: &s[0], alpha: &alpha[0], maxima: &maxima[0], k: &k[0], v: &a.v[0],
-				d: d, oStride: a.oStride, layout: &a.layout, queue: c.anywhere()}
-			masked := tile.add(&q[0], &m[0], &l[0], &a.got[0], rows)
+			a := c.NewAccumulation([]int{rows, Block, cols, c.IntN(9)})
+			q, k := c.Input(rows*d), c.Input(Block*d)
+			s, sWant := c.Results(rows * Block)
+			m, mWant, l, lWant := c.RunningState(rows)
+			alpha, alphaWant := c.Results(rows)
+			maxima, _ := c.Place(maxTileRows * kernel.MaximaLanes)
+			unit := c.Unit()
+			tile := fullTile{c: unit, s: &s[0], alpha: &alpha[0], maxima: &maxima[0], k: &k[0], v: &a.V[0],
+				d: d, oStride: a.OStride, layout: &a.Layout, queue: c.Anywhere()}
+			masked := tile.add(&q[0], &m[0], &l[0], &a.Got[0], rows)
 			scoreGeneric(sWant, q, k, rows, d, Block/panel)
-			c.equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, rows, unit))
-			accumulateGeneric(a.want, sWant, a.v, alphaWant, rows, a.oStride, Block, &a.layout)
-			if c.compare(); c.text != "" {
-				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.kind,
-					chooseKernels(rows, d, false), c.text)
+			c.Equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, rows, unit))
+			accumulateGeneric(a.Want, sWant, a.V, alphaWant, rows, a.OStride, Block, &a.Layout)
+			if c.Compare(); c.Text != "" {
+				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.Kind,
+					chooseKernels(rows, d, false), c.Text)
 			}
 		}
 	})

@@ -2,6 +2,8 @@
 
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel"
+
 // Stubs of the kernels that each architecture's assembly has: their names end in SIMD. (On arm64
 // normalizeSIMD, addBiasSIMD, maskBiasSIMD and maskKeysSIMD are Go around kernels of one row.)
 // Those of one architecture are in its file, and names that end in Step there choose between
@@ -22,13 +24,13 @@ func packValuesSIMD(dst, v *float32, stride, n, d int, inOrder bool)
 // works like scoreGeneric.
 //
 //go:noescape
-func scoreSIMD(s, q, k *float32, rows, d, panels int, next *prefetchQueue)
+func scoreSIMD(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue)
 
 // scoreRowsSIMD multiplies queries by keys in rows and may prefetch what comes next. It works like
 // scoreRowsGeneric.
 //
 //go:noescape
-func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *prefetchQueue)
+func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *kernel.PrefetchQueue)
 
 // softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
 //
@@ -44,13 +46,14 @@ func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c flo
 // accumulateSIMD adds weighted values to the output. It works like accumulateGeneric.
 //
 //go:noescape
-func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout)
 
 // accumulateMaskedSIMD adds weighted visible values to the output. It works like
 // accumulateMaskedGeneric.
 //
 //go:noescape
-func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int, b *panelLayout)
+func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int,
+	b *kernel.PanelLayout)
 
 // scaleSIMD multiplies by a factor. It works like scaleGeneric.
 //
@@ -125,20 +128,20 @@ func sumExpSIMD(x *float32, n int, top float32) float32
 //
 //go:noescape
 func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // accumulateBF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric of
 // BF16.
 //
 //go:noescape
 func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // accumulateI8SIMD adds weighted values to the output. It works like accumulateTypedGeneric of I8.
 //
 //go:noescape
 func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *panelLayout)
+	b *kernel.PanelLayout)
 
 // widenF16SIMD widens n elements, whole panels of them. It works like widenGeneric of F16.
 //

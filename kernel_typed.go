@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/sanitize"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -25,9 +26,9 @@ const maxTypedRows = 8
 // b.overwrite, or what is there if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
 // Columns are whole panels.
 func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride,
-	pStride int, b *panelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.cols)
-	operand.ReadsRows(p, rows, pStride, b.keys)
+	pStride int, b *kernel.PanelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.Cols)
+	operand.ReadsRows(p, rows, pStride, b.Keys)
 	readsTyped(t, v, b)
 	if alpha != nil {
 		operand.Reads(alpha, rows)
@@ -36,7 +37,7 @@ func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, 
 		accumulateTypedGeneric(t, o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if productsOf(rows, b.keys*b.cols) > callProducts {
+	if kernel.ProductsOf(rows, b.Keys*b.Cols) > kernel.CallProducts {
 		splitTyped(t, o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
@@ -49,70 +50,53 @@ func accumulateTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, 
 
 // splitTyped takes fewer columns at a time, and of these fewer rows.
 func splitTyped(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride, pStride int,
-	b *panelLayout) {
-	cols := max(panel, callProducts/productsOf(rows, b.keys)/panel*panel)
-	step := max(1, min(rows, callProducts/(b.keys*min(cols, b.cols))))
+	b *kernel.PanelLayout) {
+	cols := max(panel, kernel.CallProducts/kernel.ProductsOf(rows, b.Keys)/panel*panel)
+	step := max(1, min(rows, kernel.CallProducts/(b.Keys*min(cols, b.Cols))))
 	part := *b
-	for c := 0; c < b.cols; c += cols {
-		part.cols = min(cols, b.cols-c)
+	for c := 0; c < b.Cols; c += cols {
+		part.Cols = min(cols, b.Cols-c)
 		for r := 0; r < rows; r += step {
 			n, factors := min(step, rows-r), alpha
 			if alpha != nil {
 				factors = alpha[r:]
 			}
 			accumulateTyped(t, o[r*oStride+c:], p[r*pStride:],
-				v[c/panel*b.panelStride*formats[t].bytes:], factors, n, oStride, pStride, &part)
+				v[c/panel*b.PanelStride*formats[t].bytes:], factors, n, oStride, pStride, &part)
 		}
 	}
 }
 
 // scoreTyped is score of queries by n packed keys of a format of fewer bits, in whole panels.
 func scoreTyped(t Format, s, q []float32, k []byte, rows, d, n int) {
-	var layout panelLayout
-	layout.ofKeys(t, d, roundUp(n, panel))
-	layout.setTyped(t, rows, layout.panelStride*formats[t].bytes, formats[t].scaled)
-	for x := 0; x < d; x += callSteps {
-		layout.keys, layout.overwrite = min(callSteps, d-x), x == 0
+	var layout kernel.PanelLayout
+	layout.OfKeys(kernel.Format(t), d, roundUp(n, panel))
+	layout.SetTyped(&tuned, kernel.Format(t), rows, layout.PanelStride*formats[t].bytes,
+		formats[t].scaled)
+	for x := 0; x < d; x += kernel.CallSteps {
+		layout.Keys, layout.Overwrite = min(kernel.CallSteps, d-x), x == 0
 		accumulateTyped(t, s, q[x:], k[x*panel*formats[t].bits/8:], nil, rows, Block, d, &layout)
-	}
-}
-
-// scoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d
-// dimensions of them.
-func scoreLayout(t Format, d, n int) (l panelLayout) {
-	l.ofKeys(t, d, n)
-	return l
-}
-
-// ofKeys makes a zero value scoreLayout, where it stays, see prefetchHint.set.
-func (l *panelLayout) ofKeys(t Format, d, n int) {
-	l.keys, l.cols, l.stride, l.panelStride, l.overwrite = d, n, panel, d*panel, true
-	switch t {
-	case I8:
-		l.stride, l.panelStride = 4*panel, roundUp(d, 4)*panel
-	case I4:
-		l.stride, l.panelStride = 4*panel, roundUp(d, 8)/2*panel
 	}
 }
 
 // widen is dst = v in float32, for panels of a number of steps: step k of column c goes to
 // c/panel·dstStride + k·panel + c%panel.
-func widen(t Format, dst []float32, v []byte, dstStride int, b *panelLayout) {
+func widen(t Format, dst []float32, v []byte, dstStride int, b *kernel.PanelLayout) {
 	readsTyped(t, v, b)
-	for c := 0; c < b.cols; c = nextPiece(c, panel, b.cols) {
-		to, from := dst[c/panel*dstStride:][:b.keys*panel], v[c/panel*b.panelStride*formats[t].bytes:]
+	for c := 0; c < b.Cols; c = kernel.NextPiece(c, panel, b.Cols) {
+		to, from := dst[c/panel*dstStride:][:b.Keys*panel], v[c/panel*b.PanelStride*formats[t].bytes:]
 		operand.Writes(to, len(to))
 		if !tuned.ISA.SIMD() {
-			widenGeneric(t, to, from, b.keys, b.stride)
+			widenGeneric(t, to, from, b.Keys, b.Stride)
 			continue
 		}
 		switch t {
 		case F16:
-			widenF16SIMD(&to[0], &from[0], b.keys*panel)
+			widenF16SIMD(&to[0], &from[0], b.Keys*panel)
 		case BF16:
-			widenBF16SIMD(&to[0], &from[0], b.keys*panel)
+			widenBF16SIMD(&to[0], &from[0], b.Keys*panel)
 		case I8:
-			widenI8SIMD(&to[0], &from[0], b.keys, b.stride)
+			widenI8SIMD(&to[0], &from[0], b.Keys, b.Stride)
 		}
 	}
 }
@@ -125,8 +109,8 @@ func narrow(t Format, dst []uint16, x []float32) {
 		narrowGeneric(t, dst, x)
 		return
 	}
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		if t == F16 {
 			narrowF16SIMD(&dst[from], &x[from], to-from)
 		} else {
@@ -142,8 +126,8 @@ func largest(x []float32) float32 {
 		return largestGeneric(x)
 	}
 	top := float32(0)
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		e := largestSIMD(&x[from], to-from)
 		if e != e {
 			return e
@@ -179,8 +163,8 @@ func quantize(dst []int8, x []float32, scale float32) {
 		quantizeGeneric(dst, x, scale)
 		return
 	}
-	for from := 0; from < len(x); from = nextPiece(from, callElements, len(x)) {
-		to := min(from+callElements, len(x))
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
 		quantizeSIMD(&dst[from], &x[from], to-from, scale)
 	}
 }
@@ -221,18 +205,18 @@ func softmaxScaled(s, m, l, alpha, keys, values []float32, c float32) (masked bo
 func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
 	operand.ReadsRows(x, rows, xStride, n)
 	operand.WritesRows(dst, rows, dstStride, n)
-	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > callElements {
+	if !tuned.ISA.SIMD() || rows == 0 || block == 1 || block > kernel.CallElements {
 		for r := range rows {
 			stop.Copy(dst[r*dstStride:][:n], x[r*xStride:])
 		}
 		rotateGeneric(dst, rows, dstStride, n, block)
 		return
 	}
-	step := callElements / block * block
+	step := kernel.CallElements / block * block
 	factor := float32(1 / math.Sqrt(float64(block)))
 	together := max(1, step/n)
-	for r := 0; r < rows; r = nextPiece(r, together, rows) {
-		for c := 0; c < n; c = nextPiece(c, step, n) {
+	for r := 0; r < rows; r = kernel.NextPiece(r, together, rows) {
+		for c := 0; c < n; c = kernel.NextPiece(c, step, n) {
 			rotateStep(&dst[r*dstStride+c], &x[r*xStride+c], min(together, rows-r), min(step, n-c),
 				dstStride, xStride, block, factor)
 		}
@@ -243,19 +227,19 @@ func rotate(dst, x []float32, rows, n, dstStride, xStride, block int) {
 func rotateAll(x []float32, block int) { rotate(x, x, 1, len(x), len(x), len(x), block) }
 
 // readsTyped: the values of a block, panel by panel.
-func readsTyped(t Format, v []byte, b *panelLayout) {
-	steps := (b.keys-1)*b.stride + panel
+func readsTyped(t Format, v []byte, b *kernel.PanelLayout) {
+	steps := (b.Keys-1)*b.Stride + panel
 	switch t {
 	case I8:
-		steps = (b.keys-1)/4*b.stride + 4*panel
+		steps = (b.Keys-1)/4*b.Stride + 4*panel
 	case I4:
-		steps = (b.keys-1)/8*b.stride + 4*panel
+		steps = (b.Keys-1)/8*b.Stride + 4*panel
 	}
-	last := (b.cols - 1) / panel
-	operand.Need(v, (last*b.panelStride+steps)*formats[t].bytes)
+	last := (b.Cols - 1) / panel
+	operand.Need(v, (last*b.PanelStride+steps)*formats[t].bytes)
 	if sanitize.Enabled {
 		for c := range last + 1 {
-			operand.Reads(v[c*b.panelStride*formats[t].bytes:], steps*formats[t].bytes)
+			operand.Reads(v[c*b.PanelStride*formats[t].bytes:], steps*formats[t].bytes)
 		}
 	}
 }
@@ -273,9 +257,9 @@ func transposeFloats(dst, k []float32, d, cols, n int) {
 		transposeGeneric(dst, k, d, cols, n)
 		return
 	}
-	const step = callCopies / Block / panel
+	const step = kernel.CallCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
-	for c := 0; c < whole; c = nextPiece(c, step, whole) {
+	for c := 0; c < whole; c = kernel.NextPiece(c, step, whole) {
 		transposeFloatsStep(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
@@ -290,9 +274,9 @@ func transposeHalves(dst, k []uint16, d, cols, n int) {
 		transposeGeneric(dst, k, d, cols, n)
 		return
 	}
-	const step = callCopies / Block / panel
+	const step = kernel.CallCopies / Block / panel
 	squares, whole := roundUp(n, panel)/panel, cols/panel
-	for c := 0; c < whole; c = nextPiece(c, step, whole) {
+	for c := 0; c < whole; c = kernel.NextPiece(c, step, whole) {
 		transposeHalvesSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
 	}
 	if last := whole * panel; last < cols {
@@ -335,10 +319,10 @@ func transposeGroups(dst, k []byte, d, cols, width, n int) {
 	if transposesTyped() {
 		whole = cols / 4
 	}
-	const step = callCopies / Block
+	const step = kernel.CallCopies / Block
 	for j := range panels {
 		from, to := k[j*row:], dst[j*panel*width:][:panel*width]
-		for g := 0; g < whole; g = nextPiece(g, step, whole) {
+		for g := 0; g < whole; g = kernel.NextPiece(g, step, whole) {
 			transposeGroupsSIMD(&to[g*16], &from[g*64], 4*width, min(step, whole-g))
 		}
 		transposeGroupsGeneric(to, from, 4*whole, cols, width)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -26,29 +27,19 @@ func elementOf(t Format, v []byte, i int) float32 {
 	return float32(int8(v[i]))
 }
 
-// placeOf is where step k of column c is, see kernel_typed.go and kernel_int4.go.
-func placeOf(t Format, b *panelLayout, k, c int) int {
-	switch t {
-	case I8:
-		return c/panel*b.panelStride + k/4*b.stride + c%panel*4 + k%4
-	case I4: // of codes, of which a byte has two
-		return 2*(c/panel*b.panelStride+k/8*b.stride+c%panel*4+k%4) + k%8/4
-	}
-	return c/panel*b.panelStride + k*b.stride + c%panel
-}
-
 func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride,
-	pStride int, b *panelLayout) {
+	pStride int, b *kernel.PanelLayout) {
 	for r := range rows {
-		beginOutputs(o[r*oStride:][:b.cols], alpha, r, b.overwrite)
+		beginOutputs(o[r*oStride:][:b.Cols], alpha, r, b.Overwrite)
 	}
 	var wide [Block * panel]float32 // some steps of a panel
-	for c := 0; c < b.cols; c += panel {
-		for k := 0; k < b.keys; k += Block {
-			steps := min(Block, b.keys-k)
-			widenGeneric(t, wide[:], v[placeOf(t, b, k, c)*formats[t].bits/8:], steps, b.stride)
+	for c := 0; c < b.Cols; c += panel {
+		for k := 0; k < b.Keys; k += Block {
+			steps := min(Block, b.Keys-k)
+			widenGeneric(t, wide[:], v[kernel.PlaceOf(kernel.Format(t), b, k, c)*formats[t].bits/8:], steps,
+				b.Stride)
 			for r := range rows {
-				row := o[r*oStride+c:][:min(panel, b.cols-c)]
+				row := o[r*oStride+c:][:min(panel, b.Cols-c)]
 				addValues(row, p[r*pStride+k:][:steps], wide[:], panel, 0)
 			}
 		}
@@ -56,9 +47,9 @@ func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32,
 }
 
 func widenGeneric(t Format, dst []float32, v []byte, steps, stride int) {
-	b := panelLayout{stride: stride}
+	b := kernel.PanelLayout{Stride: stride}
 	for k := range steps {
-		to, at := dst[k*panel:][:panel], placeOf(t, &b, k, 0)
+		to, at := dst[k*panel:][:panel], kernel.PlaceOf(kernel.Format(t), &b, k, 0)
 		switch t {
 		case F16:
 			from := v[2*at:][:2*panel]
@@ -156,17 +147,17 @@ func rotateGeneric(x []float32, rows, stride, n, block int) {
 
 // integerSums is the exact sums of products of a row in the order of inGroupOrder with the columns
 // of a panel: b.keys steps of integers, or of codes of them, in groups of four.
-func integerSums(t Format, row []int16, v []byte, b *panelLayout) (sums [panel]int32) {
+func integerSums(t Format, row []int16, v []byte, b *kernel.PanelLayout) (sums [panel]int32) {
 	var unpacked [4 * panel]byte
-	for k := 0; k < b.keys; k += 4 {
+	for k := 0; k < b.Keys; k += 4 {
 		var group []byte
 		if t == I4 {
 			group = unpacked[:]
-			for i, codes := range v[k/8*b.stride:][:4*panel] {
+			for i, codes := range v[k/8*b.Stride:][:4*panel] {
 				group[i] = byte(levels[codes>>(k%8)&15])
 			}
 		} else {
-			group = v[k/4*b.stride:][:4*panel]
+			group = v[k/4*b.Stride:][:4*panel]
 		}
 		w := row[k:][:4]
 		e0, e2, e1, e3 := int32(w[0]), int32(w[1]), int32(w[2]), int32(w[3])
@@ -181,18 +172,18 @@ func integerSums(t Format, row []int16, v []byte, b *panelLayout) (sums [panel]i
 
 // scoreInt8Generic is s_rj = float32(Σ q_rx·k_jx)·scale_j.
 func scoreInt8Generic(s []float32, q []int16, k []byte, scales []float32, rows int,
-	b *panelLayout) {
+	b *kernel.PanelLayout) {
 	scoreIntegers(I8, s, q, k, scales, rows, b)
 }
 
 // scoreIntegers is scoreInt8Generic of keys in I8 or I4.
 func scoreIntegers(t Format, s []float32, q []int16, k []byte, scales []float32, rows int,
-	b *panelLayout) {
-	d := roundUp(b.keys, 4)
+	b *kernel.PanelLayout) {
+	d := roundUp(b.Keys, 4)
 	for r := range rows {
-		for j := 0; j < b.cols; j += panel {
-			sums := integerSums(t, q[r*d:], k[j/panel*b.panelStride:], b)
-			for i := range min(panel, b.cols-j) {
+		for j := 0; j < b.Cols; j += panel {
+			sums := integerSums(t, q[r*d:], k[j/panel*b.PanelStride:], b)
+			for i := range min(panel, b.Cols-j) {
 				s[r*Block+j+i] = float32(float32(sums[i]) * scales[j+i])
 			}
 		}
@@ -263,19 +254,19 @@ func largestProduct(x []float32) (top float32) {
 // accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place
 // of o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil.
 func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *panelLayout) {
+	wStride, fStride int, b *kernel.PanelLayout) {
 	accumulateIntegers(I8, o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // accumulateIntegers is accumulateInt8Generic of values in I8 or I4.
 func accumulateIntegers(t Format, o []float32, w []int16, v []byte, alpha, f []float32, rows,
-	oStride, wStride, fStride int, b *panelLayout) {
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	for r := range rows {
-		row := o[r*oStride:][:b.cols]
-		beginOutputs(row, alpha, r, b.overwrite)
-		for c := 0; c < b.cols; c += panel {
-			sums := integerSums(t, w[r*wStride:], v[c/panel*b.panelStride:], b)
-			for i := range min(panel, b.cols-c) {
+		row := o[r*oStride:][:b.Cols]
+		beginOutputs(row, alpha, r, b.Overwrite)
+		for c := 0; c < b.Cols; c += panel {
+			sums := integerSums(t, w[r*wStride:], v[c/panel*b.PanelStride:], b)
+			for i := range min(panel, b.Cols-c) {
 				row[c+i] = f32.FMA(float32(sums[i]), f[r*fStride], row[c+i])
 			}
 		}

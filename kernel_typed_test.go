@@ -1,61 +1,16 @@
 package attn
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"testing"
 	"unsafe"
 
-	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
-
-// typedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so
-// what is before or after the elements may be a few bytes that belong to nobody.
-func (c *trial) typedInput(typ Format, n int) []byte {
-	size := n * formats[typ].bytes
-	words := (size + 3) / 4
-	write, read := c.place(words)
-	c.fill(anyBits, write)
-	from := (4*words - size) * c.IntN(2)
-	if b := bytesIn(write)[from:][:size]; typ != I8 && c.IntN(4) != 0 { // mostly ordinary numbers
-		x := make([]float32, n)
-		c.fill(normal, x)
-		for i, e := range x {
-			h := f32.ToBF16(e)
-			if typ == F16 {
-				h = f32.ToF16(e)
-			}
-			binary.NativeEndian.PutUint16(b[2*i:], h)
-		}
-	}
-	return bytesIn(read)[from:][:size]
-}
-
-func bytesIn(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
-}
-
-// anyTypedLayout draws the layout of packed keys, packed values of a cache, or a matrix, and how
-// many elements it has.
-func (c *trial) anyTypedLayout(typ Format, keys, cols int) (panelLayout, int) {
-	b := panelLayout{keys: keys, cols: cols, stride: panel, panelStride: keys * panel,
-		overwrite: c.IntN(3) == 0, prefetchHint: c.anyPrefetchHint()}
-	b.pointer = 0
-	panels := cols / panel
-	if typ != I8 {
-		return b, panels * keys * panel
-	}
-	groups := (keys + 3) / 4
-	b.stride, b.panelStride = 4*panel, groups*4*panel
-	if c.IntN(2) == 0 { // values: columns beside each other in each group
-		b.stride, b.panelStride = 4*cols, 4*panel
-		return b, groups * 4 * cols
-	}
-	return b, panels * groups * 4 * panel
-}
 
 // typedKernelTests has every kernel of kernel_typed.go.
 var typedKernelTests = []kernelTest{
@@ -68,25 +23,25 @@ var typedKernelTests = []kernelTest{
 	compare("narrowF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, F16, n[0]) }),
 	compare("narrowBF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, BF16, n[0]) }),
 	compare("largest", vectorDims, func(c *trial, n []int) {
-		x := c.input(n[0])
-		c.equal("largest", largest(x), largestGeneric(x))
+		x := c.Input(n[0])
+		c.Equal("largest", largest(x), largestGeneric(x))
 	}),
 	compare("quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }),
 	compare("scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		stride := n[1] + n[2]
-		s, want := c.output((n[0]-1)*stride + n[1])
-		f := c.factors(n[1])
+		s, want := c.Results((n[0]-1)*stride + n[1])
+		f := c.Factors(n[1])
 		scaleColumns(s, f, n[0], stride, n[1])
 		scaleColumnsGeneric(want, f, n[0], stride, n[1])
 	}),
 	compare("softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
-		s, sWant := c.scores(1)
-		m, mWant, l, lWant := c.runningState(1)
-		alpha, alphaWant := c.output(1)
-		keys, values, unit := c.factors(Block), c.factors(Block), c.unit()
+		s, sWant := c.Scores(1)
+		m, mWant, l, lWant := c.RunningState(1)
+		alpha, alphaWant := c.Results(1)
+		keys, values, unit := c.Factors(Block), c.Factors(Block), c.Unit()
 		masked := softmaxScaled(s, m, l, alpha, keys, values, unit)
-		c.equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
+		c.Equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
 			unit))
 	}),
 	compare("rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5,
@@ -94,7 +49,7 @@ var typedKernelTests = []kernelTest{
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
-		x, want := c.output((n[0]-1)*(d+n[3]) + d)
+		x, want := c.Results((n[0]-1)*(d+n[3]) + d)
 		rotate(x, x, n[0], d, d+n[3], d+n[3], block)
 		rotateGeneric(want, n[0], d+n[3], d, block)
 	}),
@@ -103,8 +58,8 @@ var typedKernelTests = []kernelTest{
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
-		x := c.input((n[0]-1)*(d+n[3]) + d)
-		got, want := c.output(n[0] * d)
+		x := c.Input((n[0]-1)*(d+n[3]) + d)
+		got, want := c.Results(n[0] * d)
 		rotate(got, x, n[0], d, d, d+n[3], block)
 		copyRowsGeneric(want, x, n[0], d, d+n[3])
 		rotateGeneric(want, n[0], d, d, block)
@@ -120,14 +75,14 @@ func tryAccumulateTyped(c *trial, typ Format, n []int) {
 	if c.IntN(16) == 0 {
 		keys = []int{Block, 128, 96}[c.IntN(3)]
 	}
-	b, elements := c.anyTypedLayout(typ, keys, cols)
-	v := c.typedInput(typ, elements)
+	b, elements := c.AnyTypedLayout(kernel.Format(typ), keys, cols)
+	v := c.TypedInput(kernel.Format(typ), elements)
 	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
-	got, want := c.output((rows-1)*oStride + cols)
-	p := c.input((rows-1)*pStride + keys)
+	got, want := c.Results((rows-1)*oStride + cols)
+	p := c.Input((rows-1)*pStride + keys)
 	var alpha []float32
 	if c.IntN(3) > 0 {
-		alpha = c.factors(rows)
+		alpha = c.Factors(rows)
 	}
 	accumulateTyped(typ, got, p, v, alpha, rows, oStride, pStride, &b)
 	accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
@@ -135,52 +90,52 @@ func tryAccumulateTyped(c *trial, typ Format, n []int) {
 
 func tryWiden(c *trial, typ Format, n []int) {
 	keys, cols := n[0], n[1]
-	b, elements := c.anyTypedLayout(typ, keys, cols)
-	v := c.typedInput(typ, elements)
+	b, elements := c.AnyTypedLayout(kernel.Format(typ), keys, cols)
+	v := c.TypedInput(kernel.Format(typ), elements)
 	stride := (keys + c.IntN(3)) * panel
-	got, want := c.output((cols/panel-1)*stride + keys*panel)
+	got, want := c.Results((cols/panel-1)*stride + keys*panel)
 	widen(typ, got, v, stride, &b)
 	for x := 0; x < cols; x += panel {
-		from := v[x/panel*b.panelStride*formats[typ].bytes:]
-		widenGeneric(typ, want[x/panel*stride:], from, keys, b.stride)
+		from := v[x/panel*b.PanelStride*formats[typ].bytes:]
+		widenGeneric(typ, want[x/panel*stride:], from, keys, b.Stride)
 	}
 }
 
 // narrow compares the bits of what is written, and of what must not be.
 func tryNarrow(c *trial, typ Format, n int) {
-	x := c.input(n)
-	out, wantOut := c.outputOf((n+1)/2+c.IntN(9), normal)
-	got, want := elements[uint16](bytesIn(out)), elements[uint16](bytesIn(wantOut))
+	x := c.Input(n)
+	out, wantOut := c.ResultsOf((n+1)/2+c.IntN(9), normal)
+	got, want := elements[uint16](kerneltest.BytesIn(out)), elements[uint16](kerneltest.BytesIn(wantOut))
 	narrow(typ, got[:n], x)
 	narrowGeneric(typ, want[:n], x)
 	for i := range want {
 		if got[i] != want[i] {
-			c.fail("element %d of %d is %#04x, generic %#04x", i, n, got[i], want[i])
+			c.Wrong("element %d of %d is %#04x, generic %#04x", i, n, got[i], want[i])
 		}
 	}
-	c.outputs = c.outputs[:0] // halves in pairs may look like a NaN
+	c.Outputs = c.Outputs[:0] // halves in pairs may look like a NaN
 }
 
 // quantize takes elements that a scale suits.
 func tryQuantize(c *trial, n int) {
-	write, x := c.place(n)
-	c.fill([]distribution{normal, zeroes, huge, tiny, coarse}[c.IntN(5)], write)
+	write, x := c.Place(n)
+	c.Fill([]distribution{normal, zeroes, huge, tiny, coarse}[c.IntN(5)], write)
 	for i, e := range write {
 		if e-e != 0 {
 			write[i] = 1
 		}
 	}
 	scale := scaleOf(largestGeneric(x))
-	out, wantOut := c.outputOf((n+3)/4+c.IntN(9), normal)
-	got, want := elements[int8](bytesIn(out)), elements[int8](bytesIn(wantOut))
+	out, wantOut := c.ResultsOf((n+3)/4+c.IntN(9), normal)
+	got, want := elements[int8](kerneltest.BytesIn(out)), elements[int8](kerneltest.BytesIn(wantOut))
 	quantize(got[:n], x, scale)
 	quantizeGeneric(want[:n], x, scale)
 	for i := range want {
 		if got[i] != want[i] {
-			c.fail("element %d of %d is %d, generic %d", i, n, got[i], want[i])
+			c.Wrong("element %d of %d is %d, generic %d", i, n, got[i], want[i])
 		}
 	}
-	c.outputs = c.outputs[:0]
+	c.Outputs = c.Outputs[:0]
 }
 
 // Kernels over fewer bits, and those that make them, give the bits of the generic code, and touch
@@ -189,10 +144,10 @@ func TestTypedKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range typedKernelTests {
 			k := &typedKernelTests[i]
-			t.Run(k.name, func(t *testing.T) {
-				c := newTrial(t, random(k.name))
-				k.sweep(t, c)
-				k.large(t, c)
+			t.Run(k.Name, func(t *testing.T) {
+				c := newTrial(t, random(k.Name))
+				k.Sweep(t, c)
+				k.Large(t, c)
 			})
 		}
 	})
@@ -208,7 +163,7 @@ func TestSumsOfI8AtTheEndsOfFloat32(t *testing.T) {
 	}
 	special = append(special, 0, math.MaxFloat32, negInf, -negInf, float32(math.NaN()))
 	const keys, cols, most = 61, 6 * panel, 3
-	b := panelLayout{keys: keys, cols: cols, stride: 4 * cols, panelStride: 4 * panel}
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel}
 	forEach(t, func(t *testing.T) {
 		r := random(t.Name())
 		p, alpha := make([]float32, most*Block), make([]float32, most)
@@ -230,7 +185,7 @@ func TestSumsOfI8AtTheEndsOfFloat32(t *testing.T) {
 					alpha[i] = []float32{0, 1, 1. / 3, 1 << 24, y}[r.IntN(5)]
 				}
 				copy(got, want)
-				b.overwrite = r.IntN(3) == 0
+				b.Overwrite = r.IntN(3) == 0
 				accumulateTyped(I8, got, p, v, alpha, rows, cols, Block, &b)
 				accumulateTypedGeneric(I8, want, p, v, alpha, rows, cols, Block, &b)
 				if i := firstDifference(got, want); i >= 0 {
@@ -263,24 +218,25 @@ func TestTypedAhead(t *testing.T) {
 	} {
 		row.ISA = c.isa
 		useTuning(t, row)
-		if _, got := typedKernel(c.format, c.rows); got != c.side {
+		if _, got := kernel.TypedKernel(&tuned, kernel.Format(c.format), c.rows); got != c.side {
 			t.Errorf("%+v: %d panels side by side", c, got)
 		}
 		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
-		var keys prefetchHint
-		keys.setTyped(c.format, c.rows, s.d*panel*s.k.bits/8, formats[c.format].scaled)
-		if keys.prefetchOne != c.want {
-			t.Errorf("%+v: %d bytes ahead", c, keys.prefetchOne)
+		var keys kernel.PrefetchHint
+		keys.SetTyped(&tuned, kernel.Format(c.format), c.rows, s.d*panel*s.k.bits/8,
+			formats[c.format].scaled)
+		if keys.PrefetchOne != c.want {
+			t.Errorf("%+v: %d bytes ahead", c, keys.PrefetchOne)
 		}
 		var w scratch
 		w.layoutTyped(&plan{}, &s, c.rows)
-		if got := w.layout.prefetchOne; got != c.want {
+		if got := w.layout.PrefetchOne; got != c.want {
 			t.Errorf("%+v: values %d bytes ahead", c, got)
 		}
 	}
-	var far prefetchHint
-	if far.setTyped(F16, 4, 1<<20, false); far.prefetchFew != tuning.MostAhead {
-		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.prefetchFew, tuning.MostAhead)
+	var far kernel.PrefetchHint
+	if far.SetTyped(&tuned, kernel.F16, 4, 1<<20, false); far.PrefetchFew != tuning.MostAhead {
+		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.PrefetchFew, tuning.MostAhead)
 	}
 }
 
@@ -318,14 +274,14 @@ func benchmarkTyped(b *testing.B, size int) {
 	for _, rows := range []int{1, 2, 4, 8} {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
 			rows*Block), make([]float32, rows*Block)
-		var a prefetchHint
-		a.set(tuned.PrefetchOne, tuned.PrefetchFew, true)
+		var a kernel.PrefetchHint
+		a.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
-			l := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel,
-				prefetchHint: a}
-			var queue prefetchQueue
-			queue.clear()
-			queue.prefetchHint = a
+			l := kernel.PanelLayout{Keys: Block, Cols: d, Stride: panel, PanelStride: Block * panel,
+				PrefetchHint: a}
+			var queue kernel.PrefetchQueue
+			queue.Clear()
+			queue.PrefetchHint = a
 			pass(b, 4*Block*d, func(at int) {
 				scorePrefetch(scores, q, buffer[at/4:], rows, d, Block/panel, &queue)
 				accumulate(o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
@@ -333,13 +289,13 @@ func benchmarkTyped(b *testing.B, size int) {
 		})
 		for _, typ := range []Format{F16, BF16, I8} {
 			b.Run(fmt.Sprintf("rows=%d/%v", rows, typ), func(b *testing.B) {
-				keys := scoreLayout(typ, d, Block)
-				values := panelLayout{keys: Block, cols: d, stride: panel, panelStride: Block * panel}
+				keys := kernel.ScoreLayout(kernel.Format(typ), d, Block)
+				values := kernel.PanelLayout{Keys: Block, Cols: d, Stride: panel, PanelStride: Block * panel}
 				if typ == I8 {
-					values.stride, values.panelStride = 4*d, 4*panel
+					values.Stride, values.PanelStride = 4*d, 4*panel
 				}
-				keys.prefetchHint.setTyped(typ, rows, d*panel*formats[typ].bytes, false)
-				values.prefetchHint = keys.prefetchHint
+				keys.PrefetchHint.SetTyped(&tuned, kernel.Format(typ), rows, d*panel*formats[typ].bytes, false)
+				values.PrefetchHint = keys.PrefetchHint
 				block := Block * d * formats[typ].bytes
 				pass(b, block, func(at int) {
 					accumulateTyped(typ, scores, q, v[at:], nil, rows, Block, d, &keys)
@@ -354,26 +310,26 @@ func benchmarkTyped(b *testing.B, size int) {
 var transposeKernelTests = []kernelTest{
 	compare("transposeFloats", transposeDims, func(c *trial, n []int) {
 		d := n[0] + n[1]
-		k := c.input(roundUp(n[2], panel) * d)
-		got, want := c.output(Block * roundUp(n[0], panel))
+		k := c.Input(roundUp(n[2], panel) * d)
+		got, want := c.Results(Block * roundUp(n[0], panel))
 		transposeFloats(got, k, d, n[0], n[2])
 		transposeGeneric(want, k, d, n[0], n[2])
 	}),
 	compare("transposeHalves", transposeDims, func(c *trial, n []int) {
 		d := n[0] + n[1]
-		k := elements[uint16](c.typedInput(F16, roundUp(n[2], panel)*d))
-		got, want := c.output(Block / 2 * roundUp(n[0], panel))
-		transposeHalves(elements[uint16](bytesIn(got)), k, d, n[0], n[2])
-		transposeGeneric(elements[uint16](bytesIn(want)), k, d, n[0], n[2])
+		k := elements[uint16](c.TypedInput(kernel.F16, roundUp(n[2], panel)*d))
+		got, want := c.Results(Block / 2 * roundUp(n[0], panel))
+		transposeHalves(elements[uint16](kerneltest.BytesIn(got)), k, d, n[0], n[2])
+		transposeGeneric(elements[uint16](kerneltest.BytesIn(want)), k, d, n[0], n[2])
 	}),
 	compare("transposeGroups", transposeDims, func(c *trial, n []int) {
 		d, width := n[0]+n[1], roundUp(n[0], panel)
 		row := roundUp(d, 4) * panel
-		k := c.typedInput(I8, roundUp(n[2], panel)/panel*row)
-		got, want := c.output(Block / 4 * width)
-		transposeGroups(bytesIn(got), k, d, n[0], width, n[2])
+		k := c.TypedInput(kernel.I8, roundUp(n[2], panel)/panel*row)
+		got, want := c.Results(Block / 4 * width)
+		transposeGroups(kerneltest.BytesIn(got), k, d, n[0], width, n[2])
 		for j := 0; j < n[2]; j += panel {
-			transposeGroupsGeneric(bytesIn(want)[j*width:], k[j/panel*row:], 0, n[0], width)
+			transposeGroupsGeneric(kerneltest.BytesIn(want)[j*width:], k[j/panel*row:], 0, n[0], width)
 		}
 	}),
 }
@@ -387,10 +343,10 @@ func TestTransposeKernelsEqualGeneric(t *testing.T) {
 	forEach(t, func(t *testing.T) {
 		for i := range transposeKernelTests {
 			k := &transposeKernelTests[i]
-			t.Run(k.name, func(t *testing.T) {
-				c := newTrial(t, random(k.name))
-				k.sweep(t, c)
-				k.large(t, c)
+			t.Run(k.Name, func(t *testing.T) {
+				c := newTrial(t, random(k.Name))
+				k.Sweep(t, c)
+				k.Large(t, c)
 			})
 		}
 	})

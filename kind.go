@@ -26,7 +26,7 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 
 // score leaves q·k of a tile's rows with the keys of a part in w.s, from row at on.
 func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
-	w.queue.pointer = w.pointer
+	w.queue.Pointer = w.pointer
 	switch p.keyKind {
 	case kindViews, kindPanels:
 		floatKind{}.score(w, p, c, b, t, at)

@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel"
+
 // bitKind is elements of fewer bits than float32, in panels. For a few rows that see all keys of a
 // block, kernels widen them in registers; for others a block is widened to panels of float32 once.
 type bitKind struct{}
@@ -8,7 +10,7 @@ type bitKind struct{}
 func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
 func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
-	w.pointer, w.queue.inOrder = 0, c.rows <= p.inOrderRows
+	w.pointer, w.queue.InOrder = 0, c.rows <= p.inOrderRows
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
@@ -16,7 +18,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if p.packed.k.format == I4 {
 		keys = w.levelKeys(p.packed, keys, b.place)
 	}
-	layout := scoreLayout(p.packed.k.read, p.d, roundUp(b.hi, panel))
+	layout := kernel.ScoreLayout(kernel.Format(p.packed.k.read), p.d, roundUp(b.hi, panel))
 	widen(p.packed.k.read, w.k, keys, p.d*panel, &layout)
 }
 
@@ -40,15 +42,15 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 // layoutTyped makes w.layout that of values in panels of fewer bits, which a number of rows read.
 func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
 	l := &w.layout
-	l.cols, l.stride, l.panelStride = s.cols, panel, Block*panel
+	l.Cols, l.Stride, l.PanelStride = s.cols, panel, Block*panel
 	if s.v.group > 1 {
-		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
+		l.Stride, l.PanelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	if p.integers {
-		l.set(p.ahead, p.ahead, false)
+		l.Set(&tuned, p.ahead, p.ahead, false)
 		return
 	}
-	l.setTyped(s.v.read, rows, s.d*panel*s.k.bits/8, formats[s.k.format].scaled)
+	l.SetTyped(&tuned, kernel.Format(s.v.read), rows, s.d*panel*s.k.bits/8, formats[s.k.format].scaled)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
@@ -91,7 +93,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 // accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
 func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format Format, values []byte,
 	t *tile, at int) {
-	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
+	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
 	accumulateTyped(format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

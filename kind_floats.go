@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/operand"
+)
 
 // floatKind is float32: in panels, as kernels read keys and values of a cache or store, or where
 // the caller has them: in rows, which few rows of queries read in place, and for more are packed
@@ -9,16 +12,16 @@ type floatKind struct{}
 
 func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if p.keyKind == kindPanels {
-		w.queue.inOrder = c.rows <= p.inOrderRows
-		w.queue.packed = p.panelRows > 0 && c.rows >= p.panelRows
+		w.queue.InOrder = c.rows <= p.inOrderRows
+		w.queue.Packed = p.panelRows > 0 && c.rows >= p.panelRows
 		if w.pointer = 0; c.rows >= p.panelRows && c.rows <= p.keys.pagedRows {
 			w.pointer = operand.Address(b.memory, b.place)
 		}
 		return
 	}
 	inPlace := c.rows <= p.keys.inPlaceRows
-	w.queue.inOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
-	w.queue.packed = c.rows >= packedRows
+	w.queue.InOrder, w.pointer = p.inOrder && inPlace, p.pointerOf(&p.keys, &p.k, c, b)
+	w.queue.Packed = c.rows >= kernel.PackedRows
 	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
@@ -45,17 +48,17 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	if p.valueKind == kindPanels {
 		w.layoutPanels(p, c.rows <= p.inOrderRows)
-		w.layout.packed = p.panelRows > 0 && c.rows >= p.panelRows
+		w.layout.Packed = p.panelRows > 0 && c.rows >= p.panelRows
 		if c.rows >= p.panelRows && c.rows <= p.values.pagedRows {
-			w.layout.pointer = operand.Address(b.memory, b.place+p.packed.keyBytes)
+			w.layout.Pointer = operand.Address(b.memory, b.place+p.packed.keyBytes)
 		}
 		return
 	}
 	w.layoutPanels(p, false) // packed here: it is in the cache
-	w.layout.pointer, w.layout.oneStream = p.pointerOf(&p.values, &p.v, c, b), p.oneStream
-	w.layout.packed = c.rows >= packedRows
+	w.layout.Pointer, w.layout.OneStream = p.pointerOf(&p.values, &p.v, c, b), p.oneStream
+	w.layout.Packed = c.rows >= kernel.PackedRows
 	if c.rows-b.blind <= p.values.inPlaceRows { // whole vectors can be read where they are
-		w.layout.stride, w.layout.panelStride, w.layout.inOrder = p.v.SL, panel, p.inOrder
+		w.layout.Stride, w.layout.PanelStride, w.layout.InOrder = p.v.SL, panel, p.inOrder
 		return
 	}
 	if p.listed {
@@ -67,19 +70,19 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 
 // layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
-	w.layout.cols, w.layout.stride, w.layout.panelStride = roundUp(p.dv, 8), panel, Block*panel
-	w.layout.set(tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
+	w.layout.Cols, w.layout.Stride, w.layout.PanelStride = roundUp(p.dv, 8), panel, Block*panel
+	w.layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
 }
 
 func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	v := w.floatValues(p, c, b)
 	layout, alpha := &w.layout, w.alpha[at:]
-	layout.keys, layout.overwrite = hi-lo, st.overwrite
+	layout.Keys, layout.Overwrite = hi-lo, st.overwrite
 	if lo > t.lo {
-		layout.overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
+		layout.Overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
-	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.stride:]
+	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.Stride:]
 	if !t.uniform && w.hides(b, v) {
 		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
@@ -94,13 +97,13 @@ func (w *scratch) hides(b *part, v []float32) bool {
 		return !w.finite
 	}
 	layout := &w.layout
-	if w.scanned, w.finite = true, true; layout.panelStride == panel { // the caller's rows
+	if w.scanned, w.finite = true, true; layout.PanelStride == panel { // the caller's rows
 		for j := b.lo; j < b.hi && w.finite; j++ {
-			w.finite = allFinite(v[j*layout.stride:][:layout.cols])
+			w.finite = allFinite(v[j*layout.Stride:][:layout.Cols])
 		}
 	} else {
-		for c := 0; c < layout.cols && w.finite; c += panel {
-			w.finite = allFinite(v[c/panel*layout.panelStride:][b.lo*panel : b.hi*panel])
+		for c := 0; c < layout.Cols && w.finite; c += panel {
+			w.finite = allFinite(v[c/panel*layout.PanelStride:][b.lo*panel : b.hi*panel])
 		}
 	}
 	return !w.finite
@@ -150,5 +153,5 @@ func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
 	if next += c.base; next >= x.L {
 		return 0
 	}
-	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - prefetchWindow
+	return operand.Address(x.Data, x.offset(c.b, 0, next)+c.kv*n*x.D) - kernel.PrefetchWindow
 }

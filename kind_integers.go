@@ -26,7 +26,7 @@ func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, 
 	if packing.v.format == I4 && !codes {
 		values = w.levelValues(packing, values, b.place)
 	}
-	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	for end := row + rows; row < end; row += p.tileRows {
 		n := min(p.tileRows, end-row)
 		m, o := st.m[row:], st.o[row*p.oStride:]
@@ -64,7 +64,7 @@ func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part,
 // some row sees. Keys that a row does not see have weights of 0.
 func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile,
 	codes bool) {
-	w.layout.keys, w.layout.overwrite = t.hi, st.overwrite
+	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
 	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout, codes)
 }
 

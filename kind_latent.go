@@ -1,6 +1,9 @@
 package attn
 
-import "unsafe"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"unsafe"
+)
 
 // latentKind is values that are the first channels of keys (ValuesInKeys), as multi-head latent
 // attention keeps them. Kernels read values in another order than keys, so those of a block are
@@ -76,22 +79,23 @@ const fewBytes = 32 << 10
 // accumulateFew adds the values of the first n keys of a block, that all rows see.
 func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, rows, n int,
 	overwrite bool) {
-	layout := panelLayout{keys: n, stride: panel, panelStride: Block * panel, overwrite: overwrite}
+	layout := kernel.PanelLayout{Keys: n, Stride: panel, PanelStride: Block * panel,
+		Overwrite: overwrite}
 	size, typed := p.packed.k.bytes, memoryOf(w.v)
 	step := fewBytes / Block / size
 	for first := 0; first < p.dv; first += step {
 		channels := min(step, p.dv-first)
 		o, keys := o[first:], keys[first*panel*size:]
-		layout.cols = roundUp(channels, panel)
+		layout.Cols = roundUp(channels, panel)
 		if size == 4 {
-			layout.cols = roundUp(channels, 8)
+			layout.Cols = roundUp(channels, 8)
 			transposeFloats(w.v, elements[float32](keys), p.d, channels, n)
 			accumulate(o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
 			continue
 		}
-		latentKind{}.transpose(w, p, keys, channels, layout.cols, n)
+		latentKind{}.transpose(w, p, keys, channels, layout.Cols, n)
 		if size == 1 {
-			layout.stride, layout.panelStride = 4*layout.cols, 4*panel
+			layout.Stride, layout.PanelStride = 4*layout.Cols, 4*panel
 		}
 		if p.integers {
 			accumulateInt8(o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,

@@ -30,7 +30,7 @@ func (w *scratch) levelKeys(s *packedKV, codes []byte, place int) []byte {
 	if x := &w.levels; x.keysPlace != place {
 		x.keysPlace = place
 		lookUp(x.keys, codes, &levelLayout{rows: Block / panel, vectors: (s.d + 7) / 8,
-			row: roundUp(s.d, 4) * panel, step: 8 * panel, upper: 4 * panel}, w.layout.prefetchOne)
+			row: roundUp(s.d, 4) * panel, step: 8 * panel, upper: 4 * panel}, w.layout.PrefetchOne)
 	}
 	return w.levels.keys
 }
@@ -40,7 +40,7 @@ func (w *scratch) levelValues(s *packedKV, codes []byte, place int) []byte {
 	if x := &w.levels; x.valuePlace != place {
 		x.valuePlace = place
 		lookUp(x.values, codes, &levelLayout{rows: Block / 8, vectors: s.cols / panel,
-			row: 8 * s.cols, step: 4 * panel, upper: 4 * s.cols}, w.layout.prefetchOne)
+			row: 8 * s.cols, step: 4 * panel, upper: 4 * s.cols}, w.layout.PrefetchOne)
 	}
 	return w.levels.values
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -150,10 +151,10 @@ func (s *packedSide) split(x []byte) (packed []byte, scales []float32) {
 
 // valueLayout is the layout of the first keys values of a block, as they are kept and as kernels
 // read them: that of I4 and I8 is in the same numbers.
-func (s *packedKV) valueLayout(keys int) panelLayout {
-	l := panelLayout{keys: keys, cols: s.cols, stride: panel, panelStride: Block * panel}
+func (s *packedKV) valueLayout(keys int) kernel.PanelLayout {
+	l := kernel.PanelLayout{Keys: keys, Cols: s.cols, Stride: panel, PanelStride: Block * panel}
 	if s.v.group > 1 {
-		l.stride, l.panelStride = s.v.group*s.cols, s.v.group*panel
+		l.Stride, l.PanelStride = s.v.group*s.cols, s.v.group*panel
 	}
 	return l
 }
@@ -413,7 +414,7 @@ func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j
 		encodeRows(row, scales[j:], v, 1, s.dv, s.cols, s.dv)
 		layout := s.valueLayout(Block)
 		for c, code := range row {
-			setCode(values, placeOf(I4, &layout, j, c), code)
+			setCode(values, kernel.PlaceOf(kernel.I4, &layout, j, c), code)
 		}
 		return
 	}
@@ -443,9 +444,9 @@ func (s *packedKV) read(t *pages.Table, k, v *Tensor, entry, from int) {
 // readKey decodes key j of block x.
 func (s *packedKV) readKey(k []float32, x []byte, j int) {
 	keys, scales := s.keys(x)
-	layout := scoreLayout(s.k.format, s.d, Block)
+	layout := kernel.ScoreLayout(kernel.Format(s.k.format), s.d, Block)
 	for x := range k {
-		k[x] = elementOf(s.k.format, keys, placeOf(s.k.format, &layout, x, j))
+		k[x] = elementOf(s.k.format, keys, kernel.PlaceOf(kernel.Format(s.k.format), &layout, x, j))
 	}
 	if scales != nil {
 		scaleBy(k, scales[j])
@@ -460,7 +461,7 @@ func (s *packedKV) readValue(v []float32, x []byte, j int) {
 	values, scales := s.values(x)
 	layout := s.valueLayout(Block)
 	for c := range v {
-		v[c] = elementOf(s.v.format, values, placeOf(s.v.format, &layout, j, c))
+		v[c] = elementOf(s.v.format, values, kernel.PlaceOf(kernel.Format(s.v.format), &layout, j, c))
 	}
 	if scales != nil {
 		scaleBy(v, scales[j])

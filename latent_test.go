@@ -374,7 +374,7 @@ func TestLatentPoison(t *testing.T) {
 				for h := range p.k.H {
 					for j := range p.k.L {
 						if !p.anySees(b, h, j) {
-							special.fill(r, bad.k.row(b, h, j))
+							special.Fill(r, bad.k.row(b, h, j))
 							bad.k.row(b, h, j)[0] = nan32()
 						}
 					}

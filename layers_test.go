@@ -23,7 +23,7 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
-	{Name: "kernels", Files: `kernel kernel_layout kernel_generic
+	{Name: "kernels", Files: `kernel kernel_choose kernel_rows kernel_generic
 		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
 		kernel_blocks kernel_blocks_generic kernel_blocks_amd64 kernel_blocks_arm64
 		kernel_blocks_noasm kernel_blocks_floats

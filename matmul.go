@@ -3,6 +3,7 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -173,11 +174,11 @@ func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 	for n := u.head; n < u.headsEnd; n++ {
 		for k := 0; k < p.a.D; k += productInner {
 			at := p.rightOffset(n, k) + first
-			layout := panelLayout{keys: min(productInner, p.a.D-k), cols: cols, stride: p.b.SL,
-				panelStride: panel, overwrite: k == 0}
-			layout.set(tuned.PrefetchOne, tuned.PrefetchFew, false)
+			layout := kernel.PanelLayout{Keys: min(productInner, p.a.D-k), Cols: cols, Stride: p.b.SL,
+				PanelStride: panel, Overwrite: k == 0}
+			layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, false)
 			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
-				layout.pointer = operand.Address(p.b.Data, at)
+				layout.Pointer = operand.Address(p.b.Data, at)
 			}
 			p.add(u, n, k, first, p.b.Data[at:], &layout)
 		}
@@ -189,7 +190,7 @@ func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 func (p *multiplication) multiplyCols(u *productPart, first, cols int, packed []float32) {
 	for k := 0; k < p.a.D; k += productInner {
 		layout := packedLayout(min(productInner, p.a.D-k), cols)
-		layout.overwrite = k == 0
+		layout.Overwrite = k == 0
 		have := -1 // where in b the packed part begins
 		for n := u.head; n < u.headsEnd; n++ {
 			if at := p.rightOffset(n, k) + first; at != have {
@@ -207,29 +208,30 @@ func (p *multiplication) rightOffset(n, k int) int {
 }
 
 // add adds the products of some inner steps from k on to columns of a part, those of head n.
-func (p *multiplication) add(u *productPart, n, k, first int, b []float32, layout *panelLayout) {
+func (p *multiplication) add(u *productPart, n, k, first int, b []float32,
+	layout *kernel.PanelLayout) {
 	i, h := n/p.dst.H, n%p.dst.H
 	addProduct(p.dst.Data[p.dst.offset(i, h, u.row)+first:], p.a.Data[p.a.offset(i, h, u.row)+k:], b,
 		u.rowsEnd-u.row, p.dst.SL, p.a.SL, layout)
 }
 
 // packedLayout is the layout of inner × cols elements in panels.
-func packedLayout(inner, cols int) panelLayout {
-	layout := panelLayout{keys: inner, cols: cols, stride: panel, panelStride: inner * panel}
-	layout.set(tuned.PrefetchOne, tuned.PrefetchFew, false)
+func packedLayout(inner, cols int) kernel.PanelLayout {
+	layout := kernel.PanelLayout{Keys: inner, Cols: cols, Stride: panel, PanelStride: inner * panel}
+	layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, false)
 	return layout
 }
 
 // packPanels copies rows of b into panels. Columns after the last one become +0.
-func packPanels(dst, b []float32, stride int, layout *panelLayout) {
-	whole := layout.cols / panel
-	for k := range layout.keys {
-		row, to := b[k*stride:][:layout.cols], dst[k*panel:]
+func packPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
+	whole := layout.Cols / panel
+	for k := range layout.Keys {
+		row, to := b[k*stride:][:layout.Cols], dst[k*panel:]
 		for c := range whole {
-			*(*[panel]float32)(to[c*layout.panelStride:]) = [panel]float32(row[c*panel:])
+			*(*[panel]float32)(to[c*layout.PanelStride:]) = [panel]float32(row[c*panel:])
 		}
 		if rest := row[whole*panel:]; len(rest) > 0 {
-			last := to[whole*layout.panelStride:][:panel]
+			last := to[whole*layout.PanelStride:][:panel]
 			clear(last[copy(last, rest):])
 		}
 	}
@@ -237,11 +239,11 @@ func packPanels(dst, b []float32, stride int, layout *panelLayout) {
 
 // addProduct is dst += a·b for some inner steps and any number of columns, or dst = a·b if
 // they are the first. In b, packed columns go on to a multiple of 8.
-func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout) {
+func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.PanelLayout) {
 	layout := *b0
 	step := partOfRows(rows, productRows)
 	if rows > step {
-		layout.pointer = 0 // else each part of the rows would ask for all of b
+		layout.Pointer = 0 // else each part of the rows would ask for all of b
 	}
 	for r := 0; r < rows; r += step {
 		n := min(step, rows-r)
@@ -253,25 +255,25 @@ func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayo
 // are left over would read b for hardly anything.
 func partOfRows(rows, maxRows int) int {
 	parts := max(1, (rows+maxRows-1)/maxRows)
-	return min(maxRows, roundUp(max(1, (rows+parts-1)/parts), splitRows))
+	return min(maxRows, roundUp(max(1, (rows+parts-1)/parts), kernel.SplitRows))
 }
 
 // addRows is addProduct for at most productRows rows.
-func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *panelLayout) {
-	whole := b0.cols / 8 * 8
+func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.PanelLayout) {
+	whole := b0.Cols / 8 * 8
 	part := *b0
-	if part.cols = whole; whole > 0 {
+	if part.Cols = whole; whole > 0 {
 		accumulate(dst, a, b, nil, rows, dstStride, aStride, &part)
 	}
-	if whole == b0.cols {
+	if whole == b0.Cols {
 		return
 	}
 	var last ragged
-	last.load(dst[whole:], rows, dstStride, b0.cols-whole)
-	part.cols = 8
-	b = b[whole/panel*b0.panelStride+whole%panel:]
+	last.load(dst[whole:], rows, dstStride, b0.Cols-whole)
+	part.Cols = 8
+	b = b[whole/panel*b0.PanelStride+whole%panel:]
 	accumulate(last[:], a, b, nil, rows, panel, aStride, &part)
-	last.store(dst[whole:], rows, dstStride, b0.cols-whole)
+	last.store(dst[whole:], rows, dstStride, b0.Cols-whole)
 }
 
 // ragged is the last columns of a product where these are fewer than kernels write, which write
@@ -338,12 +340,12 @@ func (m *Matrix) checkOpen() error {
 
 // part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of
 // a matrix of float32. k is a multiple of productInner and first one of panel.
-func (m *Matrix) part(b, h, k, first, cols int) ([]float32, panelLayout) {
+func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) {
 	layout := packedLayout(min(productInner, m.inner-k), cols)
-	layout.prefetchFew += tuned.PrefetchRun
+	layout.PrefetchFew += tuned.PrefetchRun
 	data := elements[float32](m.panels(b, h, k, first, cols))
 	if tuned.Reads == tuning.PagedReads { // see prefetch.go
-		layout.pointer = operand.Address(data, 0)
+		layout.Pointer = operand.Address(data, 0)
 	}
 	return data, layout
 }
@@ -535,9 +537,9 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 	}
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
-		layout.overwrite = k == 0
-		layout.inOrder = p.panelsSequential()
-		layout.after = p.after(u, k)
+		layout.Overwrite = k == 0
+		layout.InOrder = p.panelsSequential()
+		layout.After = p.after(u, k)
 		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, stride, p.a.SL, &layout)
 	}
 }

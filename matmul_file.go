@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/frames"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -415,14 +416,14 @@ func faultOfBlock(t BlockType, packed []byte, outputs int) string {
 
 // stray reports whether what is beyond the steps and columns of some panels is not zero.
 func (m *Matrix) stray(x []byte, steps int) bool {
-	layout := scoreLayout(m.format, steps, roundUp(m.cols, panel))
-	for c := range layout.cols {
+	layout := kernel.ScoreLayout(kernel.Format(m.format), steps, roundUp(m.cols, panel))
+	for c := range layout.Cols {
 		first := steps
 		if c >= m.cols {
 			first = 0
 		}
 		for k := first; k < roundUp(steps, m.group); k++ {
-			at := placeOf(m.format, &layout, k, c) * m.bytes
+			at := kernel.PlaceOf(kernel.Format(m.format), &layout, k, c) * m.bytes
 			for _, e := range x[at:][:m.bytes] {
 				if e != 0 {
 					return true

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -50,7 +52,7 @@ func productOperands(s productShape) (dst, a, b Tensor, bias, want []float32) {
 		for i := range b {
 			for j := range h {
 				for k := range l {
-					normal.fill(r, v.row(i, j, k))
+					normal.Fill(r, v.row(i, j, k))
 				}
 			}
 		}
@@ -303,7 +305,7 @@ func TestPartOfRows(t *testing.T) {
 		}
 		parts, least := (rows+step-1)/step, (rows+productRows-1)/productRows
 		last := rows - (parts-1)*step
-		if parts != least || parts > 1 && last <= step-splitRows*parts {
+		if parts != least || parts > 1 && last <= step-kernel.SplitRows*parts {
 			t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step,
 				last, least)
 		}
@@ -375,8 +377,8 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 // matrix keeps, for any strides, and touches nothing around the operands.
 func FuzzMatMul(f *testing.F) {
 	seedInputs(f)
-	operands := new(arena)
-	f.Cleanup(operands.free)
+	operands := new(kerneltest.Arena)
+	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := randomFrom(data)
 		anyTuning(t, r)
@@ -384,12 +386,12 @@ func FuzzMatMul(f *testing.F) {
 		want := p.chains()
 		m, err := PackMatrix(p.b, MatrixConfig{})
 		must(t, err)
-		operands.used = [3]int{}
-		_, a := scatter(r, &operands.floats, &operands.used[0], p.a, [3]bool{}, nan32())
-		_, b := scatter(r, &operands.floats, &operands.used[0], p.b, [3]bool{p.b.B == 1, p.b.H == 1},
+		operands.Used = [3]int{}
+		_, a := scatter(r, &operands.Floats, &operands.Used[0], p.a, [3]bool{}, nan32())
+		_, b := scatter(r, &operands.Floats, &operands.Used[0], p.b, [3]bool{p.b.B == 1, p.b.H == 1},
 			nan32())
 		const canary = 12345
-		out, _ := scatter(r, &operands.floats, &operands.used[0], p.dst, [3]bool{}, canary)
+		out, _ := scatter(r, &operands.Floats, &operands.Used[0], p.dst, [3]bool{}, canary)
 		check := func(what string, err error) {
 			must(t, err)
 			gather(t, p.dst, out, canary)

@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel"
+
 // Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
 // it is widened once into the panels that the ordinary kernels read.
 
@@ -32,8 +34,8 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBlock) {
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
-		layout.overwrite = k == 0
-		layout.inOrder = p.panelsSequential()
+		layout.Overwrite = k == 0
+		layout.InOrder = p.panelsSequential()
 		addTyped(p.m.format, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
 	}
 }
@@ -47,9 +49,9 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 		for c := 0; c < u.cols; c += widenedCols {
 			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c),
 				u.rows)
-			layout := packedLayout(typed.keys, min(widenedCols, u.cols-c))
-			layout.overwrite = k == 0
-			widen(p.m.format, w.k, part, layout.panelStride, &typed)
+			layout := packedLayout(typed.Keys, min(widenedCols, u.cols-c))
+			layout.Overwrite = k == 0
+			widen(p.m.format, w.k, part, layout.PanelStride, &typed)
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}
 	}
@@ -58,10 +60,10 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 
 // addTyped is addRows for a matrix of fewer bits and at most maxTypedRows rows.
 func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStride int,
-	b0 *panelLayout) {
+	b0 *kernel.PanelLayout) {
 	whole := cols / panel * panel
 	part := *b0
-	if part.cols = whole; whole > 0 {
+	if part.Cols = whole; whole > 0 {
 		accumulateTyped(t, dst, a, b, nil, rows, dstStride, aStride, &part)
 	}
 	if whole == cols {
@@ -69,8 +71,8 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 	}
 	var last ragged
 	last.load(dst[whole:], rows, dstStride, cols-whole)
-	part.cols = panel
-	accumulateTyped(t, last[:], a, b[whole/panel*b0.panelStride*formats[t].bytes:], nil, rows, panel,
+	part.Cols = panel
+	accumulateTyped(t, last[:], a, b[whole/panel*b0.PanelStride*formats[t].bytes:], nil, rows, panel,
 		aStride, &part)
 	last.store(dst[whole:], rows, dstStride, cols-whole)
 }
@@ -78,19 +80,20 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 // scaleProducts multiplies each column by its scale, a few rows at a time: a call of assembly must
 // not last.
 func scaleProducts(dst, scales []float32, rows, stride int) {
-	step := max(1, callElements/len(scales))
+	step := max(1, kernel.CallElements/len(scales))
 	for r := 0; r < rows; r += step {
 		scaleColumns(dst[r*stride:], scales, min(step, rows-r), stride, len(scales))
 	}
 }
 
 // typedPart is part for a matrix of fewer bits and some rows; the layout has whole panels.
-func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, panelLayout) {
-	layout := scoreLayout(m.format, min(productInner, m.inner-k), roundUp(cols, panel))
+func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, kernel.PanelLayout) {
+	layout := kernel.ScoreLayout(kernel.Format(m.format), min(productInner, m.inner-k), roundUp(cols,
+		panel))
 	if m.int8 {
-		layout.set(tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+		layout.Set(&tuned, tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	} else {
-		layout.setTyped(m.format, rows, productInner*panel*m.bytes, false)
+		layout.SetTyped(&tuned, kernel.Format(m.format), rows, productInner*panel*m.bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
@@ -118,10 +121,10 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 	}
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
-		steps := layout.keys
+		steps := layout.Keys
 		for g := 0; g < steps; g += step {
-			layout.keys = min(step, steps-g)
-			layout.overwrite = k+g == 0
+			layout.Keys = min(step, steps-g)
+			layout.Overwrite = k+g == 0
 			at := first*groups + (k+g)/int8Group
 			addInt8(dst, p.ints.from(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,
 				groups, &layout)
@@ -131,13 +134,13 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 
 // addInt8 is accumulateInt8 for any number of columns.
 func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBlock, stride, wStride,
-	fStride int, b0 *panelLayout) {
+	fStride int, b0 *kernel.PanelLayout) {
 	const step = productRows
 	whole := u.cols / panel * panel
 	part := *b0
 	for r := 0; r < u.rows; r += step {
 		rows, w, f := min(step, u.rows-r), w.from(r*wStride, r*fStride), f[r*fStride:]
-		if part.cols = whole; whole > 0 {
+		if part.Cols = whole; whole > 0 {
 			accumulateInt8(dst[r*stride:], &w, v, nil, f, rows, stride, wStride, fStride, &part)
 		}
 		if whole == u.cols {
@@ -145,8 +148,8 @@ func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBloc
 		}
 		var last ragged
 		last.load(dst[r*stride+whole:], rows, stride, u.cols-whole)
-		part.cols = panel
-		accumulateInt8(last[:], &w, v[whole/panel*b0.panelStride:], nil, f, rows, panel, wStride, fStride,
+		part.Cols = panel
+		accumulateInt8(last[:], &w, v[whole/panel*b0.PanelStride:], nil, f, rows, panel, wStride, fStride,
 			&part)
 		last.store(dst[r*stride+whole:], rows, stride, u.cols-whole)
 	}
@@ -194,8 +197,8 @@ func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock)
 		steps := min(productInner, p.m.inner-k)
 		for c := 0; c < u.cols; c += widenedCols {
 			layout := packedLayout(steps, min(widenedCols, u.cols-c))
-			layout.overwrite = k == 0
-			for x := 0; x < layout.cols; x += panel {
+			layout.Overwrite = k == 0
+			for x := 0; x < layout.Cols; x += panel {
 				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.inputs*of.packed:]
 				decodeBlocks(p.m.blocks, w.k[x*steps:], packed, steps/blockInputs, w.blockMemory())
 			}

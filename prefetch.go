@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel"
+
 // What score prefetches while it computes: a queue of rows. (For few rows kernels go along a
 // pointer, see pointerOf in kind_floats.go.) No result depends on any of it.
 
@@ -12,10 +14,10 @@ const outputBlocks = 4
 // next chunk begins with, and its queries. It is for chunks of enough rows that computing takes
 // longer than memory.
 func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
-	if w.queue.clear(); c.apart {
+	if w.queue.Clear(); c.apart {
 		return
 	}
-	runs := w.queue.runs[:pairRuns]
+	runs := w.queue.Runs[:kernel.PairRuns]
 	if next := first + Block; next < c.hi {
 		runs = p.appendBlock(runs, c, next, c.hi)
 		later := (c.hi - next + Block - 1) / Block // blocks after this one
@@ -30,15 +32,16 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 			runs = p.appendRows(runs, &p.q, x, 0, 1)
 		}
 	}
-	if len(runs) > pairRuns {
-		w.queue.end = firstRun + len(runs)*sizeOfRun
-		w.queue.start(pairRuns, tokenEvery)
+	if len(runs) > kernel.PairRuns {
+		w.queue.End = kernel.FirstRun + len(runs)*kernel.SizeOfRun
+		w.queue.Start(kernel.PairRuns, kernel.TokenEvery)
 	}
 }
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
-func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefetchRun {
+func (p *plan) appendBlock(runs []kernel.PrefetchRun, c *chunk, first,
+	end int) []kernel.PrefetchRun {
 	n := min(Block, end-first)
 	if p.packed != nil || p.listed || n <= 0 {
 		return runs
@@ -46,27 +49,31 @@ func (p *plan) appendBlock(runs []prefetchRun, c *chunk, first, end int) []prefe
 	first += c.base
 	if c.rows > p.keys.pagedRows {
 		keys := min(n, tuned.PrefetchBytes()/4/p.k.D)
-		runs = append(runs, prefetchRunOf(p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL, keys, p.k.D))
+		runs = append(runs, kernel.PrefetchRunOf(&tuned, p.k.Data, p.k.offset(c.b, c.kv, first), p.k.SL,
+			keys, p.k.D))
 	}
 	if c.rows > p.values.pagedRows {
 		values := min(n, tuned.PrefetchBytes()/4/p.v.D)
-		runs = append(runs, prefetchRunOf(p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL, values, p.v.D))
+		runs = append(runs, kernel.PrefetchRunOf(&tuned, p.v.Data, p.v.offset(c.b, c.kv, first), p.v.SL,
+			values, p.v.D))
 	}
 	return runs
 }
 
 // appendRows appends one of several parts of the chunk's queries or outputs: rows that
 // follow each other, for each head of the group. A part below 0 is none.
-func (p *plan) appendRows(runs []prefetchRun, x *Tensor, c *chunk, part, parts int) []prefetchRun {
+func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
+	parts int) []kernel.PrefetchRun {
 	if part < 0 || x.D == 0 { // a State has no outputs yet
 		return runs
 	}
-	heads := min(p.group, c.rows, pairRuns)
+	heads := min(p.group, c.rows, kernel.PairRuns)
 	n := min(c.rows/p.group, tuned.PrefetchBytes()/4/x.D/heads)
 	from, to := n*part/parts, n*(part+1)/parts
 	for r := range heads {
 		h, i := p.locate(c.kv, c.row+r)
-		runs = append(runs, prefetchRunOf(x.Data, x.offset(c.b, h, i+from), x.SL, to-from, x.D))
+		runs = append(runs, kernel.PrefetchRunOf(&tuned, x.Data, x.offset(c.b, h, i+from), x.SL, to-from,
+			x.D))
 	}
 	return runs
 }
@@ -92,15 +99,17 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 		return
 	}
 	keys, all := min(Block, c.hi-first), min(t.rows, c.row+c.rows-row)
-	heads := min(p.group, all, pairRuns)
+	heads := min(p.group, all, kernel.PairRuns)
 	for r := range heads {
 		h, i := p.locate(c.kv, row+r)
-		at, rows := &w.queue.runs[pairRuns-heads+r], (all-r+p.group-1)/p.group
+		at, rows := &w.queue.Runs[kernel.PairRuns-heads+r], (all-r+p.group-1)/p.group
 		if p.bias.Data != nil {
-			*at = prefetchRunOf(p.bias.Data, p.bias.offset(c.b, h, i)+c.base+first, p.bias.SL, rows, keys)
+			*at = kernel.PrefetchRunOf(&tuned, p.bias.Data, p.bias.offset(c.b, h, i)+c.base+first,
+				p.bias.SL, rows, keys)
 		} else {
-			*at = prefetchRunOf(p.mask.Data, p.mask.offset(c.b, h, i)+c.base+first, p.mask.SL, rows, keys)
+			*at = kernel.PrefetchRunOf(&tuned, p.mask.Data, p.mask.offset(c.b, h, i)+c.base+first,
+				p.mask.SL, rows, keys)
 		}
 	}
-	w.queue.start(pairRuns-heads, pairEvery)
+	w.queue.Start(kernel.PairRuns-heads, kernel.PairEvery)
 }

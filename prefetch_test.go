@@ -4,6 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -21,11 +22,11 @@ func TestPrefetchedOnce(t *testing.T) {
 }
 
 // nextRow moves on by a row, as score does.
-func nextRow(r *prefetchRun) {
-	r.n--
-	r.at += uintptr(r.step)
-	if r.n%4 == 0 {
-		r.at += uintptr(r.back)
+func nextRow(r *kernel.PrefetchRun) {
+	r.N--
+	r.At += uintptr(r.Step)
+	if r.N%4 == 0 {
+		r.At += uintptr(r.Back)
 	}
 }
 
@@ -44,7 +45,7 @@ func testPrefetchedOnce(t *testing.T) {
 		{1, 170, 200, Options{}, nil, true, true},
 		{4, 60, 700, Options{}, nil, true, true},
 		{3, 30, 200, Options{Offset: 150, Causal: TopLeft, Window: Window{101, 0}}, nil, false, true},
-		{pairRuns, 5, 100, Options{}, nil, true, true},
+		{kernel.PairRuns, 5, 100, Options{}, nil, true, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.packed = new(packedKV) }, false, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},
 	} {
@@ -104,9 +105,9 @@ func countQueued(p *plan) map[uintptr]int {
 		}
 		for first := c.lo / Block * Block; first < c.hi; first += Block {
 			w.prefetchTokens(p, &c, first)
-			for i := pairRuns; firstRun+i*sizeOfRun < w.queue.end; i++ {
-				for r := w.queue.runs[i]; r.n > 0; nextRow(&r) {
-					counts[r.at]++
+			for i := kernel.PairRuns; kernel.FirstRun+i*kernel.SizeOfRun < w.queue.End; i++ {
+				for r := w.queue.Runs[i]; r.N > 0; nextRow(&r) {
+					counts[r.At]++
 				}
 			}
 		}
@@ -128,9 +129,9 @@ func TestPrefetchedBytes(t *testing.T) {
 		p.chunk(0, &c)
 		var w scratch
 		w.prefetchTokens(&p, &c, 0)
-		for i := pairRuns; firstRun+i*sizeOfRun < w.queue.end; i++ {
-			if r := w.queue.runs[i]; r.n*(r.lines-1)*cacheLine > tuned.PrefetchBytes() {
-				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.n, r.lines,
+		for i := kernel.PairRuns; kernel.FirstRun+i*kernel.SizeOfRun < w.queue.End; i++ {
+			if r := w.queue.Runs[i]; r.N*(r.Lines-1)*kernel.CacheLine > tuned.PrefetchBytes() {
+				t.Errorf("Dv=%d: run %d is %d rows of %d lines, want at most %d bytes", dv, i, r.N, r.Lines,
 					tuned.PrefetchBytes())
 			}
 		}
@@ -185,7 +186,7 @@ func (p *plan) countPaged(x *Tensor) []int {
 				if pointer == 0 {
 					continue
 				}
-				from := int(pointer+prefetchWindow-operand.Address(x.Data, 0)) / 4
+				from := int(pointer+kernel.PrefetchWindow-operand.Address(x.Data, 0)) / 4
 				for j := from; j < min(from+Block*x.D, len(counts)); j++ {
 					counts[j]++
 				}
@@ -248,7 +249,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 // countStep counts what a head prefetches from its pointer on while it reads a step.
 func (p *plan) countStep(prefetched map[*Tensor][]int, pointer uintptr) {
 	for x, counts := range prefetched {
-		from := pointer + prefetchWindow
+		from := pointer + kernel.PrefetchWindow
 		if lo, hi := operand.Address(x.Data, 0), operand.Address(x.Data, len(x.Data)); from >= lo &&
 			from < hi {
 			for j := range p.step * x.D {

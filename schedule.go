@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/tuning"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
 
 // How calls are divided. The sizes are measured, see docs/decisions.md; no result depends on them.
 const (
@@ -118,7 +121,7 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
 	}
-	return max(1, min(p.kvHeads, heads, pageBytes/4/max(1, apart)))
+	return max(1, min(p.kvHeads, heads, kernel.PageBytes/4/max(1, apart)))
 }
 
 // tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What
@@ -223,7 +226,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
-		productsOf(rows, Block*max(p.d, cols)) <= callProducts
+		kernel.ProductsOf(rows, Block*max(p.d, cols)) <= kernel.CallProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = maxTypedRows
@@ -273,7 +276,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 // they are, which pays for more rows if rows of values are close together, or are prefetched in
 // time. Where heads go together, each has its turn after a step of keys.
 func (p *plan) decideViews(t *tuning.Row) {
-	if p.k.SL > 0 && p.d <= inPlaceDim {
+	if p.k.SL > 0 && p.d <= kernel.InPlaceDim {
 		p.keys.inPlaceRows = inPlaceRows
 	}
 	if p.dv%8 == 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -114,7 +115,7 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 		}
 		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
-	rows := min(all, roundUp((all+n-1)/n, splitRows))
+	rows := min(all, roundUp((all+n-1)/n, kernel.SplitRows))
 	if p.listed {
 		rows = min(all, p.alignRows(min(all, maxRows)))
 	}

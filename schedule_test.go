@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -144,8 +145,8 @@ func TestScheduleOfFullBlocks(t *testing.T) {
 		"natural units":   {func(p *plan) { p.natural = true }, false},
 		"mask":            {func(p *plan) { p.mask.Data = []bool{true} }, true},
 		"bias":            {func(p *plan) { p.bias.Data, p.natural = []float32{1}, true }, false},
-		"long dimensions": {func(p *plan) { p.d = callProducts/Block/minTileRows + 1 }, false},
-		"many columns":    {func(p *plan) { p.dv = callProducts/Block/minTileRows + 1 }, false},
+		"long dimensions": {func(p *plan) { p.d = kernel.CallProducts/Block/minTileRows + 1 }, false},
+		"many columns":    {func(p *plan) { p.dv = kernel.CallProducts/Block/minTileRows + 1 }, false},
 	} {
 		forEach(t, func(t *testing.T) {
 			p := plan{batch: 1, heads: 1, kvHeads: 1, group: 1, lq: 500, lk: 500, d: 64, dv: 64, left: -1,
@@ -192,9 +193,9 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			var rows chunk
 			p.chunk(0, &rows)
 			w.values(&p, &rows, &part{hi: Block, equal: true})
-			if w.queue.inOrder != c.want || w.layout.inOrder != c.want {
-				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.inOrder,
-					w.layout.inOrder)
+			if w.queue.InOrder != c.want || w.layout.InOrder != c.want {
+				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.InOrder,
+					w.layout.InOrder)
 			}
 		}
 	}
@@ -385,18 +386,18 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 		var w scratch
 		w.fit(p)
 		w.layoutPanels(p, false)
-		for _, got := range []prefetchHint{w.queue.prefetchHint, w.layout.prefetchHint} {
-			if got.prefetchOne != 1000 || got.prefetchFew != 2000+c.want {
+		for _, got := range []kernel.PrefetchHint{w.queue.PrefetchHint, w.layout.PrefetchHint} {
+			if got.PrefetchOne != 1000 || got.PrefetchFew != 2000+c.want {
 				t.Errorf("%s: %d and %d bytes ahead, want %d more than the row says", c.name,
-					got.prefetchOne, got.prefetchFew, c.want)
+					got.PrefetchOne, got.PrefetchFew, c.want)
 			}
 		}
 	}
 	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
-	if _, got := m.part(0, 0, 0, 0, panel); got.prefetchOne != 1000 || got.prefetchFew != 2300 {
-		t.Errorf("a matrix: %d and %d bytes ahead", got.prefetchOne, got.prefetchFew)
+	if _, got := m.part(0, 0, 0, 0, panel); got.PrefetchOne != 1000 || got.PrefetchFew != 2300 {
+		t.Errorf("a matrix: %d and %d bytes ahead", got.PrefetchOne, got.PrefetchFew)
 	}
 }
 
@@ -404,13 +405,14 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 // over views for rows enough. Over a cache they are as if it did where rows are prefetched.
 func TestKernelsAreToldOfPackedKeys(t *testing.T) {
 	use(t, chosen.ISA)
-	for rows, want := range map[int]bool{1: false, packedRows - 1: false, packedRows: true, 40: true} {
+	for rows, want := range map[int]bool{1: false, kernel.PackedRows - 1: false,
+		kernel.PackedRows: true, 40: true} {
 		p := viewsOfRows(t, rows)
 		var w scratch
 		w.fit(p)
 		w.attendChunk(p, 0, p.chunks)
-		if w.queue.packed != want || w.layout.packed != want {
-			t.Errorf("%d rows: keys %t, values %t, want %t", rows, w.queue.packed, w.layout.packed, want)
+		if w.queue.Packed != want || w.layout.Packed != want {
+			t.Errorf("%d rows: keys %t, values %t, want %t", rows, w.queue.Packed, w.layout.Packed, want)
 		}
 	}
 	readingAs(t, tuning.QueuedReads)
@@ -424,11 +426,11 @@ func TestKernelsAreToldOfPackedKeys(t *testing.T) {
 		var w scratch
 		w.fit(p)
 		w.attendChunk(p, 0, p.chunks)
-		if w.queue.packed != c.packed || w.layout.packed != c.packed {
-			t.Errorf("%+v: keys %t, values %t as packed", c, w.queue.packed, w.layout.packed)
+		if w.queue.Packed != c.packed || w.layout.Packed != c.packed {
+			t.Errorf("%+v: keys %t, values %t as packed", c, w.queue.Packed, w.layout.Packed)
 		}
-		if (w.queue.pointer != 0) != c.paged || (w.layout.pointer != 0) != c.paged {
-			t.Errorf("%+v: pointers %#x and %#x", c, w.queue.pointer, w.layout.pointer)
+		if (w.queue.Pointer != 0) != c.paged || (w.layout.Pointer != 0) != c.paged {
+			t.Errorf("%+v: pointers %#x and %#x", c, w.queue.Pointer, w.layout.Pointer)
 		}
 	}
 	if tuned.MinRows16 = 12; cacheOfRows(t, F32, 12).keys.pagedRows != 0 {
@@ -457,20 +459,20 @@ func cacheOfRows(t *testing.T, format Format, rows int) *plan {
 // What is prefetched a window after a place of a block is in the block that is read then, wherever
 // a store keeps it; after the last block it is what follows in memory.
 func TestWindowAfter(t *testing.T) {
-	const block = 3 * prefetchWindow / 2
+	const block = 3 * kernel.PrefetchWindow / 2
 	p, memory := plan{}, make([]byte, 4*block)
 	p.packed = &packedKV{}
 	p.packed.block = block
 	places := []int{2 * block, 0, block}
-	for _, c := range []struct{ at, want int }{{0, 2*block + prefetchWindow},
-		{prefetchWindow / 2, 0}, {prefetchWindow, prefetchWindow / 2}} {
-		if got := p.windowAfter(memory, places, c.at) + prefetchWindow; got !=
+	for _, c := range []struct{ at, want int }{{0, 2*block + kernel.PrefetchWindow},
+		{kernel.PrefetchWindow / 2, 0}, {kernel.PrefetchWindow, kernel.PrefetchWindow / 2}} {
+		if got := p.windowAfter(memory, places, c.at) + kernel.PrefetchWindow; got !=
 			operand.Address(memory, c.want) {
 			t.Errorf("after byte %d: byte %d, want %d", c.at, got-operand.Address(memory, 0), c.want)
 		}
 	}
-	last := p.windowAfter(memory, places[2:], prefetchWindow)
-	if want := operand.Address(memory, block+prefetchWindow); last != want {
+	last := p.windowAfter(memory, places[2:], kernel.PrefetchWindow)
+	if want := operand.Address(memory, block+kernel.PrefetchWindow); last != want {
 		t.Errorf("after the last block: byte %d", last-operand.Address(memory, 0))
 	}
 }

@@ -1,6 +1,9 @@
 package attn
 
-import "sync"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"sync"
+)
 
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
@@ -21,30 +24,30 @@ type scratch struct {
 	known   []uint8     // what the rows of each chunk of a head see of each block, for all heads
 	unknown uint8       // what is looked at for a chunk alone
 
-	knownEntry int           // the batch entry of what is known, −1 if there is none
-	queue      prefetchQueue // memory to prefetch
-	pointer    uintptr       // of the keys at hand, for prefetching page by page
-	next       chunk         // the chunk after the one at hand; no rows if there is none
-	prefix     []prefixRows  // of the chunk at hand, if it is of several sequences
-	beside     []prefixRows  // those of them whose rows go through a block together
-	call       sequenceCall  // a call over several sequences
-	s          []float32     // scores, then weights, of a tile, or of a span of blocks or heads
-	maxima     []float32     // row maxima of a tile, see fullTile
-	k, v       []float32     // the packed block
-	levels     levelScratch  // of a block in I4
-	layout     panelLayout   // of the values at hand; keys and overwrite are set for each tile
-	typed      bool          // these are not float32, but of fewer bits or integers, or in keys
-	scanned    bool          // finite is known
-	finite     bool          // none of the values at hand is NaN or infinite
-	writer     tokenWriter   // rows on their way into a cache or store
-	rotated    []float32     // rows on their way into a product
-	rounded    integerRows   // the same as integers
-	scales     []float32     // and their scales
-	blocks     []blockRow    // rows on their way into a product by blocks
-	unpacked   *blockMemory  // of a panel of it
-	ints       intScratch    // of calls in integers
-	ancestors  ancestors     // of calls with a tree
-	gathered   gatherScratch // of calls with lists of keys
+	knownEntry int                  // the batch entry of what is known, −1 if there is none
+	queue      kernel.PrefetchQueue // memory to prefetch
+	pointer    uintptr              // of the keys at hand, for prefetching page by page
+	next       chunk                // the chunk after the one at hand; no rows if there is none
+	prefix     []prefixRows         // of the chunk at hand, if it is of several sequences
+	beside     []prefixRows         // those of them whose rows go through a block together
+	call       sequenceCall         // a call over several sequences
+	s          []float32            // scores, then weights, of a tile, or of a span of blocks or heads
+	maxima     []float32            // row maxima of a tile, see fullTile
+	k, v       []float32            // the packed block
+	levels     levelScratch         // of a block in I4
+	layout     kernel.PanelLayout   // of the values at hand; keys and overwrite are set for each tile
+	typed      bool                 // these are not float32, but of fewer bits or integers, or in keys
+	scanned    bool                 // finite is known
+	finite     bool                 // none of the values at hand is NaN or infinite
+	writer     tokenWriter          // rows on their way into a cache or store
+	rotated    []float32            // rows on their way into a product
+	rounded    integerRows          // the same as integers
+	scales     []float32            // and their scales
+	blocks     []blockRow           // rows on their way into a product by blocks
+	unpacked   *blockMemory         // of a panel of it
+	ints       intScratch           // of calls in integers
+	ancestors  ancestors            // of calls with a tree
+	gathered   gatherScratch        // of calls with lists of keys
 
 	fitted sizes // what the slices are long enough for
 }
@@ -60,8 +63,8 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // fit makes the scratch large enough for calls of the plan.
 func (w *scratch) fit(p *plan) {
-	w.queue.set(tuned.PrefetchOne, tuned.PrefetchFew+p.further, false)
-	w.queue.oneStream = p.oneStream
+	w.queue.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew+p.further, false)
+	w.queue.OneStream = p.oneStream
 	w.knownEntry = -1
 	for i := range w.ahead {
 		w.ahead[i].blocks = 0
@@ -102,7 +105,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
 	w.seen, w.allowed = grow(w.seen, rows), grow(w.allowed, rows+1)
 	w.s = grow(w.s, want.scores*Block)
-	w.maxima = grow(w.maxima, maxTileRows*maximaLanes)
+	w.maxima = grow(w.maxima, maxTileRows*kernel.MaximaLanes)
 	if want.packs {
 		w.k = grow(w.k, Block*p.d)
 		w.v = grow(w.v, Block*roundUp(p.dv, panel))

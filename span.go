@@ -20,7 +20,7 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 		if p.looks && (s.step < Block || s.blocks > 1) {
 			end = w.seeSpan(p, c, &s)
 		}
-		if w.queue.clear(); s.step < Block { // a queue is for enough rows
+		if w.queue.Clear(); s.step < Block { // a queue is for enough rows
 			w.addKeysFirst(p, c, st, &s)
 		} else {
 			for g := range c.heads {
@@ -150,7 +150,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 	t := tile{rows: c.rows, hi: Block, uniform: true}
 	var h chunk
 	for i := range s.blocks {
-		w.queue.after = (s.blocks - 1 - i) * Block
+		w.queue.After = (s.blocks - 1 - i) * Block
 		for key := 0; key < Block; key += s.step {
 			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true, biased: s.biased}
 			for g := range c.heads {
@@ -160,7 +160,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 			}
 		}
 	}
-	w.queue.after = 0
+	w.queue.After = 0
 	if s.step < Block {
 		w.addSteps(p, c, st, s, &t)
 		return

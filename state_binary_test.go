@@ -27,7 +27,7 @@ func FuzzStateTravels(f *testing.F) {
 			*[]*int{&p.b, &p.h, &p.l}[c.IntN(3)] = 0
 		}
 		p.sinks = make([]float32, p.h)
-		special.fill(c.Rand, p.sinks)
+		special.Fill(c.Rand, p.sinks)
 		for i := range p.states {
 			p.states[i] = p.newState()
 		}
@@ -79,7 +79,7 @@ func (p *travelPlay) kvHeads() int { return min(p.h, 1+p.IntN(2)) }
 // tensor has elements of one of several kinds and sizes.
 func (p *travelPlay) tensor(b, h, l, d int) Tensor {
 	x := zeros(b, h, l, d)
-	distribution(p.IntN(int(distributions))).fill(p.Rand, x.Data)
+	distribution(p.IntN(int(distributions))).Fill(p.Rand, x.Data)
 	scaleBy(x.Data, float32(math.Ldexp(1, p.IntN(200)-100)))
 	return x
 }

@@ -553,7 +553,7 @@ type statePlay struct {
 // call over its keys, and operations that fail change nothing.
 func FuzzState(f *testing.F) {
 	fuzzTrials(f, func(t *testing.T, c *trial) {
-		c.kind = randomKind(c.Rand)
+		c.Kind = randomKind(c.Rand)
 		p := &statePlay{T: t, trial: c, call: drawStateCase(c)}
 		p.state = p.newState()
 		for range 1 + c.IntN(6) {
@@ -588,7 +588,7 @@ func drawStateCase(c *trial) *stateCase {
 // tensor returns a contiguous tensor.
 func drawTensor(c *trial, b, h, l, d int) Tensor {
 	x := make([]float32, b*h*l*d)
-	c.fill(c.kind, x)
+	c.Fill(c.Kind, x)
 	return BHLD(x, b, h, l, d)
 }
 

@@ -37,7 +37,7 @@ type modelSequence struct {
 // change nothing.
 func FuzzStore(f *testing.F) {
 	fuzzPlays(f, func(t *testing.T, c *trial) {
-		c.kind = randomKind(c.Rand)
+		c.Kind = randomKind(c.Rand)
 		p := newStorePlay(t, c)
 		if p.config.Pages > Segment/Block {
 			p.append(p.live[0], Segment-Block+p.IntN(2*Block))

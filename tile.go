@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/operand"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/operand"
+)
 
 // fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
 // whose scores are products and nothing more: most are like that. The kernels are called in turn,
@@ -12,16 +15,16 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int
 	}
 	k, v := w.floatKeys(p, b), w.floatValues(p, c, b)
 	d, stride, n := p.d, p.oStride, p.tileRows
-	w.queue.pointer = w.pointer
+	w.queue.Pointer = w.pointer
 	q := w.queries(p, c, row)
 	row += c.at
 	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
-	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	operand.Reads(k, Block*d)
-	w.layout.reads(v)
+	w.layout.Reads(v)
 	if b.partly { // parts alike in size, instead of a small rest
 		parts := (rows + maxTileRows - 1) / maxTileRows
-		n = roundUp((rows+parts-1)/parts, splitRows)
+		n = roundUp((rows+parts-1)/parts, kernel.SplitRows)
 	}
 	t := w.fullTileOf(p, q, m, l, o, rows, n)
 	t.k, t.v = &k[0], &v[0]
@@ -41,7 +44,7 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTil
 	operand.Writes(w.alpha, min(n, rows))
 	operand.Updates(m, rows)
 	operand.Updates(l, rows)
-	operand.UpdatesRows(o, rows, p.oStride, w.layout.cols)
+	operand.UpdatesRows(o, rows, p.oStride, w.layout.Cols)
 	return fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], d: p.d, oStride: p.oStride,
 		c: p.c, layout: &w.layout, queue: &w.queue}
 }
@@ -98,7 +101,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	var places [Segment / Block]int
 	b := part{hi: Block, equal: true, memory: p.findBlocks(c, s.first, places[:s.blocks])}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
-	w.layout.keys, w.layout.overwrite = Block, st.overwrite
+	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
 	direct := p.full && p.valueKind == kindPanels && (s.blocks > 1 || s.hi == Block)
 	var t fullTile
@@ -113,12 +116,12 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		if direct && b.hi == Block {
 			floatKind{}.keys(w, p, c, &b)
 			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
-			if operand.Reads(k, Block*p.d); w.layout.pointer != 0 {
+			if operand.Reads(k, Block*p.d); w.layout.Pointer != 0 {
 				w.pointer = p.windowAfter(b.memory, places[i:s.blocks], 0)
-				w.layout.pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.keyBytes)
+				w.layout.Pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.keyBytes)
 			}
-			w.layout.reads(v)
-			w.queue.pointer, t.k, t.v = w.pointer, &k[0], &v[0]
+			w.layout.Reads(v)
+			w.queue.Pointer, t.k, t.v = w.pointer, &k[0], &v[0]
 			masked = t.add(&q[0], &m[0], &l[0], &o[0], c.rows)
 		} else {
 			masked = w.addFewBlock(p, c, st, &b, q, o)
@@ -126,16 +129,16 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 		if masked {
 			clearMasked(m, o, c.rows, p.oStride)
 		}
-		w.layout.overwrite = false
+		w.layout.Overwrite = false
 	}
 }
 
 // windowAfter is a pointer for kernels that read the first of some blocks from byte at on: a window
 // before what comes a window later, which in a store is elsewhere.
 func (p *plan) windowAfter(memory []byte, places []int, at int) uintptr {
-	block, later := p.packed.block, at+prefetchWindow
+	block, later := p.packed.block, at+kernel.PrefetchWindow
 	if i := later / block; i < len(places) {
-		return operand.Address(memory, places[i]+later%block) - prefetchWindow
+		return operand.Address(memory, places[i]+later%block) - kernel.PrefetchWindow
 	}
 	return operand.Address(memory, places[0]+at)
 }
@@ -151,7 +154,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		}
 	}
 	rows, layout := c.rows, &w.layout
-	layout.keys = b.hi
+	layout.Keys = b.hi
 	block := b.memory[b.place:][:p.packed.block]
 	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
 	keyFormat, valueFormat := p.packed.k.format, p.packed.v.format
@@ -165,7 +168,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	switch p.keyKind {
 	case kindPanels:
 		floatKind{}.keys(w, p, c, b)
-		w.queue.pointer = w.pointer
+		w.queue.Pointer = w.pointer
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
@@ -185,7 +188,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	case kindIntegers:
 		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat == I4)
 	case kindLatent:
-		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.overwrite)
+		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.Overwrite)
 	}
 	return masked
 }

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // View is a strided view of a caller's buffer. Element (b,h,i,x) of batch b,
@@ -162,6 +164,22 @@ func product(factors ...int) (n int, ok bool) {
 	}
 	return n, true
 }
+
+const (
+	// Block is the number of keys of one online-softmax step. Blocks start at
+	// absolute key indices that are multiples of Block.
+	Block = kernel.Block
+
+	// Segment is the number of keys that are summed from an empty state before
+	// they are merged with the keys to their left. Work is split between
+	// workers, and states are split, at multiples of Segment.
+	Segment = kernel.Segment
+
+	panel       = kernel.Panel
+	inPlaceRows = kernel.InPlaceRows
+)
+
+var negInf = kernel.NegInf
 
 // roundUp is the next multiple of to.
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
 // What a query sees is said in several ways, and each composition of them means what one mask of
@@ -431,7 +432,7 @@ func (c *composition) takes(way string) bool {
 func overSequences(way string) bool { return strings.HasSuffix(strings.ToLower(way), "sequences") }
 
 // compare compares one way to attend, and Attend itself, with what the problem means.
-func (c *composition) compare(t testing.TB, r *rand.Rand, a *arena) {
+func (c *composition) compare(t testing.TB, r *rand.Rand, a *kerneltest.Arena) {
 	want := c.meaning(t, Attend)
 	poisoned := strided(c.poisoned(nan32()))
 	if c.same(t, c.title("Attend"), poisoned.solveStrided(t, r, a, Attend), want); r.IntN(2) == 0 {
@@ -544,8 +545,8 @@ func visibleShape(r *rand.Rand, pairs int) shape {
 // attend, and what nobody sees may hold anything.
 func TestVisibility(t *testing.T) {
 	shareSmallCalls(t)
-	hosts, operands := random("hosts of what is seen"), new(arena)
-	defer operands.free()
+	hosts, operands := random("hosts of what is seen"), new(kerneltest.Arena)
+	defer operands.Free()
 	forEach(t, func(t *testing.T) {
 		r := random(t.Name())
 		for range budget(2000) {
@@ -558,8 +559,8 @@ func TestVisibility(t *testing.T) {
 // FuzzVisibility is TestVisibility of small calls, on an implementation that is drawn, too.
 func FuzzVisibility(f *testing.F) {
 	seedInputs(f)
-	all, operands := implementations(), new(arena)
-	f.Cleanup(operands.free)
+	all, operands := implementations(), new(kerneltest.Arena)
+	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer func() { tuned = chosen }()
 		r := randomFrom(data)

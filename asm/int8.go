@@ -47,7 +47,7 @@ func (t *int8Kernel) outputs() {
 	t.arg("fStride", int8Stride)
 	t.LslImm(int8Stride, int8Stride, 2)
 	t.arg("b", moving)
-	t.AddImm(moving, moving, t.offsets.Get("panelLayout.overwrite"))
+	t.AddImm(moving, moving, t.offsets.Get("PanelLayout.Overwrite"))
 	t.LdrbPost(half, moving)
 }
 
@@ -60,14 +60,14 @@ func (t *int8Kernel) arguments(c, a, b, f, stride string) {
 	t.arg(stride, aStride)
 	t.arg("rows", rows)
 	t.arg("b", moving)
-	at := func(field string) int { return t.offsets.Get("panelLayout." + field) }
-	t.Ldr(steps, moving, at("keys"))
+	at := func(field string) int { return t.offsets.Get("PanelLayout." + field) }
+	t.Ldr(steps, moving, at("Keys"))
 	t.AddImm(steps, steps, 3)
 	t.LsrImm(steps, steps, 2)
-	t.Ldr(panels, moving, at("cols"))
+	t.Ldr(panels, moving, at("Cols"))
 	t.LsrImm(panels, panels, 4)
-	t.Ldr(bStride, moving, at("stride"))
-	t.Ldr(panelStride, moving, at("panelStride"))
+	t.Ldr(bStride, moving, at("Stride"))
+	t.Ldr(panelStride, moving, at("PanelStride"))
 }
 
 // panelLoop writes the loops over panels and tiles of up to a number of rows.

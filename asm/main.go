@@ -25,7 +25,7 @@ func assembly(folder string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := constants.ReadOffsets(filepath.Join(folder, "kernel_layout.go"))
+	offsets, err := constants.ReadOffsets(filepath.Join(folder, "internal/kernel/layout.go"))
 	if err != nil {
 		return nil, err
 	}

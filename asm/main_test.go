@@ -41,11 +41,11 @@ func TestGeneratedFileIsCurrent(t *testing.T) {
 
 // The sizes that the generator repeats are those of the package.
 func TestSizesAreThoseOfThePackage(t *testing.T) {
-	values, err := constants.Read("../kernel_layout.go")
+	values, err := constants.Read("../internal/kernel/layout.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float32{"Block": block, "panel": panel} {
+	for name, want := range map[string]float32{"Block": block, "Panel": panel} {
 		if got := values.Get(name); got != want {
 			t.Errorf("%s is %v, the generator has %v", name, got, want)
 		}

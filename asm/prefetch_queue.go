@@ -12,8 +12,8 @@ const lineBytes = 64
 // R15, R16 and R19 to R25 are free.
 func (t *tileKernel) prefetchDue(r int) {
 	const queue, run, at, x, y = b0, b0 + 1, b0 + 2, b0 + 3, b0 + 4
-	queueAt := func(field string) int { return t.offsets.Get("prefetchQueue." + field) }
-	runAt := func(field string) int { return t.offsets.Get("prefetchRun." + field) }
+	queueAt := func(field string) int { return t.offsets.Get("PrefetchQueue." + field) }
+	runAt := func(field string) int { return t.offsets.Get("PrefetchRun." + field) }
 	row, search, found, line, end := t.label("dueRow"), t.label("dueRun"), t.label("dueFound"),
 		t.label("dueLine"), t.label("dueEnd")
 	t.arg("next", queue)
@@ -26,13 +26,13 @@ func (t *tileKernel) prefetchDue(r int) {
 	t.Ldr(y, queue, queueAt("cursor"))
 	t.Add(run, queue, y)
 	t.Label(search)
-	t.Ldr(x, run, runAt("n"))
+	t.Ldr(x, run, runAt("N"))
 	t.Cbnz(x, found)
 	t.Comment("The next run.")
-	t.AddImm(run, run, t.offsets.Get("prefetchRun"))
-	t.AddImm(y, y, t.offsets.Get("prefetchRun"))
+	t.AddImm(run, run, t.offsets.Get("PrefetchRun"))
+	t.AddImm(y, y, t.offsets.Get("PrefetchRun"))
 	t.Str(y, queue, queueAt("cursor"))
-	t.Ldr(x, queue, queueAt("end"))
+	t.Ldr(x, queue, queueAt("End"))
 	t.Sub(x, x, y)
 	t.Cbnz(x, search)
 	t.MovImm(x, math.MaxInt64)
@@ -40,12 +40,12 @@ func (t *tileKernel) prefetchDue(r int) {
 	t.B(end)
 	t.Label(found)
 	t.SubImm(x, x, 1)
-	t.Str(x, run, runAt("n"))
-	t.Ldr(at, run, runAt("at"))
-	t.Ldr(x, run, runAt("step"))
+	t.Str(x, run, runAt("N"))
+	t.Ldr(at, run, runAt("At"))
+	t.Ldr(x, run, runAt("Step"))
 	t.Add(x, x, at)
-	t.Str(x, run, runAt("at"))
-	t.Ldr(x, run, runAt("lines"))
+	t.Str(x, run, runAt("At"))
+	t.Ldr(x, run, runAt("Lines"))
 	t.Label(line)
 	t.PrefetchL2(at)
 	t.AddImm(at, at, lineBytes)

@@ -36,11 +36,11 @@ func readPackage(folder string) (err error) {
 	if elementary, err = constants.Read(in("internal/f32/elementary.go")); err != nil {
 		return err
 	}
-	offsets, err = constants.ReadOffsets(in("kernel_layout.go"))
+	offsets, err = constants.ReadOffsets(in("internal/kernel/layout.go"))
 	return err
 }
 
-// field is a field of the struct at base, "panelLayout.keys", or of a struct that it embeds.
+// field is a field of the struct at base, "PanelLayout.Keys", or of a struct that it embeds.
 func field(base reg.Register, path ...string) Mem {
 	m := Mem{Base: base}
 	for _, name := range path {
@@ -51,7 +51,7 @@ func field(base reg.Register, path ...string) Mem {
 
 // hint is a field of the prefetch hint that the struct at base embeds.
 func hint(base reg.Register, in, name string) Mem {
-	const of = "prefetchHint" // the name of the hint's type
+	const of = "PrefetchHint" // the name of the hint's type
 	return field(base, in+"."+of, of+"."+name)
 }
 

@@ -168,7 +168,7 @@ func (p *int8Program) kernel(name string) {
 func (p *int8Program) keysInOrder() {
 	side := unique("side")
 	Load(Param("b"), b0)
-	CMPB(hint(b0, "panelLayout", "inOrder"), Imm(0))
+	CMPB(hint(b0, "PanelLayout", "InOrder"), Imm(0))
 	JE(LabelRef(side))
 	p.group(int8InOrder)
 	Label(side)
@@ -221,18 +221,18 @@ func (p *int8Program) arguments() {
 	case multiplyInt8:
 		p.outputs.from(b0, a0)
 	}
-	MOVQ(hint(b0, "panelLayout", "prefetchOne"), a0)
+	MOVQ(hint(b0, "PanelLayout", "PrefetchOne"), a0)
 	ADDQ(p.b, a0)
 	MOVQ(a0, p.request)
-	MOVQ(field(b0, "panelLayout.keys"), a0)
+	MOVQ(field(b0, "PanelLayout.Keys"), a0)
 	ADDQ(Imm(3), a0)
 	SHRQ(Imm(2), a0)
 	MOVQ(a0, p.steps)
-	MOVQ(field(b0, "panelLayout.cols"), a0)
+	MOVQ(field(b0, "PanelLayout.Cols"), a0)
 	SHRQ(Imm(4), a0)
 	MOVQ(a0, p.panels)
-	MOVQ(field(b0, "panelLayout.stride"), bStride)
-	MOVQ(field(b0, "panelLayout.panelStride"), avx512PanelStride)
+	MOVQ(field(b0, "PanelLayout.Stride"), bStride)
+	MOVQ(field(b0, "PanelLayout.PanelStride"), avx512PanelStride)
 	if p.grouped() {
 		p.requestLines()
 	}

@@ -16,9 +16,9 @@ type prefetchQueue struct {
 	queue, run reg.GPPhysical
 }
 
-func (q prefetchQueue) field(name string) Mem { return field(q.queue, "prefetchQueue."+name) }
+func (q prefetchQueue) field(name string) Mem { return field(q.queue, "PrefetchQueue."+name) }
 
-func (q prefetchQueue) ofRun(name string) Mem { return field(q.run, "prefetchRun."+name) }
+func (q prefetchQueue) ofRun(name string) Mem { return field(q.run, "PrefetchRun."+name) }
 
 // prefetchDue prefetches the rows of the queue that are due after a number of rows of a panel: a
 // constant, or a register other than a0.
@@ -35,28 +35,28 @@ func prefetchDue(rows Op) {
 	ADDQ(q.queue, q.run)
 	skip := unique("dueRun")
 	Label(skip)
-	CMPQ(q.ofRun("n"), Imm(0))
+	CMPQ(q.ofRun("N"), Imm(0))
 	JNE(LabelRef(found))
 	Comment("The next run.")
-	ADDQ(imm(offsets.Get("prefetchRun")), q.run)
-	ADDQ(imm(offsets.Get("prefetchRun")), q.field("cursor"))
+	ADDQ(imm(offsets.Get("PrefetchRun")), q.run)
+	ADDQ(imm(offsets.Get("PrefetchRun")), q.field("cursor"))
 	MOVQ(q.field("cursor"), count)
-	CMPQ(count, q.field("end"))
+	CMPQ(count, q.field("End"))
 	JNE(LabelRef(skip))
 	MOVQ(U64(math.MaxInt), count)
 	MOVQ(count, q.field("left"))
 	JMP(LabelRef(end))
 	Label(found)
-	DECQ(q.ofRun("n"))
-	MOVQ(q.ofRun("at"), a3)
-	MOVQ(q.ofRun("step"), count)
-	TESTQ(U32(3), q.ofRun("n"))
+	DECQ(q.ofRun("N"))
+	MOVQ(q.ofRun("At"), a3)
+	MOVQ(q.ofRun("Step"), count)
+	TESTQ(U32(3), q.ofRun("N"))
 	among := unique("sameQuarters")
 	JNE(LabelRef(among))
-	ADDQ(q.ofRun("back"), count)
+	ADDQ(q.ofRun("Back"), count)
 	Label(among)
-	ADDQ(count, q.ofRun("at"))
-	MOVQ(q.ofRun("lines"), count)
+	ADDQ(count, q.ofRun("At"))
+	MOVQ(q.ofRun("Lines"), count)
 	Label(line)
 	PREFETCHT1(Mem{Base: a3})
 	ADDQ(imm(lineBytes), a3)
@@ -70,7 +70,7 @@ func prefetchDue(rows Op) {
 
 // pointerOf leaves in at the prefetch pointer of the queue next, or 0 if there is none.
 func pointerOf(at reg.Register) {
-	ofQueue(at, func() { MOVQ(hint(at, "prefetchQueue", "pointer"), at) })
+	ofQueue(at, func() { MOVQ(hint(at, "PrefetchQueue", "Pointer"), at) })
 }
 
 // ofQueue leaves the address of the queue next in at, and emits then for where there is a queue.

@@ -26,7 +26,7 @@ func scoreRowsKernel() {
 	MOVQ(tmp, r.pointer)
 	MOVQ(I32(0), r.stream)
 	ofQueue(tmp, func() {
-		MOVBQZX(hint(tmp, "prefetchQueue", "oneStream"), tmp)
+		MOVBQZX(hint(tmp, "PrefetchQueue", "OneStream"), tmp)
 		MOVQ(tmp, r.stream)
 	})
 	Load(Param("s"), tmp)

@@ -71,7 +71,7 @@ func (o *beginning) arguments(b, tmp reg.Register) {
 func (o *beginning) from(b, tmp reg.Register) {
 	used := unique("used")
 	XORQ(tmp, tmp)
-	CMPB(field(b, "panelLayout.overwrite"), Imm(0))
+	CMPB(field(b, "PanelLayout.Overwrite"), Imm(0))
 	JE(LabelRef(used))
 	LEAQ(zeros(), tmp)
 	Label(used)

@@ -58,8 +58,8 @@ func (t *tileProgram) streams() []bool {
 // startRequests begins to prefetch along the pointer of the layout at b0, if there is one.
 func (t *tileProgram) startRequests() {
 	pages, few, ready := t.unique("pages"), t.unique("fewRows"), t.unique("requests")
-	MOVQ(hint(b0, "panelLayout", "pointer"), a0)
-	MOVBQZX(hint(b0, "panelLayout", "oneStream"), a3)
+	MOVQ(hint(b0, "PanelLayout", "Pointer"), a0)
+	MOVBQZX(hint(b0, "PanelLayout", "OneStream"), a3)
 	CMPQ(t.rows, Imm(sequentialRows))
 	JLE(LabelRef(few))
 	XORQ(a3, a3)

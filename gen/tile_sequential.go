@@ -161,7 +161,7 @@ const alongPointer = 0
 
 // beginAlong begins to prefetch along the pointer, or goes to none if there is no pointer.
 func (t *tileProgram) beginAlong(none string) {
-	MOVQ(hint(b0, "panelLayout", "pointer"), a0)
+	MOVQ(hint(b0, "PanelLayout", "Pointer"), a0)
 	TESTQ(a0, a0)
 	JE(LabelRef(none))
 	ADDQ(imm(prefetchWindow), a0)

@@ -1,10 +1,9 @@
-package attn
+package kernel
 
 import (
 	"math"
 	"unsafe"
 
-	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -20,89 +19,48 @@ const (
 	// workers, and states are split, at multiples of Segment.
 	Segment = 1024
 
-	// softmaxRows is the number of rows of one assembly call of softmax. The AVX2
+	// SoftmaxRows is the number of rows of one assembly call of softmax. The AVX2
 	// kernel (gen/softmax.go) keeps the lanes of that many sums on its stack.
-	softmaxRows = 96
+	SoftmaxRows = 96
 
-	// inPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than
+	// InPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than
 	// they are packed.
-	inPlaceRows = 4
+	InPlaceRows = 4
 
-	// panel is the number of keys, or value columns, side by side in packed order.
-	panel = 16
+	// Panel is the number of keys, or value columns, side by side in packed order.
+	Panel = 16
 
-	// maximaLanes is the number of lanes of a row's maxima: one for every maximaLanes-th key.
-	maximaLanes = 8
+	// MaximaLanes is the number of lanes of a row's maxima: one for every MaximaLanes-th key.
+	MaximaLanes = 8
 )
 
-// tuned is every policy that depends on the CPU, and which kernels are in use.
-var tuned = tuning.Host()
-
-const (
-	minTileRows = tuning.MinTileRows
-	maxTileRows = tuning.MaxTileRows
-)
-
-// panelLayout says where the values of a block are: column c of key j is at
-// v[c/panel*panelStride + j*stride + c%panel]. Both packed values and a
+// PanelLayout says where the values of a block are: column c of key j is at
+// v[c/panel*PanelStride + j*stride + c%panel]. Both packed values and a
 // caller's rows have this form.
-type panelLayout struct {
-	keys, cols          int // cols is a multiple of 8 in assembly
-	stride, panelStride int
-	prefetchHint
-	overwrite bool    // outputs begin at 0, whatever is there (β = 0)
-	after     uintptr // the panel that is read after these, 0 if panels are not prefetched one ahead
+type PanelLayout struct {
+	Keys, Cols          int // cols is a multiple of 8 in assembly
+	Stride, PanelStride int
+	PrefetchHint
+	Overwrite bool    // outputs begin at 0, whatever is there (β = 0)
+	After     uintptr // the panel that is read after these, 0 if panels are not prefetched one ahead
 }
 
-// negZero as a weight marks a key that the row does not see. It counts as zero in
+// NegZero as a weight marks a key that the row does not see. It counts as zero in
 // every sum, and accumulateMasked does not look at the key's value.
-const negZero = 1 << 31
+const NegZero = 1 << 31
 
-var negInf = float32(math.Inf(-1))
+var NegInf = float32(math.Inf(-1))
 
 // Which of several variants a call goes through, which return the same bits.
 
-const (
-	// maximaRows is what the rows of a call of scoreMaxima are a multiple of; softmaxMaxima takes up
-	// to maxTileRows.
-	maximaRows = 6
-
-	// maximaDim is the least dimension of scoreMaxima: one row of the tile before is looked at in
-	// every 8 steps but the last 4.
-	maximaDim = 8*maximaRows + 4
-)
-
-// kernels is the variants that some rows go through. The zero value is kernels with 8 lanes on
-// amd64, and with 4 on arm64.
-type kernels struct {
-	lanes16   bool // score, and accumulate of whole panels, have 16 lanes
-	softmax16 bool // so has softmax
-	maxima    bool // score finds the maxima of rows for softmax; both have 8 lanes
-}
-
-// chooseKernels chooses the variants for some rows of queries, their d dimensions, and whether the
-// call has packed keys. Who calls a kernel that does not depend on one of these leaves it 0.
-// lanes16 goes before maxima, where both are true.
-func chooseKernels(rows, d int, packed bool) kernels {
-	from := tuned.MinRows16
-	if packed {
-		from = tuned.MinPacked16
-	}
-	return kernels{
-		lanes16:   tuned.ISA.Lanes16() && rows >= from,
-		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
-		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
-	}
-}
-
-// typedKernel says whether some rows over elements of fewer bits have 16 lanes, and how many panels
+// TypedKernel says whether some rows over elements of fewer bits have 16 lanes, and how many panels
 // they read side by side, as gen/typed.go has it. One row of I8 and codes always have 16 lanes,
 // where there are such: they are widened another way.
-func typedKernel(t Format, rows int) (lanes16 bool, panels int) {
-	lanes16 = tuned.ISA.Lanes16() &&
-		(t == I4 || t == I8 && rows == 1 || rows >= max(2, tuned.MinTypedRows16))
+func TypedKernel(cpu *tuning.Row, t Format, rows int) (lanes16 bool, panels int) {
+	lanes16 = cpu.ISA.Lanes16() &&
+		(t == I4 || t == I8 && rows == 1 || rows >= max(2, cpu.MinTypedRows16))
 	switch {
-	case lanes16 && rows <= 4 || rows == 1 && (t == I8 || tuned.FourPanels):
+	case lanes16 && rows <= 4 || rows == 1 && (t == I8 || cpu.FourPanels):
 		return lanes16, 4
 	case lanes16 || rows <= 3:
 		return lanes16, 2
@@ -110,214 +68,163 @@ func typedKernel(t Format, rows int) (lanes16 bool, panels int) {
 	return lanes16, 1
 }
 
-// integerRows is rows of integers of 8 bits as kernels take them.
-type integerRows struct {
-	words []int16 // in the order of inGroupOrder
-
-	// In the place of words, where one instruction adds products of four bytes. With VNNI kernels add
-	// 128 to what a row meets, to have no signs there, and sums begin with −128 times the sum of the
-	// row, or of each group of it that has a sum.
-	bytes  []int8
-	starts []int32
-
-	// In the place of both, where one instruction multiplies bytes without sign by bytes with one: of
-	// each four elements their magnitudes, then −1 where one is negative and else 0. Sums begin with
-	// starts, here the sum of the magnitudes of negative elements: see addSigned in gen.
-	magnitudes []int8
-}
-
-// fit makes the memory large enough, for at least that number of rows a call.
-func (x *integerRows) fit(elements, groups, rows int) {
-	was := *x
-	*x = integerRows{} // what there is means that kernels take it
-	switch {
-	case tuned.DotProduct && rows >= tuned.MinInt8Rows16:
-		x.bytes, x.starts = grow(was.bytes, elements), grow(was.starts, groups)
-	case tuned.ISA.Integers():
-		x.magnitudes, x.starts = grow(was.magnitudes, 2*elements), grow(was.starts, groups)
-	default:
-		x.words = grow(was.words, elements)
-	}
-}
-
-// startOf is −128 times the sum of a row.
-func startOf(row []int8) int32 {
-	var sum int32
-	for _, e := range row {
-		sum += int32(e)
-	}
-	return -128 * sum
-}
-
-// from is the rows from an element and a group on.
-func (x *integerRows) from(at, group int) integerRows {
-	switch {
-	case x.words != nil:
-		return integerRows{words: x.words[at:]}
-	case x.magnitudes != nil:
-		return integerRows{magnitudes: x.magnitudes[2*at:], starts: x.starts[group:]}
-	}
-	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
-}
-
-// reads: rows from one on, of n elements and some groups.
-func (x *integerRows) reads(row, rows, stride, groupStride, n, groups int) {
-	if x.words != nil {
-		operand.ReadsRows(x.words[row*stride:], rows, stride, n)
-		return
-	}
-	operand.ReadsRows(x.starts[row*groupStride:], rows, groupStride, groups)
-	if x.magnitudes != nil {
-		operand.ReadsRows(x.magnitudes[2*row*stride:], rows, 2*stride, 2*n)
-	} else {
-		operand.ReadsRows(x.bytes[row*stride:], rows, stride, n)
-	}
-}
-
-// inGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,
-// elements 0, 2, 1, 3. So pairs meet the even and the odd bytes of a group, which shifts separate.
-// Elements that complete the last group are 0.
-func inGroupOrder(dst []int16, row []int8) {
-	whole := len(row) / 4 * 4
-	for i := 0; i < whole; i += 4 {
-		from, to := row[i:][:4], dst[i:][:4]
-		to[0], to[1], to[2], to[3] = int16(from[0]), int16(from[2]), int16(from[1]), int16(from[3])
-	}
-	if whole < len(dst) {
-		var last [4]int8
-		copy(last[:], row[whole:])
-		inGroupOrder(dst[whole:], last[:])
-	}
-}
-
 // Score prefetches memory that will be needed soon, while it has something to
 // compute: packing and adding a bias would wait for it otherwise. It prefetches
 // a row now and then, because processors drop prefetches when too many are under way.
 
-// prefetchHint is how kernels of few rows, which wait for memory, go through it. The zero value
+// PrefetchHint is how kernels of few rows, which wait for memory, go through it. The zero value
 // prefetches nothing. No result depends on it, so the generic code does not look at it.
-type prefetchHint struct {
-	// pointer is where reading is, a window before what is prefetched page by page
+type PrefetchHint struct {
+	// Pointer is where reading is, a window before what is prefetched page by page
 	// (gen/prefetch_pages.go), or in order; 0 if nothing is.
-	pointer     uintptr
-	prefetchOne int  // how many bytes ahead one or two rows prefetch packed panels,
-	prefetchFew int  // and three to five rows, or any over elements of fewer bits
-	fourPanels  bool // one row takes four packed panels side by side, else one after another
+	Pointer     uintptr
+	PrefetchOne int  // how many bytes ahead one or two rows prefetch packed panels,
+	PrefetchFew int  // and three to five rows, or any over elements of fewer bits
+	FourPanels  bool // one row takes four packed panels side by side, else one after another
 	// rows of the caller, or packed panels, are read in order, or prefetched so if there is a pointer
-	inOrder bool
+	InOrder bool
 	// what is a window after the pointer is prefetched line by line, not a line of each page in turn
-	oneStream bool
-	packed    bool // the call has packed keys, for rows enough that memory is not what they wait for
+	OneStream bool
+	Packed    bool // the call has packed keys, for rows enough that memory is not what they wait for
 }
 
-// set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
+// Set is what the CPU wants of kernels that prefetch packed panels by that many bytes ahead, with
 // no pointer. (Word by word: a copy of what has just been written waits for the stores, which small
 // calls feel.)
-func (a *prefetchHint) set(one, few int, inOrder bool) {
-	a.pointer, a.inOrder, a.fourPanels = 0, inOrder, tuned.FourPanels
-	a.oneStream, a.packed = false, false
-	a.prefetchOne, a.prefetchFew = one, few
+func (a *PrefetchHint) Set(cpu *tuning.Row, one, few int, inOrder bool) {
+	a.Pointer, a.InOrder, a.FourPanels = 0, inOrder, cpu.FourPanels
+	a.OneStream, a.Packed = false, false
+	a.PrefetchOne, a.PrefetchFew = one, few
 }
 
-// setTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
+// SetTyped is set for some rows over elements of fewer bits, whose panels of keys, or of a matrix,
 // have some bytes. Lines are requested in the order of memory, and panels are read side by side, so
 // what lies before the last of these goes first. Values are prefetched as far ahead as keys, which
 // may be scaled: where the distance changes, some lines are requested twice, or never.
-func (a *prefetchHint) setTyped(t Format, rows, panelBytes int, scaled bool) {
-	a.pointer, a.inOrder, a.fourPanels = 0, false, tuned.FourPanels
-	_, panels := typedKernel(t, rows)
-	beyond := tuned.PrefetchTyped
+func (a *PrefetchHint) SetTyped(cpu *tuning.Row, t Format, rows, panelBytes int, scaled bool) {
+	a.Pointer, a.InOrder, a.FourPanels = 0, false, cpu.FourPanels
+	_, panels := TypedKernel(cpu, t, rows)
+	beyond := cpu.PrefetchTyped
 	if scaled {
-		beyond = tuned.PrefetchScaled
+		beyond = cpu.PrefetchScaled
 	}
 	ahead := min(beyond+max(1, panels-1)*panelBytes, tuning.MostAhead)
-	a.prefetchOne, a.prefetchFew = ahead, ahead
+	a.PrefetchOne, a.PrefetchFew = ahead, ahead
 }
 
-// prefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
+// PrefetchQueue is what score prefetches, in order. It goes from the cursor to the end without
 // looking for anything else, so the zero value is none: clear or fill it before the kernels of a
 // block; cleared, it stays so.
-type prefetchQueue struct {
+type PrefetchQueue struct {
 	left   int // rows of single panels until the next prefetch
 	every  int // rows of single panels from one prefetch to the next
 	cursor int // bytes from here to the run at hand
-	end    int // and to where runs end
+	End    int // and to where runs end
 
-	prefetchHint
-	after int // rows of keys that follow those of the call and may be read
+	PrefetchHint
+	After int // rows of keys that follow those of the call and may be read
 
-	runs [pairRuns + tokenRuns]prefetchRun
+	Runs [PairRuns + tokenRuns]PrefetchRun
 }
 
-// prefetchRun is rows of memory at equal distances. Where tuned.QuarterSteps says so, and n is a
+// PrefetchRun is rows of memory at equal distances. Where tuned.QuarterSteps says so, and n is a
 // multiple of 4, they are prefetched from four places in turn, a quarter of the rows from each:
 // several pages side by side come faster.
-type prefetchRun struct {
-	at    uintptr // of the next row; not a pointer, for a stack may move
-	step  int     // from a row to the one that is prefetched next, in bytes
-	lines int     // cache lines of a row, at least 1
-	n     int     // rows left
-	// back is added to step after every fourth row, when n is a multiple of 4 again; 0 if in order.
+type PrefetchRun struct {
+	At    uintptr // of the next row; not a pointer, for a stack may move
+	Step  int     // from a row to the one that is prefetched next, in bytes
+	Lines int     // cache lines of a row, at least 1
+	N     int     // rows left
+	// Back is added to step after every fourth row, when n is a multiple of 4 again; 0 if in order.
 	// NEON does without.
-	back int
+	Back int
 }
 
 const (
-	pairRuns  = 16             // the bias or mask of a tile: one for each head of a group
-	tokenRuns = 2 + 2*pairRuns // keys and values of the next block, outputs, queries of the next chunk
+	PairRuns  = 16             // the bias or mask of a tile: one for each head of a group
+	tokenRuns = 2 + 2*PairRuns // keys and values of the next block, outputs, queries of the next chunk
 )
 
 // A full tile has four panels, so this is two prefetches for each row of queries,
 // and a bit more than one for each row of a bias.
 const (
-	tokenEvery = 2
-	pairEvery  = 3
+	TokenEvery = 2
+	PairEvery  = 3
 )
 
 const (
-	cacheLine = 64
-	pageBytes = 4096 // what one translation of an address is for
+	CacheLine = 64
+	PageBytes = 4096 // what one translation of an address is for
 
-	// packedRows is from how many rows of a chunk on keys that are packed once count as packed for
+	// PackedRows is from how many rows of a chunk on keys that are packed once count as packed for
 	// kernels: fewer wait for memory, for which 8 lanes do more.
-	packedRows = 8
+	PackedRows = 8
 
-	// prefetchWindow is how far kernels prefetch page by page, as the generator has it.
-	prefetchWindow = 8 * pageBytes
+	// PrefetchWindow is how far kernels prefetch page by page, as the generator has it.
+	PrefetchWindow = 8 * PageBytes
 )
 
-// prefetchRunOf returns n rows of d elements, stride elements apart, from x[at] on.
-func prefetchRunOf[T any](x []T, at, stride, n, d int) prefetchRun {
+// PrefetchRunOf returns n rows of d elements, stride elements apart, from x[at] on.
+func PrefetchRunOf[T any](cpu *tuning.Row, x []T, at, stride, n, d int) PrefetchRun {
 	if n <= 0 {
-		return prefetchRun{}
+		return PrefetchRun{}
 	}
 	size := int(unsafe.Sizeof(x[0]))
 	first, step, back := uintptr(unsafe.Pointer(&x[at])), stride*size, 0
-	if tuned.QuarterSteps && n%4 == 0 {
+	if cpu.QuarterSteps && n%4 == 0 {
 		back = step - n*step
 		step *= n / 4
 	}
-	return prefetchRun{first, step, (int(first%cacheLine) + d*size + cacheLine - 1) / cacheLine, n,
+	return PrefetchRun{first, step, (int(first%CacheLine) + d*size + CacheLine - 1) / CacheLine, n,
 		back}
 }
 
-// clear leaves room for the rows of a bias or mask and nothing else.
-func (a *prefetchQueue) clear() { a.left, a.end = math.MaxInt, firstRun+pairRuns*sizeOfRun }
+// Clear leaves room for the rows of a bias or mask and nothing else.
+func (a *PrefetchQueue) Clear() { a.left, a.End = math.MaxInt, FirstRun+PairRuns*SizeOfRun }
 
-// start begins with run first.
-func (a *prefetchQueue) start(first, every int) {
-	a.left, a.every, a.cursor = every, every, firstRun+first*sizeOfRun
+// Start begins with run first.
+func (a *PrefetchQueue) Start(first, every int) {
+	a.left, a.every, a.cursor = every, every, FirstRun+first*SizeOfRun
 }
 
 // Where runs are in a queue, in bytes from its begin.
 const (
-	firstRun  = int(unsafe.Offsetof(prefetchQueue{}.runs))
-	sizeOfRun = int(unsafe.Sizeof(prefetchRun{}))
+	FirstRun  = int(unsafe.Offsetof(PrefetchQueue{}.Runs))
+	SizeOfRun = int(unsafe.Sizeof(PrefetchRun{}))
 )
 
-// advance says that n elements have been read.
-func (a *prefetchQueue) advance(n int) {
-	if a != nil && a.pointer != 0 {
-		a.pointer += uintptr(4 * n)
+// Advance says that n elements have been read.
+func (a *PrefetchQueue) Advance(n int) {
+	if a != nil && a.Pointer != 0 {
+		a.Pointer += uintptr(4 * n)
 	}
+}
+
+// ScoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d
+// dimensions of them.
+func ScoreLayout(t Format, d, n int) (l PanelLayout) {
+	l.OfKeys(t, d, n)
+	return l
+}
+
+// OfKeys makes a zero value ScoreLayout, where it stays, see prefetchHint.set.
+func (l *PanelLayout) OfKeys(t Format, d, n int) {
+	l.Keys, l.Cols, l.Stride, l.PanelStride, l.Overwrite = d, n, Panel, d*Panel, true
+	switch t {
+	case I8:
+		l.Stride, l.PanelStride = 4*Panel, RoundUp(d, 4)*Panel
+	case I4:
+		l.Stride, l.PanelStride = 4*Panel, RoundUp(d, 8)/2*Panel
+	}
+}
+
+// PlaceOf is where step k of column c is, see kernel_typed.go and kernel_int4.go.
+func PlaceOf(t Format, b *PanelLayout, k, c int) int {
+	switch t {
+	case I8:
+		return c/Panel*b.PanelStride + k/4*b.Stride + c%Panel*4 + k%4
+	case I4: // of codes, of which a byte has two
+		return 2*(c/Panel*b.PanelStride+k/8*b.Stride+c%Panel*4+k%4) + k%8/4
+	}
+	return c/Panel*b.PanelStride + k*b.Stride + c%Panel
 }

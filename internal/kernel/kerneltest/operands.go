@@ -1,69 +1,70 @@
-package attn
+package kerneltest
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
-	"github.com/seed-1415985d/attn/internal/operand"
-	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // Operands of kernels as they occur, drawn at random.
 
-// stride returns a distance of rows of d elements: with a gap, or with rows
+// Stride returns a distance of rows of d elements: with a gap, or with rows
 // that overlap or coincide, as views of inputs may have it.
-func (c *trial) stride(d, gap int) int {
+func (c *Trial) Stride(d, gap int) int {
 	if c.IntN(5) == 0 {
 		return c.IntN(d + 1)
 	}
 	return d + gap
 }
 
-// anywhere prefetches memory that need not exist, or nothing: neither changes a bit.
-func (c *trial) anywhere() *prefetchQueue {
+// Anywhere prefetches memory that need not exist, or nothing: neither changes a bit.
+func (c *Trial) Anywhere() *kernel.PrefetchQueue {
 	if c.IntN(4) == 0 {
 		return nil
 	}
-	next := new(prefetchQueue)
-	for i := range next.runs {
-		next.runs[i] = prefetchRun{at: uintptr(c.Uint64()), step: int(c.Uint64()),
-			lines: 1 + c.IntN(9), n: c.IntN(4), back: int(c.Uint64())}
+	next := new(kernel.PrefetchQueue)
+	for i := range next.Runs {
+		next.Runs[i] = kernel.PrefetchRun{At: uintptr(c.Uint64()), Step: int(c.Uint64()),
+			Lines: 1 + c.IntN(9), N: c.IntN(4), Back: int(c.Uint64())}
 	}
-	next.end = firstRun + len(next.runs)*sizeOfRun
-	next.start(c.IntN(len(next.runs)), c.IntN(30))
-	next.prefetchHint = c.anyPrefetchHint()
+	next.End = kernel.FirstRun + len(next.Runs)*kernel.SizeOfRun
+	next.Start(c.IntN(len(next.Runs)), c.IntN(30))
+	next.PrefetchHint = c.anyPrefetchHint()
 	return next
 }
 
 // anyPrefetchHint is any way through memory, the zero value's as often as others.
-func (c *trial) anyPrefetchHint() prefetchHint {
+func (c *Trial) anyPrefetchHint() kernel.PrefetchHint {
 	if c.IntN(4) == 0 {
-		return prefetchHint{}
+		return kernel.PrefetchHint{}
 	}
-	a := prefetchHint{prefetchOne: c.IntN(1 << 14), prefetchFew: c.IntN(1 << 14),
-		fourPanels: c.IntN(2) == 0}
+	a := kernel.PrefetchHint{PrefetchOne: c.IntN(1 << 14), PrefetchFew: c.IntN(1 << 14),
+		FourPanels: c.IntN(2) == 0}
 	order := c.IntN(4)
-	a.inOrder, a.oneStream = order%2 == 0, order >= 2
-	a.packed = a.prefetchOne%2 == 0
+	a.InOrder, a.OneStream = order%2 == 0, order >= 2
+	a.Packed = a.PrefetchOne%2 == 0
 	if c.IntN(2) == 0 {
-		a.pointer = uintptr(c.Uint64())
+		a.Pointer = uintptr(c.Uint64())
 	}
 	return a
 }
 
-// exponents makes half of the arguments of exp interesting to it.
-func (c *trial) exponents() distribution {
+// Exponents makes half of the arguments of exp interesting to it.
+func (c *Trial) Exponents() Distribution {
 	if c.IntN(2) == 0 {
-		return anyBits
+		return AnyBits
 	}
-	return c.kind
+	return c.Kind
 }
 
-// unit is a unit of scores times log₂e: that of a usual scale, 1, or any positive number.
-func (c *trial) unit() float32 {
+// Unit is a unit of scores times log₂e: that of a usual scale, 1, or any positive number.
+func (c *Trial) Unit() float32 {
 	switch c.IntN(4) {
 	case 0:
 		return f32.Log2E
@@ -73,36 +74,36 @@ func (c *trial) unit() float32 {
 	return float32(f32.Log2E / math.Sqrt(float64(1+c.IntN(256))))
 }
 
-// factor is what outputs are multiplied by.
-func (c *trial) factor() float32 {
+// Factor is what outputs are multiplied by.
+func (c *Trial) Factor() float32 {
 	switch c.IntN(4) {
 	case 0:
 		return float32(c.IntN(2))
 	case 1:
-		return c.kind.draw(c.Rand)
+		return c.Kind.Draw(c.Rand)
 	}
 	return c.Float32()
 }
 
-// scores returns a block of scores; in some trials one row has none above −Inf.
-func (c *trial) scores(rows int) (got, want []float32) {
-	got, want = c.output(rows * Block)
+// Scores returns a block of scores; in some trials one row has none above −Inf.
+func (c *Trial) Scores(rows int) (got, want []float32) {
+	got, want = c.Results(rows * kernel.Block)
 	if c.IntN(2) == 0 {
-		from := c.IntN(rows) * Block
-		fillWith(got[from:from+Block], negInf)
-		fillWith(want[from:from+Block], negInf)
+		from := c.IntN(rows) * kernel.Block
+		FillWith(got[from:from+kernel.Block], kernel.NegInf)
+		FillWith(want[from:from+kernel.Block], kernel.NegInf)
 	}
 	return got, want
 }
 
-// runningState returns maxima and sums of rows, some of which have seen no key
+// RunningState returns maxima and sums of rows, some of which have seen no key
 // yet. A sum of exponentials may be NaN but not negative, nor −0.
-func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
-	m, mWant = c.output(rows)
-	l, lWant = c.output(rows)
+func (c *Trial) RunningState(rows int) (m, mWant, l, lWant []float32) {
+	m, mWant = c.Results(rows)
+	l, lWant = c.Results(rows)
 	for r := range rows {
 		if c.IntN(3) == 0 {
-			m[r], l[r] = negInf, 0
+			m[r], l[r] = kernel.NegInf, 0
 		}
 		l[r] = max(l[r], 0)
 		mWant[r], lWant[r] = m[r], l[r]
@@ -112,77 +113,78 @@ func (c *trial) runningState(rows int) (m, mWant, l, lWant []float32) {
 
 // accumulation is the operands of accumulate.
 type accumulation struct {
-	got, want, p, v, alpha []float32
-	rows, oStride, pStride int
-	layout                 panelLayout
+	Got, Want, P, V, Alpha []float32
+	Rows, OStride, PStride int
+	Layout                 kernel.PanelLayout
 }
 
-func (c *trial) newAccumulation(n []int) *accumulation {
+func (c *Trial) NewAccumulation(n []int) *accumulation {
 	rows, keys, cols, gap := n[0], n[1], n[2], n[3]
-	a := &accumulation{rows: rows, oStride: cols + c.IntN(17), pStride: keys + c.IntN(17)}
-	a.layout = panelLayout{keys: keys, cols: cols, stride: panel, panelStride: Block * panel,
-		overwrite: c.IntN(4) == 0, prefetchHint: c.anyPrefetchHint()}
+	a := &accumulation{Rows: rows, OStride: cols + c.IntN(17), PStride: keys + c.IntN(17)}
+	a.Layout = kernel.PanelLayout{Keys: keys, Cols: cols, Stride: kernel.Panel,
+		PanelStride: kernel.Block * kernel.Panel,
+		Overwrite:   c.IntN(4) == 0, PrefetchHint: c.anyPrefetchHint()}
 	if c.IntN(2) == 0 {
-		a.layout.after = uintptr(c.Uint64()) // need not exist either
+		a.Layout.After = uintptr(c.Uint64()) // need not exist either
 	}
-	if keys > Block || c.IntN(2) == 0 {
-		a.layout.stride, a.layout.panelStride = c.stride(cols, gap), panel // rows of the caller
+	if keys > kernel.Block || c.IntN(2) == 0 {
+		a.Layout.Stride, a.Layout.PanelStride = c.Stride(cols, gap), kernel.Panel // rows of the caller
 	}
-	last := (cols - 1) / panel
-	a.v = c.input(last*a.layout.panelStride + (keys-1)*a.layout.stride + cols - last*panel)
-	a.p = c.weights((rows-1)*a.pStride + keys)
-	a.alpha = c.factors(rows)
-	a.got, a.want = c.output((rows-1)*a.oStride + cols)
+	last := (cols - 1) / kernel.Panel
+	a.V = c.Input(last*a.Layout.PanelStride + (keys-1)*a.Layout.Stride + cols - last*kernel.Panel)
+	a.P = c.Weights((rows-1)*a.PStride + keys)
+	a.Alpha = c.Factors(rows)
+	a.Got, a.Want = c.Results((rows-1)*a.OStride + cols)
 	return a
 }
 
-// weights returns what softmax leaves: weights from 0 to 1, −0 for keys that
+// Weights returns what softmax leaves: weights from 0 to 1, −0 for keys that
 // do not exist, all of them in some trials.
-func (c *trial) weights(n int) []float32 {
-	write, read := c.place(n)
+func (c *Trial) Weights(n int) []float32 {
+	write, read := c.Place(n)
 	c.fillFactors(write)
 	c.markMasked(write, c.IntN(5))
 	return read
 }
 
-func (c *trial) factors(n int) []float32 {
-	write, read := c.place(n)
+func (c *Trial) Factors(n int) []float32 {
+	write, read := c.Place(n)
 	c.fillFactors(write)
 	return read
 }
 
-func nan32() float32 { return float32(math.NaN()) }
+func Nan32() float32 { return float32(math.NaN()) }
 
-// nans returns n NaNs: memory that must be overwritten or never looked at.
-func nans(n int) []float32 {
+// Nans returns n NaNs: memory that must be overwritten or never looked at.
+func Nans(n int) []float32 {
 	x := make([]float32, n)
-	fillWith(x, nan32())
+	FillWith(x, Nan32())
 	return x
 }
 
-// mustEqualBits compares bit for bit; all NaNs are the same.
-func mustEqualBits(t testing.TB, what string, got, want []float32) {
+// MustEqualBits compares bit for bit; all NaNs are the same.
+func MustEqualBits(t testing.TB, what string, got, want []float32) {
 	if len(got) != len(want) {
 		t.Helper()
 		t.Fatalf("%s: %d elements, want %d", what, len(got), len(want))
 	}
-	if i := firstDifference(got, want); i >= 0 {
+	if i := FirstDifference(got, want); i >= 0 {
 		t.Helper() // here, because it is slow
 		t.Fatalf("%s[%d] = %x (%v), want %x (%v)", what, i,
 			math.Float32bits(got[i]), got[i], math.Float32bits(want[i]), want[i])
 	}
 }
 
-// must ends the test if something failed that has to work.
-func must(t testing.TB, err error) {
+// Must ends the test if something failed that has to work.
+func Must(t testing.TB, err error) {
 	if err != nil {
 		t.Helper()
 		t.Fatal(err)
 	}
 }
 
-// mustFail checks the kind of an error and, where it is given, the text that follows the kind.
-func mustFail(t testing.TB, what string, err, kind error, text ...string) {
+// MustFail checks the kind of an error and, where it is given, the text that follows the kind.
+func MustFail(t testing.TB, what string, err, kind error, text ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
 		t.Errorf("%s: error is %v, want %v", what, err, kind)
@@ -194,22 +196,19 @@ func mustFail(t testing.TB, what string, err, kind error, text ...string) {
 	}
 }
 
-// fillWith makes all elements the same.
-func fillWith[T any](x []T, e T) {
+// FillWith makes all elements the same.
+func FillWith[T any](x []T, e T) {
 	for n := copy(x, []T{e}); n > 0 && n < len(x); n *= 2 {
 		copy(x[n:], x[:n])
 	}
 }
 
-// zeros is a contiguous tensor of zeros.
-func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
-
 // A stock is values of every distribution, drawn once. To copy from it takes a
 // fuzz target far less time than to draw each element, and the fuzzer
 // still decides where it is copied from and on some elements one by one.
 type stock struct {
-	values  [distributions][]float32
-	factors [distributions][]float32
+	values  [Distributions][]float32
+	factors [Distributions][]float32
 	coins   []byte
 }
 
@@ -221,13 +220,13 @@ const (
 
 func newStock() *stock {
 	s := new(stock)
-	c := &trial{Rand: random("stock")}
-	for d := range distributions {
-		c.kind = d
+	c := &Trial{Rand: Random("stock")}
+	for d := range Distributions {
+		c.Kind = d
 		s.values[d], s.factors[d] = make([]float32, stockSize), make([]float32, stockSize)
-		d.fill(c.Rand, s.values[d])
+		d.Fill(c.Rand, s.values[d])
 		for i := range s.factors[d] {
-			s.factors[d][i] = c.factor()
+			s.factors[d][i] = c.Factor()
 		}
 	}
 	s.coins = make([]byte, stockSize)
@@ -238,41 +237,41 @@ func newStock() *stock {
 }
 
 // take fills x with consecutive elements from anywhere in one of the stock's slices.
-func take[T any](c *trial, x, from []T) {
+func take[T any](c *Trial, x, from []T) {
 	for len(x) > 0 {
 		at := int(c.Uint64() % (stockSize - stockReach))
 		x = x[copy(x, from[at:at+stockReach]):]
 	}
 }
 
-// fill draws values of a kind.
-func (c *trial) fill(kind distribution, x []float32) {
+// Fill draws values of a kind.
+func (c *Trial) Fill(kind Distribution, x []float32) {
 	if c.stock == nil {
-		kind.fill(c.Rand, x)
+		kind.Fill(c.Rand, x)
 		return
 	}
 	take(c, x, c.stock.values[kind])
 	for range min(c.IntN(overwrites+1), len(x)) {
-		x[c.IntN(len(x))] = c.kind.draw(c.Rand)
+		x[c.IntN(len(x))] = c.Kind.Draw(c.Rand)
 	}
 }
 
 // fillFactors draws what outputs are multiplied by.
-func (c *trial) fillFactors(x []float32) {
+func (c *Trial) fillFactors(x []float32) {
 	if c.stock == nil {
 		for i := range x {
-			x[i] = c.factor()
+			x[i] = c.Factor()
 		}
 		return
 	}
-	take(c, x, c.stock.factors[c.kind])
+	take(c, x, c.stock.factors[c.Kind])
 	for range min(c.IntN(overwrites+1), len(x)) {
-		x[c.IntN(len(x))] = c.factor()
+		x[c.IntN(len(x))] = c.Factor()
 	}
 }
 
 // markMasked makes some of four weights those of keys that do not exist.
-func (c *trial) markMasked(x []float32, masked int) {
+func (c *Trial) markMasked(x []float32, masked int) {
 	if masked == 0 {
 		return
 	}
@@ -286,7 +285,7 @@ func (c *trial) markMasked(x []float32, masked int) {
 	}
 	for i, coin := range coins {
 		if int(coin) < masked {
-			x[i] = specials[1]
+			x[i] = Specials[1]
 		}
 	}
 }
@@ -295,27 +294,49 @@ func (c *trial) markMasked(x []float32, masked int) {
 
 // scoreMaxima is score of whole rows of a tile, which leaves their maxima, too.
 
-func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *prefetchQueue) {
-	operand.WritesRows(s, rows, Block, panels*panel)
-	operand.Reads(q, rows*d)
-	operand.Reads(k, panels*d*panel)
-	operand.Writes(maxima, rows*maximaLanes)
-	if tuned.ISA != tuning.AVX2 && tuned.ISA != tuning.AVX512 {
-		scoreMaximaGeneric(s, q, k, maxima, rows, d, panels)
-		return
+// TypedInput is n elements of a type in guarded memory that may only be read. Words are guarded, so
+// what is before or after the elements may be a few bytes that belong to nobody.
+func (c *Trial) TypedInput(typ kernel.Format, n int) []byte {
+	size := n * typ.Bytes()
+	words := (size + 3) / 4
+	write, read := c.Place(words)
+	c.Fill(AnyBits, write)
+	from := (4*words - size) * c.IntN(2)
+	// mostly ordinary numbers
+	if b := BytesIn(write)[from:][:size]; typ != kernel.I8 && c.IntN(4) != 0 {
+		x := make([]float32, n)
+		c.Fill(Normal, x)
+		for i, e := range x {
+			h := f32.ToBF16(e)
+			if typ == kernel.F16 {
+				h = f32.ToF16(e)
+			}
+			binary.NativeEndian.PutUint16(b[2*i:], h)
+		}
 	}
-	scoreMaximaSIMD(&s[0], &q[0], &k[0], &maxima[0], rows, d, panels, next)
+	return BytesIn(read)[from:][:size]
 }
 
-// softmaxMaxima is softmax of scores whose maxima are known.
-func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
-	operand.Updates(s, rows*Block)
-	operand.Updates(m, rows)
-	operand.Updates(l, rows)
-	operand.Writes(alpha, rows)
-	operand.Reads(maxima, rows*maximaLanes)
-	if tuned.ISA != tuning.AVX2 && tuned.ISA != tuning.AVX512 {
-		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
+func BytesIn(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// AnyTypedLayout draws the layout of packed keys, packed values of a cache, or a matrix, and how
+// many elements it has.
+func (c *Trial) AnyTypedLayout(typ kernel.Format, keys, cols int) (kernel.PanelLayout, int) {
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: kernel.Panel,
+		PanelStride: keys * kernel.Panel,
+		Overwrite:   c.IntN(3) == 0, PrefetchHint: c.anyPrefetchHint()}
+	b.Pointer = 0
+	panels := cols / kernel.Panel
+	if typ != kernel.I8 {
+		return b, panels * keys * kernel.Panel
 	}
-	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows, c)
+	groups := (keys + 3) / 4
+	b.Stride, b.PanelStride = 4*kernel.Panel, groups*4*kernel.Panel
+	if c.IntN(2) == 0 { // values: columns beside each other in each group
+		b.Stride, b.PanelStride = 4*cols, 4*kernel.Panel
+		return b, groups * 4 * cols
+	}
+	return b, panels * groups * 4 * kernel.Panel
 }

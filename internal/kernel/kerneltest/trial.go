@@ -1,4 +1,4 @@
-package attn
+package kerneltest
 
 import (
 	"encoding/binary"
@@ -12,21 +12,22 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// sameBits is equality of the numeric contract: any NaN equals any other.
-func sameBits(a, b float32) bool {
+// SameBits is equality of the numeric contract: any NaN equals any other.
+func SameBits(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
 }
 
-// firstDifference returns the index of the first element whose bits differ, −1 if none.
-func firstDifference(a, b []float32) int {
+// FirstDifference returns the index of the first element whose bits differ, −1 if none.
+func FirstDifference(a, b []float32) int {
 	if bytesOf(a[:len(b)]) == bytesOf(b) {
 		return -1 // as nearly always, and far faster than the loop
 	}
 	for i := range b {
-		if !sameBits(a[i], b[i]) {
+		if !SameBits(a[i], b[i]) {
 			return i
 		}
 	}
@@ -38,16 +39,16 @@ func bytesOf(x []float32) string {
 	return unsafe.String((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// random returns the same generator for the same name in every run.
-func random(name string) *rand.Rand {
+// Random returns the same generator for the same name in every run.
+func Random(name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return rand.New(rand.NewPCG(1, h.Sum64()))
 }
 
-// randomFrom returns a generator that spends the fuzzer's bytes first, so that
+// RandomFrom returns a generator that spends the fuzzer's bytes first, so that
 // the fuzzer decides on shapes and values, and goes on deterministically.
-func randomFrom(data []byte) *rand.Rand {
+func RandomFrom(data []byte) *rand.Rand {
 	return rand.New(&byteSource{data, rand.NewPCG(2, uint64(crc32.ChecksumIEEE(data)))})
 }
 
@@ -65,22 +66,22 @@ func (s *byteSource) Uint64() uint64 {
 	return x
 }
 
-// distribution is a kind of float32 inputs.
-type distribution int
+// Distribution is a kind of float32 inputs.
+type Distribution int
 
 const (
-	normal distribution = iota // what models compute with
+	Normal Distribution = iota // what models compute with
 	// normal with zeros, infinities, NaN, subnormals and extremes among them
-	special
-	zeroes  // nothing but zeros of both signs
-	huge    // around ±1e30: products overflow
-	tiny    // subnormal
-	coarse  // few different values: ties everywhere
-	anyBits // every float32 there is
-	distributions
+	Special
+	Zeroes  // nothing but zeros of both signs
+	Huge    // around ±1e30: products overflow
+	Tiny    // subnormal
+	Coarse  // few different values: ties everywhere
+	AnyBits // every float32 there is
+	Distributions
 )
 
-var specials = []float32{
+var Specials = []float32{
 	0, float32(math.Copysign(0, -1)), 1, -1,
 	float32(math.Inf(1)), float32(math.Inf(-1)),
 	float32(math.NaN()), math.Float32frombits(0xffc00000), math.Float32frombits(0x7f800001),
@@ -90,40 +91,40 @@ var specials = []float32{
 	math.MaxFloat32, -math.MaxFloat32, 1e30, -1e30, 88.7, -87.3, -87.4, -103.9,
 }
 
-func (d distribution) draw(r *rand.Rand) float32 {
+func (d Distribution) Draw(r *rand.Rand) float32 {
 	switch d {
-	case special:
+	case Special:
 		if r.IntN(16) == 0 {
-			return specials[r.IntN(len(specials))]
+			return Specials[r.IntN(len(Specials))]
 		}
-	case zeroes:
+	case Zeroes:
 		return float32(math.Copysign(0, float64(r.IntN(2))-0.5))
-	case huge:
+	case Huge:
 		return float32(r.NormFloat64() * 1e30)
-	case tiny:
+	case Tiny:
 		return math.Float32frombits(r.Uint32() & (1<<31 | 1<<23 - 1))
-	case coarse:
+	case Coarse:
 		return float32(r.IntN(9)-4) / 4
-	case anyBits:
+	case AnyBits:
 		return math.Float32frombits(r.Uint32())
 	}
 	return float32(r.NormFloat64())
 }
 
-func (d distribution) fill(r *rand.Rand, x []float32) {
+func (d Distribution) Fill(r *rand.Rand, x []float32) {
 	for i := range x {
-		x[i] = d.draw(r)
+		x[i] = d.Draw(r)
 	}
 }
 
-// trial is one call of a kernel and of its generic twin on the same operands.
+// Trial is one call of a kernel and of its generic twin on the same operands.
 // Operands lie between inaccessible pages, inputs in read-only memory.
-type trial struct {
+type Trial struct {
 	*rand.Rand
-	kind    distribution
-	arena   *arena
+	Kind    Distribution
+	arena   *Arena
 	stock   *stock // in fuzz targets
-	outputs []outputs
+	Outputs []outputs
 	complain
 }
 
@@ -131,25 +132,25 @@ type trial struct {
 type outputs struct{ got, want []float32 }
 
 // complain holds the first thing that went wrong.
-type complain struct{ text string }
+type complain struct{ Text string }
 
-func (c *complain) fail(format string, args ...any) {
-	if c.text == "" {
-		c.text = fmt.Sprintf(format, args...)
+func (c *complain) Wrong(format string, args ...any) {
+	if c.Text == "" {
+		c.Text = fmt.Sprintf(format, args...)
 	}
 }
 
-// arena keeps guarded buffers for reuse from trial to trial.
-type arena struct {
-	floats []*guard.Buffer[float32]
+// Arena keeps guarded buffers for reuse from trial to trial.
+type Arena struct {
+	Floats []*guard.Buffer[float32]
 	words  []*guard.Buffer[uint64]
-	bools  []*guard.Buffer[bool]
-	used   [3]int
+	Bools  []*guard.Buffer[bool]
+	Used   [3]int
 }
 
-// place returns n elements between guard pages as a writable and a read-only
+// Place returns n elements between guard pages as a writable and a read-only
 // slice: at the front of a buffer, at its back, or at any alignment in between.
-func place[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, n int) (write,
+func Place[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, n int) (write,
 	read []T) {
 	i := *used
 	*used++
@@ -178,37 +179,37 @@ func place[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, n in
 	return write[at:], read[at:]
 }
 
-func (a *arena) free() {
-	for _, b := range a.floats {
+func (a *Arena) Free() {
+	for _, b := range a.Floats {
 		b.Free()
 	}
 	for _, b := range a.words {
 		b.Free()
 	}
-	for _, b := range a.bools {
+	for _, b := range a.Bools {
 		b.Free()
 	}
 }
 
-// place returns n elements between guard pages, as place does.
-func (c *trial) place(n int) (write, read []float32) {
-	return place(c.Rand, &c.arena.floats, &c.arena.used[0], n)
+// Place returns n elements between guard pages, as place does.
+func (c *Trial) Place(n int) (write, read []float32) {
+	return Place(c.Rand, &c.arena.Floats, &c.arena.Used[0], n)
 }
 
-// input returns n values in read-only memory.
-func (c *trial) input(n int) []float32 { return c.inputOf(n, c.kind) }
+// Input returns n values in read-only memory.
+func (c *Trial) Input(n int) []float32 { return c.InputOf(n, c.Kind) }
 
-func (c *trial) inputOf(n int, kind distribution) []float32 {
-	write, read := c.place(n)
-	c.fill(kind, write)
+func (c *Trial) InputOf(n int, kind Distribution) []float32 {
+	write, read := c.Place(n)
+	c.Fill(kind, write)
 	return read
 }
 
-// inputBias is input with many elements that mean something of their own: zeros and −Inf.
-func (c *trial) inputBias(n int) []float32 {
-	write, read := c.place(n)
-	c.fill(c.kind, write)
-	special := []float32{0, float32(math.Copysign(0, -1)), negInf}
+// InputBias is input with many elements that mean something of their own: zeros and −Inf.
+func (c *Trial) InputBias(n int) []float32 {
+	write, read := c.Place(n)
+	c.Fill(c.Kind, write)
+	special := []float32{0, float32(math.Copysign(0, -1)), kernel.NegInf}
 	kinds, rare := 2+c.IntN(2), c.IntN(3)*30
 	for i := range write {
 		if rare < 60 && c.IntN(rare+1) > 0 || rare == 0 {
@@ -218,34 +219,34 @@ func (c *trial) inputBias(n int) []float32 {
 	return read
 }
 
-// output returns memory for the kernel and for its twin with the same content
+// Results returns memory for the kernel and for its twin with the same content
 // in both. All of it is compared, so what a kernel must leave alone is too.
-func (c *trial) output(n int) (got, want []float32) { return c.outputOf(n, c.kind) }
+func (c *Trial) Results(n int) (got, want []float32) { return c.ResultsOf(n, c.Kind) }
 
-func (c *trial) outputOf(n int, kind distribution) (got, want []float32) {
-	got, _ = c.place(n)
-	c.fill(kind, got)
-	k := len(c.outputs)
-	c.outputs = slices.Grow(c.outputs, 1)[:k+1]
-	o := &c.outputs[k] // the memory of the trial before, if it had as many
+func (c *Trial) ResultsOf(n int, kind Distribution) (got, want []float32) {
+	got, _ = c.Place(n)
+	c.Fill(kind, got)
+	k := len(c.Outputs)
+	c.Outputs = slices.Grow(c.Outputs, 1)[:k+1]
+	o := &c.Outputs[k] // the memory of the trial before, if it had as many
 	o.got, o.want = got, append(o.want[:0], got...)
 	return got, o.want
 }
 
-// visibleBits returns a set of keys for each row: all, none, few, any, a range.
-func (c *trial) visibleBits(n int) []uint64 {
-	write, read := place(c.Rand, &c.arena.words, &c.arena.used[1], n)
-	end := Block
+// VisibleBits returns a set of keys for each row: all, none, few, any, a range.
+func (c *Trial) VisibleBits(n int) []uint64 {
+	write, read := Place(c.Rand, &c.arena.words, &c.arena.Used[1], n)
+	end := kernel.Block
 	if c.IntN(2) == 0 {
-		end = c.IntN(Block + 1) // no key after it is visible in any row
+		end = c.IntN(kernel.Block + 1) // no key after it is visible in any row
 	}
 	for i := range write {
-		write[i] = c.visible() & lowBits(end)
+		write[i] = c.Visible() & kernel.LowBits(end)
 	}
 	return read
 }
 
-func (c *trial) visible() uint64 {
+func (c *Trial) Visible() uint64 {
 	switch c.IntN(6) {
 	case 0:
 		return 0
@@ -257,13 +258,13 @@ func (c *trial) visible() uint64 {
 		return c.Uint64() & c.Uint64() & c.Uint64() & c.Uint64()
 	case 4:
 		lo := c.IntN(64)
-		return lowBits(lo+1+c.IntN(64-lo)) &^ lowBits(lo)
+		return kernel.LowBits(lo+1+c.IntN(64-lo)) &^ kernel.LowBits(lo)
 	}
 	return c.Uint64()
 }
 
-func (c *trial) inputBools(n int) []bool {
-	write, read := place(c.Rand, &c.arena.bools, &c.arena.used[2], n)
+func (c *Trial) InputBools(n int) []bool {
+	write, read := Place(c.Rand, &c.arena.Bools, &c.arena.Used[2], n)
 	kind := c.IntN(3)
 	for i := range write {
 		write[i] = kind == 0 || kind == 1 && c.IntN(2) == 0
@@ -271,64 +272,64 @@ func (c *trial) inputBools(n int) []bool {
 	return read
 }
 
-// equal compares results that are not in memory.
-func (c *trial) equal(name string, got, want any) {
-	if g, ok := got.(float32); ok && sameBits(g, want.(float32)) {
+// Equal compares results that are not in memory.
+func (c *Trial) Equal(name string, got, want any) {
+	if g, ok := got.(float32); ok && SameBits(g, want.(float32)) {
 		return
 	}
 	if got != want {
-		c.fail("%s = %v, generic %v", name, got, want)
+		c.Wrong("%s = %v, generic %v", name, got, want)
 	}
 }
 
-// compare looks at everything that was written.
-func (c *trial) compare() {
-	for k, o := range c.outputs {
-		if i := firstDifference(o.got, o.want); i >= 0 {
-			c.fail("output %d, element %d of %d is %v (%#08x), generic %v (%#08x)", k, i, len(o.want),
+// Compare looks at everything that was written.
+func (c *Trial) Compare() {
+	for k, o := range c.Outputs {
+		if i := FirstDifference(o.got, o.want); i >= 0 {
+			c.Wrong("output %d, element %d of %d is %v (%#08x), generic %v (%#08x)", k, i, len(o.want),
 				o.got[i], math.Float32bits(o.got[i]), o.want[i], math.Float32bits(o.want[i]))
 		}
 	}
 }
 
-// reset prepares the trial for the next case.
-func (c *trial) reset() {
-	c.outputs, c.text = c.outputs[:0], ""
-	c.arena.used = [3]int{}
-	c.kind = distribution(c.IntN(int(distributions)))
+// Reset prepares the trial for the next case.
+func (c *Trial) Reset() {
+	c.Outputs, c.Text = c.Outputs[:0], ""
+	c.arena.Used = [3]int{}
+	c.Kind = Distribution(c.IntN(int(Distributions)))
 	if c.IntN(2) == 0 {
-		c.kind = normal + distribution(c.IntN(2))
+		c.Kind = Normal + Distribution(c.IntN(2))
 	}
 }
 
-func newTrial(t testing.TB, r *rand.Rand) *trial {
-	c := &trial{Rand: r, arena: new(arena)}
-	t.Cleanup(c.arena.free)
+func NewTrial(t testing.TB, r *rand.Rand) *Trial {
+	c := &Trial{Rand: r, arena: new(Arena)}
+	t.Cleanup(c.arena.Free)
 	return c
 }
 
-var used32 float32
+var Used32 float32
 
-// use32 keeps a result alive.
-func use32(x float32) error {
-	used32 = x
+// Use32 keeps a result alive.
+func Use32(x float32) error {
+	Used32 = x
 	return nil
 }
 
 // The fuzzer's bytes are spent as random numbers: first on sizes, strides and
 // kinds of values, then on the values themselves.
 
-// seedInputs makes the normal test run try some cases of every target.
-func seedInputs(f *testing.F) {
-	r := random(f.Name())
+// SeedInputs makes the normal test run try some cases of every target.
+func SeedInputs(f *testing.F) {
+	r := Random(f.Name())
 	f.Add([]byte{})
 	for _, n := range []int{8, 32, 64, 256} {
-		f.Add(anyBytes(r, n))
+		f.Add(AnyBytes(r, n))
 	}
 	f.Add(make([]byte, 64))
 }
 
-func anyBytes(r *rand.Rand, n int) []byte {
+func AnyBytes(r *rand.Rand, n int) []byte {
 	data := make([]byte, n)
 	for i := range data {
 		data[i] = byte(r.Uint32())
@@ -336,42 +337,42 @@ func anyBytes(r *rand.Rand, n int) []byte {
 	return data
 }
 
-// fuzzTrials runs f on trials that spend the fuzzer's bytes, the same with each
+// FuzzTrials runs f on trials that spend the fuzzer's bytes, the same with each
 // implementation that is compared with the generic one.
-func fuzzTrials(f *testing.F, run func(t *testing.T, c *trial)) {
-	seedInputs(f)
-	c := newTrial(f, nil)
+func FuzzTrials(f *testing.F, run func(t *testing.T, c *Trial)) {
+	SeedInputs(f)
+	c := NewTrial(f, nil)
 	c.stock = newStock()
-	compared := slices.DeleteFunc(implementations(), func(i tuning.ISA) bool {
-		return i == tuning.Generic && chosen.ISA != tuning.Generic
+	compared := slices.DeleteFunc(Implementations(), func(i tuning.ISA) bool {
+		return i == tuning.Generic && Chosen.ISA != tuning.Generic
 	})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
-		useTuning(t, with16Lanes(tuned))
-		for _, tuned.ISA = range compared {
-			c.Rand = randomFrom(data)
+		defer func() { *Tuned = Chosen }()
+		UseTuning(t, With16Lanes(*Tuned))
+		for _, Tuned.ISA = range compared {
+			c.Rand = RandomFrom(data)
 			run(t, c)
 		}
 	})
 }
 
-// fuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one
+// FuzzPlays runs f on plays of many steps that spend the fuzzer's bytes, each with one
 // implementation, drawn like everything else. The normal test run plays often, since one play takes
 // few of the steps that there are.
-func fuzzPlays(f *testing.F, run func(t *testing.T, c *trial)) {
-	seedInputs(f)
-	r := random(f.Name() + ", plays")
+func FuzzPlays(f *testing.F, run func(t *testing.T, c *Trial)) {
+	SeedInputs(f)
+	r := Random(f.Name() + ", plays")
 	for range 300 {
-		f.Add(anyBytes(r, 64))
+		f.Add(AnyBytes(r, 64))
 	}
-	c := newTrial(f, nil)
+	c := NewTrial(f, nil)
 	c.stock = newStock()
-	all := implementations()
+	all := Implementations()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
-		useTuning(t, with16Lanes(tuned))
-		c.Rand = randomFrom(data)
-		tuned.ISA = all[c.IntN(len(all))]
+		defer func() { *Tuned = Chosen }()
+		UseTuning(t, With16Lanes(*Tuned))
+		c.Rand = RandomFrom(data)
+		Tuned.ISA = all[c.IntN(len(all))]
 		run(t, c)
 	})
 }

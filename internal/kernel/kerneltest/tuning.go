@@ -1,4 +1,4 @@
-package attn
+package kerneltest
 
 import (
 	"math"
@@ -11,88 +11,88 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// chosen is the row that the program started with, before any test changed it.
-var chosen = tuned
+// Chosen is the row that the program started with, before any test changed it.
+var Chosen = *Tuned
 
-// implementations lists what this machine can run: what was chosen and
+// Implementations lists what this machine can run: what was chosen and
 // everything below it.
-func implementations() []tuning.ISA {
-	switch chosen.ISA {
+func Implementations() []tuning.ISA {
+	switch Chosen.ISA {
 	case tuning.Generic:
 		return []tuning.ISA{tuning.Generic}
 	case tuning.AVX512:
 		return []tuning.ISA{tuning.AVX512, tuning.AVX2, tuning.Generic}
 	}
-	return []tuning.ISA{chosen.ISA, tuning.Generic}
+	return []tuning.ISA{Chosen.ISA, tuning.Generic}
 }
 
-// useTuning puts a row in force until the test ends.
-func useTuning(t testing.TB, row tuning.Row) {
-	before := tuned
-	t.Cleanup(func() { tuned = before })
-	tuned = row
+// UseTuning puts a row in force until the test ends.
+func UseTuning(t testing.TB, row tuning.Row) {
+	before := *Tuned
+	t.Cleanup(func() { *Tuned = before })
+	*Tuned = row
 }
 
-// use puts an implementation in force until the test ends, with the row that this machine has for
+// Use puts an implementation in force until the test ends, with the row that this machine has for
 // it.
-func use(t testing.TB, i tuning.ISA) {
-	row := tuned
+func Use(t testing.TB, i tuning.ISA) {
+	row := *Tuned
 	if row.ISA != i {
-		row = tuning.For(chosen.CPU, i, 0, chosen.L2)
-		row.SmallCall, row.WakingCall = tuned.SmallCall, tuned.WakingCall
+		row = tuning.For(Chosen.CPU, i, 0, Chosen.L2)
+		row.SmallCall, row.WakingCall = Tuned.SmallCall, Tuned.WakingCall
 	}
-	useTuning(t, with16Lanes(row))
+	UseTuning(t, With16Lanes(row))
 }
 
-// with16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
-func with16Lanes(row tuning.Row) tuning.Row {
+// With16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
+func With16Lanes(row tuning.Row) tuning.Row {
 	row.MinRows16, row.MinPacked16 = min(row.MinRows16, 13), min(row.MinPacked16, 13)
 	return row
 }
 
-// onThisMachine is the row with the best implementation that this machine has of those that it
+// OnThisMachine is the row with the best implementation that this machine has of those that it
 // might ask for.
-func onThisMachine(t tuning.Row) tuning.Row {
-	for !slices.Contains(implementations(), t.ISA) {
+func OnThisMachine(t tuning.Row) tuning.Row {
+	for !slices.Contains(Implementations(), t.ISA) {
 		if t.ISA == tuning.AVX512 {
 			t.ISA = tuning.AVX2
 		} else {
-			t.ISA = implementations()[0]
+			t.ISA = Implementations()[0]
 		}
 	}
 	return t
 }
 
-// forEach runs a subtest for each implementation of this machine.
-func forEach(t *testing.T, test func(t *testing.T)) {
-	for _, i := range implementations() {
+// ForEach runs a subtest for each implementation of this machine.
+func ForEach(t *testing.T, test func(t *testing.T)) {
+	for _, i := range Implementations() {
 		t.Run(i.String(), func(t *testing.T) {
-			use(t, i)
+			Use(t, i)
 			test(t)
 		})
 	}
 }
 
-// forEachTuning runs a subtest for each row of tunings, whatever this machine is.
-func forEachTuning(t *testing.T, test func(t *testing.T)) {
+// ForEachTuning runs a subtest for each row of tunings, whatever this machine is.
+func ForEachTuning(t *testing.T, test func(t *testing.T)) {
 	for _, row := range tuning.Table() {
 		t.Run(string(row.CPU)+"/"+row.ISA.String(), func(t *testing.T) {
-			useTuning(t, onThisMachine(tuning.For(row.CPU, row.ISA, 32<<10, 1<<20)))
+			UseTuning(t, OnThisMachine(tuning.For(row.CPU, row.ISA, 32<<10, 1<<20)))
 			test(t)
 		})
 	}
 }
 
-// anyTuning puts random policies in force, but for the implementation, until the test ends: no bit
+// AnyTuning puts random policies in force, but for the implementation, until the test ends: no bit
 // depends on them.
-func anyTuning(t *testing.T, r *rand.Rand) {
+func AnyTuning(t *testing.T, r *rand.Rand) {
 	coin := func() bool { return r.IntN(2) == 0 }
 	table := tuning.Table()
 	row := table[r.IntN(len(table))]
 	row = tuning.For(row.CPU, row.ISA, 48<<10, 1)
-	row.ISA = tuned.ISA
+	row.ISA = Tuned.ISA
 	row.L2 = []int{0, 512 << 10, 2 << 20}[r.IntN(3)]
-	row.TileRows = []int{minTileRows, maxTileRows}[r.IntN(2)]
+	row.TileRows = []int{tuning.MinTileRows, tuning.MaxTileRows}[r.IntN(2)]
 	row.Reads = []tuning.Reads{tuning.QueuedReads, tuning.PagedReads,
 		tuning.SequentialReads}[r.IntN(3)]
 	row.FewRows = []int{64, 128}[r.IntN(2)]
@@ -109,42 +109,42 @@ func anyTuning(t *testing.T, r *rand.Rand) {
 	if coin() { // a Pool shares even the smallest calls
 		row.SmallCall, row.WakingCall = 0, 0
 	}
-	useTuning(t, row)
+	UseTuning(t, row)
 }
 
-// readingAs puts a way of reading memory in force, with no cache that calls might stay in, until
+// ReadingAs puts a way of reading memory in force, with no cache that calls might stay in, until
 // the test ends.
-func readingAs(t testing.TB, reads tuning.Reads) {
-	row := tuned
+func ReadingAs(t testing.TB, reads tuning.Reads) {
+	row := *Tuned
 	row.Reads = reads
 	if reads == tuning.SequentialReads {
 		row.L2 = 0
 	}
-	useTuning(t, row)
+	UseTuning(t, row)
 }
 
-// slowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel.go is for:
+// SlowestFMA is the cycles of an FMA with its loads on the slowest CPU that kernel.go is for:
 // an arm64 core that executes in order takes 44 for loads beside 96 FMAs.
-func slowestFMA() float64 {
+func SlowestFMA() float64 {
 	if runtime.GOARCH == "arm64" {
 		return 1.5
 	}
 	return 1
 }
 
-// few reports whether tests take fewer cases, as they do unless ATTN_TEST_FULL is set: all of them
+// Few reports whether tests take fewer cases, as they do unless ATTN_TEST_FULL is set: all of them
 // take minutes. With -short, which is how the tests run on emulated machines, it is fewer yet.
-func few() bool { return testing.Short() || os.Getenv("ATTN_TEST_FULL") == "" }
+func Few() bool { return testing.Short() || os.Getenv("ATTN_TEST_FULL") == "" }
 
-// budget is the number of cases that a test tries. It is lower, too, where generic code is only
+// Budget is the number of cases that a test tries. It is lower, too, where generic code is only
 // compared with itself.
-func budget(n int) int {
+func Budget(n int) int {
 	if testing.Short() {
 		n /= 10
-	} else if few() {
+	} else if Few() {
 		n /= 5
 	}
-	if tuned.ISA == tuning.Generic {
+	if Tuned.ISA == tuning.Generic {
 		n /= 4
 	}
 	return max(n, 1)

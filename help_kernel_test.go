@@ -1,0 +1,65 @@
+package attn
+
+import "github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+
+// What tests of this package share with those of kernels, which put rows of the tuning in force.
+
+func init() { kerneltest.Tuned = &tuned }
+
+type (
+	trial        = kerneltest.Trial
+	distribution = kerneltest.Distribution
+	kernelTest   = kerneltest.KernelTest
+	dim          = kerneltest.Dim
+)
+
+const (
+	normal        = kerneltest.Normal
+	special       = kerneltest.Special
+	zeroes        = kerneltest.Zeroes
+	huge          = kerneltest.Huge
+	tiny          = kerneltest.Tiny
+	coarse        = kerneltest.Coarse
+	anyBits       = kerneltest.AnyBits
+	distributions = kerneltest.Distributions
+)
+
+var (
+	anyTuning       = kerneltest.AnyTuning
+	budget          = kerneltest.Budget
+	compare         = kerneltest.Compare
+	multiples       = kerneltest.Multiples
+	chosen          = kerneltest.Chosen
+	few             = kerneltest.Few
+	firstDifference = kerneltest.FirstDifference
+	forEach         = kerneltest.ForEach
+	forEachTuning   = kerneltest.ForEachTuning
+	fuzzPlays       = kerneltest.FuzzPlays
+	fuzzTrials      = kerneltest.FuzzTrials
+	implementations = kerneltest.Implementations
+	must            = kerneltest.Must
+	mustEqualBits   = kerneltest.MustEqualBits
+	mustFail        = kerneltest.MustFail
+	nan32           = kerneltest.Nan32
+	nans            = kerneltest.Nans
+	newTrial        = kerneltest.NewTrial
+	random          = kerneltest.Random
+	randomFrom      = kerneltest.RandomFrom
+	readingAs       = kerneltest.ReadingAs
+	sameBits        = kerneltest.SameBits
+	seedInputs      = kerneltest.SeedInputs
+	size            = kerneltest.Size
+	slowestFMA      = kerneltest.SlowestFMA
+	specials        = kerneltest.Specials
+	use             = kerneltest.Use
+	use32           = kerneltest.Use32
+	useTuning       = kerneltest.UseTuning
+	vectorDims      = kerneltest.VectorDims
+	with16Lanes     = kerneltest.With16Lanes
+)
+
+// used32 keeps results of benchmarks alive.
+var used32 float32
+
+// fillWith makes all elements the same.
+func fillWith[T any](x []T, e T) { kerneltest.FillWith(x, e) }

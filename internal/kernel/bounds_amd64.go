@@ -1,0 +1,6 @@
+//go:build !purego
+
+package kernel
+
+// CallProducts bounds the multiply-adds of one call, see bounds.go.
+const CallProducts = 1 << 19

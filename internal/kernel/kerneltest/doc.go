@@ -1,0 +1,11 @@
+// Package kerneltest compares kernels with their generic twins: it draws operands, between pages
+// that must not be touched, and runs a kernel with each implementation of the machine. Only tests
+// import it.
+package kerneltest
+
+import "github.com/seed-1415985d/attn/internal/tuning"
+
+// Tuned is the row in force. Tests of a package with a row of its own let it point to that.
+var Tuned = &host
+
+var host = tuning.Host()
