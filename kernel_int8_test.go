@@ -197,7 +197,8 @@ func tryQuantizeRotated(c *trial, rows, n int) {
 	dst, dstWant := c.ResultsOf(rows*n/4, normal)
 	scales, scalesWant := c.Results(rows)
 	starts, startsWant := c.ResultsOf(rows, normal)
-	got, want := elements[int32](kerneltest.BytesIn(starts)), elements[int32](kerneltest.BytesIn(startsWant))
+	got, want := elements[int32](kerneltest.BytesIn(starts)),
+		elements[int32](kerneltest.BytesIn(startsWant))
 	if c.IntN(2) == 0 {
 		got = nil
 	}

@@ -105,7 +105,8 @@ func tryWiden(c *trial, typ Format, n []int) {
 func tryNarrow(c *trial, typ Format, n int) {
 	x := c.Input(n)
 	out, wantOut := c.ResultsOf((n+1)/2+c.IntN(9), normal)
-	got, want := elements[uint16](kerneltest.BytesIn(out)), elements[uint16](kerneltest.BytesIn(wantOut))
+	got, want := elements[uint16](kerneltest.BytesIn(out)),
+		elements[uint16](kerneltest.BytesIn(wantOut))
 	narrow(typ, got[:n], x)
 	narrowGeneric(typ, want[:n], x)
 	for i := range want {
@@ -127,7 +128,8 @@ func tryQuantize(c *trial, n int) {
 	}
 	scale := scaleOf(largestGeneric(x))
 	out, wantOut := c.ResultsOf((n+3)/4+c.IntN(9), normal)
-	got, want := elements[int8](kerneltest.BytesIn(out)), elements[int8](kerneltest.BytesIn(wantOut))
+	got, want := elements[int8](kerneltest.BytesIn(out)),
+		elements[int8](kerneltest.BytesIn(wantOut))
 	quantize(got[:n], x, scale)
 	quantizeGeneric(want[:n], x, scale)
 	for i := range want {
