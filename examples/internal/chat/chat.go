@@ -7,84 +7,51 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nikolalohinski/gonja/v2/builtins"
-	"github.com/nikolalohinski/gonja/v2/config"
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/loaders"
+	"github.com/seed-1415985d/attn/examples/internal/jinja"
 )
 
 // Message is what somebody says: system, user or assistant.
 type Message struct{ Role, Content string }
 
-// Template is a chat template in Jinja, with the texts of two tokens that it may use.
+// Template is a chat template in Jinja, with the texts of two tokens that it may use, "" for none.
 type Template struct{ Source, Begin, End string }
 
-const mostTime = 5 * time.Second
-
-// Render returns the text of a conversation, up to where the assistant begins to answer. A template
-// reads no files, and takes at most some seconds: one that takes longer goes on until the program
-// ends.
-func (t *Template) Render(messages ...Message) (string, error) {
+// Render returns the text of a conversation, up to where the assistant begins to answer. What
+// messages say is Input in it.
+func (t *Template) Render(messages ...Message) ([]jinja.Piece, error) {
 	if t.Source == "" {
-		return "", errors.New("the model has no chat template, want one, as GGUF files have as " +
+		return nil, errors.New("the model has no chat template, want one, as GGUF files have as " +
 			"tokenizer.chat_template")
 	}
-	type result struct {
-		text string
-		err  error
+	parsed, err := jinja.Parse(t.Source)
+	var pieces []jinja.Piece
+	if err == nil {
+		pieces, err = parsed.Render(t.variables(messages), time.Now())
 	}
-	done := make(chan result, 1)
-	go func() {
-		text, err := t.render(messages)
-		done <- result{text, err}
-	}()
-	select {
-	case r := <-done:
-		return r.text, r.err
-	case <-time.After(mostTime):
-		return "", fmt.Errorf("the chat template takes more than %v, want less", mostTime)
+	if err != nil {
+		return nil, fmt.Errorf("the chat template: %w", err)
 	}
+	return pieces, nil
 }
 
-func (t *Template) render(messages []Message) (text string, err error) {
-	defer func() {
-		if r := recover(); r != nil { // where the library does not return an error
-			err = fmt.Errorf("the chat template: %v", r)
-		}
-	}()
-	const name = "/template"
-	loader, err := loaders.NewMemoryLoader(map[string]string{name: t.Source})
-	if err != nil {
-		return "", err
-	}
-	c := config.New()
-	c.TrimBlocks, c.LeftStripBlocks = true, true // as transformers has it
-	parsed, err := exec.NewTemplate(name, c, loader, &exec.Environment{
-		Context: exec.EmptyContext().Update(builtins.GlobalFunctions).Update(builtins.GlobalVariables),
-		Filters: builtins.Filters, Tests: builtins.Tests, ControlStructures: builtins.ControlStructures,
-		Methods: builtins.Methods})
-	if err != nil {
-		return "", fmt.Errorf("the chat template: %w", err)
-	}
-	text, err = parsed.ExecuteToString(t.context(messages))
-	if err != nil {
-		return "", fmt.Errorf("the chat template: %w", err)
-	}
-	return text, nil
-}
-
-// context is what templates know.
-func (t *Template) context(messages []Message) *exec.Context {
-	var list []map[string]any
+// variables are what templates know: what transformers gives them where there are no tools and no
+// documents, but for tokens that this program does not read.
+func (t *Template) variables(messages []Message) jinja.Dict {
+	var list []any
 	for _, m := range messages {
-		list = append(list, map[string]any{"role": m.Role, "content": m.Content})
+		list = append(list, jinja.Dict{{Key: "role", Value: m.Role},
+			{Key: "content", Value: jinja.Input(m.Content)}})
 	}
-	return exec.NewContext(map[string]any{"messages": list, "add_generation_prompt": true,
-		"bos_token": t.Begin, "eos_token": t.End,
-		"raise_exception": func(_ *exec.Evaluator, args *exec.VarArgs) (string, error) {
-			if len(args.Args) == 0 {
-				return "", errors.New("it refuses the conversation")
-			}
-			return "", fmt.Errorf("it refuses the conversation: %s", args.Args[0].String())
-		}})
+	made := jinja.Dict{{Key: "messages", Value: list}, {Key: "add_generation_prompt", Value: true},
+		{Key: "tools", Value: nil}, {Key: "documents", Value: nil}}
+	for name, text := range map[string]string{"bos_token": t.Begin, "eos_token": t.End} {
+		if text != "" {
+			made = append(made, jinja.Entry{Key: name, Value: text})
+		}
+	}
+	for _, name := range []string{"unk_token", "pad_token", "sep_token", "cls_token", "mask_token"} {
+		made = append(made, jinja.Entry{Key: name, Value: jinja.Unknown("want a template that has " +
+			"no other tokens than bos_token and eos_token by name")})
+	}
+	return made
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/examples/internal/jinja"
 )
 
 // BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have
@@ -102,11 +103,11 @@ func (t *BPE) Encode(text string) ([]int, error) {
 // Conversation returns the tokens of messages up to where the answer begins. Its template says all
 // tokens around them.
 func (t *BPE) Conversation(messages ...chat.Message) ([]int, error) {
-	text, err := t.chat.Render(messages...)
+	pieces, err := t.chat.Render(messages...)
 	if err != nil {
 		return nil, err
 	}
-	return t.encode(text, t.word)
+	return t.encode(jinja.Text(pieces), t.word)
 }
 
 // Decode returns the bytes of a token, which may be part of a letter only.

@@ -1,0 +1,289 @@
+package jinja
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func lengthFilter(_ *run, v value, a *arguments) value {
+	a.take("length", 0)
+	n, ok := length(v)
+	if !ok {
+		fail("a value of type %s has no length, want a text, list or mapping", typeName(v))
+	}
+	return int64(n)
+}
+
+func listFilter(r *run, v value, a *arguments) value {
+	a.take("list", 0)
+	return &list{r.both(r.each(v), nil)}
+}
+
+func first(r *run, v value, a *arguments) value {
+	a.take("first", 0)
+	if items := r.each(v); len(items) > 0 {
+		return items[0]
+	}
+	return undefined{"there is no first item"}
+}
+
+func last(r *run, v value, a *arguments) value {
+	a.take("last", 0)
+	if _, ok := v.(*iterator); ok {
+		fail("last is of what a filter makes, want | list before it")
+	}
+	if items := r.each(v); len(items) > 0 {
+		return items[len(items)-1]
+	}
+	return undefined{"there is no last item"}
+}
+
+func itemsFilter(_ *run, v value, a *arguments) value {
+	a.take("items", 0)
+	switch v := v.(type) {
+	case undefined:
+		return &iterator{}
+	case *dict:
+		return &iterator{view{v, "items"}.items()}
+	}
+	fail("items is of a value of type %s, want a mapping", typeName(v))
+	return nil
+}
+
+func reverse(r *run, v value, a *arguments) value {
+	a.take("reverse", 0)
+	if t, ok := v.(text); ok {
+		t = slices.Clone(t)
+		r.charge(len(t))
+		slices.Reverse(t)
+		return t
+	}
+	items := r.both(r.each(v), nil)
+	slices.Reverse(items)
+	return &iterator{items}
+}
+
+func joinFilter(r *run, v value, a *arguments) value {
+	args := a.take("join", 0, "d", "attribute")
+	var between text
+	if args[0] != nil {
+		between = r.str(args[0])
+	}
+	get := r.getter(args[1], nil)
+	var texts []text
+	for _, item := range r.each(v) {
+		r.charge(workOfStep)
+		texts = append(texts, r.str(get(item)))
+	}
+	return r.join(texts, between)
+}
+
+// getter returns what gets an attribute of a value: a name, several with points, or a place.
+func (r *run) getter(attribute, usual value) func(value) value {
+	var parts []value
+	switch a := attribute.(type) {
+	case nil, none:
+	case int64:
+		parts = []value{a}
+	default:
+		for part := range strings.SplitSeq(r.plain(textOr(a, "")), ".") {
+			if n, err := strconv.ParseUint(part, 10, 32); err == nil {
+				parts = append(parts, int64(n))
+			} else {
+				parts = append(parts, textOf(part, 0))
+			}
+		}
+	}
+	return func(v value) value {
+		for _, part := range parts {
+			r.charge(workOfStep)
+			v = r.item(v, part)
+			if _, missing := v.(undefined); missing && usual != nil {
+				v = usual
+			}
+		}
+		return v
+	}
+}
+
+// applied returns what does to a value what a filter does with some arguments.
+func (r *run) applied(what string, a *arguments) func(value) value {
+	if len(a.positions) == 0 {
+		fail("%s: want a filter's name or attribute=", what)
+	}
+	name := r.plain(textOr(a.positions[0], ""))
+	f := filters[name]
+	if f == nil {
+		fail("there is no filter %s", name)
+	}
+	more := &arguments{a.positions[1:], a.names, a.values}
+	return func(v value) value { return f(r, v, more) }
+}
+
+func mapFilter(r *run, v value, a *arguments) value {
+	change := r.applied
+	if len(a.positions) == 0 && slices.Contains(a.names, "attribute") {
+		change = func(what string, a *arguments) func(value) value {
+			args := a.take(what, 0, "attribute", "default")
+			return r.getter(args[0], args[1])
+		}
+	}
+	made := &iterator{}
+	to := change("map", a)
+	for _, item := range r.each(v) {
+		r.charge(workOfStep)
+		made.items = append(made.items, to(item))
+	}
+	return made
+}
+
+// choose takes the items of which a test is as wanted, or their attributes are.
+func choose(what string, attribute, want bool) filter {
+	return func(r *run, v value, a *arguments) value {
+		get, a := func(v value) value { return v }, &arguments{a.positions, a.names, a.values}
+		if attribute {
+			if len(a.positions) == 0 {
+				fail("%s: want the name of an attribute", what)
+			}
+			get, a.positions = r.getter(a.positions[0], nil), a.positions[1:]
+		}
+		is := r.asked(a)
+		made := &iterator{}
+		for _, item := range r.each(v) {
+			r.charge(workOfStep)
+			if is(get(item)) == want {
+				made.items = append(made.items, item)
+			}
+		}
+		return made
+	}
+}
+
+// asked returns what asks a test with some arguments, or for truth if there are none.
+func (r *run) asked(a *arguments) func(value) bool {
+	if len(a.positions) == 0 {
+		return truth
+	}
+	name := r.plain(textOr(a.positions[0], ""))
+	t := tests[name]
+	if t == nil {
+		fail("there is no test %s", name)
+	}
+	more := &arguments{a.positions[1:], a.names, a.values}
+	return func(v value) bool { return t(r, v, more) }
+}
+
+// folded is a value for comparisons, with texts in lower case unless their case counts.
+func (r *run) folded(v value, caseCounts bool) value {
+	if t, ok := v.(text); ok && !caseCounts {
+		return textMethods["lower"](r, t, &arguments{})
+	}
+	return v
+}
+
+// keyed are items with what they are compared by.
+type keyed struct{ by, item value }
+
+// ordered sorts by keys.
+func (r *run) ordered(list []keyed, reverse bool) []value {
+	sign := 1
+	if reverse {
+		sign = -1
+	}
+	slices.SortStableFunc(list, func(a, b keyed) int {
+		return sign * r.order("<", a.by, b.by)
+	})
+	var items []value
+	for _, k := range list {
+		items = append(items, k.item)
+	}
+	return items
+}
+
+func sorted(r *run, v value, a *arguments) value {
+	args := a.take("sort", 0, "reverse", "case_sensitive", "attribute")
+	gets := []func(value) value{r.getter(args[2], nil)}
+	if t, ok := args[2].(text); ok {
+		gets = nil
+		for name := range strings.SplitSeq(r.plain(t), ",") {
+			gets = append(gets, r.getter(textOf(name, 0), nil))
+		}
+	}
+	var all []keyed
+	for _, item := range r.each(v) {
+		r.charge(workOfEntry)
+		by := &list{}
+		for _, get := range gets {
+			by.items = append(by.items, r.folded(get(item), truthOr(args[1], false)))
+		}
+		all = append(all, keyed{by, item})
+	}
+	return &list{r.ordered(all, truthOr(args[0], false))}
+}
+
+func dictSort(r *run, v value, a *arguments) value {
+	args := a.take("dictsort", 0, "case_sensitive", "by", "reverse")
+	defined(v)
+	d, ok := v.(*dict)
+	if !ok {
+		fail("dictsort is of a value of type %s, want a mapping", typeName(v))
+	}
+	at := map[string]int{"key": 0, "value": 1}
+	by, ok := at[r.plain(textOr(args[1], "key"))]
+	if !ok {
+		fail("dictsort is by neither key nor value")
+	}
+	var all []keyed
+	for _, pair := range r.each(view{d, "items"}) {
+		all = append(all, keyed{r.folded(pair.(tuple)[by], truthOr(args[0], false)), pair})
+	}
+	return &list{r.ordered(all, truthOr(args[2], false))}
+}
+
+func unique(r *run, v value, a *arguments) value {
+	args := a.take("unique", 0, "case_sensitive", "attribute")
+	get := r.getter(args[1], nil)
+	seen, made := newDict(), &iterator{}
+	for _, item := range r.each(v) {
+		by := r.folded(get(item), truthOr(args[0], false))
+		defined(by)
+		if _, ok := r.get(seen, by); !ok {
+			r.set(seen, by, true)
+			made.items = append(made.items, item)
+		}
+	}
+	return made
+}
+
+// extreme is the greatest or least item.
+func extreme(what string, sign int) filter {
+	return func(r *run, v value, a *arguments) value {
+		args := a.take(what, 0, "case_sensitive", "attribute")
+		get := r.getter(args[1], nil)
+		var best, found value = nil, undefined{"there is no item"}
+		for i, item := range r.each(v) {
+			by := r.folded(get(item), truthOr(args[0], false))
+			if i == 0 || sign*r.order("<", by, best) > 0 {
+				best, found = by, item
+			}
+		}
+		return found
+	}
+}
+
+func sum(r *run, v value, a *arguments) value {
+	args := a.take("sum", 0, "attribute", "start")
+	get := r.getter(args[0], nil)
+	total := value(int64(0))
+	if args[1] != nil {
+		total = args[1]
+	}
+	if _, ok := total.(text); ok {
+		fail("sum is of texts, want join")
+	}
+	for _, item := range r.each(v) {
+		total = r.arithmetic("+", total, get(item))
+	}
+	return total
+}

@@ -1,0 +1,55 @@
+package jinja
+
+import "strings"
+
+var html = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")
+
+// safe says whether a value is markup.
+func safe(v value) bool {
+	_, ok := v.(markup)
+	return ok
+}
+
+// plainText is markup as a text, and another value as it is.
+func plainText(v value) value {
+	if m, ok := v.(markup); ok {
+		return m.text
+	}
+	return v
+}
+
+// escaped is a value's text with HTML's characters as names.
+func (r *run) escaped(v value) markup {
+	if m, ok := v.(markup); ok {
+		return m
+	}
+	t := r.str(v)
+	r.charge(len(t))
+	var made text
+	for _, x := range t {
+		for _, y := range html.Replace(string(char(x))) {
+			made = append(made, y|x&fromInput)
+		}
+	}
+	return markup{made}
+}
+
+// markups is the sum of two texts, one of which is markup at least, or nil.
+func (r *run) markups(a, b value) value {
+	for _, v := range []value{a, b} {
+		if typeName(v) != "str" && !safe(v) {
+			return nil
+		}
+	}
+	return markup{r.join([]text{r.escaped(a).text, r.escaped(b).text}, nil)}
+}
+
+func escapeFilter(r *run, v value, a *arguments) value {
+	a.take("escape", 0)
+	return r.escaped(v)
+}
+
+func safeFilter(r *run, v value, a *arguments) value {
+	a.take("safe", 0)
+	return markup{r.str(v)}
+}

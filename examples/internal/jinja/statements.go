@@ -1,0 +1,160 @@
+package jinja
+
+// statement is a part of a template that runs. It says how the part after it goes on.
+type statement interface {
+	run(r *run, s *scope) flow
+}
+
+// flow is what a statement does to the loop that it is in.
+type flow int
+
+const (
+	next flow = iota
+	breaks
+	continues
+)
+
+// all runs statements, until one of them leaves the loop's turn.
+func (r *run) all(body []statement, s *scope) flow {
+	defer r.deeper()()
+	for _, part := range body {
+		r.charge(workOfStep)
+		if f := part.run(r, s); f != next {
+			return f
+		}
+	}
+	return next
+}
+
+// words are text of the template.
+type words struct{ text text }
+
+func (w *words) run(r *run, _ *scope) flow {
+	r.print(w.text)
+	return next
+}
+
+func (r *run) print(t text) {
+	r.charge(len(t))
+	r.out = append(r.out, t...)
+}
+
+// at is the line of a statement in the template.
+type at struct{ line int }
+
+// start tells the line to errors.
+func (a at) start(r *run) { r.line = a.line }
+
+type printed struct {
+	at
+	value expression
+}
+
+func (p *printed) run(r *run, s *scope) flow {
+	p.start(r)
+	r.print(r.str(r.eval(p.value, s)))
+	return next
+}
+
+// branches are the parts of an if, the last of which may have no test.
+type branches struct{ list []branch }
+
+type branch struct {
+	at
+	test expression
+	body []statement
+}
+
+func (b *branches) run(r *run, s *scope) flow {
+	for _, branch := range b.list {
+		branch.start(r)
+		if branch.test == nil || truth(r.eval(branch.test, s)) {
+			return r.all(branch.body, s)
+		}
+	}
+	return next
+}
+
+// jump is a break or continue.
+type jump struct{ flow flow }
+
+func (j *jump) run(*run, *scope) flow { return j.flow }
+
+// target is what a value is given to: a name, an attribute of a namespace, or several.
+type target struct {
+	name, attribute string
+	parts           []target // if there is no name
+}
+
+func (t *target) set(r *run, s *scope, v value) {
+	switch {
+	case t.name == "":
+		items := r.each(v)
+		if len(items) != len(t.parts) {
+			fail("%d values are given to %d names", len(items), len(t.parts))
+		}
+		for i := range t.parts {
+			t.parts[i].set(r, s, items[i])
+		}
+	case t.attribute != "":
+		n, ok := r.variable(t.name, s).(*namespace)
+		if !ok {
+			fail("%s is no namespace, want one to set %s of it", t.name, t.attribute)
+		}
+		r.set(n.attributes, textOf(t.attribute, 0), v)
+	default:
+		s.vars[t.name] = v
+	}
+}
+
+// set is a set with a value.
+type set struct {
+	at
+	target target
+	value  expression
+}
+
+func (t *set) run(r *run, s *scope) flow {
+	t.start(r)
+	t.target.set(r, s, r.eval(t.value, s))
+	return next
+}
+
+// section is a body whose text goes through filters, and then into a variable or out.
+type section struct {
+	at
+	target  *target
+	filters []*filtered
+	body    []statement
+}
+
+func (b *section) run(r *run, s *scope) flow {
+	var v value = r.capture(func() { r.all(b.body, s.inner()) })
+	b.start(r)
+	for _, f := range b.filters {
+		v = f.apply(r, s, v)
+	}
+	if b.target != nil {
+		b.target.set(r, s, v)
+	} else {
+		r.print(r.str(v))
+	}
+	return next
+}
+
+// with has variables of its own, whose values do not see each other.
+type with struct {
+	at
+	targets []target
+	values  []expression
+	body    []statement
+}
+
+func (w *with) run(r *run, s *scope) flow {
+	w.start(r)
+	inner := s.inner()
+	for i := range w.targets {
+		w.targets[i].set(r, inner, r.eval(w.values[i], s))
+	}
+	return r.all(w.body, inner)
+}

@@ -1,0 +1,129 @@
+package jinja
+
+import "slices"
+
+// test is a question about a value.
+type test func(r *run, v value, a *arguments) bool
+
+var tests map[string]test
+
+// Tests know the names of tests.
+func init() {
+	tests = map[string]test{
+		"boolean":  ofType("bool"),
+		"callable": plainTest(isCallable),
+		"defined":  plainTest(func(v value) bool { return !isUndefined(v) }),
+		"divisibleby": func(r *run, v value, a *arguments) bool {
+			by := a.take("divisibleby", 1, "num")[0]
+			return r.equal(r.arithmetic("%", v, by), int64(0))
+		},
+		"even":   func(r *run, v value, a *arguments) bool { return r.rest(v, a) == 0 },
+		"false":  plainTest(func(v value) bool { return v == value(false) }),
+		"filter": named(func(name string) bool { return filters[name] != nil }),
+		"float":  ofType("float"),
+		"in": func(r *run, v value, a *arguments) bool {
+			return r.contains(a.take("in", 1, "seq")[0], v)
+		},
+		"integer":   ofType("int"),
+		"iterable":  plainTest(isIterable),
+		"lower":     textTest("islower"),
+		"mapping":   ofType("dict"),
+		"none":      ofType("NoneType"),
+		"number":    ofType("int", "float", "bool"),
+		"odd":       func(r *run, v value, a *arguments) bool { return r.rest(v, a) == 1 },
+		"sameas":    sameAs,
+		"sequence":  plainTest(isSequence),
+		"string":    ofType("str", "Markup"),
+		"test":      named(func(name string) bool { return tests[name] != nil }),
+		"true":      plainTest(func(v value) bool { return v == value(true) }),
+		"undefined": plainTest(isUndefined),
+		"upper":     textTest("isupper"),
+	}
+	for op, names := range map[kind][]string{"==": {"==", "eq", "equalto"}, "!=": {"!=", "ne"},
+		"<": {"<", "lt", "lessthan"}, "<=": {"<=", "le"}, ">": {">", "gt", "greaterthan"},
+		">=": {">=", "ge"}} {
+		for _, name := range names {
+			tests[name] = func(r *run, v value, a *arguments) bool {
+				return r.compared(op, v, a.take(name, 1, "other")[0])
+			}
+		}
+	}
+}
+
+// plainTest is a test without arguments.
+func plainTest(is func(value) bool) test {
+	return func(_ *run, v value, a *arguments) bool {
+		a.take("a test", 0)
+		return is(v)
+	}
+}
+
+// named is a test of a name.
+func named(is func(name string) bool) test {
+	return func(r *run, v value, a *arguments) bool {
+		a.take("a test", 0)
+		return is(r.plain(textOr(v, "")))
+	}
+}
+
+// ofType asks for types.
+func ofType(names ...string) test {
+	return plainTest(func(v value) bool { return slices.Contains(names, typeName(v)) })
+}
+
+// textTest asks what a method asks of a value's text.
+func textTest(method string) test {
+	return func(r *run, v value, a *arguments) bool {
+		a.take("a test", 0)
+		return textMethods[method](r, r.soft(v), a).(bool)
+	}
+}
+
+// rest is what is left of a number after pairs.
+func (r *run) rest(v value, a *arguments) float64 {
+	a.take("a test", 0)
+	f, _ := float(r.arithmetic("%", v, int64(2)))
+	return f
+}
+
+func isUndefined(v value) bool {
+	_, ok := v.(undefined)
+	return ok
+}
+
+func isCallable(v value) bool {
+	switch v.(type) {
+	case callable, *loop, undefined:
+		return true
+	}
+	return false
+}
+
+func isIterable(v value) bool {
+	switch v.(type) {
+	case undefined, text, markup, *list, tuple, *dict, view, span, *iterator:
+		return true
+	}
+	return false
+}
+
+func isSequence(v value) bool {
+	switch v.(type) {
+	case undefined, text, markup, *list, tuple, *dict, span:
+		return true
+	}
+	return false
+}
+
+// sameAs asks whether two values are one. Of most it is by chance in Python whether they are.
+func sameAs(_ *run, v value, a *arguments) bool {
+	other := a.take("sameas", 1, "other")[0]
+	switch v := v.(type) {
+	case none, bool, *list, *dict:
+		return v == other
+	}
+	if typeName(v) == typeName(other) {
+		fail("sameas is of values of type %s, want ==", typeName(v))
+	}
+	return false
+}

@@ -1,0 +1,294 @@
+package jinja
+
+import (
+	"fmt"
+	"math"
+)
+
+// value is what an expression gives: none, bool, int64, float64, text, markup, *list, tuple, *dict,
+// view, span, *iterator, *namespace, *loop, callable or undefined. A nil is an argument that a call
+// leaves out.
+type value any
+
+// none is Python's None.
+type none struct{}
+
+// undefined is what a name has that nobody set. Most of what is done with it is an error.
+type undefined struct{ why string }
+
+// markup is a text that escape made, or safe says to be HTML. Other texts that are added to it are
+// escaped; what else may be done with it is not supported, but for printing.
+type markup struct{ text }
+
+type list struct{ items []value }
+
+type tuple []value
+
+// dict is a mapping in the order of insertion.
+type dict struct {
+	keys, values []value
+	places       map[any]int
+}
+
+// view is what keys, values and items of a mapping return.
+type view struct {
+	of   *dict
+	kind string
+}
+
+// span is what range returns.
+type span struct{ start, stop, step int64 }
+
+// iterator gives its items once.
+type iterator struct{ items []value }
+
+// namespace has attributes that a template may set.
+type namespace struct{ attributes *dict }
+
+// callable is a function of a name.
+type callable struct {
+	name string
+	call func(r *run, a *arguments) value
+}
+
+// typeName is what Python calls the type.
+func typeName(v value) string {
+	switch v := v.(type) {
+	case none:
+		return "NoneType"
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case float64:
+		return "float"
+	case text:
+		return "str"
+	case *list:
+		return "list"
+	case tuple:
+		return "tuple"
+	case *dict:
+		return "dict"
+	case view:
+		return "dict_" + v.kind
+	case span:
+		return "range"
+	case *iterator:
+		return "generator"
+	case callable:
+		return "function"
+	case markup:
+		return "Markup"
+	case *namespace:
+		return "Namespace"
+	case *loop:
+		return "LoopContext"
+	case undefined:
+		return "Undefined"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// defined ends with an error if a value is not.
+func defined(v value) {
+	if u, ok := v.(undefined); ok {
+		fail("%s", u.why)
+	}
+}
+
+// truth is Python's bool.
+func truth(v value) bool {
+	switch v := v.(type) {
+	case none, undefined:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case float64:
+		return v != 0
+	}
+	n, ok := length(v)
+	return !ok || n > 0
+}
+
+// length is Python's len of what has one.
+func length(v value) (int, bool) {
+	switch v := v.(type) {
+	case undefined:
+		return 0, true
+	case text:
+		return len(v), true
+	case markup:
+		return len(v.text), true
+	case *list:
+		return len(v.items), true
+	case tuple:
+		return len(v), true
+	case *dict:
+		return len(v.keys), true
+	case view:
+		return len(v.of.keys), true
+	case span:
+		return v.len(), true
+	}
+	return 0, false
+}
+
+// each returns the items that a loop goes over.
+func (r *run) each(v value) []value {
+	n, _ := length(v)
+	switch v.(type) {
+	case text, view: // whose items are made
+		r.charge(workOfEntry * n)
+	default:
+		r.charge(workOfItem * n)
+	}
+	items, ok := r.items(v)
+	if !ok {
+		fail("a value of type %s has no items, want a sequence", typeName(v))
+	}
+	return items
+}
+
+func (r *run) items(v value) (items []value, ok bool) {
+	switch v := v.(type) {
+	case undefined:
+	case text:
+		for i := range v {
+			items = append(items, v[i:i+1])
+		}
+	case *list:
+		return v.items, true
+	case tuple:
+		return v, true
+	case *dict:
+		return v.keys, true
+	case view:
+		return v.items(), true
+	case span:
+		for i := range v.len() {
+			items = append(items, v.start+int64(i)*v.step)
+		}
+	case *iterator:
+		items, v.items = v.items, nil
+	default:
+		return nil, false
+	}
+	return items, true
+}
+
+func (v view) items() (items []value) {
+	switch v.kind {
+	case "keys":
+		return v.of.keys
+	case "values":
+		return v.of.values
+	}
+	for i, key := range v.of.keys {
+		items = append(items, tuple{key, v.of.values[i]})
+	}
+	return items
+}
+
+// len is how many numbers a range has, or more than mostRange if they are more.
+func (s span) len() int {
+	way, step := uint64(s.stop)-uint64(s.start), uint64(s.step)
+	if s.step < 0 {
+		way, step = -way, -step
+	}
+	if s.step > 0 == (s.start < s.stop) && s.start != s.stop {
+		return int(min((way-1)/step, mostRange)) + 1
+	}
+	return 0
+}
+
+func newDict() *dict { return &dict{places: map[any]int{}} }
+
+// key is what a mapping compares of a key: 1, 1.0 and True are the same.
+func (r *run) key(v value) any {
+	switch v := v.(type) {
+	case none:
+		return v
+	case bool:
+		return number64(v)
+	case int64:
+		return v
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return int64(v)
+		}
+		return v
+	case text:
+		r.charge(len(v))
+		return v.plain()
+	}
+	fail("a value of type %s is no key, want a text or number", typeName(v))
+	return nil
+}
+
+// get is what a key has. Nothing is under a tuple, which no key here is, or under undefined.
+func (r *run) get(d *dict, k value) (value, bool) {
+	switch k.(type) {
+	case tuple, undefined:
+		return nil, false
+	}
+	i, ok := d.places[r.key(k)]
+	if !ok {
+		return nil, false
+	}
+	return d.values[i], true
+}
+
+// set adds a key, or changes its value.
+func (r *run) set(d *dict, k, v value) {
+	r.charge(workOfEntry)
+	at := r.key(k)
+	if i, ok := d.places[at]; ok {
+		d.values[i] = v
+		return
+	}
+	d.places[at] = len(d.keys)
+	d.keys, d.values = append(d.keys, k), append(d.values, v)
+}
+
+// add sets what another mapping has.
+func (r *run) add(d, more *dict) {
+	for i, k := range more.keys {
+		r.set(d, k, more.values[i])
+	}
+}
+
+// imported is a value of the program.
+func (r *run) imported(v any) value {
+	r.read += workOfStep
+	switch v := v.(type) {
+	case nil:
+		return none{}
+	case bool, float64, Unknown:
+		return v
+	case int:
+		return int64(v)
+	case string:
+		r.read += len(v)
+		return textOf(v, 0)
+	case Input:
+		r.read += len(v)
+		return textOf(string(v), fromInput)
+	case []any:
+		l := &list{}
+		for _, item := range v {
+			l.items = append(l.items, r.imported(item))
+		}
+		return l
+	case Dict:
+		d := newDict()
+		for _, entry := range v {
+			r.set(d, textOf(entry.Key, 0), r.imported(entry.Value))
+		}
+		return d
+	}
+	fail("a variable is of type %T, want a text, number, list or Dict", v)
+	return nil
+}
