@@ -27,9 +27,11 @@ type ClientConfig struct {
 	// Patience is how long a worker may take to answer before another copy is asked, too: 1 second.
 	Patience time.Duration
 	// Gone is how long a worker may be silent before its copies are made again elsewhere, and
-	// nobody listen in its place before they count as lost: 4 seconds.
+	// nobody listen in its place before they count as lost: 4 seconds. After the client had no
+	// connection, they count as lost when nobody has listened for Lease.
 	Gone time.Duration
-	// Lease is how long workers keep tokens without hearing of the client: 30 seconds.
+	// Lease is how long workers keep tokens without hearing of the client: 30 seconds. While a worker
+	// has no connection it stands still, for at most WorkerConfig.Outage.
 	Lease time.Duration
 	// Timeout is for calls whose context has no deadline: 1 minute.
 	Timeout time.Duration
@@ -97,6 +99,7 @@ type Client struct {
 	lastCopy  uint64
 	sequences map[*Sequence]struct{}
 	promised  map[string]int64 // bytes that copies on their way will take of workers
+	rejoined  time.Time        // as the transport says when there was a connection again
 }
 
 // member is a worker as the client sees it.
@@ -185,6 +188,7 @@ func (c *Client) heard(data []byte) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.rejoin()
 	m := c.members[s.Worker]
 	if m == nil {
 		m = new(member)
@@ -323,10 +327,11 @@ func (c *Client) answered(ctx context.Context, worker string, data []byte, err e
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.rejoin()
 	m := c.members[worker]
 	var remote *remoteError
 	switch {
-	case m == nil:
+	case m == nil || errors.Is(err, errNoLink):
 	case err == nil || errors.As(err, &remote):
 		m.note(heardOf, c.now(), &c.config)
 	case errors.Is(err, errNobody):
@@ -335,6 +340,16 @@ func (c *Client) answered(ctx context.Context, worker string, data []byte, err e
 		m.note(late, c.now(), &c.config)
 	}
 	return d, err
+}
+
+// rejoin begins anew with all workers if there was no connection meanwhile. The lock is held.
+func (c *Client) rejoin() {
+	if _, again := outageOf(c.transport); again.After(c.rejoined) {
+		c.rejoined = again
+		for _, m := range c.members {
+			m.note(rejoined, c.now(), &c.config)
+		}
+	}
 }
 
 // suspect lets others be asked before a worker, for a while.

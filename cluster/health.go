@@ -14,6 +14,10 @@ import "time"
 //	deserted  last    are made again: as quiet, and nobody listens
 //	dead      last    are lost: nobody has listened for Gone
 //
+// Where the client had no connection, what it has not heard says nothing: all begins anew when it
+// has one again. Workers had none either, perhaps, and come back later than it does: until one is
+// heard of, that nobody listens is taken for its end after Lease, and not after Gone.
+//
 // Beside its health stands what it says about itself: whether it is leaving, and how much memory it
 // has. That it came back empty it says when it is asked for a copy, or when copies are renewed.
 type health uint8
@@ -32,44 +36,48 @@ const (
 type sign uint8
 
 const (
-	heardOf sign = iota // it has answered, or announced itself
-	late                // it has not answered in time, or what it said was nonsense
-	nobody              // the transport says that nobody listens at its name,
-	still               // and that this is so for Gone
-	rested              // nothing was late for three times Patience
-	silence             // it was not heard of for Gone
+	heardOf  sign = iota // it has answered, or announced itself
+	late                 // it has not answered in time, or what it said was nonsense
+	nobody               // the transport says that nobody listens at its name,
+	still                // and that this is so for Gone
+	rested               // nothing was late for three times Patience
+	silence              // it was not heard of for Gone
+	rejoined             // the client had no connection, and has one again
 	signs
 )
 
 // transitions is what a worker is after a sign.
 var transitions = [healths][signs]health{
-	//         heardOf late   nobody    still     rested    silence
-	well:     {well, slow, absent, absent, well, quiet},
-	slow:     {slow, slow, absent, absent, well, quiet},
-	absent:   {well, slow, absent, absent, absent, deserted},
-	quiet:    {well, quiet, deserted, deserted, quiet, quiet},
-	deserted: {well, quiet, deserted, dead, deserted, deserted},
-	dead:     {well, quiet, dead, dead, dead, dead},
+	//         heardOf late   nobody    still     rested    silence   rejoined
+	well:     {well, slow, absent, absent, well, quiet, well},
+	slow:     {slow, slow, absent, absent, well, quiet, slow},
+	absent:   {well, slow, absent, absent, absent, deserted, slow},
+	quiet:    {well, quiet, deserted, deserted, quiet, quiet, slow},
+	deserted: {well, quiet, deserted, dead, deserted, deserted, slow},
+	dead:     {well, quiet, dead, dead, dead, dead, dead},
 }
 
 // condition is a worker's health and since when.
 type condition struct {
 	health health
-	heard  time.Time // when it was heard of last
+	heard  time.Time // when it was heard of last, or is to be from then on
 	since  time.Time // when it was late last, or nobody listened first
+	joined time.Time // when the client rejoined, if it was not heard of since
 }
 
 // note takes a sign.
 func (x *condition) note(s sign, now time.Time, c *ClientConfig) {
 	x.pass(now, c)
 	again := x.health == absent || x.health == deserted // nobody listened before
-	if s == nobody && again && now.Sub(x.since) >= c.Gone {
+	if s == nobody && again && now.Sub(x.since) >= c.Gone && now.Sub(x.joined) >= c.Lease {
 		s = still
 	}
 	x.health = transitions[x.health][s]
 	switch {
 	case s == heardOf:
-		x.heard = now
+		x.heard, x.joined = now, time.Time{}
+	case s == rejoined:
+		x.heard, x.joined = now, now
 	case s == late, s == nobody && !again:
 		x.since = now
 	}

@@ -93,7 +93,7 @@ func (w *world) fault() {
 		w.caller.deaf = now.Add(long)
 	case kind == 3:
 		w.say("client away for %v", long)
-		w.caller.away = now.Add(long)
+		w.caller.goAway(long)
 	case kind < 9:
 		w.say("kill %s", n.name)
 		w.kill(n)
@@ -111,7 +111,7 @@ func (w *world) fault() {
 		n.process.deaf = now.Add(long)
 	case kind < 19 || w.safe:
 		w.say("%s away for %v", n.name, long)
-		n.process.away = now.Add(long)
+		n.process.goAway(long)
 	default:
 		w.vanish()
 	}
@@ -232,9 +232,11 @@ func (w *world) heal() {
 	w.healed = true
 	w.weather = weather{lag: time.Millisecond}
 	for _, n := range w.nodes {
-		n.process.stalled, n.process.deaf, n.process.away = time.Time{}, time.Time{}, time.Time{}
+		n.process.stalled, n.process.deaf = time.Time{}, time.Time{}
+		n.process.comeBack()
 	}
-	w.caller.deaf, w.caller.away = time.Time{}, time.Time{}
+	w.caller.deaf = time.Time{}
+	w.caller.comeBack()
 }
 
 // allUp reports whether all workers run, and nothing is wrong with any.

@@ -80,7 +80,7 @@ func (s *simSequence) holders() (all []*node) {
 func TestFoundNobody(t *testing.T) {
 	finding(t, 2, simQuick, func(w *world, s *simSequence) {
 		for _, n := range w.nodes {
-			n.process.away = time.Now().Add(500 * time.Millisecond)
+			n.process.goAway(500 * time.Millisecond)
 		}
 		err := s.append(time.Now().Add(400*time.Millisecond), s.all(), 1)
 		if !errors.Is(err, ErrUnavailable) {
@@ -143,7 +143,7 @@ func TestFoundHangingIsNotDead(t *testing.T) {
 	c.Copies = 1
 	finding(t, 1, c, func(w *world, s *simSequence) {
 		p := w.nodes[0].process
-		p.away = time.Now().Add(100 * time.Millisecond)
+		p.goAway(100 * time.Millisecond)
 		p.stalled = time.Now().Add(4500 * time.Millisecond)
 		must(t, s.attend(w.soon(), 0, 1))
 	})
@@ -743,7 +743,7 @@ func TestFoundNoRoomToFollow(t *testing.T) {
 		defer w.fill(s, full)()
 		w.lose(func(x *parcel) bool { return brings(x, full, 0) || brings(x, ample, 1) })
 		must(t, s.step(w.soon(), 0, 1)) // the ample one has it
-		ample.process.away = time.Now().Add(700 * time.Millisecond)
+		ample.process.goAway(700 * time.Millisecond)
 		_, _ = w.client.status(context.Background(), ample.name) // it is seen that nobody listens
 		done := beside(func() error { return s.append(w.soon(), []int{1}, 1) })
 		time.Sleep(simQuick.Patience / 2)

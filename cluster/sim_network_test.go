@@ -81,10 +81,54 @@ type process struct {
 	dead    bool      // killed: nothing comes from it or to it any more
 	stalled time.Time // until then it does nothing, and what comes waits
 	deaf    time.Time // until then what comes and leaves is lost
-	away    time.Time // until then its connection is down: nobody listens at its name
+	away    moment    // until then its connection is down: nobody listens at its name
+	left    moment    // since then,
+	rejoins moment    // and when that ended before its time
 	service *Service
 	watch   func([]byte)
 	jumped  atomic.Int64 // what its clock has jumped ahead
+}
+
+// moment is a time that some goroutines read and one writes.
+type moment struct{ nanoseconds atomic.Int64 }
+
+func (m *moment) set(t time.Time)        { m.nanoseconds.Store(t.UnixNano()) }
+func (m *moment) After(t time.Time) bool { return m.get().After(t) }
+
+// get is the time, none if it was not set.
+func (m *moment) get() time.Time {
+	if n := m.nanoseconds.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+// goAway takes the connection of a process for some time, and comeBack gives it back at once.
+func (p *process) goAway(long time.Duration) {
+	now := time.Now()
+	if !p.away.After(now) {
+		p.left.set(now)
+	}
+	p.away.set(now.Add(long))
+}
+
+func (p *process) comeBack() {
+	if now := time.Now(); p.away.After(now) {
+		p.rejoins.set(now)
+	}
+	p.away.nanoseconds.Store(0)
+}
+
+// outage is that of linked.
+func (p *process) outage() (away time.Duration, again time.Time) {
+	now := time.Now()
+	if p.away.After(now) {
+		return max(1, now.Sub(p.left.get())), p.rejoins.get()
+	}
+	if again = p.rejoins.get(); p.away.After(again) {
+		again = p.away.get()
+	}
+	return 0, again
 }
 
 // now is the clock of a process.
@@ -123,6 +167,10 @@ func (c *simCall) finish(reply []byte, err error) {
 
 // Call, Serve and Watch are those of [Transport].
 func (p *process) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
+	if away, _ := p.outage(); away > 0 {
+		p.pause(request)
+		return nil, fail(errNoLink, "for %v", away)
+	}
 	c := &simCall{done: make(chan struct{})}
 	p.send(&parcel{kind: "request", from: p, worker: worker, data: slices.Clone(request),
 		call: c})
@@ -130,10 +178,14 @@ func (p *process) Call(ctx context.Context, worker string, request []byte) ([]by
 	case <-c.done:
 		return c.reply, c.err
 	case <-ctx.Done():
-		// What was asked at the same time does not end at the same time.
-		time.Sleep(time.Duration(crc32.Checksum(request, castagnoli) % 1000))
+		p.pause(request)
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, worker, ctx.Err())
 	}
+}
+
+// pause lets what was asked at the same time not end at the same time.
+func (p *process) pause(request []byte) {
+	time.Sleep(time.Duration(crc32.Checksum(request, castagnoli) % 1000))
 }
 
 func (p *process) Serve(worker string, s Service) (stop func(), err error) {

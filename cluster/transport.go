@@ -29,6 +29,21 @@ type asker interface {
 		ended func(reply []byte, err error)) bool
 }
 
+// linked is a Transport that knows when it reaches nobody.
+type linked interface {
+	// outage is how long there has been no connection, 0 if there is one, and when there was one again
+	// after the last time that there was none.
+	outage() (away time.Duration, again time.Time)
+}
+
+// outageOf is the outage of a transport: never, of one that does not know.
+func outageOf(t Transport) (away time.Duration, again time.Time) {
+	if l, ok := t.(linked); ok {
+		return l.outage()
+	}
+	return 0, time.Time{}
+}
+
 // Service is what a worker gives a [Transport].
 type Service struct {
 	// Handle answers a request, on a goroutine of its own. Send may be called once; it returns when

@@ -173,6 +173,9 @@ func (t *NATS) subscribeUpTo(subject string, bytes int, each nats.MsgHandler) (*
 // Conn is the connection, for its statistics and state.
 func (t *NATS) Conn() *nats.Conn { return t.conn }
 
+// outage is that of linked.
+func (t *NATS) outage() (away time.Duration, again time.Time) { return t.link.outage() }
+
 // Close ends the connection, within a second or two. Calls that are running return an error.
 func (t *NATS) Close() error {
 	t.failAll(fail(ErrUnavailable, "the transport was closed"))

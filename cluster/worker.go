@@ -25,6 +25,7 @@ type WorkerConfig struct {
 	Reply     int           // bytes of a reply: 64 MiB
 	CopyRate  int64         // bytes a second that copies take from other workers, and give: 256 MiB
 	Lease     time.Duration // the longest time for which nothing may be heard of a client: 1 minute
+	Outage    time.Duration // for which no lease goes on while there is no connection: 10 minutes
 	Announce  time.Duration // between announcements: 1 second
 	Threads   int           // that compute: GOMAXPROCS
 }
@@ -38,15 +39,18 @@ func (c *WorkerConfig) complete() error {
 	setDefault(&c.Reply, defaultMaxMessage)
 	setDefault(&c.CopyRate, 256<<20)
 	setDefault(&c.Lease, time.Minute)
+	setDefault(&c.Outage, 10*time.Minute)
 	setDefault(&c.Announce, time.Second)
 	setDefault(&c.Threads, runtime.GOMAXPROCS(0))
-	if min(c.Memory, c.CopyRate, c.InFlight) < 1 || min(c.Lease, c.Announce) < 1 ||
+	if min(c.Memory, c.CopyRate, c.InFlight) < 1 || min(c.Lease, c.Outage, c.Announce) < 1 ||
 		min(c.Clients, c.Sequences, c.Copies, c.Calls, c.Reply, c.Threads) < 1 {
 		return fail(attn.ErrOption, "WorkerConfig is %+v, want Memory and other sizes above 0", *c)
 	}
 	c.Memory = min(c.Memory, mostAmount)
 	c.Threads = min(c.Threads, 1<<16)
-	c.Lease, c.Announce = min(c.Lease, longestWait), min(c.Announce, longestWait)
+	for _, wait := range []*time.Duration{&c.Lease, &c.Outage, &c.Announce} {
+		*wait = min(*wait, longestWait)
+	}
 	return checkName("WorkerConfig.Name", c.Name)
 }
 

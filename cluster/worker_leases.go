@@ -40,25 +40,36 @@ func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
 }
 
 // endLeases frees what clients left that are not heard of any more. It counts ticks and not time: a
-// worker that was stopped for long first reads what has come meanwhile.
+// worker that was stopped for long first reads what has come meanwhile. Nor does it count those
+// without a connection, when nobody can be heard, unless there is none for longer than Outage:
+// leases begin anew then.
 func (w *Worker) endLeases() {
 	every := max(w.config.Lease/leaseTicks, time.Millisecond)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for stands := false; ; {
 		select {
 		case <-w.ctx.Done():
 			return
 		case <-tick.C:
 		}
+		away, _ := outageOf(w.transport)
+		if away > 0 && away <= w.config.Outage {
+			stands = true
+			continue
+		}
 		w.mu.Lock()
 		var ended []clientID
 		for id, o := range w.clients {
+			if stands {
+				o.idle = 0
+			}
 			if o.idle++; time.Duration(o.idle-1)*every > o.lease {
 				ended = append(ended, id)
 			}
 		}
 		w.mu.Unlock()
+		stands = false
 		for _, id := range ended {
 			w.drop(id)
 		}

@@ -60,6 +60,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		"that they are given (default 256 MiB)")
 	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` for which nothing may be heard of a client "+
 		"(default 1m)")
+	fs.DurationVar(&w.Outage, "outage", 0, "longest `time` for which that stands still while there is "+
+		"no connection to a NATS server (default 10m)")
 	fs.DurationVar(&w.Announce, "announce", 0, "`time` between announcements (default 1s)")
 	fs.StringVar(&o.http, "http", "", "`address` of /metrics, /healthz and /readyz, like :9090; none "+
 		"without")

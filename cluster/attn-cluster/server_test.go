@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"net"
@@ -10,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
 // address is where a worker's own server says that it is.
@@ -117,8 +121,10 @@ func TestOwnServerRefuses(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfiguration runs the configuration of docs/cluster.md: a worker and a client of a
-// tenant can do all that they have to, and the client can be no worker.
+// TestDocumentedConfiguration runs the configuration of docs/cluster.md, three servers, of which
+// one is part of a worker: that and a client of the tenant can do all that they have to, and the
+// client can be no worker. They are at different servers, and when the client's ends it goes to
+// another.
 func TestDocumentedConfiguration(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "cluster.md"))
 	if os.IsNotExist(err) {
@@ -133,7 +139,8 @@ func TestDocumentedConfiguration(t *testing.T) {
 	folder, ca := t.TempDir(), newAuthority(t, "ours")
 	cert, key := ca.issueFor(x509.ExtKeyUsageServerAuth)
 	replacements := []string{"port: 4222", "port: -1\nhost: 127.0.0.1", "/etc/nats/server.pem", cert,
-		"/etc/nats/server.key", key}
+		"/etc/nats/server.key", key, `password: "…"`, "password: secret",
+		"server:…@", "server:secret@"}
 	nkey := map[string]string{}
 	for _, user := range []string{"UA…", "UB…"} {
 		pair, public := newKey(t, nkeys.PrefixByteUser)
@@ -143,17 +150,46 @@ func TestDocumentedConfiguration(t *testing.T) {
 		must(t, os.WriteFile(nkey[user], seed, 0o600))
 		replacements = append(replacements, user, public)
 	}
+	var routes []string
+	for i := range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		routes = append(routes, l.Addr().String())
+		replacements = append(replacements, fmt.Sprintf("nats-%d.nats:6222", i), routes[i])
+		must(t, l.Close())
+	}
 	for i := 0; i < len(replacements); i += 2 {
 		if !strings.Contains(config, replacements[i]) {
 			t.Errorf("the configuration has no %s", replacements[i])
 		}
 	}
-	file := filepath.Join(folder, "nats.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer(replacements...).Replace(config)), 0o600))
-	out, stop := serve(t, "-nats", file, "-prefix", "a", "-nkey", nkey["UB…"], "-name", "b", "-memory",
-		"64MiB")
-	c := connection{url: address(t, out), prefix: "a", nkey: nkey["UA…"], ca: ca.file}
-	link, err := c.dial("client")
+	var first *server.Server
+	var out *output
+	var stop func() int
+	var urls []string
+	for i, route := range routes {
+		_, port, _ := net.SplitHostPort(route)
+		file := filepath.Join(folder, fmt.Sprint(i, ".conf"))
+		text := strings.NewReplacer(append(replacements, "port: 6222", "host: 127.0.0.1, port: "+
+			port)...).Replace(config)
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+		if i == 2 {
+			out, stop = serve(t, "-nats", file, "-prefix", "a", "-nkey", nkey["UB…"], "-name", "b",
+				"-memory", "64MiB")
+			urls = append(urls, address(t, out))
+			break
+		}
+		o, err := server.ProcessConfigFile(file)
+		must(t, err)
+		s, err := embedded.Start(o)
+		must(t, err)
+		defer embedded.Stop(s)
+		first = cmp.Or(first, s)
+		urls = append(urls, s.ClientURL())
+	}
+	list := strings.Join(urls, ",")
+	c := connection{url: list, prefix: "a", nkey: nkey["UA…"], ca: ca.file}
+	link, err := c.dial("client", nats.DontRandomize())
 	must(t, err)
 	defer func() { _ = link.Close() }()
 	client, s := newSequence(t, link)
@@ -161,10 +197,13 @@ func TestDocumentedConfiguration(t *testing.T) {
 	x := attn.BHLD(make([]float32, 8*10), 1, 1, 10, 8)
 	must(t, s.Append(t.Context(), 0, x, x))
 	must(t, s.Attend(t.Context(), 0, x, x, nil))
+	embedded.Stop(first)
+	must(t, s.Append(t.Context(), 0, x, x))
+	must(t, s.Attend(t.Context(), 0, x, x, nil))
 	s.Release()
-	refused(t, "permissions violation", "serve", "-url", c.url, "-prefix", "a", "-nkey", nkey["UA…"],
+	refused(t, "permissions violation", "serve", "-url", list, "-prefix", "a", "-nkey", nkey["UA…"],
 		"-tls-ca", ca.file, "-memory", "1MiB")
 	if status := stop(); status != 0 {
-		t.Errorf("the worker ended with %d", status)
+		t.Errorf("the worker ended with %d and %s", status, out)
 	}
 }
