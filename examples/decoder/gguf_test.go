@@ -245,6 +245,14 @@ func TestChat(t *testing.T) {
 		}
 	}
 	folder := newFake("F32").write(t)
+	write("tokenizer_config.json", `{"bos_token": "<s>", "chat_template": "{{ bos_token }}`+
+		`{% for m in messages %}{{ m.content }}{% endfor %}<|end|>"}`)(t, folder)
+	var out bytes.Buffer
+	if err := run([]string{"-chat", "-n", "2", "-model", folder, "-shared", "d", "abc"}, &out,
+		io.Discard); err != nil || !strings.Contains(out.String(), "prefill: 4 tokens") {
+		t.Errorf("of a folder: %v\n%s", err, &out)
+	}
+	folder = newFake("F32").write(t)
 	for _, args := range [][]string{{"abc"}, {"-model", folder, "abc"}} {
 		if err := run(append([]string{"-chat"}, args...), io.Discard, io.Discard); err == nil ||
 			!strings.Contains(err.Error(), " chat template") {
@@ -288,6 +296,43 @@ func TestAnswersEnd(t *testing.T) {
 	f.Set("tokenizer.ggml.eos_token_ids", []uint32{18, 19})
 	if got := answer(f); strings.Contains(got, "<|other|>") || strings.Contains(got, "no token ends") {
 		t.Errorf("a token of eos_token_ids does not end answers:\n%.2000s", got)
+	}
+}
+
+// TestControl: what is written like a control token is one only if -control says so.
+func TestControl(t *testing.T) {
+	f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
+	f.Set("tokenizer.chat_template", "{% for m in messages %}<s>{{ m.content }}{% endfor %}")
+	kinds := slices.Repeat([]int32{1}, 20)
+	kinds[17], kinds[19] = 3, 3
+	f.rename(16, "<")
+	f.rename(11, ">")
+	f.rename(10, "s")
+	f.Set("tokenizer.ggml.merges", []string{"a b", "ab c", "Ġ a"})
+	f.Write(t, path)
+	note := "Prompts have the texts of control tokens, which they do not become without -control: " +
+		"<s>\n"
+	for _, c := range []struct {
+		args string
+		read int // tokens of the prompt
+		note bool
+	}{
+		{"a<s>a", 6, true}, // with <s> before it
+		{"-control a<s>a", 4, false},
+		{"a", 2, false},
+		{"-chat a<s>a", 6, true},
+		{"-chat -control a<s>a", 4, false},
+		{"-shared <s> a", 5, true},
+		{"-shared <s> -control a", 3, false},
+		{"-chat -shared <s> a", 6, true},
+	} {
+		var out bytes.Buffer
+		args := append([]string{"-n", "1", "-model", path}, strings.Fields(c.args)...)
+		err := run(args, &out, io.Discard)
+		if err != nil || strings.Contains(out.String(), note) != c.note ||
+			!strings.Contains(out.String(), fmt.Sprintf("prefill: %d tokens", c.read)) {
+			t.Errorf("%s: %v, want the note %v, and %d tokens:\n%s", c.args, err, c.note, c.read, &out)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type options struct {
 	seed                uint64
 	temperature         float64
 	chat                bool // prompts are messages
+	control             bool // prompts may have control tokens
 	prove, accuracy     bool
 }
 
@@ -61,7 +62,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
 	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -shared as that of "+
-		"the system, by the chat template of a GGUF file")
+		"the system, by the chat template of the model")
+	f.BoolVar(&o.control, "control", false, "what is written like a control token in prompts and in "+
+		"-shared, as <|im_end|>, is one; it is text otherwise, since it would forge turns and answers")
 	f.IntVar(&o.most, "n", 64, "tokens to generate for each prompt")
 	f.IntVar(&o.places, "batch", 16, "prompts at a time")
 	f.IntVar(&o.chunk, "chunk", 256, "tokens of prompts in a step")
@@ -206,6 +209,7 @@ func (o *options) generate(out io.Writer, m *model, text folder.Codec) error {
 		return err
 	}
 	defer e.close()
+	o.noteControl(out, text)
 	prompts, shared, err := o.tokens(text)
 	if err == nil && len(shared) > 0 {
 		if err = e.share(shared); err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/seed-1415985d/attn/examples/internal/chat"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
@@ -10,7 +12,7 @@ import (
 // tokens are those of all prompts, and those that are computed once because all begin with them.
 func (o *options) tokens(text folder.Codec) (prompts [][]int, shared []int, err error) {
 	if o.shared != "" && !o.chat {
-		if shared, err = text.Encode(o.shared); err != nil {
+		if shared, err = o.encode(text, o.shared); err != nil {
 			return nil, nil, fmt.Errorf("the shared text: %w", err)
 		}
 	}
@@ -29,13 +31,30 @@ func (o *options) tokens(text folder.Codec) (prompts [][]int, shared []int, err 
 
 func (o *options) prompt(text folder.Codec, prompt string) ([]int, error) {
 	if !o.chat {
-		return text.Encode(o.shared + prompt)
+		return o.encode(text, o.shared+prompt)
 	}
 	messages := []chat.Message{{Role: "user", Content: prompt}}
 	if o.shared != "" {
 		messages = []chat.Message{{Role: "system", Content: o.shared}, messages[0]}
 	}
-	return text.Conversation(messages...)
+	return text.Conversation(o.control, messages...)
+}
+
+// encode has control tokens only if -control says so: a prompt may be somebody else's text.
+func (o *options) encode(text folder.Codec, prompt string) ([]int, error) {
+	if o.control {
+		return text.Encode(prompt)
+	}
+	return text.EncodePlain(prompt)
+}
+
+// noteControl says which texts a user might want to be control tokens.
+func (o *options) noteControl(out io.Writer, text folder.Codec) {
+	found := text.ControlIn(strings.Join(append([]string{o.shared}, o.prompts...), "\n"))
+	if len(found) > 0 && !o.control {
+		fmt.Fprintf(out, "Prompts have the texts of control tokens, which they do not become without "+
+			"-control: %s\n\n", strings.Join(found, " "))
+	}
 }
 
 // common is what all begin with.

@@ -40,7 +40,8 @@ func TestAddedTokens(t *testing.T) {
 	}
 }
 
-// TestFinder compares with trying all tokens in each place.
+// TestFinder compares with trying all tokens in each place, control tokens only where all letters
+// are trusted.
 func TestFinder(t *testing.T) {
 	source := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {
@@ -50,18 +51,26 @@ func TestFinder(t *testing.T) {
 		}
 		return string(s)
 	}
-	for range 2000 {
+	for range 5000 {
 		var tokens []addedToken
 		for i := range source.IntN(6) {
-			tokens = append(tokens, addedToken{ID: i, Content: word(4)})
+			tokens = append(tokens, addedToken{ID: i, Content: word(4), control: source.IntN(2) > 0})
 		}
-		text := word(30)
+		s := trust(word(9))
+		for range source.IntN(4) {
+			more := trust(word(9))
+			if source.IntN(2) > 0 {
+				more = fromUsers(more.text)
+			}
+			s = passage{s.text + more.text, s.trusted + more.trusted}
+		}
+		text := s.text
 		f, err := newFinder(tokens, func(s string) (string, error) { return s, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got, want []string
-		for _, p := range f.split(piece{text: text}) {
+		for _, p := range f.split(piece{text: text, trusted: s.trusted}) {
 			if got = append(got, p.text); p.token != nil && p.token.Content != p.text {
 				t.Fatalf("%q is taken for %q", p.text, p.token.Content)
 			}
@@ -70,7 +79,8 @@ func TestFinder(t *testing.T) {
 		for at := 0; at <= len(text); {
 			longest := 0
 			for _, a := range tokens {
-				if strings.HasPrefix(text[at:], a.Content) {
+				if strings.HasPrefix(s.text[at:], a.Content) &&
+					(!a.control || strings.HasPrefix(s.trusted[at:], a.Content)) {
 					longest = max(longest, len(a.Content))
 				}
 			}

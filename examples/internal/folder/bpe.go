@@ -1,10 +1,11 @@
 package folder
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/seed-1415985d/attn/examples/internal/chat"
-	"github.com/seed-1415985d/attn/examples/internal/jinja"
 )
 
 // BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have
@@ -18,6 +19,8 @@ type BPE struct {
 	*pairs
 	decoders []decoder
 	chat     chat.Template
+	noChat   string // why there is no chat template
+	begin    []int  // before conversations, unless the template writes it
 	texts    map[int]string
 	added    map[int]bool // whose texts are as they are
 }
@@ -29,6 +32,7 @@ func (l *Loader) BPE(vocab int) *BPE {
 	t := &BPE{}
 	l.JSON(tokenizerJSON, &f, tokenizerIdle)
 	config := l.tokenizerConfig()
+	t.chat, t.noChat = l.chatTemplate(config)
 	if f.Added = l.addedTokens(config, f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, vocab))
 		l.checkAround(named{"bos_token", &config.Start}, "before", t.before, f.Added)
@@ -37,7 +41,9 @@ func (l *Loader) BPE(vocab int) *BPE {
 	if l.Err == nil {
 		l.Check(tokenizerConfigJSON, config.agreesWithBPE(&t.pipeline))
 	}
-	t.chat = chat.Template{Begin: config.Start.Content, End: config.Stop.Content}
+	if config.AddBegin != nil && *config.AddBegin {
+		t.begin = t.before
+	}
 	return t
 }
 
@@ -52,6 +58,7 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 	for _, a := range f.Added {
 		t.texts[a.ID], t.added[a.ID] = a.Content, true
 	}
+	markControl(f.Added, t.chat.Source)
 	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
 	if err == nil {
 		t.pairs, err = newPairs(f.Model)
@@ -91,23 +98,52 @@ func checkStrips(decoders []decoder) error {
 	return nil
 }
 
-// Encode returns the tokens of a prompt.
+// Encode returns the tokens of a prompt, control tokens among them whose texts it has.
 func (t *BPE) Encode(text string) ([]int, error) {
-	ids, err := t.encode(text, t.word)
+	return t.prompt(trust(text))
+}
+
+// EncodePlain returns those of a prompt whose writer may write no control tokens: what looks like
+// one is text.
+func (t *BPE) EncodePlain(text string) ([]int, error) {
+	return t.prompt(fromUsers(text))
+}
+
+func (t *BPE) prompt(s passage) ([]int, error) {
+	ids, err := t.encode(s, t.word)
 	if err != nil {
 		return nil, err
 	}
 	return t.around(ids)
 }
 
+// ControlIn are the texts of control tokens that Encode finds in a text, each once.
+func (t *BPE) ControlIn(text string) (found []string) {
+	pieces, _ := t.pieces(trust(text)) // who encodes the text has the error
+	for _, id := range Union(controls(pieces)) {
+		found = append(found, t.texts[id])
+	}
+	return found
+}
+
 // Conversation returns the tokens of messages up to where the answer begins. Its template says all
-// tokens around them.
-func (t *BPE) Conversation(messages ...chat.Message) ([]int, error) {
+// tokens around them, but for the one that add_bos_token puts before all texts. What messages say
+// has no control tokens, unless control is true.
+func (t *BPE) Conversation(control bool, messages ...chat.Message) ([]int, error) {
+	if t.chat.Source == "" {
+		return nil, fmt.Errorf("the model has no chat template: %s, want one, as GGUF files have as "+
+			"tokenizer.chat_template, and folders in chat_template.jinja or tokenizer_config.json",
+			cmp.Or(t.noChat, "none at all"))
+	}
 	pieces, err := t.chat.Render(messages...)
 	if err != nil {
 		return nil, err
 	}
-	return t.encode(jinja.Text(pieces), t.word)
+	ids, err := t.encode(rendered(pieces, control), t.word)
+	if n := len(t.begin); err == nil && (len(ids) < n || !slices.Equal(ids[:n], t.begin)) {
+		ids = slices.Concat(t.begin, ids)
+	}
+	return ids, err
 }
 
 // Decode returns the bytes of a token, which may be part of a letter only.

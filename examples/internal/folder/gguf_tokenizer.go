@@ -151,6 +151,7 @@ func (l *Loader) VocabularyBPE(v *Vocabulary) *BPE {
 	if l.Err != nil {
 		return t
 	}
+	t.chat = chat.Template{Source: v.Template, Begin: v.text(v.Begin), End: v.text(v.End)}
 	f, err := v.file()
 	if err == nil {
 		err = t.build(f, len(v.Tokens))
@@ -159,9 +160,9 @@ func (l *Loader) VocabularyBPE(v *Vocabulary) *BPE {
 		l.Check("", fmt.Errorf("tokenizer.ggml: %w", err))
 		return t
 	}
-	t.chat = chat.Template{Source: v.Template, Begin: v.text(v.Begin), End: v.text(v.End)}
 	if *v.AddBegin {
 		t.before = []int{*v.Begin}
+		t.begin = t.before
 	}
 	if v.AddEnd != nil && *v.AddEnd {
 		t.after = []int{*v.End}

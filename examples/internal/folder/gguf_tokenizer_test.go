@@ -221,19 +221,47 @@ func TestConversationGGUF(t *testing.T) {
 		"ggml.eos_token_id": uint32(begin + 1), "chat_template": "{{ bos_token }}" +
 			"{% for m in messages %}{{ m.role[0] + m.content + eos_token }}{% endfor %}"}
 	_, b := vocabularyOf(t, keys)
-	got, err := b.Conversation(chat.Message{Role: "user", Content: "abc"})
+	got, err := b.Conversation(false, chat.Message{Role: "user", Content: "abc"})
 	if want := []int{begin, int('u'), slices.Index(tokens, "abc"), begin + 1}; err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("the tokens are %v (%v), want %v", got, err, want)
 	}
 	delete(keys, "chat_template")
 	_, b = vocabularyOf(t, keys)
-	if _, err := b.Conversation(); err == nil ||
+	if _, err := b.Conversation(false); err == nil ||
 		!strings.Contains(err.Error(), "the model has no chat template") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := Numbers(3).Conversation(); err == nil {
+	if _, err := Numbers(3).Conversation(false); err == nil {
 		t.Error("a random model has conversations")
+	}
+}
+
+// TestBeginOfConversations: add_bos_token puts a token before conversations whose template does
+// not.
+func TestBeginOfConversations(t *testing.T) {
+	tokens, types, merges := letterVocabulary()
+	begin := slices.Index(tokens, "<s>")
+	for _, c := range []struct {
+		template, pre string
+		adds          any
+		want          []int
+	}{
+		{"abc", "llama-bpe", nil, []int{begin, slices.Index(tokens, "abc")}},
+		{"{{ bos_token }}abc", "llama-bpe", nil, []int{begin, slices.Index(tokens, "abc")}},
+		{"abc", "gpt-2", nil, []int{slices.Index(tokens, "abc")}},
+		{"abc", "gpt-2", true, []int{begin, slices.Index(tokens, "abc")}},
+		{"abc", "llama-bpe", false, []int{slices.Index(tokens, "abc")}},
+		{"", "gpt-2", true, []int{begin}},
+	} {
+		_, b := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": c.pre,
+			"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges,
+			"ggml.bos_token_id": uint32(begin), "ggml.add_bos_token": c.adds,
+			"chat_template": "{% if true %}" + c.template + "{% endif %}"})
+		got, err := b.Conversation(false, chat.Message{Role: "user", Content: "x"})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%+v: the tokens are %v (%v)", c, got, err)
+		}
 	}
 }
 

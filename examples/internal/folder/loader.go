@@ -131,8 +131,15 @@ func Sizes(names []string, sizes ...int) error {
 
 // Codec turns texts and conversations into tokens, and tokens back.
 type Codec interface {
+	// Encode returns the tokens of a text, control tokens among them whose texts it has.
 	Encode(text string) ([]int, error)
-	Conversation(messages ...chat.Message) ([]int, error)
+	// EncodePlain returns those of a text whose writer may write no control tokens.
+	EncodePlain(text string) ([]int, error)
+	// Conversation returns those of messages up to where the answer begins. Messages have no control
+	// tokens, unless control is true.
+	Conversation(control bool, messages ...chat.Message) ([]int, error)
+	// ControlIn are the texts of control tokens that Encode finds in a text.
+	ControlIn(text string) []string
 	Decode(token int) string
 	Ends() []int // tokens that end an answer though no number says so
 }

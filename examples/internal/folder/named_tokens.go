@@ -134,7 +134,10 @@ func (l *Loader) addedTokens(c *tokenizerConfig, added []addedToken,
 		if at >= 0 {
 			l.Check(n.token.file(), n.agrees(&added[at]))
 		} else if id, ok := vocab[n.token.Content]; ok {
-			added = append(added, n.token.numbered(id))
+			at, added = len(added), append(added, n.token.numbered(id))
+		}
+		if at >= 0 {
+			added[at].control = true
 		}
 	}
 	l.checkAddedTokens(added)

@@ -9,9 +9,11 @@ import (
 
 // piece is a part of a text: an added token, or text for the next stage.
 type piece struct {
-	text  string
-	token *addedToken // nil for text
-	first bool        // the text begins with it
+	text    string
+	trusted string      // of a passage, while added tokens are looked for
+	token   *addedToken // nil for text
+	first   bool        // the text begins with it
+	users   bool        // some of it is not trusted
 }
 
 // cut returns the parts of a piece of text that end at each of some places, without empty ones.
@@ -19,7 +21,7 @@ func (p piece) cut(ends ...int) (parts []piece) {
 	at := 0
 	for _, end := range append(ends, len(p.text)) {
 		if end > at {
-			parts = append(parts, piece{text: p.text[at:end], first: p.first && at == 0})
+			parts = append(parts, piece{text: p.text[at:end], first: p.first && at == 0, users: p.users})
 			at = end
 		}
 	}

@@ -30,7 +30,8 @@ type pipeline struct {
 	normalizers   []normalizer
 	preTokenizers []preTokenizer
 	template
-	size int // of the model's vocabulary
+	size    int          // of the model's vocabulary
+	control map[int]bool // which tokens users' texts do not become
 }
 
 // newPipeline puts the stages of a file together.
@@ -60,7 +61,11 @@ func newPipeline(normalizer, preTokenizer, postProcessor []byte, added []addedTo
 // find makes the finders of added tokens.
 func (p *pipeline) find(added []addedToken) (err error) {
 	var raw, normal []addedToken
+	p.control = map[int]bool{}
 	for _, a := range added {
+		if a.control {
+			p.control[a.ID] = true
+		}
 		if a.Normalized {
 			normal = append(normal, a)
 		} else {
@@ -92,16 +97,40 @@ func checkTokens(added []addedToken, vocab map[string]int) error {
 }
 
 // encode returns the tokens of a text, which word appends for a part of it.
-func (p *pipeline) encode(text string, word func(ids []int, word string) ([]int, error)) ([]int,
+func (p *pipeline) encode(s passage, word func(ids []int, word string) ([]int, error)) ([]int,
 	error) {
-	pieces, err := p.pieces(text)
+	pieces, err := p.pieces(s)
 	var ids []int
 	for i := 0; i < len(pieces) && err == nil; i++ {
 		if token := pieces[i].token; token != nil {
 			ids = append(ids, token.ID)
+		} else if pieces[i].users {
+			ids, err = p.usersWord(ids, pieces[i].text, word)
 		} else {
 			ids, err = word(ids, pieces[i].text)
 		}
+	}
+	return ids, err
+}
+
+// usersWord appends the tokens of a word that users wrote. If the model would make a control token
+// of it, its letters are words of their own.
+func (p *pipeline) usersWord(ids []int, text string,
+	word func(ids []int, word string) ([]int, error)) ([]int, error) {
+	isControl := func(id int) bool { return p.control[id] }
+	known := len(ids)
+	ids, err := word(ids, text)
+	if err != nil || !slices.ContainsFunc(ids[known:], isControl) {
+		return ids, err
+	}
+	ids = ids[:known]
+	for _, letter := range text {
+		if ids, err = word(ids, string(letter)); err != nil {
+			return nil, err
+		}
+	}
+	if slices.ContainsFunc(ids[known:], isControl) {
+		err = fmt.Errorf("a message has %q, which is the text of a control token, want another", text)
 	}
 	return ids, err
 }
@@ -119,22 +148,21 @@ func (p *pipeline) around(ids []int) ([]int, error) {
 }
 
 // pieces cuts a text into added tokens and words.
-func (p *pipeline) pieces(text string) (pieces []piece, err error) {
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("prompt %q is not UTF-8", text)
+func (p *pipeline) pieces(s passage) (pieces []piece, err error) {
+	if !utf8.ValidString(s.text) {
+		return nil, fmt.Errorf("prompt %q is not UTF-8", s.text)
 	}
-	b := budget{mostGrowth*len(text) + freeGrowth, time.Now()}
+	b := budget{mostGrowth*len(s.text) + freeGrowth, time.Now()}
 	rest := b.bytes
-	for _, part := range p.raw.split(piece{text: text, first: true}) {
-		if part.token != nil {
-			pieces = append(pieces, part)
-			continue
+	for _, part := range p.separate(s) {
+		parts, size := []piece{part}, 0
+		if part.token == nil {
+			if parts, size, err = p.separateNormal(part, rest); err != nil {
+				return nil, err
+			}
 		}
-		if part.text, err = p.normalize(part.text, rest); err != nil {
-			return nil, err
-		}
-		rest -= len(part.text)
-		pieces = append(pieces, p.normal.split(part)...)
+		rest -= size
+		pieces = append(pieces, parts...)
 	}
 	for _, stage := range p.preTokenizers {
 		if pieces, err = b.split(pieces, stage); err != nil {

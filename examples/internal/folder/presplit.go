@@ -140,7 +140,7 @@ type bertWords struct{}
 
 func (*bertWords) split(p piece) (parts []piece, err error) {
 	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
-		part := piece{text: word, first: p.first && i == 0}
+		part := piece{text: word, first: p.first && i == 0, users: p.users}
 		var ends []int
 		for at, r := range word {
 			if unicode.IsPunct(r) || r < 128 && unicode.IsSymbol(r) {

@@ -44,7 +44,13 @@ func (n Numbers) Encode(text string) (ids []int, err error) {
 	return ids, nil
 }
 
-func (n Numbers) Conversation(...chat.Message) ([]int, error) {
+// EncodePlain is Encode: there are no control tokens.
+func (n Numbers) EncodePlain(text string) ([]int, error) { return n.Encode(text) }
+
+// ControlIn are none.
+func (Numbers) ControlIn(string) []string { return nil }
+
+func (n Numbers) Conversation(bool, ...chat.Message) ([]int, error) {
 	return nil, errors.New("a random model has no conversations, want one with a chat template")
 }
 

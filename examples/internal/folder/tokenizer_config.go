@@ -19,6 +19,8 @@ type tokenizerConfig struct {
 	AddBegin *bool `json:"add_bos_token"`
 	AddEnd   *bool `json:"add_eos_token"`
 
+	Chat chatTemplates `json:"chat_template"` // of conversations
+
 	// of WordPiece
 	Lower   *bool `json:"do_lower_case"`
 	Strip   *bool `json:"strip_accents"`
@@ -28,10 +30,10 @@ type tokenizerConfig struct {
 	namedTokens
 }
 
-// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, how others fill up
-// texts and decode, and the templates of chats.
+// tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, and how others fill
+// up texts and decode.
 var tokenizerConfigIdle = Idle{
-	"auto_map": nil, "backend": nil, "chat_template": nil, "clean_up_tokenization_spaces": nil,
+	"auto_map": nil, "backend": nil, "clean_up_tokenization_spaces": nil,
 	"do_basic_tokenize": {"true"}, "errors": nil,
 	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,
 	"local_files_only": nil, "max_len": nil, "max_length": nil, "model_input_names": nil,
@@ -57,7 +59,7 @@ type configToken struct {
 }
 
 func (t configToken) numbered(id int) addedToken {
-	return addedToken{id, t.Content, t.SingleWord, t.Left, t.Right, t.Normalized, t.Special}
+	return addedToken{id, t.Content, t.SingleWord, t.Left, t.Right, t.Normalized, t.Special, false}
 }
 
 // tokenizerConfig reads tokenizer_config.json and special_tokens_map.json if they are there.

@@ -151,7 +151,7 @@ func (t *WordPiece) check() error {
 
 // Encode returns the tokens of a text, of a long one the first.
 func (t *WordPiece) Encode(text string) ([]int, error) {
-	ids, err := t.encode(strings.ToValidUTF8(text, "\ufffd"), t.word)
+	ids, err := t.encode(trust(strings.ToValidUTF8(text, "\ufffd")), t.word)
 	if err != nil {
 		return nil, err
 	}
