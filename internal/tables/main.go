@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,7 +27,9 @@ func command(args []string, stderr io.Writer) int {
 	isa := flags.String("isa", "avx512,avx2", "with -measure: the `list` of attn bench -isa; generic "+
 		"code is measured besides, with a few cases")
 	time := flags.String("time", "3s", "with -measure: the `duration` of attn bench -time")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	if flags.NArg() > 0 {

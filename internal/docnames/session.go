@@ -1,0 +1,88 @@
+package docnames
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// session is consecutive indented lines of a document that begin with a command: what a reader
+// types one after the other.
+type session struct {
+	line  int // the first one
+	lines []string
+}
+
+// typed is how lines begin that readers type.
+var typed = regexp.MustCompile(
+	`^(\w+=\S* )*(go|git|attn|attn-cluster|\.ci/\w+|chrt|for|while|cd|mkdir|cp) `)
+
+// sessions are those of a Markdown file. Lines without a command at their beginning, such as what
+// one prints, end a session.
+func sessions(text string) (list []session) {
+	inside, nested := false, 0
+	for _, p := range pieces(text) {
+		if p.kind != command {
+			continue
+		}
+		n := len(list) - 1
+		follows := inside && p.line == list[n].line+len(list[n].lines)
+		if !typed.MatchString(p.text+" ") && !(follows && nested > 0) {
+			inside = false
+			continue
+		}
+		if !follows {
+			list, inside, nested = append(list, session{line: p.line}), true, 0
+			n++
+		}
+		nested += strings.Count(" "+p.text+" ", " do ") - strings.Count(" "+p.text+" ", " done ")
+		list[n].lines = append(list[n].lines, p.text)
+	}
+	return list
+}
+
+// rule says what is tried in the place of lines that match, and why not the lines themselves.
+type rule struct {
+	match   *regexp.Regexp
+	instead string // as in regexp.Expand; "-" for nothing
+	reason  string
+	used    bool
+}
+
+// parseRules reads three columns with tabs between them. Lines with # are comments.
+func parseRules(text string) (list []*rule, err error) {
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := regexp.MustCompile(`\t+`).Split(line, -1)
+		if len(columns) != 3 {
+			return nil, fmt.Errorf("line %d has %d columns, want a pattern, what is tried instead, "+
+				"and a reason", i+1, len(columns))
+		}
+		match, err := regexp.Compile("^(?:" + columns[0] + ")$")
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		list = append(list, &rule{match: match, instead: columns[1], reason: columns[2]})
+	}
+	return list, nil
+}
+
+// script is what is tried of a session: each line, or what the first rule that matches it says.
+func (s *session) script(rules []*rule) string {
+	var script strings.Builder
+	for _, line := range s.lines {
+		for _, r := range rules {
+			if at := r.match.FindStringSubmatchIndex(line); at != nil {
+				r.used = true
+				line = string(r.match.ExpandString(nil, r.instead, line, at))
+				break
+			}
+		}
+		if line != "-" {
+			script.WriteString(line + "\n")
+		}
+	}
+	return script.String()
+}
