@@ -23,7 +23,8 @@ leaves: clients make what it keeps again on other workers, and it ends when they
 after -drain. A second signal ends it at once.
 
 Without -url a NATS server is part of the first worker of a machine, for that machine only unless
--listen says otherwise. It ends with the worker.
+-listen says otherwise. It ends with the worker. Who reaches it reads and changes all tokens, so one
+for other machines wants -nkey, a key that all have to show, -nats with users, or -insecure.
 
 `
 
@@ -82,7 +83,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		return usagef("-drain is %v, want 0 or more", o.drain)
 	}
 	if o.url != "" && o.own != (ownServer{}) {
-		return usagef("-listen and -nats are those of a NATS server of this process, want none with -url")
+		return usagef("-listen, -nats and -insecure are of a NATS server of this process, want none " +
+			"with -url")
 	}
 	w.Memory, w.Reply = int64(memory), reply.int()
 	w.InFlight, w.CopyRate = int64(flight), int64(rate)
@@ -110,7 +112,7 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 	if o.url == "" {
 		var stop func()
 		var err error
-		if o.url, how, stop, err = o.own.start(stdout); err != nil {
+		if o.url, how, stop, err = o.own.start(stdout, o.nkey); err != nil {
 			return err
 		}
 		defer stop()

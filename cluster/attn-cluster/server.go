@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,10 @@ import (
 )
 
 // ownServer is the NATS server that a worker brings if it is not told where one is.
-type ownServer struct{ listen, config string }
+type ownServer struct {
+	listen, config string
+	insecure       bool
+}
 
 // defaultListen is where clients look for a server, too. Tests have another one.
 var defaultListen = "127.0.0.1:4222"
@@ -28,16 +32,28 @@ func (o *ownServer) register(fs *flag.FlagSet) {
 		"without -url (default "+defaultListen+", or who listens there already)")
 	fs.StringVar(&o.config, "nats", "", "`file` with the configuration of that server, as NATS has it: "+
 		"users, permissions, TLS, routes to others")
+	fs.BoolVar(&o.insecure, "insecure", false, "whoever reaches that server may read and change all "+
+		"tokens, also from other machines")
 }
 
 // start starts the server, unless there is one at the default address. It returns where to connect,
-// and how: from within the process no certificate is needed.
-func (o *ownServer) start(stdout io.Writer) (url string, how []nats.Option, stop func(),
-	err error) {
-	if *o == (ownServer{}) && answers(defaultListen) {
+// and how: from within the process no certificate is needed. A server without a configuration wants
+// everybody to show the key, if there is one.
+func (o *ownServer) start(stdout io.Writer, nkey string) (url string, how []nats.Option,
+	stop func(), err error) {
+	if o.listen == "" && o.config == "" && answers(defaultListen) {
 		return "nats://" + defaultListen, nil, func() {}, nil
 	}
 	options, err := o.options()
+	if err == nil && o.config == "" && nkey != "" {
+		options.Nkeys, err = userOf(nkey)
+	}
+	if err == nil && !o.insecure && reachable(options.Host) && open(options) {
+		err = usagef("who reaches the NATS server at %s could read and change all tokens, of all "+
+			"prefixes: want -nkey, a key that all have to show, or -nats with users and permissions, or "+
+			"-insecure if everybody who reaches it may", net.JoinHostPort(options.Host,
+			strconv.Itoa(max(0, options.Port))))
+	}
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -48,9 +64,52 @@ func (o *ownServer) start(stdout io.Writer) (url string, how []nats.Option, stop
 	if err != nil {
 		return "", nil, nil, err
 	}
-	fmt.Fprintf(stdout, "NATS is part of this process, at %s\n", s.ClientURL())
+	fmt.Fprintf(stdout, "NATS is part of this process, at %s\n%s\n", s.ClientURL(),
+		o.readers(options))
 	how = []nats.Option{embedded.Connect(s)}
 	return "nats://in-process", how, func() { embedded.Stop(s) }, nil
+}
+
+// userOf is the user that a file with the seed of an nkey is of.
+func userOf(file string) ([]*server.NkeyUser, error) {
+	var o nats.Options
+	key, err := nats.NkeyOptionFromSeed(file)
+	if err == nil {
+		err = key(&o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-nkey %s: %w", file, err)
+	}
+	return []*server.NkeyUser{{Nkey: o.Nkey}}, nil
+}
+
+// open reports whether a server takes everybody.
+func open(o *server.Options) bool {
+	return o.Username == "" && o.Authorization == "" && len(o.Users) == 0 && len(o.Nkeys) == 0 &&
+		len(o.TrustedOperators) == 0 && len(o.TrustedKeys) == 0 && o.AuthCallout == nil &&
+		o.CustomClientAuthentication == nil && !o.TLSVerify
+}
+
+// reachable reports whether other machines may reach a server that listens at a host.
+func reachable(host string) bool {
+	if ip := net.ParseIP(host); ip != nil {
+		return !ip.IsLoopback()
+	}
+	all, err := net.LookupIP(host)
+	return err != nil || slices.ContainsFunc(all, func(ip net.IP) bool { return !ip.IsLoopback() })
+}
+
+// readers says who may read what is on the server.
+func (o *ownServer) readers(options *server.Options) string {
+	switch all := open(options); {
+	case all && reachable(options.Host):
+		return "whoever reaches it may read and change all tokens, as -insecure says"
+	case all:
+		return "everybody on this machine may read and change all tokens"
+	case o.config == "":
+		return "who has the key of -nkey may read and change all tokens"
+	}
+	return "who may read and change what is up to -nats " + o.config
 }
 
 // answers reports whether somebody listens at an address.
