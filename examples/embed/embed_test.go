@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -33,7 +35,7 @@ func mustLoad(t *testing.T, path string) (*model, *folder.WordPiece) {
 // tokensOfAll encodes texts.
 func tokensOfAll(t *testing.T, m *model, tokens *folder.WordPiece, texts ...string) [][]int {
 	t.Helper()
-	ids, err := m.tokens(tokens, texts)
+	ids, err := m.tokens(tokens, texts, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,10 +270,26 @@ func TestDamagedFolders(t *testing.T) {
 			}
 			v["embeddings.LayerNorm.bias"] = view
 		}), "embeddings.LayerNorm.bias has dtype I16, want F32, F16 or BF16"},
+		{"cross-encoder", change("architectures", []string{"BertForSequenceClassification"}),
+			`config.json: architectures is ["BertForSequenceClassification"], which scores texts or pairs`},
+		{"other head", change("architectures", []string{"BertForQuestionAnswering"}),
+			`config.json: architectures is ["BertForQuestionAnswering"], which scores`},
+		{"nameless cross-encoder", tensor(func(v map[string]safetensors.TensorView) {
+			v["classifier.weight"] = v["embeddings.LayerNorm.bias"]
+		}), "tensor classifier.weight is of a model that scores texts or pairs"},
+		{"no number", tensor(func(v map[string]safetensors.TensorView) {
+			data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(math.NaN())))
+			view, err := safetensors.NewTensorView(safetensors.F32, []uint64{30},
+				append(data, make([]byte, 29*4)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v["embeddings.LayerNorm.bias"] = view
+		}), "text 1: number 1 of its embedding is NaN, want finite weights and sums"},
 	} {
 		folder, _ := writeModel(t, safetensors.F32)
 		c.damage(folder)
-		err := run([]string{"-model", folder, "-time", "0"}, nil, &strings.Builder{})
+		err := run([]string{"-model", folder, "-time", "0"}, nil, &strings.Builder{}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
@@ -292,22 +310,63 @@ func TestCommand(t *testing.T) {
 		{[]string{"-model", folder, "-time", "1ms", "cat"}, "", " 1.00   cat\n"},
 		{append(small, "-integers"), "", "\ncosine with the embeddings in float32: mean 1.000"},
 	} {
-		var out strings.Builder
-		if err := run(c.args, strings.NewReader(c.input), &out); err != nil {
+		var out, errs strings.Builder
+		if err := run(c.args, strings.NewReader(c.input), &out, &errs); err != nil {
 			t.Errorf("%q: %v", c.args, err)
 			continue
 		}
 		text := out.String()
 		if strings.Count(text, "  OK  ") != 4 || strings.Contains(text, "different") ||
-			!strings.Contains(text, c.want) || !strings.Contains(text, "texts/s") {
-			t.Errorf("%q printed\n%s", c.args, text)
+			!strings.Contains(text, c.want) || !strings.Contains(text, "texts/s") || errs.Len() > 0 {
+			t.Errorf("%q printed\n%s%s", c.args, text, &errs)
 		}
 	}
 	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "most"},
 		{"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
 		{"-vocab", "1"}, {"-nonsense"}} {
-		if err := run(args, strings.NewReader(""), &strings.Builder{}); err == nil {
+		if err := run(args, strings.NewReader(""), &strings.Builder{}, io.Discard); err == nil {
 			t.Errorf("%q is no error", args)
+		}
+	}
+}
+
+// TestNotices says on the standard error which texts are longer than the model takes.
+func TestNotices(t *testing.T) {
+	folder, _ := writeModel(t, safetensors.F32)
+	long := strings.Repeat("cat ", 30)
+	var out, errs strings.Builder
+	code := command([]string{"-model", folder, "-time", "0", "cat", long, strings.Repeat("cat ", 18)},
+		nil, &out, &errs)
+	if want := "embed: text 2 has 32 tokens, and the model takes 20: the last 12 of its own are " +
+		"left out\n"; code != 0 || errs.String() != want {
+		t.Errorf("exit code %d, %q, want %q", code, errs.String(), want)
+	}
+	errs.Reset()
+	args := append([]string{"-model", folder, "-time", "0"}, slices.Repeat([]string{long}, 9)...)
+	if code := command(args, nil, &out, &errs); code != 0 || strings.Count(errs.String(), "\n") != 6 ||
+		!strings.HasSuffix(errs.String(), "embed: 4 more texts are cut, too\n") {
+		t.Errorf("exit code %d, %q, want 5 texts and then their number", code, errs.String())
+	}
+}
+
+// TestNamedEncoder has models that are published with another head, or in a folder that says what
+// its embeddings are.
+func TestNamedEncoder(t *testing.T) {
+	for _, c := range []struct{ architecture, modules string }{{"BertModel", ""},
+		{"BertForMaskedLM", ""}, {"BertForPreTraining", ""},
+		{"BertForSequenceClassification", `[{"idx": 0, "name": "0", "path": "",
+			"type": "sentence_transformers.models.Transformer"}, {"idx": 1, "name": "1",
+			"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]`}} {
+		folder, _ := writeModel(t, safetensors.F32)
+		names := maps.Clone(tiny)
+		names["architectures"] = []string{c.architecture}
+		write(t, folder, "config.json", encode(t, names))
+		if c.modules != "" {
+			write(t, folder, "modules.json", []byte(c.modules))
+			write(t, folder, "1_Pooling/config.json", []byte(`{"pooling_mode_mean_tokens": true}`))
+		}
+		if _, _, err := load(folder, config{}, false); err != nil {
+			t.Errorf("%s: %v", c.architecture, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -40,11 +41,23 @@ func (e *encoder) embed(texts [][]int) (embeddings [][]float32, err error) {
 		first := 0
 		for _, text := range texts[:n] {
 			embeddings = append(embeddings, e.reduce(first, len(text)))
+			e.checkFinite(embeddings)
 			first += len(text)
 		}
 		texts = texts[n:]
 	}
 	return embeddings, e.err
+}
+
+// checkFinite refuses the last of some embeddings if it is no direction: similarities would be
+// numbers without a meaning, or none.
+func (e *encoder) checkFinite(embeddings [][]float32) {
+	last := embeddings[len(embeddings)-1]
+	at := slices.IndexFunc(last, func(x float32) bool { return math.IsNaN(float64(x - x)) })
+	if at >= 0 && e.err == nil {
+		e.err = fmt.Errorf("text %d: number %d of its embedding is %v, want finite weights and sums",
+			len(embeddings), at+1, last[at])
+	}
 }
 
 // forward computes the rows of a batch. The tokens of its texts lie one after another: nothing is

@@ -25,7 +25,7 @@ func main() {
 // command is the exit code of a run, whose error it prints.
 func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 	out, errs = folder.Terminal(out), folder.Terminal(errs)
-	if err := run(args, stdin, out); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := run(args, stdin, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(errs, "embed:", err)
 		return 1
 	}
@@ -35,7 +35,7 @@ func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 //go:embed texts.txt
 var builtIn string
 
-func run(args []string, stdin io.Reader, stdout io.Writer) error {
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	c := standard
 	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
 	path := set.String("model", "", "`folder` with config.json, model.safetensors and "+
@@ -69,7 +69,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ids, err := m.tokens(t, texts)
+	ids, err := m.tokens(t, texts, stderr)
 	if err != nil {
 		return err
 	}

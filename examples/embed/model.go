@@ -21,13 +21,15 @@ type config struct {
 	Positions int     `json:"max_position_embeddings"`
 	Types     int     `json:"type_vocab_size"`
 	Epsilon   float32 `json:"layer_norm_eps"`
+	// Architectures are the classes that the model was saved as.
+	Architectures []string `json:"architectures"`
 }
 
 // configIdle are keys of config.json that change nothing of what the encoder computes: names, what
 // training and heads need, and what generating text would.
 var configIdle = folder.Idle{
 	"_attn_implementation_autoset": nil, "_name_or_path": nil, "_num_labels": nil,
-	"add_cross_attention": {"false"}, "architectures": nil, "attention_probs_dropout_prob": nil,
+	"add_cross_attention": {"false"}, "attention_probs_dropout_prob": nil,
 	"bad_words_ids": nil, "bos_token_id": nil, "chunk_size_feed_forward": nil,
 	"classifier_dropout": nil, "cross_attention_hidden_size": nil, "decoder_start_token_id": nil,
 	"directionality": nil, "do_sample": nil, "dtype": nil, "eos_token_id": nil,
@@ -95,9 +97,35 @@ func load(path string, c config, integers bool) (*model, *folder.WordPiece, erro
 	l.Open()
 	defer l.Close()
 	t := l.WordPiece(c.Vocab, s.longest, c.Positions)
+	l.Check("config.json", s.checkHead(l, &c))
 	m := newModel(l, c, s)
 	l.CheckUsed(tensorsIdle...)
 	return m, t, l.Err
+}
+
+// scoring are classes that answer with scores of texts, or of pairs of them.
+var scoring = []string{"ForSequenceClassification", "ForTokenClassification",
+	"ForMultipleChoice", "ForNextSentencePrediction", "ForQuestionAnswering"}
+
+// checkHead refuses cross-encoders and their like: they have learned to score, and the rows below
+// the score are no embeddings. A modules.json says that they are.
+func (s *sentence) checkHead(l *folder.Loader, c *config) error {
+	const scores = "scores texts or pairs of texts, as cross-encoders do, and has no embeddings, " +
+		"want a BertModel, or a modules.json that says how to make embeddings"
+	if s.listed {
+		return nil
+	}
+	for _, name := range c.Architectures {
+		for _, suffix := range scoring {
+			if strings.HasSuffix(name, suffix) {
+				return fmt.Errorf("architectures is %q, which %s", c.Architectures, scores)
+			}
+		}
+	}
+	if l.Has("classifier.weight") {
+		return fmt.Errorf("tensor classifier.weight is of a model that %s", scores)
+	}
+	return nil
 }
 
 // check refuses what this encoder would compute wrongly.

@@ -15,6 +15,7 @@ import (
 // sentence is what the files of sentence-transformers say: how texts become tokens, and the rows of
 // their tokens embeddings.
 type sentence struct {
+	listed  bool   // in modules.json
 	prompt  string // before each text
 	lower   bool   // texts, before the tokenizer has them
 	longest int    // of a text in tokens; 0 is as the tokenizer says
@@ -49,6 +50,7 @@ func readSentence(l *folder.Loader, width int) sentence {
 	if list == nil {
 		list = []module{{Type: "Transformer"}, {Type: "Pooling"}, {Type: "Normalize"}}
 	} else {
+		s.listed = true
 		l.Check(file, checkModules(list))
 	}
 	s.steps = nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -103,12 +104,13 @@ func TestLayersAfterThePooling(t *testing.T) {
 			return y
 		})
 		if err := run([]string{"-model", folder, "-time", "0", "-pool", "cls"}, nil,
-			&strings.Builder{}); err == nil || !strings.Contains(err.Error(), "has 1 poolings, want 2") {
+			&strings.Builder{}, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), "has 1 poolings, want 2") {
 			t.Errorf("with another number of poolings the error is %v", err)
 		}
 		var out strings.Builder
 		if err := run([]string{"-model", folder, "-time", "0", "-integers", "cat", "un"}, nil,
-			&out); err != nil || !strings.Contains(out.String(), "\ncosine with") ||
+			&out, io.Discard); err != nil || !strings.Contains(out.String(), "\ncosine with") ||
 			strings.Count(out.String(), "  OK  ") != 4 {
 			t.Errorf("in integers: %v\n%s", err, out.String())
 		}
@@ -152,7 +154,7 @@ func TestVectors(t *testing.T) {
 	write(t, folder, "1_Pooling/config.json", []byte(`{"pooling_mode": "mean"}`))
 	path := filepath.Join(t.TempDir(), "out.npy")
 	if err := run([]string{"-model", folder, "-time", "0", "-vectors", path, "cat", "cat, un!"},
-		nil, &strings.Builder{}); err != nil {
+		nil, &strings.Builder{}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)

@@ -12,14 +12,27 @@ import (
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
-// tokens are those of texts.
-func (m *model) tokens(t *folder.WordPiece, texts []string) (ids [][]int, err error) {
+// tokens are those of texts. What is left out of texts with more than the model takes is said, for
+// each of the first ones.
+func (m *model) tokens(t *folder.WordPiece, texts []string, notices io.Writer) (ids [][]int,
+	err error) {
+	const shown = 5
+	cut := 0
 	for i, text := range texts {
-		text, err := t.Encode(m.prepare(text))
+		text, left, err := t.Encode(m.prepare(text))
 		if err != nil {
 			return nil, fmt.Errorf("text %d: %w", i+1, err)
 		}
-		ids = append(ids, text)
+		if ids = append(ids, text); left == 0 {
+			continue
+		}
+		if cut++; cut <= shown {
+			fmt.Fprintf(notices, "embed: text %d has %d tokens, and the model takes %d: the last %d of its "+
+				"own are left out\n", i+1, len(text)+left, len(text), left)
+		}
+	}
+	if cut > shown {
+		fmt.Fprintf(notices, "embed: %d more texts are cut, too\n", cut-shown)
 	}
 	return ids, nil
 }

@@ -65,6 +65,7 @@ func TestSplits(t *testing.T) {
 		{`{'type': 'Metaspace', 'replacement': '▁'}`, "▁a▁b▁▁c", []string{"▁a", "▁b", "▁", "▁c"}},
 		{`{'type': 'BertPreTokenizer'}`, " a,b$ \u2003c—d\n",
 			[]string{"a", ",", "b", "$", "c", "—", "d"}},
+		{`{'type': 'BertPreTokenizer'}`, "a⹒b—c", []string{"a⹒b", "—", "c"}}, // ⹒ is of Unicode 13
 		{`null`, "a b", []string{"a b"}},
 	} {
 		p, err := newPipeline(nil, []byte(strings.ReplaceAll(c.stage, "'", `"`)), nil, nil, 9)

@@ -79,7 +79,7 @@ func TestNamedTokensOfWordPiece(t *testing.T) {
 	if l.Err != nil {
 		t.Fatal(l.Err)
 	}
-	if got, err := w.Encode("a b"); err != nil || !slices.Equal(got, []int{2, 3, 2, 2}) {
+	if got, _, err := w.Encode("a b"); err != nil || !slices.Equal(got, []int{2, 3, 2, 2}) {
 		t.Errorf("there are %v (%v), want 2 3 2 2", got, err)
 	}
 	for key, want := range map[string]string{"cls_token": "before texts, of [1]",

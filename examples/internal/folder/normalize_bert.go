@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/unicode/rangetable"
 )
 
 // cleaning is BERT's normalizer.
@@ -25,7 +26,7 @@ func (c *cleaning) normalize(text string, _ int) (string, error) {
 		text = spaced(text)
 	}
 	if c.strips() {
-		text = without(norm.NFD.String(text), func(r rune) bool { return unicode.Is(unicode.Mn, r) })
+		text = without(norm.NFD.String(text), func(r rune) bool { return inBERT(r, unicode.Mn) })
 	}
 	if c.Lower {
 		text = lower(text)
@@ -36,12 +37,20 @@ func (c *cleaning) normalize(text string, _ int) (string, error) {
 // strips says whether accents vanish.
 func (c *cleaning) strips() bool { return c.Strip != nil && *c.Strip || c.Strip == nil && c.Lower }
 
+// inBERT says whether a character has one of some categories, as Hugging Face's tokenizers do.
+// Their tables are of Unicode 8: later characters have none, in every version of Go.
+func inBERT(r rune, categories ...*unicode.RangeTable) bool {
+	return unicode.In(r, categories...) && unicode.Is(unicode8, r)
+}
+
+var unicode8 = rangetable.Assigned("8.0.0")
+
 // clean drops control characters, and makes all spaces one.
 func clean(r rune) rune {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':
 		return ' '
-	case r == 0 || r == unicode.ReplacementChar || unicode.Is(unicode.C, r):
+	case r == 0 || r == unicode.ReplacementChar || inBERT(r, unicode.Cc, unicode.Cf, unicode.Co):
 		return -1
 	case unicode.IsSpace(r):
 		return ' '

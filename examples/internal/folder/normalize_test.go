@@ -30,6 +30,8 @@ func TestNormalizers(t *testing.T) {
 		{bert(`'lowercase': false, 'strip_accents': true`), "É\u0903", "E\u0903"},
 		{bert(`'lowercase': false`), "a\tb\nc\rd\u2003e", "a b c d e"},
 		{bert(`'lowercase': false`), "a\vb\fc\x1cd\x00e\u0085f\u200bg\ufffdh\ue000i\u00adj", "abcdefghij"},
+		{bert(`'lowercase': false`), "a\U0001fae9b\u0378c\u08e2d\uffff", "a\U0001fae9b\u0378c\u08e2d\uffff"},
+		{bert(`'strip_accents': true`), "e\u0301e\u0897", "ee\u0897"}, // a mark since Unicode 16
 		{bert(`'lowercase': false, 'clean_text': false`), "a\tb\vc\x00d", "a\tb\vc\x00d"},
 		{bert(`'lowercase': false`), "a中b〇𠀀㐀豈", "a 中 b〇 𠀀  㐀  豈 "},
 		{bert(`'lowercase': false`), "\U0002b8a0\U0002b920", "\U0002b8a0 \U0002b920 "},

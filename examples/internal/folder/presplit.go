@@ -143,7 +143,7 @@ func (*bertWords) split(p piece) (parts []piece, err error) {
 		part := piece{text: word, first: p.first && i == 0, users: p.users}
 		var ends []int
 		for at, r := range word {
-			if unicode.IsPunct(r) || r < 128 && unicode.IsSymbol(r) {
+			if inBERT(r, unicode.P) || r < 128 && unicode.IsSymbol(r) {
 				ends = append(ends, at, at+utf8.RuneLen(r))
 			}
 		}

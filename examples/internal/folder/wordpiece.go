@@ -149,13 +149,15 @@ func (t *WordPiece) check() error {
 	return nil
 }
 
-// Encode returns the tokens of a text, of a long one the first.
-func (t *WordPiece) Encode(text string) ([]int, error) {
-	ids, err := t.encode(trust(strings.ToValidUTF8(text, "\ufffd")), t.word)
-	if err != nil {
-		return nil, err
+// Encode returns the tokens of a text, of a long one the first, and how many it leaves out.
+func (t *WordPiece) Encode(text string) (ids []int, left int, err error) {
+	if ids, err = t.encode(trust(strings.ToValidUTF8(text, "\ufffd")), t.word); err != nil {
+		return nil, 0, err
 	}
-	return t.around(ids[:min(len(ids), t.longest-len(t.before)-len(t.after))])
+	n := min(len(ids), t.longest-len(t.before)-len(t.after))
+	left = len(ids) - n
+	ids, err = t.around(ids[:n])
+	return ids, left, err
 }
 
 // word appends the longest pieces of the vocabulary that make up a word, from the left.

@@ -49,7 +49,7 @@ func TestWordPiece(t *testing.T) {
 		{tokens, strings.Repeat("cat ", 30), append(append([]int{2}, slices.Repeat([]int{4}, 18)...), 3)},
 		{cased, "Cat cat é e É", []int{2, 4, 5, 6, 7, 1, 3}},
 	} {
-		if got, err := c.tokens.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
+		if got, _, err := c.tokens.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %d (%v), want %d", c.text, got, err, c.want)
 		}
 	}
@@ -107,7 +107,7 @@ func TestWordPieceFiles(t *testing.T) {
 		if l.Err != nil {
 			t.Fatal(l.Err)
 		}
-		if got, err := w.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
+		if got, _, err := w.Encode(c.text); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%v: %q becomes %v (%v), want %v", c.files, c.text, got, err, c.want)
 		}
 	}
@@ -141,10 +141,10 @@ func TestWordPieceFiles(t *testing.T) {
 	}
 	l := loaderOf(t, vocabulary("{}"))
 	small := l.WordPiece(5, 0, 20) // the vocabulary has more
-	if _, err := small.Encode("[MASK]"); l.Err != nil || err != nil {
+	if _, _, err := small.Encode("[MASK]"); l.Err != nil || err != nil {
 		t.Errorf("with tokens of the model: %v, %v", l.Err, err)
 	}
-	if _, err := small.Encode("中"); err == nil ||
+	if _, _, err := small.Encode("中"); err == nil ||
 		!strings.Contains(err.Error(), "token 8, want 0 to 4") {
 		t.Errorf("with a token that the model lacks the error is %v", err)
 	}
