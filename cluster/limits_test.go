@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestInFlight(t *testing.T) {
 	refusal{ErrBusy, "want at most 600"}.check(t, "an append beside a reply", ask(large))
 	rows := (&attendRequest{heads: 1, rows: 20, q: make([]float32, 80),
 		parts: []attendPart{{copy: 1, keys: 2}}}).encode(id)
-	w.flight.limit = int64(len(rows)) + 300
+	w.flight.limit = int64(len(rows)) + 4*80 + partCost + 300 // with the queries and the part of it
 	refusal{ErrBusy, "and 480 more are wanted"}.check(t, "states beside a reply", ask(rows))
 	w.flight.limit = 600
 	read := (&readRequest{copy: 1}).encode(id)
@@ -64,6 +65,33 @@ func TestInFlight(t *testing.T) {
 	if w.flight.bytes != 0 {
 		t.Errorf("%d bytes are counted when nothing is there", w.flight.bytes)
 	}
+}
+
+// What is made of a request is bounded for who is alone, too.
+func TestMadeOfARequest(t *testing.T) {
+	w, _, ask := asking(t, WorkerConfig{Memory: 1 << 24, InFlight: 1})
+	id := clientID{1}
+	for _, request := range lifeOfACopy(id, 1) {
+		must(t, ask(request))
+	}
+	for name, request := range map[string][]byte{
+		"lengths": (&truncateRequest{1, 1, 0, make([]uint32, leastMade/4+1)}).encode(id),
+		"queries": (&attendRequest{heads: 1, rows: 1, q: make([]float32, leastMade/4+1)}).encode(id),
+		"parts": (&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
+			parts: slices.Repeat([]attendPart{{copy: 1, keys: 2}}, leastMade/partCost+1)}).encode(id),
+		"states": (&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
+			parts: slices.Repeat([]attendPart{{copy: 1, keys: 2}}, leastMade/(partCost+stateCost)+9)}).
+			encode(id),
+		"a mask": (&attendRequest{heads: 1, rows: 1024, q: make([]float32, 1024),
+			pairs: pairHeads{mask: 1}, parts: []attendPart{{copy: 1, keys: 20000,
+				mask: make([]bool, 20000*1024)}}}).encode(id),
+	} {
+		refusal{ErrLimit, "more, want at most 16777216 in all"}.check(t, name, ask(request))
+	}
+	if w.flight.bytes != 0 {
+		t.Errorf("%d bytes are counted when nothing is there", w.flight.bytes)
+	}
+	must(t, ask(lifeOfACopy(id, 1)[2]))
 }
 
 // Clients, copies, layers and names of copies have limits, and what is refused leaves nothing.

@@ -48,7 +48,7 @@ func (e *encoder) begin(op uint8, client clientID) {
 
 // decodeRequest reads the beginning of a request.
 func decodeRequest(data []byte) (op uint8, client clientID, d *decoder) {
-	d = &decoder{data: data, whole: int64(len(data))}
+	d = &decoder{data: data}
 	if magic := d.u32(); magic != messageMagic {
 		d.refuse("a request begins with %08x, want %08x: version %d", magic, messageMagic,
 			messageVersion)
@@ -87,6 +87,14 @@ func (e *encoder) fault(err error) {
 		text := err.Error()
 		e.text(text[:min(len(text), maxErrorText)])
 	}
+}
+
+// faultSize is how many bytes fault writes at most.
+func faultSize(err error) int {
+	if err == nil {
+		return 1
+	}
+	return 5 + min(len(err.Error()), maxErrorText)
 }
 
 // fault reads what fault wrote, of a worker.

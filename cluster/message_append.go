@@ -23,11 +23,12 @@ type tokenPiece struct {
 }
 
 // mostPieces is how many pieces a request has at most, leastAppend the bytes of one without any,
-// and leastPiece those of an empty one.
+// leastPiece those of a piece without bytes, and pieceCost what is made of that.
 const (
 	mostPieces  = 1 << 16
 	leastAppend = 24
 	leastPiece  = 16
+	pieceCost   = 80
 )
 
 func (r *appendRequest) encode(client clientID) []byte {
@@ -71,9 +72,15 @@ func (r *appendRequest) decode(d *decoder) error {
 func (r *appendRequest) read(d *decoder) {
 	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
 	r.position = d.size("position")
-	r.pieces = make([]tokenPiece, d.atMost("pieces", leastPiece, mostPieces))
+	n := d.atMost("pieces", leastPiece, d.pieces, mostPieces)
+	d.pieces += n
+	r.pieces = make([]tokenPiece, d.room(n, pieceCost))
 	for i := range r.pieces {
-		r.pieces[i] = tokenPiece{d.size("tokens"), d.bytes(), d.bytes(), d.bytes()}
+		p := &r.pieces[i]
+		if *p = (tokenPiece{d.size("tokens"), d.bytes(), d.bytes(), d.bytes()}); p.tokens < 1 {
+			d.refuse("a piece has %d tokens, want at least 1", p.tokens)
+			return
+		}
 	}
 }
 

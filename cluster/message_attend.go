@@ -65,8 +65,12 @@ const (
 	leastAttend = 67
 )
 
-// mostParts is how many parts a request has at most: a sequence has no more.
-const mostParts = most / attn.Segment
+// mostParts is how many parts a request has at most: a sequence has no more. partCost is about what
+// is made of one: what is asked for, where it is, what of it is computed together, and an error.
+const (
+	mostParts = most / attn.Segment
+	partCost  = 640
+)
 
 func (r *attendRequest) encode(client clientID) []byte {
 	e := beginRequest(opAttend, client)
@@ -168,7 +172,9 @@ func (r *attendRequest) read(d *decoder) {
 			d.refuse("%s has %d heads, want 0, 1 or %d", x.name, *x.n, r.heads)
 		}
 	}
-	r.parts = make([]attendPart, d.atMost("parts", leastPart, mostParts))
+	n := d.atMost("parts", leastPart, d.parts, mostParts)
+	d.parts += n
+	r.parts = make([]attendPart, d.room(n, partCost))
 	for i := range r.parts {
 		if d.err != nil {
 			return
@@ -261,8 +267,8 @@ func (r *attendReply) write(e *encoder) {
 // size is about how many bytes the reply has.
 func (r *attendReply) size() int {
 	n := 4
-	for _, state := range r.states {
-		n += 8 + len(state)
+	for i, state := range r.states {
+		n += 5 + len(state) + faultSize(r.errors[i])
 	}
 	return n
 }

@@ -32,11 +32,11 @@ func (r *stepRequest) encode(client clientID) []byte {
 }
 
 func (r *stepRequest) decode(d *decoder) error {
-	r.appends = make([]appendRequest, d.atMost("appends", leastAppend, mostSteps))
+	r.appends = make([]appendRequest, d.atMost("appends", leastAppend, 0, mostSteps))
 	for i := range r.appends {
 		r.appends[i].read(d)
 	}
-	r.attends = make([]attendRequest, d.atMost("attentions", leastAttend, mostSteps))
+	r.attends = make([]attendRequest, d.atMost("attentions", leastAttend, 0, mostSteps))
 	for i := range r.attends {
 		r.attends[i].read(d)
 	}
@@ -61,12 +61,21 @@ type attendOutcome struct {
 	err error
 }
 
-func (r *stepReply) encode() []byte {
-	size := 8 + 8*len(r.appends)
-	for i := range r.attends {
-		size += 8 + r.attends[i].size()
+// size is about how many bytes the reply has.
+func (r *stepReply) size() int {
+	size := 8
+	for i := range r.appends {
+		size += 5 + faultSize(r.appends[i].err)
 	}
-	e := &encoder{newBuffer(size)}
+	for i := range r.attends {
+		a := &r.attends[i]
+		size += faultSize(a.err) + a.attendReply.size()
+	}
+	return size
+}
+
+func (r *stepReply) encode() []byte {
+	e := &encoder{newBuffer(r.size())}
 	e.ok()
 	for _, a := range r.appends {
 		if e.fault(a.err); a.err == nil {

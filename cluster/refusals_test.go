@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,6 +107,19 @@ func TestRefusedRequests(t *testing.T) {
 		"too many pieces": {tokens(func(r *appendRequest) {
 			r.pieces = make([]tokenPiece, mostPieces+1)
 		}), refusal{ErrProtocol, "there are 65537 pieces, want at most 65536"}},
+		"too many pieces of two appends": {(&stepRequest{appends: []appendRequest{
+			{pieces: slices.Repeat([]tokenPiece{{tokens: 1}}, mostPieces)},
+			{pieces: make([]tokenPiece, 1)}}}).encode(id),
+			refusal{ErrProtocol, "there are 65537 pieces, want at most 65536"}},
+		"a piece of nothing": {tokens(func(r *appendRequest) {
+			r.pieces = append(r.pieces, tokenPiece{})
+		}), refusal{ErrProtocol, "a piece has 0 tokens, want at least 1"}},
+		"too many parts": {(&attendRequest{parts: make([]attendPart, mostParts+1)}).encode(id),
+			refusal{ErrProtocol, "there are 262145 parts, want at most 262144"}},
+		"too many parts of two attentions": {(&stepRequest{attends: []attendRequest{
+			{parts: slices.Repeat([]attendPart{{keys: 1}}, mostParts)},
+			{parts: make([]attendPart, 1)}}}).encode(id),
+			refusal{ErrProtocol, "there are 262145 parts, want at most 262144"}},
 		"too many appends": {(&stepRequest{appends: make([]appendRequest, mostSteps+1)}).encode(id),
 			refusal{ErrProtocol, "there are 4097 appends, want at most 4096"}},
 		"too many attentions": {(&stepRequest{attends: make([]attendRequest, mostSteps+1)}).encode(id),

@@ -102,11 +102,26 @@ func (e *encoder) u64s(x []uint64) {
 }
 
 // decoder reads a message. The first fault is its error, and everything after it reads as zero. No
-// list is made before the message was seen to be long enough for it.
+// list is made before the message was seen to be long enough for it, and before what it takes was
+// counted.
 type decoder struct {
-	data  []byte
-	whole int64 // bytes of the request
-	err   error
+	data []byte
+	load *load // of a request
+	err  error
+
+	parts, pieces int // that there are until now
+}
+
+// room counts what n elements of some bytes take that are about to be made, and returns n, or 0 if
+// there is no room for them.
+func (d *decoder) room(n, bytes int) int {
+	if d.err == nil && n > 0 {
+		d.err = d.load.takeMade(int64(n) * int64(bytes))
+	}
+	if d.err != nil {
+		return 0
+	}
+	return n
 }
 
 // take is the next n bytes, nil if there are fewer.
@@ -189,12 +204,11 @@ func (d *decoder) list(bytes int) int {
 	return int(n)
 }
 
-// atMost is list for a list that has a name and a longest length: what is made of its elements is
-// larger than they are.
-func (d *decoder) atMost(name string, bytes, most int) int {
+// atMost is list for a list that has a name and a longest length, after some elements of others.
+func (d *decoder) atMost(name string, bytes, before, most int) int {
 	n := d.list(bytes)
-	if n > most {
-		d.refuse("there are %d %s, want at most %d", n, name, most)
+	if n > most-before {
+		d.refuse("there are %d %s, want at most %d", before+n, name, most)
 		return 0
 	}
 	return n
@@ -221,7 +235,7 @@ func (d *decoder) floats() []float32 {
 
 // row reads numbers without their length.
 func (d *decoder) row(n int) []float32 {
-	raw := d.take(4 * n)
+	raw := d.take(4 * d.room(n, 4))
 	x := make([]float32, len(raw)/4)
 	for i := range x {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
@@ -230,7 +244,7 @@ func (d *decoder) row(n int) []float32 {
 }
 
 func (d *decoder) u32s() []uint32 {
-	x := make([]uint32, d.list(4))
+	x := make([]uint32, d.room(d.list(4), 4))
 	for i := range x {
 		x[i] = d.u32()
 	}
@@ -238,7 +252,7 @@ func (d *decoder) u32s() []uint32 {
 }
 
 func (d *decoder) u64s() []uint64 {
-	x := make([]uint64, d.list(8))
+	x := make([]uint64, d.room(d.list(8), 8))
 	for i := range x {
 		x[i] = d.u64()
 	}
@@ -251,7 +265,7 @@ func (d *decoder) bits(name string, heads, rows, width int) []bool {
 	if len(raw) == 0 {
 		return nil
 	}
-	x := make([]bool, heads*rows*width)
+	x := make([]bool, d.room(heads*rows*width, 1))
 	for at := 0; at < len(x); at += width {
 		for i := range x[at : at+width] {
 			x[at+i] = raw[i/8]>>(i%8)&1 == 1

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -21,7 +22,7 @@ type WorkerConfig struct {
 	Sequences int           // that may have parts here: 4096
 	Copies    int           // of parts: 65536
 	Calls     int           // at the same time: 64; more are refused with ErrBusy
-	InFlight  int64         // bytes of requests, states and replies: 512 MiB; more are refused so, too
+	InFlight  int64         // bytes of requests, what is made of them, and replies: 512 MiB; likewise
 	Reply     int           // bytes of a reply: 64 MiB
 	CopyRate  int64         // bytes a second that copies take from other workers, and give: 256 MiB
 	Lease     time.Duration // the longest time for which nothing may be heard of a client: 1 minute
@@ -183,14 +184,14 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 			w.config.Calls)))
 		return
 	}
-	size := int64(len(request))
-	if err := w.flight.take(size, 0); err != nil {
+	call := load{flight: &w.flight}
+	defer call.end()
+	if err := call.take(int64(len(request))); err != nil {
 		send(w.refuse(request, err))
 		return
 	}
-	defer func() { w.flight.add(-size) }()
 	w.calls.Add(1)
-	reply, err := w.answer(request)
+	reply, err := w.answer(request, &call)
 	if err != nil {
 		if errors.Is(err, ErrProtocol) {
 			w.malformed.Add(1)
@@ -198,8 +199,7 @@ func (w *Worker) handle(request []byte, send func([]byte)) {
 		w.refused.Add(1)
 		reply = errorReply(err)
 	}
-	w.flight.add(int64(len(reply)))
-	size += int64(len(reply))
+	call.add(int64(len(reply)) - call.reply)
 	send(reply)
 	reuse(reply)
 }
@@ -217,9 +217,10 @@ func (w *Worker) refuse(request []byte, err error) []byte {
 	return errorReply(err)
 }
 
-// answer does what a request asks for.
-func (w *Worker) answer(request []byte) ([]byte, error) {
+// answer does what a request asks for, and counts what that takes.
+func (w *Worker) answer(request []byte, call *load) ([]byte, error) {
 	op, client, d := decodeRequest(request)
+	d.load = call
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -260,8 +261,17 @@ func (w *Worker) part(client clientID, copy uint64) (*part, error) {
 			return p, nil
 		}
 	}
-	return nil, fail(errUnknown, "copy %d is not here", copy)
+	return nil, notHere(copy)
 }
+
+// notHere is that a copy is not here: many may be named.
+type notHere uint64
+
+func (e notHere) Error() string {
+	return fmt.Sprintf("%v: copy %d is not here", errUnknown, uint64(e))
+}
+
+func (notHere) Unwrap() error { return errUnknown }
 
 func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
 	var r createRequest
@@ -385,11 +395,9 @@ func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
 		reply := readReply{wait: wait}
 		return reply.encode(), nil
 	}
-	run := p.runBytes()
-	if err := w.flight.take(run, d.whole); err != nil {
+	if err := d.load.take(p.runBytes()); err != nil {
 		return nil, err
 	}
-	defer w.flight.add(-run)
 	reply, err := p.read(&r)
 	w.gives.went(len(reply.saved), time.Now())
 	return reply.encode(), err

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,11 +13,11 @@ import (
 // there are threads and pieces.
 type attending struct {
 	*Worker
-	request int64 // its bytes
-	asked   []asked
-	size    int64 // of all states
-	pieces  []piece
-	next    atomic.Int64 // piece that nobody computes yet
+	load   *load
+	asked  []asked
+	size   int64 // of all states
+	pieces []piece
+	next   atomic.Int64 // piece that nobody computes yet
 }
 
 // asked is one of the requests.
@@ -62,7 +63,7 @@ func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
 	if err := r.decode(d); err != nil {
 		return nil, err
 	}
-	a := attending{Worker: w, request: d.whole, asked: []asked{{attendRequest: r}}}
+	a := attending{Worker: w, load: d.load, asked: []asked{{attendRequest: r}}}
 	defer a.close()
 	a.run(client)
 	x := &a.asked[0]
@@ -78,8 +79,14 @@ func (a *attending) run(client clientID) {
 	for i := range a.asked {
 		a.asked[i].err = a.find(&a.asked[i], client)
 	}
-	if err := a.flight.take(a.size, a.request); err != nil {
-		a.size = 0
+	err := a.load.take(a.size)
+	if err == nil {
+		err = a.load.takeReply(a.size)
+	}
+	if err == nil {
+		err = a.divide()
+	}
+	if err != nil {
 		for i := range a.asked {
 			if a.asked[i].err == nil {
 				a.asked[i].err = err
@@ -87,7 +94,6 @@ func (a *attending) run(client clientID) {
 		}
 		return
 	}
-	a.divide()
 	a.compute()
 }
 
@@ -95,7 +101,13 @@ func (a *attending) run(client clientID) {
 // of the requests before.
 func (a *attending) find(x *asked, client clientID) error {
 	x.copies, x.errs = make([]*part, len(x.parts)), make([]error, len(x.parts))
-	keys := int64(0)
+	groups, keys := 0, int64(0)
+	for i := range x.parts {
+		if i == 0 || !x.parts[i].joins {
+			groups++
+		}
+	}
+	x.groups = make([]group, 0, groups)
 	for i := range x.parts {
 		if i == 0 || !x.parts[i].joins {
 			x.groups = append(x.groups, group{from: i})
@@ -108,19 +120,30 @@ func (a *attending) find(x *asked, client clientID) error {
 		g.to, g.keys = i+1, g.keys+n
 		if x.copies[i], x.errs[i] = a.part(client, x.parts[i].copy); x.errs[i] != nil {
 			g.err = x.errs[i]
+		}
+	}
+	for i := range x.groups {
+		g := &x.groups[i]
+		if g.err != nil {
 			continue
 		}
-		// A whole part is one node; a beginning has one more for each bit. q has at least as many
-		// elements as heads and rows, so nothing overflows.
-		if i == g.from {
-			a.size += x.stateBytes(x.copies[i])
-		}
+		// q has at least as many elements as heads and rows, so nothing overflows.
+		a.size += x.stateBytes(x.copies[g.from]) * int64(x.nodesOf(g))
 		if a.size > int64(a.config.Reply) {
 			return fail(ErrLimit, "the states have more than %d bytes, want at most %d", a.size,
 				a.config.Reply)
 		}
 	}
 	return nil
+}
+
+// nodesOf is how many nodes the state of a group has that travels: one for each bit of the number
+// of its segments; or one, as outputs.
+func (x *asked) nodesOf(g *group) int {
+	if x.whole {
+		return 1
+	}
+	return bits.OnesCount(uint((g.keys + attn.Segment - 1) / attn.Segment))
 }
 
 // stateBytes is about what the state of a part takes.
@@ -132,29 +155,52 @@ func (x *asked) stateBytes(p *part) int64 {
 const piecesPerThread = 4
 
 // divide makes pieces of the groups: a few for each thread, of whole runs, whose states are not too
-// much either.
-func (a *attending) divide() {
-	keys, size, length := int64(0), int64(1), attn.Segment
-	a.eachGroup(func(x *asked, g *group) {
-		for i := g.from; i < g.to; i++ {
-			keys += int64(x.parts[i].keys)
-		}
-		p := x.copies[g.from]
-		size, length = max(size, x.stateBytes(p)), max(length, p.long)
-	})
+// much either; or as many as there is room for, at least one of each group.
+func (a *attending) divide() error {
+	size := int64(1)
+	a.eachGroup(func(x *asked, g *group) { size = max(size, x.stateBytes(x.copies[g.from])) })
 	pieces := int64(1)
 	if threads := int64(cap(a.threads)); threads > 1 {
 		pieces = min(piecesPerThread*threads, int64(a.config.Reply)/size)
 	}
+	err := a.divideInto(pieces)
+	for ; err != nil && pieces > 1; pieces /= 2 {
+		err = a.divideInto(pieces / 2)
+	}
+	return err
+}
+
+// divideInto makes about so many pieces, and counts what their states take beside those of groups.
+func (a *attending) divideInto(pieces int64) error {
+	keys, length, made := int64(0), attn.Segment, -a.size
+	a.eachGroup(func(x *asked, g *group) {
+		for i := g.from; i < g.to; i++ {
+			keys += int64(x.parts[i].keys)
+		}
+		length = max(length, x.copies[g.from].long)
+	})
 	for length < most && (keys-1)/int64(length) >= pieces {
 		length *= 2
 	}
+	a.pieces = a.pieces[:0]
 	a.eachGroup(func(x *asked, g *group) { a.divideGroup(x, g, length) })
+	for i := range a.pieces {
+		x := &a.pieces[i]
+		made += stateCost + x.of.stateBytes(x.of.copies[x.group.from])*int64(nodes(x.to-x.from))
+	}
+	return a.load.takeMade(max(made, 0))
 }
+
+// stateCost is about what a state takes beside its nodes.
+const stateCost = 1024
+
+// nodes is how many nodes the state of some keys has at most, while they come.
+func nodes(keys int) int { return bits.Len(uint(keys/attn.Segment)) + 1 }
 
 // divideGroup makes pieces of a group, of so many keys: those with a key of a part.
 func (a *attending) divideGroup(x *asked, g *group, length int) {
 	at, end := 0, 0 // a part's first key, and where the last piece ends
+	g.waits = g.waits[:0]
 	for i := g.from; i < g.to; i++ {
 		at += x.parts[i].before
 		keys := x.parts[i].keys
@@ -322,7 +368,6 @@ func (g *group) take(x *asked, next *waiting) (err error) {
 
 // close gives back the memory of all states.
 func (a *attending) close() {
-	a.flight.add(-a.size)
 	for i := range a.asked {
 		for j := range a.asked[i].groups {
 			g := &a.asked[i].groups[j]
@@ -341,6 +386,8 @@ func (x *asked) reply() attendReply {
 		g := &x.groups[i]
 		if g.err == nil {
 			r.states[g.from], g.err = x.result(g.state)
+			_ = g.state.Close() // it is open; what it has is in the reply
+			g.state = nil
 		}
 		if g.err != nil {
 			g.blame(x.errs[g.from:g.to])
@@ -358,6 +405,9 @@ func (x *asked) result(s *attn.State) ([]byte, error) {
 	return o.encode(), err
 }
 
+// errNoState is of parts whose own keys are there.
+var errNoState = fail(errGroup, "another part of the group has no state")
+
 // blame gives each part an error: those that have none the one that another has.
 func (g *group) blame(errs []error) {
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
@@ -365,7 +415,7 @@ func (g *group) blame(errs []error) {
 	}
 	for i := range errs {
 		if errs[i] == nil {
-			errs[i] = fail(errGroup, "another part of the group has no state")
+			errs[i] = errNoState
 		}
 	}
 }

@@ -12,7 +12,7 @@ func (w *Worker) step(client clientID, d *decoder) ([]byte, error) {
 		o := &reply.appends[i]
 		o.length, o.err = w.appendTo(client, &r.appends[i])
 	}
-	a := attending{Worker: w, request: d.whole, asked: make([]asked, len(r.attends))}
+	a := attending{Worker: w, load: d.load, asked: make([]asked, len(r.attends))}
 	defer a.close()
 	for i := range r.attends {
 		a.asked[i].attendRequest = r.attends[i]
