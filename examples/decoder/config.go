@@ -16,4 +16,6 @@ type config struct {
 	Interleaved bool
 	// how many tokens a token of each layer sees, itself and those before it; 0 for all
 	Windows []int
+	// how many tokens texts had at most in training, as the file or its scaling says; 0 if unknown
+	Trained int
 }

@@ -227,5 +227,6 @@ func (f *configFile) rotations(c *config) error {
 	if err := c.Scaling.complete(c.Theta, f.Positions); err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
+	c.Trained = c.Scaling.trained(f.Positions)
 	return nil
 }

@@ -199,6 +199,28 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// TestTrainedContext says on the standard error which prompts may go beyond what a model knows.
+func TestTrainedContext(t *testing.T) {
+	short, long := newFake("F32"), newFake("F32")
+	short.config["max_position_embeddings"] = 8
+	long.config["max_position_embeddings"] = 8
+	long.config["rope_scaling"] = map[string]any{"type": "yarn", "factor": 4.0}
+	g, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
+	g.Set("llama.context_length", uint32(8))
+	g.Write(t, path)
+	beyond := "decoder: prompt 2 has 6 tokens, and 10 with its answer: the model was trained with " +
+		"texts of at most 8\n"
+	for path, want := range map[string]string{short.write(t): beyond, long.write(t): "",
+		newFake("F32").write(t): "", path: beyond} {
+		var out, errs bytes.Buffer
+		code := command([]string{"-n", "4", "-model", path, "abc", "abcabcabcabcabc", "abcabc"}, &out,
+			&errs)
+		if code != 0 || errs.String() != want {
+			t.Errorf("exit code %d, printed %q, want %q", code, errs.String(), want)
+		}
+	}
+}
+
 // TestNoNumbers makes sure that logits which are NaN or infinite end a run with an error.
 func TestNoNumbers(t *testing.T) {
 	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {

@@ -192,6 +192,7 @@ func (k *architectureKeys) rotations(c *config) error {
 	s := &c.Scaling
 	switch kind := *cmp.Or(k.ScalingType, new("linear")); kind {
 	case "none":
+		c.Trained = s.trained(k.Positions)
 		return nil
 	case "linear", "yarn":
 		*s = scaling{Type: kind, Factor: factor, Original: k.Original, Fast: k.Fast, Slow: k.Slow}
@@ -201,6 +202,7 @@ func (k *architectureKeys) rotations(c *config) error {
 	if err := s.complete(c.Theta, k.Positions); err != nil {
 		return fmt.Errorf("rope.scaling %w", err)
 	}
+	c.Trained = s.trained(k.Positions)
 	if k.Magnitude != nil {
 		return k.magnify(s)
 	}

@@ -130,7 +130,7 @@ func run(args []string, out, help io.Writer) error {
 	if len(o.prompts) == 0 && !o.prove {
 		return errors.New("no prompt, want at least one as an argument")
 	}
-	if err := o.generate(out, m, text); err != nil || !o.prove {
+	if err := o.generate(out, help, m, text); err != nil || !o.prove {
 		return err
 	}
 	return prove(out, m, o.settings)
@@ -203,7 +203,7 @@ func (o *options) random() (*model, folder.Codec, error) {
 
 // generate continues the prompts, and prints answers in the order of the prompts, each token as
 // soon as all before it are printed.
-func (o *options) generate(out io.Writer, m *model, text folder.Codec) error {
+func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) error {
 	e, err := newEngine(m, o.settings)
 	if err != nil {
 		return err
@@ -219,6 +219,7 @@ func (o *options) generate(out io.Writer, m *model, text folder.Codec) error {
 	if err != nil {
 		return err
 	}
+	o.noteLong(errs, prompts, m.Trained)
 	s := &stream{out: out, text: text, prompts: o.prompts, chat: o.chat}
 	for i, prompt := range prompts {
 		j := &job{prompt: prompt, most: o.most, choose: sampler(o.temperature, o.seed, uint64(i))}

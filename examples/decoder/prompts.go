@@ -57,6 +57,17 @@ func (o *options) noteControl(out io.Writer, text folder.Codec) {
 	}
 }
 
+// noteLong says which prompts and answers go beyond what the model was trained with: it goes on,
+// and what it answers there may be of no use.
+func (o *options) noteLong(errs io.Writer, prompts [][]int, trained int) {
+	for i, tokens := range prompts {
+		if n := len(tokens) + o.most; trained > 0 && n > trained {
+			fmt.Fprintf(errs, "decoder: prompt %d has %d tokens, and %d with its answer: the model was "+
+				"trained with texts of at most %d\n", i+1, len(tokens), n, trained)
+		}
+	}
+}
+
 // common is what all begin with.
 func common(prompts [][]int) []int {
 	shared := prompts[0]

@@ -100,6 +100,11 @@ func (s *scaling) complete(theta, positions float64) error {
 	return nil
 }
 
+// trained is how many positions a model of some knows with this scaling.
+func (s *scaling) trained(positions float64) int {
+	return int(min(max(positions, s.Factor*cmp.Or(s.Original, positions)), 1<<30))
+}
+
 func (s *scaling) completeYarn(theta, positions float64) error {
 	s.Fast, s.Slow = cmp.Or(s.Fast, 32), cmp.Or(s.Slow, 1)
 	s.Original = cmp.Or(s.Original, positions)
