@@ -390,7 +390,7 @@ func FuzzTree(f *testing.F) {
 	all, operands := implementations(), new(kerneltest.Arena)
 	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
+		t.Cleanup(func() { tuned = chosen })
 		r := randomFrom(data)
 		s := fewRowsAndKeys(r)
 		if r.IntN(64) == 0 {
@@ -401,7 +401,7 @@ func FuzzTree(f *testing.F) {
 			p = treeProblem(r, coarse, s)
 			p.opt.Integers = true
 		}
-		tuned.ISA = all[r.IntN(len(all))]
+		switchTo(all[r.IntN(len(all))])
 		want := p.masked().solve(t, Attend)
 		anyTuning(t, r)
 		way := ways[r.IntN(len(ways))]

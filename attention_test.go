@@ -298,7 +298,7 @@ func FuzzAttend(f *testing.F) {
 	operands := new(kerneltest.Arena)
 	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
+		t.Cleanup(func() { tuned = chosen })
 		r := randomFrom(data)
 		p := problemOf(r, distribution(r.IntN(int(distributions))), fewRowsAndKeys(r))
 		got := p.solve(t, Attend)
@@ -309,7 +309,8 @@ func FuzzAttend(f *testing.F) {
 		for _, way := range ways {
 			p.same(t, way.name, p.solveStrided(t, r, operands, way.attend), got)
 		}
-		for _, tuned.ISA = range implementations()[1:] {
+		for _, i := range implementations()[1:] {
+			switchTo(i)
 			p.same(t, chosen.ISA.String(), got, p.solve(t, Attend))
 		}
 	})

@@ -103,6 +103,7 @@ func (x *tuningTrial) run(b *testing.B, call func() error) {
 	for _, value := range x.values {
 		other := own
 		x.set(&other, value)
+		must(b, other.Check())
 		b.Run(fmt.Sprint("value=", value), func(b *testing.B) {
 			ratio(b, func() error { tuned = other; return call() },
 				func() error { tuned = own; return call() })

@@ -135,13 +135,13 @@ func TestCacheOfEveryTypeDoesNotMatter(t *testing.T) {
 					p := finiteProblem(r, anyTypedShape(r))
 					c := p.typedCacheOf(t, r, kind)
 					over := func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) }
-					implementation := tuned.ISA
-					tuned.ISA = tuning.Generic
+					row := tuned
+					switchTo(tuning.Generic)
 					again := p.typedCacheOf(t, r, kind)
 					want := p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
 						return again.Attend(dst, q, opt)
 					})
-					tuned.ISA = implementation
+					tuned = row
 					p.same(t, p.describe(), p.solve(t, over), want)
 					p.same(t, "by a pool", p.solve(t, func(dst, q, _, _ Tensor, opt *Options) error {
 						return threeWorkers().AttendCache(dst, q, c, opt)

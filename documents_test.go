@@ -128,7 +128,7 @@ func FuzzDocuments(f *testing.F) {
 	a := new(kerneltest.Arena)
 	f.Cleanup(a.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
+		t.Cleanup(func() { tuned = chosen })
 		r := randomFrom(data)
 		s := fewRowsAndKeys(r)
 		s.lq = max(s.lq, r.IntN(12))
@@ -136,7 +136,7 @@ func FuzzDocuments(f *testing.F) {
 			s.lq, s.lk = length(r, 200), length(r, 200)
 		}
 		all := implementations()
-		tuned.ISA = all[r.IntN(len(all))]
+		switchTo(all[r.IntN(len(all))])
 		testDocuments(t, r, a, documentsProblem(r, distribution(r.IntN(int(distributions))), s), r)
 	})
 }

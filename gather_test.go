@@ -403,9 +403,9 @@ func FuzzLists(f *testing.F) {
 	seedInputs(f)
 	all := implementations()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
+		t.Cleanup(func() { tuned = chosen })
 		r := randomFrom(data)
-		tuned.ISA = all[r.IntN(len(all))]
+		switchTo(all[r.IntN(len(all))])
 		anyTuning(t, r)
 		p := problemOf(r, distribution(r.IntN(int(distributions))), fewRowsAndKeys(r))
 		p.withLists(r).mustBeGathered(t, func() {})

@@ -51,6 +51,7 @@ var (
 	size            = kerneltest.Size
 	slowestFMA      = kerneltest.SlowestFMA
 	specials        = kerneltest.Specials
+	switchTo        = kerneltest.SwitchTo
 	use             = kerneltest.Use
 	use32           = kerneltest.Use32
 	useTuning       = kerneltest.UseTuning

@@ -105,9 +105,9 @@ func FuzzInt8(f *testing.F) {
 	seedInputs(f)
 	all := implementations()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
+		t.Cleanup(func() { tuned = chosen })
 		r := randomFrom(data)
-		tuned.ISA = all[r.IntN(len(all))]
+		switchTo(all[r.IntN(len(all))])
 		anyTuning(t, r)
 		extremeInt8Problem(r, fewRowsAndKeys(r)).mustBeInt8ByDefinition(t)
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -511,4 +512,140 @@ func (n *tuningPaths) check(t *testing.T, row tuning.Row, of int) {
 		t.Errorf("of %d problems %d went in spans of blocks, %d in steps, %d through kernels of full "+
 			"blocks", of, n.blocks, n.steps, n.full)
 	}
+}
+
+// Each value that a field of a row may have gives the bits of the generic code, in calls of every
+// number of rows that a kernel has a tile for, over all that kernels read.
+func TestTuningValuesDoNotMatter(t *testing.T) {
+	calls := tuningCalls(t)
+	for _, own := range tuning.Table() {
+		if !slices.Contains(implementations(), own.ISA) || own.ISA == tuning.Generic ||
+			testing.Short() && own.CPU != chosen.CPU {
+			continue
+		}
+		t.Run(string(own.CPU)+"/"+own.ISA.String(), func(t *testing.T) {
+			own := tuning.For(own.CPU, own.ISA, 48<<10, 1<<20)
+			useTuning(t, own)
+			for i, field := range tuning.Fields() {
+				for j, value := range valuesOf(&field) {
+					row := own
+					if field.Set(&row, value); row.Check() != nil || row.ISA != own.ISA {
+						continue // kernels that are not there
+					}
+					for n, c := range calls {
+						if few() && value != field.Least && value != field.Most && (n+i+j)%8 != 0 {
+							continue // kernels end near the bounds
+						}
+						if tuned = row; field.Name != "L2" && (n+j)%2 == 0 {
+							tuned.L2 = 0 // what calls read is in no cache
+						}
+						mustEqualBits(t, fmt.Sprintf("%s = %d, %s", field.Name, value, c.name), c.call(t), c.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// valuesOf is values of a field: all, or those next to its bounds and to sizes of tiles.
+func valuesOf(f *tuning.Field) (values []int) {
+	for _, n := range []int{f.Least, f.Least + 1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 25, 48, 64, 96, 97, 256,
+		1000, 4096, f.Most - 1, f.Most} {
+		if f.Takes(n) && !slices.Contains(values, n) {
+			values = append(values, n)
+		}
+	}
+	return values
+}
+
+// boundCall is a call, and its result by generic code.
+type boundCall struct {
+	name string
+	call func(t *testing.T) []float32
+	want []float32
+}
+
+// tuningCalls are calls of some numbers of rows over each that kernels read: views in both layouts,
+// tokens and matrices in all formats.
+func tuningCalls(t *testing.T) (calls []boundCall) {
+	use(t, tuning.Generic)
+	defer func() { tuned = chosen }()
+	add := func(name string, call func(t *testing.T) []float32) {
+		calls = append(calls, boundCall{name, call, slices.Clone(call(t))})
+	}
+	r := random("calls of tuning")
+	for i, rows := range []int{1, 2, 3, 4, 5, 6, 8, 9, 12, 13, 24, 25, 47, 50, 100} {
+		group := 1
+		if i%2 == 1 && rows%2 == 0 {
+			group = 2
+		}
+		s := shape{1, 2, group, rows / group, 2*Block + 1 + r.IntN(Block), 8 * (5 + r.IntN(6)),
+			8 * (5 + r.IntN(6))}
+		p := newProblem(r, normal, s)
+		if i%3 == 0 {
+			p.opt.Causal = BottomRight
+		}
+		beside := *p
+		beside.k, beside.v = tokenMajor(p.k), tokenMajor(p.v)
+		for _, p := range []*problem{p, &beside} {
+			add(fmt.Sprintf("%d rows over views", rows), func(t *testing.T) []float32 {
+				return p.solve(t, Attend).o
+			})
+		}
+		for _, f := range allFormats {
+			addCaches(t, add, p, f, rows)
+		}
+		w := tensor(r, normal, 1, 1, 3*panel+5, s.d)
+		for _, f := range matrixTypes {
+			m, err := PackMatrix(w, MatrixConfig{Format: f, Transposed: true})
+			must(t, err)
+			addMatrix(add, m, tensor(r, normal, 1, 1, rows, s.d), f.String())
+		}
+		m, err := PackMatrix(w, MatrixConfig{Format: I8, Transposed: true, Integers: true})
+		must(t, err)
+		addMatrix(add, m, tensor(r, normal, 1, 1, rows, s.d), "integers")
+	}
+	return calls
+}
+
+// addCaches adds calls over a cache and a store of a format, and in integers over these.
+func addCaches(t *testing.T, add func(string, func(t *testing.T) []float32), p *problem, f Format,
+	rows int) {
+	c, err := filledIn(f, p.k, p.v)
+	must(t, err)
+	store, err := NewStore(StoreConfig{KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
+		Pages: parts(p.k.L, Block), Format: f})
+	must(t, err)
+	seq := store.NewSequence()
+	must(t, seq.Append(p.k, p.v))
+	for _, integers := range []bool{false, true} {
+		if integers && f < I8 {
+			continue
+		}
+		opt := p.opt
+		opt.Integers = integers
+		name := fmt.Sprintf("%d rows over %v, integers %t", rows, f, integers)
+		add("Cache, "+name, func(t *testing.T) []float32 {
+			dst, _, _ := p.results()
+			must(t, c.Attend(dst, p.q, &opt))
+			return dst.Data
+		})
+		packed := opt
+		packed.QueryLens = []int{p.q.L}
+		add("AttendSequences, "+name, func(t *testing.T) []float32 {
+			dst, _, _ := p.results()
+			must(t, AttendSequences(dst, p.q, []*Sequence{seq}, &packed))
+			return dst.Data
+		})
+	}
+}
+
+// addMatrix adds a product by a matrix.
+func addMatrix(add func(string, func(t *testing.T) []float32), m *Matrix, a Tensor, name string) {
+	_, _, _, outputs := m.Dims()
+	add(fmt.Sprintf("%d rows by a matrix of %s", a.L, name), func(t *testing.T) []float32 {
+		dst := zeros(1, 1, a.L, outputs)
+		must(t, m.MatMul(dst, a, nil))
+		return dst.Data
+	})
 }

@@ -315,6 +315,7 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 
 // No choice is one that the implementation lacks, and each is made where its tuning wants it.
 func TestChooseKernels(t *testing.T) {
+	defer func() { tuned = chosen }() // rows here have only what is asked for
 	for _, c := range []struct {
 		row     tuning.Row
 		rows, d int
@@ -323,7 +324,7 @@ func TestChooseKernels(t *testing.T) {
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 13, 64,
 			kernels{lanes16: true, softmax16: true}},
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: 13}, 12, 64, kernels{softmax16: true}},
-		{tuning.Row{ISA: tuning.AVX512, MinRows16: 1}, 1, 64, kernels{lanes16: true}},
+		{tuning.Row{ISA: tuning.AVX512, MinRows16: 2}, 2, 64, kernels{lanes16: true, softmax16: true}},
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt, MaximaInScore: true}, maximaRows,
 			maximaDim, kernels{softmax16: true, maxima: true}},
 		{tuning.Row{ISA: tuning.AVX512, MinRows16: math.MaxInt}, 1, 64, kernels{}},
@@ -331,16 +332,16 @@ func TestChooseKernels(t *testing.T) {
 			kernels{maxima: true}},
 		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows + 1, maximaDim, kernels{}},
 		{tuning.Row{ISA: tuning.AVX2, MaximaInScore: true}, maximaRows, maximaDim - 1, kernels{}},
-		{tuning.Row{ISA: tuning.AVX2, MinRows16: 1}, 96, 128, kernels{}},
+		{tuning.Row{ISA: tuning.AVX2, MinRows16: 2}, 96, 128, kernels{}},
 		{tuning.Row{ISA: tuning.NEON, MaximaInScore: true}, 96, 128, kernels{}},
 		{tuning.Row{ISA: tuning.Generic, MaximaInScore: true}, 96, 128, kernels{}},
 	} {
-		useTuning(t, c.row)
+		tuned = c.row
 		if got := chooseKernels(c.rows, c.d, false); got != c.want {
 			t.Errorf("%+v, %d rows, %d dimensions: %+v, want %+v", c.row, c.rows, c.d, got, c.want)
 		}
 	}
-	useTuning(t, tuning.Row{ISA: tuning.AVX512, MinRows16: 13, MinPacked16: 3})
+	tuned = tuning.Row{ISA: tuning.AVX512, MinRows16: 13, MinPacked16: 3}
 	for rows, want := range map[int]bool{2: false, 3: true, 12: true} {
 		if got := chooseKernels(rows, 64, true).lanes16; got != want {
 			t.Errorf("%d rows over what the call has packed: 16 lanes %t", rows, got)

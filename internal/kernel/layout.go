@@ -58,7 +58,7 @@ var NegInf = float32(math.Inf(-1))
 // where there are such: they are widened another way.
 func TypedKernel(cpu *tuning.Row, t Format, rows int) (lanes16 bool, panels int) {
 	lanes16 = cpu.ISA.Lanes16() &&
-		(t == I4 || t == I8 && rows == 1 || rows >= max(2, cpu.MinTypedRows16))
+		(t == I4 || t == I8 && rows == 1 || rows >= cpu.MinTypedRows16)
 	switch {
 	case lanes16 && rows <= 4 || rows == 1 && (t == I8 || cpu.FourPanels):
 		return lanes16, 4

@@ -12,7 +12,12 @@ const (
 	NEON
 )
 
-func (i ISA) String() string { return [...]string{"generic", "avx2", "avx512", "neon"}[i] }
+func (i ISA) String() string {
+	if i < Generic || i > NEON {
+		return fmt.Sprintf("ISA(%d)", int(i))
+	}
+	return [...]string{"generic", "avx2", "avx512", "neon"}[i]
+}
 
 // What an implementation has is asked here and nowhere else.
 

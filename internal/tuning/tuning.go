@@ -174,7 +174,7 @@ func Possible() []ISA {
 }
 
 // For returns the row of a CPU and an implementation, for caches of some sizes in bytes, 0 or less
-// where that is not known.
+// where that is not known. It panics if [Row.Check] refuses the row.
 func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 	for _, row := range table {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
@@ -187,7 +187,11 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 			if row.PrefetchScaled == 0 {
 				row.PrefetchScaled = row.PrefetchTyped
 			}
-			return row.WithCaches(l1, l2).withCosts()
+			row = row.WithCaches(l1, l2).withCosts()
+			if err := row.Check(); err != nil {
+				panic(err)
+			}
+			return row
 		}
 	}
 	panic(fmt.Sprintf("attn: no tuning for %s with %v", cpu, i))

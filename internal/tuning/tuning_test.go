@@ -1,9 +1,11 @@
 package tuning
 
 import (
+	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // ATTN_ISA decides if it names what is possible, and everything else is a mistake.
@@ -44,21 +46,113 @@ func TestTuningHasARowForEach(t *testing.T) {
 	For(Zen3, AVX2, 0, 0)
 	For(ARM64, NEON, 0, 0)
 	for _, row := range table {
-		row = For(row.CPU, row.ISA, 64<<10, 1<<20)
+		row = For(row.CPU, row.ISA, 64<<10, 1<<20) // which checks it
 		switch {
-		case row.TileRows != MinTileRows && row.TileRows != MaxTileRows,
-			row.FewRows < MinTileRows,
-			row.MinRows16 < 2, row.MinPacked16 < 2, row.MinTypedRows16 < 2,
+		case row.FewRows < MinTileRows,
 			row.PrefetchScaled < row.PrefetchTyped,
-			row.PrefetchOne > MostAhead, row.PrefetchFew+row.PrefetchRun > MostAhead,
 			row.MaxPagedRows > 0 && row.MinPagedRows < 1,
 			row.ISA != AVX512 && row.MinRows16 != never,
-			row.FlopsPerNs <= 0 || row.BytesPerNs <= 0 || row.SmallCall <= 0 ||
-				row.WakingCall < row.SmallCall,
-			row.Spin <= 0 || row.Spin > 100*time.Microsecond:
+			row.SmallCall <= 0, row.Spin <= 0:
 			t.Errorf("the row is not sound: %+v", row)
 		}
 	}
+}
+
+// Check knows each field of a row: those with numbers, and those with times and speeds.
+func TestFieldsAreThoseOfARow(t *testing.T) {
+	var want, got []string
+	row := reflect.TypeFor[Row]()
+	for i := range row.NumField() {
+		switch row.Field(i).Type.Kind() {
+		case reflect.Int, reflect.Bool:
+			want = append(want, row.Field(i).Name)
+		case reflect.Float64, reflect.Int64: // see TestCheckCosts
+		default:
+			if name := row.Field(i).Name; name != "CPU" {
+				t.Errorf("nothing checks %s", name)
+			}
+		}
+	}
+	for _, f := range Fields() {
+		got = append(got, f.Name)
+		var r Row
+		for _, value := range []int{f.Least, f.Most} {
+			if f.Set(&r, value); f.Of(&r) != value || !f.Takes(value) {
+				t.Errorf("%s is %d, want the bound %d", f.Name, f.Of(&r), value)
+			}
+		}
+	}
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("fields are %q, want %q", got, want)
+	}
+}
+
+// A value that kernels have no code for is refused, with the field, the value and what is wanted:
+// one row does nothing in kernels with 16 lanes, whose smallest tiles have two.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		change func(row *Row)
+		want   string
+	}{
+		{func(row *Row) { row.MinRows16 = 1 }, "MinRows16 is 1, want at least 2"},
+		{func(row *Row) { row.MinRows16 = 0 }, "MinRows16 is 0, want at least 2"},
+		{func(row *Row) { row.MinPacked16 = 1 }, "MinPacked16 is 1, want at least 2"},
+		{func(row *Row) { row.MinTypedRows16 = 1 }, "MinTypedRows16 is 1, want at least 2"},
+		{func(row *Row) { row.MinInt8Rows16 = -1 }, "MinInt8Rows16 is -1, want at least 0"},
+		{func(row *Row) { row.TileRows = 64 }, "TileRows is 64, want one of [48 96]"},
+		{func(row *Row) { row.Reads = 3 }, "Reads is 3, want 0 to 2"},
+		{func(row *Row) { row.ISA = -1 }, "ISA is -1, want 0 to 3"},
+		{func(row *Row) { row.PrefetchOne = MostAhead + 1 }, "PrefetchOne is 32769, want 0 to 32768"},
+		{func(row *Row) { row.PrefetchTyped = -64 }, "PrefetchTyped is -64, want 0 to 32768"},
+		{func(row *Row) { row.PrefetchRun = 32000 },
+			"PrefetchRun is 32000, want at most 32768 with PrefetchFew, which is 8192"},
+		{func(row *Row) { row.L2 = -1 }, "L2 is -1, want at least 0"},
+		{func(row *Row) { row.ISA, row.DotProduct = AVX2, true },
+			"DotProduct is true, want false: there are no such kernels, or not on this machine"},
+	} {
+		row := For(Intel, AVX512, 0, 0)
+		c.change(&row)
+		if err := row.Check(); err == nil || !strings.HasSuffix(err.Error(), ": "+c.want) ||
+			!strings.Contains(err.Error(), "tuning of Intel") {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+func TestCheckCosts(t *testing.T) {
+	row := reflect.TypeFor[Row]()
+	for i := range row.NumField() {
+		wrong := map[reflect.Kind][]float64{reflect.Float64: {-1, math.NaN()}, reflect.Int64: {-1, 1e9}}
+		for _, value := range wrong[row.Field(i).Type.Kind()] {
+			x := For(Intel, AVX512, 0, 0)
+			switch f := reflect.ValueOf(&x).Elem().Field(i); f.Kind() {
+			case reflect.Float64:
+				f.SetFloat(value)
+			case reflect.Int64:
+				f.SetInt(int64(value))
+			}
+			if err := x.Check(); err == nil || !strings.Contains(err.Error(), row.Field(i).Name+" is ") {
+				t.Errorf("%s of %v: %v", row.Field(i).Name, value, err)
+			}
+		}
+	}
+}
+
+// A row of the table is checked when it is taken.
+func TestForChecks(t *testing.T) {
+	defer func(rows []Row) { table = rows }(table)
+	table = slices.Clone(table)
+	for i := range table {
+		table[i].MinRows16 = 1
+	}
+	defer func() {
+		if err, _ := recover().(error); err == nil || !strings.Contains(err.Error(), "MinRows16 is 1") {
+			t.Errorf("%v", err)
+		}
+	}()
+	For(Intel, AVX512, 0, 0)
+	t.Error("a row without kernels was taken")
 }
 
 // Tiles of many rows need a large L1 cache on some CPUs; an unknown L2 cache counts as the least of

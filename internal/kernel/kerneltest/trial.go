@@ -347,9 +347,10 @@ func FuzzTrials(f *testing.F, run func(t *testing.T, c *Trial)) {
 		return i == tuning.Generic && Chosen.ISA != tuning.Generic
 	})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { *Tuned = Chosen }()
+		t.Cleanup(func() { *Tuned = Chosen })
 		UseTuning(t, With16Lanes(*Tuned))
-		for _, Tuned.ISA = range compared {
+		for _, i := range compared {
+			SwitchTo(i)
 			c.Rand = RandomFrom(data)
 			run(t, c)
 		}
@@ -369,10 +370,10 @@ func FuzzPlays(f *testing.F, run func(t *testing.T, c *Trial)) {
 	c.stock = newStock()
 	all := Implementations()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { *Tuned = Chosen }()
+		t.Cleanup(func() { *Tuned = Chosen })
 		UseTuning(t, With16Lanes(*Tuned))
 		c.Rand = RandomFrom(data)
-		Tuned.ISA = all[c.IntN(len(all))]
+		SwitchTo(all[c.IntN(len(all))])
 		run(t, c)
 	})
 }

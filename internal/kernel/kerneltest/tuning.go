@@ -28,6 +28,10 @@ func Implementations() []tuning.ISA {
 
 // UseTuning puts a row in force until the test ends.
 func UseTuning(t testing.TB, row tuning.Row) {
+	if err := row.Check(); err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
 	before := *Tuned
 	t.Cleanup(func() { *Tuned = before })
 	*Tuned = row
@@ -42,6 +46,11 @@ func Use(t testing.TB, i tuning.ISA) {
 		row.SmallCall, row.WakingCall = Tuned.SmallCall, Tuned.WakingCall
 	}
 	UseTuning(t, With16Lanes(row))
+}
+
+// SwitchTo puts the kernels of another implementation in force, for the row that there is.
+func SwitchTo(i tuning.ISA) {
+	Tuned.ISA, Tuned.DotProduct = i, Tuned.DotProduct && i.DotProduct()
 }
 
 // With16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.

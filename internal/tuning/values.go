@@ -1,0 +1,145 @@
+package tuning
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// What the fields of a row may be. Kernels have code for these values and no others: one that is
+// called for fewer rows than its smallest tile returns and has computed nothing.
+
+// Field is what a field of a [Row] may be: a whole number, false and true as 0 and 1.
+type Field struct {
+	Name        string
+	Least, Most int
+	Only        []int // of those from Least to Most; nil: all
+}
+
+// Fields returns what the fields of a row may be that are no time and no speed.
+func Fields() []Field { return slices.Clone(fields) }
+
+var fields = []Field{
+	{Name: "ISA", Most: int(NEON)},
+
+	// The smallest tiles with 16 lanes have two rows: one row has more panels side by side with 8.
+	{Name: "MinRows16", Least: 2, Most: never},
+	{Name: "MinTypedRows16", Least: 2, Most: never},
+	{Name: "MinPacked16", Least: 2, Most: never},
+	{Name: "MaximaInScore", Most: 1},
+
+	{Name: "Reads", Most: int(SequentialReads)},
+	{Name: "FourPanels", Most: 1},
+	{Name: "OnePanel", Most: 1},
+	{Name: "PrefetchOne", Most: MostAhead},
+	{Name: "PrefetchFew", Most: MostAhead}, // with PrefetchRun
+	{Name: "PrefetchRun", Most: MostAhead},
+	{Name: "PrefetchTyped", Most: MostAhead},
+	{Name: "PrefetchScaled", Most: MostAhead},
+	{Name: "PrefetchInt8", Most: MostAhead},
+	{Name: "WholeBlocks", Most: 1},
+	{Name: "FewRows", Most: never},
+	{Name: "MinPagedRows", Most: never},
+	{Name: "MaxPagedRows", Most: never},
+	{Name: "MinPagedPanels", Most: never},
+	{Name: "MinStreamRows", Most: never},
+	{Name: "QuarterSteps", Most: 1},
+
+	{Name: "TileRows", Least: MinTileRows, Most: MaxTileRows, Only: []int{MinTileRows, MaxTileRows}},
+	{Name: "MinL1", Most: math.MaxInt},
+	{Name: "L2", Most: math.MaxInt},
+
+	{Name: "DotProduct", Most: 1}, // where the implementation and the machine have it
+	{Name: "MinInt8Rows16", Most: never},
+}
+
+// Of returns the field of a row.
+func (f *Field) Of(t *Row) int {
+	switch x := reflect.ValueOf(t).Elem().FieldByName(f.Name); x.Kind() {
+	case reflect.Bool:
+		if x.Bool() {
+			return 1
+		}
+		return 0
+	default:
+		return int(x.Int())
+	}
+}
+
+// Set makes it a value.
+func (f *Field) Set(t *Row, value int) {
+	switch x := reflect.ValueOf(t).Elem().FieldByName(f.Name); x.Kind() {
+	case reflect.Bool:
+		x.SetBool(value != 0)
+	default:
+		x.SetInt(int64(value))
+	}
+}
+
+// Takes reports whether it may be a value.
+func (f *Field) Takes(value int) bool {
+	return value >= f.Least && value <= f.Most && (f.Only == nil || slices.Contains(f.Only, value))
+}
+
+// want says what it may be.
+func (f *Field) want() string {
+	switch {
+	case f.Only != nil:
+		return fmt.Sprintf("one of %v", f.Only)
+	case f.Most == never:
+		return fmt.Sprintf("at least %d", f.Least)
+	}
+	return fmt.Sprintf("%d to %d", f.Least, f.Most)
+}
+
+// Check returns an error that names a field with a value that it may not have. Whoever puts a row in
+// force checks it: kernels do not.
+func (t *Row) Check() error {
+	for i := range fields {
+		f := &fields[i]
+		if value := f.Of(t); !f.Takes(value) {
+			return t.wrong(f.Name, value, f.want())
+		}
+	}
+	switch {
+	case t.PrefetchFew+t.PrefetchRun > MostAhead:
+		return t.wrong("PrefetchRun", t.PrefetchRun, fmt.Sprintf("at most %d with PrefetchFew, which is %d",
+			MostAhead, t.PrefetchFew))
+	case t.DotProduct && !(t.ISA.DotProduct() && HasDotProduct()):
+		return t.wrong("DotProduct", true, "false: there are no such kernels, or not on this machine")
+	}
+	return t.checkCosts()
+}
+
+// checkCosts is Check of what is no whole number.
+func (t *Row) checkCosts() error {
+	for _, x := range [...]struct {
+		name  string
+		value float64
+		least float64
+	}{
+		{"FlopsPerNs", t.FlopsPerNs, math.SmallestNonzeroFloat64},
+		{"BytesPerNs", t.BytesPerNs, math.SmallestNonzeroFloat64},
+		{"SmallCall", t.SmallCall, 0},
+		{"WakingCall", t.WakingCall, t.SmallCall},
+		{"LongCall", t.LongCall, t.WakingCall},
+		{"Backoff", t.Backoff, 0},
+	} {
+		if !(x.value >= x.least) {
+			return t.wrong(x.name, x.value, fmt.Sprintf("at least %v", x.least))
+		}
+	}
+	if t.Spin < 0 || t.Spin > longestSpin {
+		return t.wrong("Spin", t.Spin, fmt.Sprintf("0 to %v", longestSpin))
+	}
+	return nil
+}
+
+// longestSpin is how long an idle worker may keep a core that others want.
+const longestSpin = 100 * time.Microsecond
+
+func (t *Row) wrong(field string, value any, want string) error {
+	return fmt.Errorf("attn: tuning of %s with %v: %s is %v, want %s", t.CPU, t.ISA, field, value, want)
+}
