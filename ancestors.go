@@ -63,13 +63,12 @@ func plant(tree []treeQuery, parents []int) {
 // hold makes known what a chunk's queries see of two words of own tokens, from one on, and of those
 // behind. Words are the same for all heads and entries.
 func (a *ancestors) hold(p *plan, c *chunk, word int) {
-	first, last := c.row/p.group, (c.row+c.rows-1)/p.group
-	queries := last - first + 1
+	first, queries := p.queries(c.row, c.rows)
 	if a.first == first && a.queries == queries && a.low <= word && word+2 <= a.low+a.words {
 		return
 	}
 	a.first, a.queries, a.low = first, queries, word
-	a.words = max(2, min((last-c.query)/Block+1-word, heldWords))
+	a.words = max(2, min((first+queries-1-c.query)/Block+1-word, heldWords))
 	a.seen = grow(a.seen, queries*a.words)
 	clear(a.seen[:queries*a.words])
 	for i := range queries {
@@ -101,7 +100,7 @@ func (w *scratch) lookAtTree(p *plan, c *chunk, b *part, seen []uint64) {
 	if own > -Block {
 		a.hold(p, c, own>>6)
 	}
-	first := c.row / p.group
+	_, first := p.locate(0, c.row)
 	for i, r := 0, 0; r < len(seen); i++ {
 		keys := before
 		if own > -Block {
@@ -110,7 +109,7 @@ func (w *scratch) lookAtTree(p *plan, c *chunk, b *part, seen []uint64) {
 		if p.along >= 0 {
 			keys = windowOf(a.tree[c.query:], keys, before, first+i-c.query, own, p.along)
 		}
-		for end := min(len(seen), (first+i+1)*p.group-c.row); r < end; r++ {
+		for end := min(len(seen), p.rowsBefore(first+i+1, c.row)); r < end; r++ {
 			seen[r] &= keys
 		}
 	}

@@ -142,16 +142,16 @@ func copyColumns[T uint16 | uint32](dst []byte, j, cols int, from *[together][]b
 
 // copyGroups copies values whose columns are in groups of the integers of four tokens.
 func copyGroups(dst []byte, j, cols int, from *[together][]byte, at *[together]token) {
-	const group = 4
-	for first := 0; first < together; first += group {
+	const width = 4
+	for first := 0; first < together; first += width {
 		lane := func(i int) []byte {
 			i += first
-			return from[i][at[i].at/group*group*cols+at[i].at%group:][:group*cols-group+1]
+			return from[i][at[i].at/width*width*cols+at[i].at%width:][:width*cols-width+1]
 		}
 		a, b, c, d := lane(0), lane(1), lane(2), lane(3)
-		to := dst[(j+first)*cols:][:group*cols]
-		for x := 0; x < len(a); x += group {
-			y := (*[group]byte)(to[x:])
+		to := dst[(j+first)*cols:][:width*cols]
+		for x := 0; x < len(a); x += width {
+			y := (*[width]byte)(to[x:])
 			y[0], y[1], y[2], y[3] = a[x], b[x], c[x], d[x]
 		}
 	}

@@ -34,6 +34,15 @@ func init() {
 
 var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 
+// workers is how many workers the ways over a pool have.
+var workers = 3
+
+// pools have as many workers as their index says.
+var pools = [...]func() *Pool{1: poolOf(1), poolOf(2), threeWorkers, poolOf(4), poolOf(5), poolOf(6),
+	poolOf(7), poolOf(8), poolOf(9)}
+
+func poolOf(n int) func() *Pool { return sync.OnceValue(func() *Pool { return NewPool(n) }) }
+
 // attendPooled is Pool.Attend, but divides even the smallest call into as many
 // pieces as it can.
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
@@ -48,7 +57,7 @@ func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 
 // pooled runs a call that prepare validates.
 func pooled(dst Tensor, prepare func(j *job) error) error {
-	p := threeWorkers()
+	p := pools[workers]()
 	j, err := p.takeJob()
 	if err != nil {
 		return err
@@ -249,7 +258,7 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 				chunk.KeyLens[b] = min(max(0, m-lo), n)
 			}
 		}
-		pool := threeWorkers()
+		pool := pools[workers]()
 		if r.IntN(2) == 0 {
 			pool = nil
 		}
@@ -300,7 +309,7 @@ func updateSequence(dst, q Tensor, seqs []*Sequence, opt *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := threeWorkers().UpdateSequence(s, q, seqs[0], &o); err != nil {
+	if err := pools[workers]().UpdateSequence(s, q, seqs[0], &o); err != nil {
 		return err
 	}
 	return s.Finish(dst, opt.LSE)

@@ -220,11 +220,14 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.
 		operand.Reads(alpha, rows)
 		a = &alpha[0]
 	}
-	if chooseKernels(rows, 0, b.Packed).lanes16 && b.Cols >= panel {
+	switch lanes16 := b.Cols >= panel && chooseKernels(rows, 0, b.Packed).lanes16; {
+	case lanes16 && b.Cols%panel == 0:
+		accumulateAVX512(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+	case lanes16:
 		accumulatePanels(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-		return
+	default:
+		accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 	}
-	accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }
 
 func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.PanelLayout) {

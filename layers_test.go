@@ -97,6 +97,26 @@ func TestKindsAreNamedInFewFiles(t *testing.T) {
 	}
 }
 
+// TestRowsAreLocatedInOneFile keeps in plan.go which row is of which head and query: who computes it
+// elsewhere may forget that a chunk begins anywhere in a group.
+func TestRowsAreLocatedInOneFile(t *testing.T) {
+	divides := regexp.MustCompile(`[/%] ?(p\.)?group\b|kv ?\* ?(p\.)?group\b|p\.heads ?/ ?p\.kvHeads`)
+	for _, file := range sourceFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file == "plan.go" || filepath.Ext(file) != ".go" {
+			continue
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if code, _, _ := strings.Cut(line, "//"); divides.MatchString(code) {
+				t.Errorf("%s:%d computes with a group: want locate, queries, ofHead or rowsBefore", file, i+1)
+			}
+		}
+	}
+}
+
 // TestAssemblyReadsNoVariables keeps kernels functions of their arguments: what they do is chosen
 // where it can be tested.
 func TestAssemblyReadsNoVariables(t *testing.T) {

@@ -145,7 +145,7 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
 		ahead = w.aheadOf(p, c)
 		mask = ahead.find(p, c, b.first, blocks)
 	}
-	if ahead != nil && ahead.some[mask]&whole == 0 || p.blocked.Data != nil && !w.blocksSeen(p, c, b) {
+	if ahead != nil && ahead.some[mask]&whole == 0 || p.blocked.Data != nil && !p.blocksSeen(c, b) {
 		clear(seen)
 		return sawNone
 	}
@@ -226,20 +226,28 @@ func sawOf(seen []uint64) uint8 {
 	return sawSome
 }
 
-// blocksSeen reports whether some block of queries of the chunk sees a block of keys.
-func (w *scratch) blocksSeen(p *plan, c *chunk, b *part) bool {
-	first, last := c.row/p.group-c.query, (c.row+c.rows-1)/p.group-c.query
-	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // one, or two of a document
-	heads := min(p.group, c.rows)
+// blocksSeen reports whether some row of the chunk sees a block of keys by its block of queries.
+func (p *plan) blocksSeen(c *chunk, b *part) bool {
 	if p.blocked.SH == 0 {
-		heads = 1
+		first, queries := p.queries(c.row, c.rows)
+		return p.blockSeen(c, b, 0, first, queries)
 	}
-	for g := range heads {
-		for i := first / Block; i <= last/Block; i++ {
-			at := p.blocked.offset(c.b, c.kv*p.group+g, c.blockRow+i)
-			if p.blocked.Data[at+from] || p.blocked.Data[at+to] {
-				return true
-			}
+	for r := range min(p.group, c.rows) {
+		if h, first, queries := p.ofHead(c.kv, c.row, c.rows, r); p.blockSeen(c, b, h, first, queries) {
+			return true
+		}
+	}
+	return false
+}
+
+// blockSeen reports whether a head's blocks of some queries, from one on, see a block of keys.
+func (p *plan) blockSeen(c *chunk, b *part, h, first, queries int) bool {
+	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // one, or two of a document
+	first -= c.query
+	for i := first / Block; i <= (first+queries-1)/Block; i++ {
+		at := p.blocked.offset(c.b, h, c.blockRow+i)
+		if p.blocked.Data[at+from] || p.blocked.Data[at+to] {
+			return true
 		}
 	}
 	return false
@@ -260,11 +268,11 @@ func (p *plan) runOfBlocks(c *chunk, b *part, row int) (sees bool, rows int) {
 	i -= c.query
 	at := p.blocked.offset(c.b, h, c.blockRow+i/Block) + (c.base+b.first)/Block
 	sees = p.blocked.Data[at]
-	for rows = (i/Block+1)*Block*p.group - (c.row + row - c.query*p.group); row+rows < c.rows; {
+	for rows = p.rowsBefore(c.query+(i/Block+1)*Block, c.row+row); row+rows < c.rows; {
 		if at += p.blocked.SL; p.blocked.Data[at] != sees {
 			return sees, rows
 		}
-		rows += Block * p.group
+		rows += p.rowsBefore(Block, 0)
 	}
 	return sees, c.rows - row
 }
@@ -277,7 +285,7 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides
 		i -= c.query
 		n := 1 // rows of one head's block of queries, if heads differ or there is one
 		if p.group == 1 || p.blocked.SH == 0 {
-			n = min(len(seen)-r, (i/Block+1)*Block*p.group-(c.row+r-c.query*p.group))
+			n = min(len(seen)-r, p.rowsBefore(c.query+(i/Block+1)*Block, c.row+r))
 		}
 		keys := c.keysOfBlocks(b, p.blocked.Data[p.blocked.offset(c.b, h, c.blockRow+i/Block):])
 		if keys != ^uint64(0) {
@@ -309,7 +317,7 @@ func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
 // the same for all heads is looked at once for those of the group. It reports whether a bias hides
 // a key, and whether one is neither that nor ±0.
 func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, adds bool) {
-	seen, first, group := w.seen[c.at+row:][:rows], c.row+row, p.group
+	seen, first := w.seen[c.at+row:][:rows], c.row+row
 	if p.listed {
 		for r := range seen {
 			x := w.biasOf(p, c, first+r, b.first, b.lo, b.hi)
@@ -318,22 +326,21 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 		}
 		return hides, adds
 	}
-	if p.bias.SH != 0 || group == 1 && p.bias.SL != 0 {
-		if h, i := p.locate(c.kv, first); i == (first+rows-1)/group { // heads of one query
+	query, queries := p.queries(first, rows)
+	if p.bias.SH != 0 || p.group == 1 && p.bias.SL != 0 {
+		if queries == 1 { // by heads
+			h, i := p.locate(c.kv, first)
 			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
 			return maskBias(x, seen, rows, 1, p.bias.SH, b.lo, b.hi-b.lo)
 		}
-		for r := range min(group, rows) {
-			h, i := p.locate(c.kv, first+r)
+		for r := range min(p.group, rows) {
+			h, i, n := p.ofHead(c.kv, first, rows, r)
 			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
-			some, more := maskBias(x, seen[r:], (rows-r+group-1)/group, group, p.bias.SL, b.lo,
-				b.hi-b.lo)
+			some, more := maskBias(x, seen[r:], n, p.group, p.bias.SL, b.lo, b.hi-b.lo)
 			hides, adds = hides || some, adds || more
 		}
 		return hides, adds
 	}
-	query := first / group
-	queries := (first+rows-1)/group - query + 1
 	if p.bias.SL == 0 {
 		queries = 1
 	}
@@ -344,7 +351,8 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 	for r := range seen {
 		i := 0
 		if queries > 1 {
-			i = (first+r)/group - query
+			_, i = p.locate(0, first+r)
+			i -= query
 		}
 		seen[r] &= allowed[i]
 	}

@@ -55,11 +55,13 @@ func (a *maskAhead) find(p *plan, c *chunk, first, blocks int) (i int) {
 
 // read takes the bits of all blocks from the mask, row by row.
 func (a *maskAhead) read(p *plan, c *chunk) {
-	first, heads := c.row/p.group, p.group
-	if a.queries = c.rows; p.mask.SH == 0 {
-		if heads, a.queries = 1, (c.row+c.rows-1)/p.group-first+1; p.mask.SL == 0 {
-			a.queries = 1
-		}
+	first, queries := p.queries(c.row, c.rows)
+	switch a.queries = c.rows; {
+	case p.mask.SH != 0: // a mask for each row
+	case p.mask.SL == 0:
+		a.queries = 1
+	default:
+		a.queries = queries
 	}
 	whole, rest := (c.hi-a.first)/Block, (c.hi-a.first)%Block
 	whole = min(whole, a.blocks)
@@ -67,8 +69,8 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 	bits := a.bits[:a.blocks*a.queries]
 	fillOnes(bits)
 	for r := range a.queries {
-		h, i := c.kv*p.group, first+r
-		if heads > 1 {
+		h, i := 0, first+r
+		if p.mask.SH != 0 {
 			h, i = p.locate(c.kv, c.row+r)
 		}
 		x := p.mask.Data[p.mask.offset(c.b, h, i)+c.base+a.first:]
@@ -104,9 +106,10 @@ func (a *maskAhead) allow(p *plan, c *chunk, i int, seen []uint64) {
 			seen[r] &= bits[0]
 		}
 	default:
-		first := c.row / p.group
+		_, first := p.locate(0, c.row)
 		for r := range seen {
-			seen[r] &= bits[(c.row+r)/p.group-first]
+			_, i := p.locate(0, c.row+r)
+			seen[r] &= bits[i-first]
 		}
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // randomBlocks draws which blocks of keys blocks of queries see: runs and singles, at times none
@@ -65,6 +68,79 @@ func TestBlocksAreTheirMask(t *testing.T) {
 			must(t, c.Close())
 		}
 	})
+}
+
+// Heads of a group whose blocks differ each see their own, wherever a chunk begins and however few
+// rows of the group it has: the last head sees the second block of keys, and all others the first.
+func TestBlocksOfEachHead(t *testing.T) {
+	shareSmallCalls(t)
+	for _, c := range []struct {
+		name       string
+		shape      shape
+		most, step int // of queries
+		workers    int
+		l2         int // bytes of the cache, which decides how many rows a chunk has
+	}{
+		{"a Pool of 2", shape{1, 1, 14, 42, 2 * Block, 128, 1}, 42, 1, 2, 2 << 20},
+		{"one goroutine", shape{1, 1, 128, 16, 2 * Block, 576, 1}, 55, 13, 1, 1 << 20},
+		{"a small cache", shape{2, 2, 100, 1, 2 * Block, 8, 8}, 9, 4, 1, 0},
+		{"chunks of any rows", shape{2, 1, 37, 1, 2 * Block, 8, 8}, 130, 43, 9, 2 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			forEach(t, func(t *testing.T) {
+				tuned.L2, workers = c.l2, c.workers
+				defer func() { workers = 3 }()
+				taken, most := ways, c.most
+				if tuned.ISA == tuning.Generic && c.shape.d > 128 { // slow
+					taken, most = ways[:1], c.shape.lq
+				}
+				for s := c.shape; s.lq <= most; s.lq += c.step {
+					p := blocksOfEachHead(s)
+					want := p.resultOfBlocks()
+					for _, way := range taken {
+						p.same(t, way.name, p.solve(t, way.attend), want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// blocksOfEachHead is a problem of two blocks of keys that score 0, the first with values of 1 and
+// the second with values of 2, of which a group's last head sees the second.
+func blocksOfEachHead(s shape) *problem {
+	p := newProblem(random("blocks of each head"), normal, s)
+	clear(p.q.Data)
+	p.opt.Blocks = BHLD(make([]bool, p.q.H*parts(s.lq, Block)*2), 1, p.q.H, parts(s.lq, Block), 2)
+	for at := range p.q.H * parts(s.lq, Block) {
+		h := at / parts(s.lq, Block)
+		p.opt.Blocks.Data[2*at+p.blockOf(h)] = true
+	}
+	for at := range p.v.Data {
+		p.v.Data[at] = float32(1 + at/s.dv%s.lk/Block)
+	}
+	return p
+}
+
+// blockOf is the block that a head sees.
+func (p *problem) blockOf(h int) int {
+	if group := p.q.H / p.k.H; h%group == group-1 {
+		return 1
+	}
+	return 0
+}
+
+// resultOfBlocks is the result of blocksOfEachHead, whose numbers are exact but for the logarithm.
+func (p *problem) resultOfBlocks() *result {
+	dst, weights, lse := p.results()
+	fillWith(lse, f32.Log(Block))
+	clear(weights.Data)
+	for at := range dst.B * dst.H * dst.L {
+		b, h, i := at/dst.L/dst.H, at/dst.L%dst.H, at%dst.L
+		fillWith(dst.row(b, h, i), float32(1+p.blockOf(h)))
+		fillWith(weights.row(b, h, i)[p.blockOf(h)*Block:][:Block], 1./Block)
+	}
+	return &result{dst.Data, lse, weights.Data}
 }
 
 // Blocks in sequences count from each sequence's first query, and in a State from its chunk.

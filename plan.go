@@ -131,6 +131,12 @@ func (p placement) String() string {
 		p.inPlaceRows, p.pagedRows, p.shared)
 }
 
+// The rows of a batch entry and key/value head kv are its queries, each by the heads of the group:
+// row r is query r/group of query head kv·group + r%group. So the heads of a group share each key
+// that they load, and the rows of a tile are near each other in position. A chunk or a tile begins
+// with any row, of any head of the group, and may have fewer rows than that. Nothing but these four
+// functions knows the order of rows.
+
 // locate returns the query head and query index of a row.
 func (p *plan) locate(kv, row int) (h, i int) {
 	if p.group == 1 {
@@ -139,15 +145,31 @@ func (p *plan) locate(kv, row int) (h, i int) {
 	return kv*p.group + row%p.group, row / p.group
 }
 
+// queries returns the queries of n rows from one on: the first, and how many they are.
+func (p *plan) queries(row, n int) (first, count int) {
+	_, first = p.locate(0, row)
+	_, last := p.locate(0, row+n-1)
+	return first, last - first + 1
+}
+
+// rowsBefore is how many rows from one on come before the first one of a query.
+func (p *plan) rowsBefore(query, row int) int { return query*p.group - row }
+
+// ofHead returns the head of row r of n rows from one on, its query, and how many rows of that head
+// there are from that row on: every group-th one, of queries that follow each other. The first rows
+// are of different heads; up to the group's number these are all.
+func (p *plan) ofHead(kv, row, n, r int) (h, first, count int) {
+	h, first = p.locate(kv, row+r)
+	return h, first, (n - r + p.group - 1) / p.group
+}
+
 // rowIndex is the index of row r of the chunk, in scratch, among all B×H×Lq rows.
 func (p *plan) rowIndex(c *chunk, r int) int {
 	h, i := p.locate(c.kv+r/c.rows, c.row+r%c.rows)
 	return (c.b*p.heads+h)*p.lq + i
 }
 
-// A chunk is the unit of work: rows of queries that share a key/value head. Row r of batch entry b
-// and head kv is query r/group of query head kv·group + r%group, so that the heads of a group share
-// each key they load, and the rows of a tile are near each other in position.
+// A chunk is the unit of work: rows of queries that share a key/value head.
 //
 // A chunk may be of several key/value heads (schedule.headsPerChunk). Then each of them has these
 // rows.
@@ -227,7 +249,8 @@ func (p *plan) seenSegments() (first, n int) {
 	for b := range entries {
 		if rows := p.entry(b, &c); rows > 0 {
 			from, _ := p.keyRange(&c, 0)
-			if _, to := p.keyRange(&c, rows/p.group-1); from < to {
+			_, last := p.locate(0, rows-1)
+			if _, to := p.keyRange(&c, last); from < to {
 				lo, hi = min(lo, from), max(hi, to)
 			}
 		}
@@ -369,7 +392,8 @@ func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 
 // keyRange is the part of the block's keys that a row of the chunk sees by position.
 func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
-	lo, hi = p.keyRange(c, (c.row+row)/p.group)
+	_, i := p.locate(c.kv, c.row+row)
+	lo, hi = p.keyRange(c, i)
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)
 }
 

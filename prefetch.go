@@ -68,7 +68,8 @@ func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 		return runs
 	}
 	heads := min(p.group, c.rows, kernel.PairRuns)
-	n := min(c.rows/p.group, tuned.PrefetchBytes()/4/x.D/heads)
+	_, whole := p.locate(0, c.rows) // queries of all heads
+	n := min(whole, tuned.PrefetchBytes()/4/x.D/heads)
 	from, to := n*part/parts, n*(part+1)/parts
 	for r := range heads {
 		h, i := p.locate(c.kv, c.row+r)
@@ -101,8 +102,8 @@ func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
 	keys, all := min(Block, c.hi-first), min(t.rows, c.row+c.rows-row)
 	heads := min(p.group, all, kernel.PairRuns)
 	for r := range heads {
-		h, i := p.locate(c.kv, row+r)
-		at, rows := &w.queue.Runs[kernel.PairRuns-heads+r], (all-r+p.group-1)/p.group
+		h, i, rows := p.ofHead(c.kv, row, all, r)
+		at := &w.queue.Runs[kernel.PairRuns-heads+r]
 		if p.bias.Data != nil {
 			*at = kernel.PrefetchRunOf(&tuned, p.bias.Data, p.bias.offset(c.b, h, i)+c.base+first,
 				p.bias.SL, rows, keys)

@@ -337,8 +337,9 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 	if p.listed {
 		return p.listWork(c)
 	}
-	first := c.row / p.group
-	queries := (c.row+c.rows-1)/p.group - first + 1
+	_, first := p.locate(0, c.row)
+	_, last := p.locate(0, c.row+c.rows-1)
+	queries := last - first + 1
 	// The keys that query i sees end before position+i+1, or right of that, and begin left of it.
 	pairs := float64(queries) * float64(c.keys-c.from)
 	if right := p.right; p.causal != Full || right >= 0 {

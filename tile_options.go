@@ -119,13 +119,16 @@ func (w *scratch) addBias(p *plan, c *chunk, b *part, t *tile, at int, u float32
 		return
 	}
 	row, heads, step, stride := c.row+t.row, min(p.group, t.rows), p.group, p.bias.SL
-	if row/p.group == (row+t.rows-1)/p.group { // heads of one query
+	_, queries := p.queries(row, t.rows)
+	if queries == 1 { // by heads
 		heads, step, stride = 1, 1, p.bias.SH
 	}
 	for r := range heads {
-		h, i := p.locate(c.kv, row+r)
-		bias := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+t.lo:]
-		s, rows := w.s[(at+r)*Block+t.lo:], (t.rows-r+step-1)/step
+		h, i, rows := p.ofHead(c.kv, row, t.rows, r)
+		if queries == 1 {
+			rows = t.rows
+		}
+		bias, s := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+t.lo:], w.s[(at+r)*Block+t.lo:]
 		if t.asks {
 			w.seeBias(b, t, s, bias, w.seen[c.at+t.row+r:], rows, step, stride, u)
 		} else {
@@ -158,8 +161,8 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
 		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
-	seen, row := lowBits(t.hi)&^lowBits(t.lo), c.row+t.row
-	i, more := row/p.group, row%p.group // of a query's rows more have been
+	seen := lowBits(t.hi) &^ lowBits(t.lo)
+	more, i := p.locate(0, c.row+t.row) // of the query's rows more have been
 	for r := range visible {
 		if !t.uniform && (r == 0 || more == 0) {
 			lo, hi := p.keyRange(c, i)

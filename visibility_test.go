@@ -254,8 +254,29 @@ func pattern(r *rand.Rand, lq, lk int) func(i, j int) bool {
 	return func(_, _ int) bool { return true }
 }
 
+// patternOfHeads draws a pattern that is the same for all heads, of a few another one, or of each
+// its own.
+func patternOfHeads(r *rand.Rand, heads, lq, lk int) func(h, i, j int) bool {
+	all := make([]func(i, j int) bool, heads)
+	all[0] = pattern(r, lq, lk)
+	others := []int{0, 1, min(heads, 16)}[r.IntN(3)] // more are alike, too
+	for h := range all[1:] {
+		all[1+h] = all[0]
+		if others > 1 && h < others-1 {
+			all[1+h] = pattern(r, lq, lk)
+		} else if others > 1 {
+			all[1+h] = all[r.IntN(others)]
+		}
+	}
+	if others == 1 {
+		all[r.IntN(heads)] = pattern(r, lq, lk)
+	}
+	return func(h, i, j int) bool { return all[h](i, j) }
+}
+
 // drawPairs draws a view of pairs, which may be the same for entries, heads or queries.
-func drawPairs[T any](c *composition, r *rand.Rand, rows, cols int, of func(i, j int) T) View[T] {
+func drawPairs[T any](c *composition, r *rand.Rand, rows, cols int,
+	of func(h, i, j int) T) View[T] {
 	b, h, n := oneOr(r, c.q.B), oneOr(r, c.q.H), rows
 	if r.IntN(5) == 0 {
 		n = 1
@@ -263,7 +284,7 @@ func drawPairs[T any](c *composition, r *rand.Rand, rows, cols int, of func(i, j
 	x := BHLD(make([]T, b*h*n*cols), b, h, n, cols)
 	for at := range b * h * n {
 		for j := range cols {
-			x.Data[at*cols+j] = of(at%n, j)
+			x.Data[at*cols+j] = of(at/n%h, at%n, j)
 		}
 	}
 	if n < rows {
@@ -279,15 +300,15 @@ func drawPairs[T any](c *composition, r *rand.Rand, rows, cols int, of func(i, j
 }
 
 func (c *composition) hideByMask(r *rand.Rand) {
-	mask := drawPairs(c, r, c.q.L, c.k.L, pattern(r, c.q.L, c.k.L))
+	mask := drawPairs(c, r, c.q.L, c.k.L, patternOfHeads(r, c.q.H, c.q.L, c.k.L))
 	c.opt.Mask = mask
 	c.hide(func(b, h, i, j int) bool { return !mask.Row(b%mask.B, h%mask.H, i)[j] })
 }
 
 func (c *composition) hideByBlocks(r *rand.Rand) {
-	seen := pattern(r, c.q.L, c.k.L)
+	seen, more := patternOfHeads(r, c.q.H, c.q.L, c.k.L), r.IntN(2) == 0
 	blocks := drawPairs(c, r, parts(c.q.L, Block), parts(c.k.L, Block),
-		func(i, j int) bool { return r.IntN(4) == 0 || seen(i*Block, j*Block) })
+		func(h, i, j int) bool { return more && r.IntN(4) == 0 || seen(h, i*Block, j*Block) })
 	c.opt.Blocks = blocks
 	c.hide(func(b, h, i, j int) bool {
 		return !blocks.Row(b%blocks.B, h%blocks.H, i/Block)[j/Block]
@@ -296,16 +317,17 @@ func (c *composition) hideByBlocks(r *rand.Rand) {
 
 // hideByBias draws a bias of −Inf, zeros of both signs and other numbers.
 func (c *composition) hideByBias(r *rand.Rand) {
-	seen, adds := pattern(r, c.q.L, c.k.L), pattern(r, c.q.L, c.k.L)
+	seen := patternOfHeads(r, c.q.H, c.q.L, c.k.L)
+	adds := patternOfHeads(r, c.q.H, c.q.L, c.k.L)
 	if r.IntN(2) == 0 {
-		adds = func(_, _ int) bool { return false }
+		adds = func(_, _, _ int) bool { return false }
 	}
 	zero := float32(math.Copysign(0, float64(r.IntN(2)*2-1)))
-	bias := drawPairs(c, r, c.q.L, c.k.L, func(i, j int) float32 {
+	bias := drawPairs(c, r, c.q.L, c.k.L, func(h, i, j int) float32 {
 		switch {
-		case !seen(i, j):
+		case !seen(h, i, j):
 			return negInf
-		case adds(i, j):
+		case adds(h, i, j):
 			return float32(r.NormFloat64())
 		}
 		return zero
@@ -431,13 +453,17 @@ func (c *composition) takes(way string) bool {
 
 func overSequences(way string) bool { return strings.HasSuffix(strings.ToLower(way), "sequences") }
 
-// compare compares one way to attend, and Attend itself, with what the problem means.
+// compare compares one way to attend, Attend itself and a pool of some workers with what the
+// problem means, and a head of it with the same one alone.
 func (c *composition) compare(t testing.TB, r *rand.Rand, a *kerneltest.Arena) {
+	defer func(n int) { workers = n }(workers)
+	workers = 1 + r.IntN(len(pools)-1)
 	want := c.meaning(t, Attend)
+	c.compareHead(t, r.IntN(c.q.H), want)
 	poisoned := strided(c.poisoned(nan32()))
-	if c.same(t, c.title("Attend"), poisoned.solveStrided(t, r, a, Attend), want); r.IntN(2) == 0 {
-		c.same(t, c.title("Pool"), poisoned.solveStrided(t, r, a, attendPooled), want)
-	}
+	one := poisoned.solveStrided(t, r, a, Attend)
+	c.same(t, c.title("Attend"), one, want)
+	c.same(t, c.title("Pool and one goroutine"), poisoned.solveStrided(t, r, a, attendPooled), one)
 	stored := c.problem // what caches of integers take is finite
 	if r.IntN(2) == 0 {
 		stored = c.poisoned(1000)
@@ -450,7 +476,24 @@ func (c *composition) compare(t testing.TB, r *rand.Rand, a *kerneltest.Arena) {
 	}
 }
 
-func (c *composition) title(way string) string { return fmt.Sprintf("%s, %v", way, c.ways) }
+// compareHead compares a query head of a result with a call of that head alone, whose rows are its
+// queries: no group says which row is whose.
+func (c *composition) compareHead(t testing.TB, h int, all *result) {
+	if !c.opt.Keys.none() {
+		return // wantOfLists is of each row alone
+	}
+	attend := Attend
+	if c.opt.Documents != nil {
+		attend = attendEach
+	}
+	x, s := strided(c.expanded()), selection{upTo(c.q.B), []int{h}, 0, c.q.L}
+	want := x.part(s).solve(t, attend)
+	c.same(t, c.title(fmt.Sprintf("head %d", h)), s.of(x, all), want)
+}
+
+func (c *composition) title(way string) string {
+	return fmt.Sprintf("%s, %d workers, %v", way, workers, c.ways)
+}
 
 // compareFormat compares a way to attend over tokens in any formats, at times with values in keys,
 // with what the problem means over these.
@@ -489,7 +532,7 @@ func (c *composition) compareRing(t testing.TB, r *rand.Rand, f formatPair, stor
 	attend := func(dst, q, _, _ Tensor, opt *Options) error { return ring.Attend(dst, q, opt) }
 	if r.IntN(2) == 0 {
 		attend = func(dst, q, _, _ Tensor, opt *Options) error {
-			return threeWorkers().AttendCache(dst, q, ring, opt)
+			return pools[workers]().AttendCache(dst, q, ring, opt)
 		}
 	}
 	c.same(t, c.title(fmt.Sprintf("ring of %v", f)), stored.solve(t, attend), c.meaning(t, cached))
@@ -526,16 +569,24 @@ func visibleShape(r *rand.Rand, pairs int) shape {
 	case 1, 2, 3:
 		s.lq = 1 + r.IntN(3)
 	}
+	wide := r.IntN(3) == 0 // a chunk may begin in the middle of a group, and end in it
+	if wide {
+		s.group, pairs = 3+r.IntN(126), 4*pairs
+	}
 	for s.b*s.kvh*s.group*s.lq*s.lk > pairs {
 		switch r.IntN(4) {
 		case 0:
 			s.b = 1
 		case 1:
-			s.kvh, s.group = (s.kvh+1)/2, (s.group+1)/2
+			if s.kvh = (s.kvh + 1) / 2; !wide {
+				s.group = (s.group + 1) / 2
+			}
 		case 2:
 			s.lq = (s.lq + 1) / 2
 		case 3:
-			s.lk -= s.lk / 4
+			if !wide || s.lq <= 2 { // several blocks, then
+				s.lk -= s.lk / 4
+			}
 		}
 	}
 	return s
@@ -562,14 +613,14 @@ func FuzzVisibility(f *testing.F) {
 	all, operands := implementations(), new(kerneltest.Arena)
 	f.Cleanup(operands.Free)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		defer func() { tuned = chosen }()
+		t.Cleanup(func() { tuned = chosen })
 		r := randomFrom(data)
 		pairs := 1000
 		if r.IntN(16) == 0 {
 			pairs = 20_000
 		}
 		c := compose(r, visibleShape(r, pairs))
-		tuned.ISA = all[r.IntN(len(all))]
+		switchTo(all[r.IntN(len(all))])
 		anyTuning(t, r)
 		c.compare(t, r, operands)
 	})
@@ -591,7 +642,9 @@ func TestUnseenBlocksAreNotRead(t *testing.T) {
 			if r.IntN(2) == 0 {
 				s.lq = 1 + r.IntN(3)
 			}
-			switch r.IntN(4) {
+			switch r.IntN(5) {
+			case 2: // chunks begin in the middle of a group
+				s.group, s.lq = 3+r.IntN(126), 1+r.IntN(2)
 			case 0:
 				s.d, s.dv = 1+r.IntN(99), 1+r.IntN(99)
 			case 1:
