@@ -38,8 +38,8 @@ var threeWorkers = sync.OnceValue(func() *Pool { return NewPool(3) })
 var workers = 3
 
 // pools have as many workers as their index says.
-var pools = [...]func() *Pool{1: poolOf(1), poolOf(2), threeWorkers, poolOf(4), poolOf(5), poolOf(6),
-	poolOf(7), poolOf(8), poolOf(9)}
+var pools = [...]func() *Pool{1: poolOf(1), poolOf(2), threeWorkers, poolOf(4), poolOf(5),
+	poolOf(6), poolOf(7), poolOf(8), poolOf(9)}
 
 func poolOf(n int) func() *Pool { return sync.OnceValue(func() *Pool { return NewPool(n) }) }
 

@@ -549,8 +549,8 @@ func TestTuningValuesDoNotMatter(t *testing.T) {
 
 // valuesOf is values of a field: all, or those next to its bounds and to sizes of tiles.
 func valuesOf(f *tuning.Field) (values []int) {
-	for _, n := range []int{f.Least, f.Least + 1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 25, 48, 64, 96, 97, 256,
-		1000, 4096, f.Most - 1, f.Most} {
+	for _, n := range []int{f.Least, f.Least + 1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 25, 48, 64, 96,
+		97, 256, 1000, 4096, f.Most - 1, f.Most} {
 		if f.Takes(n) && !slices.Contains(values, n) {
 			values = append(values, n)
 		}

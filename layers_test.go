@@ -97,8 +97,8 @@ func TestKindsAreNamedInFewFiles(t *testing.T) {
 	}
 }
 
-// TestRowsAreLocatedInOneFile keeps in plan.go which row is of which head and query: who computes it
-// elsewhere may forget that a chunk begins anywhere in a group.
+// TestRowsAreLocatedInOneFile keeps in plan.go which row is of which head and query: who computes
+// it elsewhere may forget that a chunk begins anywhere in a group.
 func TestRowsAreLocatedInOneFile(t *testing.T) {
 	divides := regexp.MustCompile(`[/%] ?(p\.)?group\b|kv ?\* ?(p\.)?group\b|p\.heads ?/ ?p\.kvHeads`)
 	for _, file := range sourceFiles(t) {

@@ -94,8 +94,8 @@ func (f *Field) want() string {
 	return fmt.Sprintf("%d to %d", f.Least, f.Most)
 }
 
-// Check returns an error that names a field with a value that it may not have. Whoever puts a row in
-// force checks it: kernels do not.
+// Check returns an error that names a field with a value that it may not have. Whoever puts a row
+// in force checks it: kernels do not.
 func (t *Row) Check() error {
 	for i := range fields {
 		f := &fields[i]
@@ -105,8 +105,8 @@ func (t *Row) Check() error {
 	}
 	switch {
 	case t.PrefetchFew+t.PrefetchRun > MostAhead:
-		return t.wrong("PrefetchRun", t.PrefetchRun, fmt.Sprintf("at most %d with PrefetchFew, which is %d",
-			MostAhead, t.PrefetchFew))
+		return t.wrong("PrefetchRun", t.PrefetchRun, fmt.Sprintf(
+			"at most %d with PrefetchFew, which is %d", MostAhead, t.PrefetchFew))
 	case t.DotProduct && !(t.ISA.DotProduct() && HasDotProduct()):
 		return t.wrong("DotProduct", true, "false: there are no such kernels, or not on this machine")
 	}
@@ -141,5 +141,6 @@ func (t *Row) checkCosts() error {
 const longestSpin = 100 * time.Microsecond
 
 func (t *Row) wrong(field string, value any, want string) error {
-	return fmt.Errorf("attn: tuning of %s with %v: %s is %v, want %s", t.CPU, t.ISA, field, value, want)
+	return fmt.Errorf("attn: tuning of %s with %v: %s is %v, want %s", t.CPU, t.ISA, field, value,
+		want)
 }
