@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -314,25 +315,118 @@ func swapEach(x []byte, size int) {
 	}
 }
 
-// faultOfIntegers says what in a block of integers no token becomes: a scale that [scaleOf] does
-// not give, or −128 in I8. It is empty if there is nothing.
+// Integers as readers check them: a scale is one that [scaleOf] gives, and the largest element of a
+// token, or of a matrix's column, is what the largest number with this scale becomes.
+
+// faultOfIntegers says what in a block of integers no token becomes. It is empty if there is
+// nothing.
 func (s *packedKV) faultOfIntegers(x []byte) string {
-	keys, scales := s.keys(x)
-	if fault := s.k.faultOf("key", keys, scales); fault != "" || s.valuesInKeys {
-		return fault
+	if s.k.scaled {
+		keys, scales := s.keys(x)
+		layout := kernel.ScoreLayout(kernel.Format(s.k.format), s.d, Block)
+		if fault := s.k.faultOf("key", keys, scales, &layout); fault != "" {
+			return fault
+		}
+	}
+	if !s.v.scaled || s.valuesInKeys {
+		return ""
 	}
 	values, scales := s.values(x)
-	return s.v.faultOf("value", values, scales)
+	layout := s.valueLayout(Block)
+	return s.v.faultOf("value", values, scales, &layout)
 }
 
-func (s *packedSide) faultOf(name string, x []byte, scales []float32) string {
+// faultOf is faultOfIntegers of keys, the columns of a layout, or of values, its rows.
+func (s *packedSide) faultOf(name string, x []byte, scales []float32,
+	l *kernel.PanelLayout) string {
 	if fault := faultOfScales(name, scales); fault != "" {
 		return fault
 	}
 	if s.format == I8 && stop.IndexByte(x, 0x80) >= 0 {
 		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
 	}
+	var words [panel / 2]marks.Marks
+	all, together := words[:], panel // tokens whose elements lie between each other's
+	values := name == "value"
+	if values {
+		all, together = words[:1], s.whole
+	}
+	size := len(x) / Block
+	for j, scale := range scales {
+		if j%together == 0 {
+			clear(all)
+			s.format.mark(all, x[j*size:][:together*size])
+		}
+		word, bits := s.format.bitsOf(j%together, values)
+		if any, top := all[word].In(bits); scale > 0 && top || scale == 0 && !any {
+			continue
+		}
+		largest := s.largestOf(x, l, j, values)
+		if fault := s.format.faultOfLargest(name, j, largest, scale); fault != "" {
+			return fault
+		}
+	}
 	return ""
+}
+
+// largestOf is the largest magnitude of the elements of token j.
+func (s *packedSide) largestOf(x []byte, l *kernel.PanelLayout, j int,
+	values bool) (largest float32) {
+	steps := l.Keys
+	if values {
+		steps = l.Cols
+	}
+	for i := range steps {
+		at := kernel.PlaceOf(kernel.Format(s.format), l, i, j)
+		if values {
+			at = kernel.PlaceOf(kernel.Format(s.format), l, j, i)
+		}
+		e := elementOf(s.format, x, at)
+		largest = max(largest, e, -e)
+	}
+	return largest
+}
+
+// mark marks integers or codes.
+func (f Format) mark(m []marks.Marks, x []byte) {
+	if f == I4 {
+		marks.Codes(m, x)
+		return
+	}
+	marks.Bytes(m, x)
+}
+
+// bitsOf says in which bits of which word are the elements of the i-th of some tokens, whose
+// elements lie between each other's. A word has two groups of four: those of two keys, or of two
+// columns of values.
+func (f Format) bitsOf(i int, values bool) (word int, bits uint64) {
+	switch {
+	case !values:
+		return i / 2, 0xffffffff << (i % 2 * 32)
+	case f == I4:
+		return 0, 0x0000000f_0000000f << (i%4*8 + i/4*4)
+	}
+	return 0, 0x000000ff_000000ff << (i * 8)
+}
+
+// faultOfLargest says what is wrong with the scale of a token or an output, of which the largest
+// element, an integer or a level, has a magnitude. It is empty if there is nothing.
+func (f Format) faultOfLargest(name string, j int, largest, scale float32) string {
+	if scale == 0 {
+		return fmt.Sprintf("the scale of %s %d is 0, want elements as zeros have them", name, j)
+	}
+	most, end := float32(127), largest+0.5 // end is that of the numbers that become it, in scales
+	if f == I4 {
+		most, end = 117, 127.5
+		if i := slices.Index(levels[:len(levelBounds)], int8(largest)); i >= 0 {
+			end = levelBounds[i]
+		}
+	}
+	if scaleOf(end*scale) >= scale { // it is subnormal, and was rounded
+		return ""
+	}
+	return fmt.Sprintf("the largest element of %s %d is %v with a scale of %v, want %v", name, j,
+		largest, scale, most)
 }
 
 func faultOfScales(name string, scales []float32) string {

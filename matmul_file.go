@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -98,8 +100,9 @@ func writeNumbers(f *frames.Writer, buffer, x []byte, size int, last bool) error
 }
 
 // LoadMatrix reads a matrix that [Matrix.Save] wrote, and nothing after it, so r may hold several
-// one after another. It checks all of it. Products have the bits of those by the matrix that was
-// saved. The memory is like that of [PackMatrix], and is taken as bytes come.
+// one after another. It checks all of it; of the integers of an output in I8, that the largest is
+// what its scale makes of the largest weight. Products have the bits of those by the matrix that
+// was saved. The memory is like that of [PackMatrix], and is taken as bytes come.
 //
 // What Save cannot have written is [ErrFormat]; it wraps [io.EOF] too if r has no bytes, and
 // [io.ErrUnexpectedEOF] if it has too few. A matrix larger than memory can be is [ErrShape], and
@@ -280,7 +283,7 @@ func (m *Matrix) readFrom(f *frames.Reader) (err error) {
 	if m.scaled {
 		stop.Copy(own, scales.Mapping().Bytes())
 	}
-	if fault := m.faultOfElements(data); fault != "" {
+	if fault := m.faultOfElements(data, elements[float32](own)); fault != "" {
 		return fail(ErrFormat, "%s: %s", part, fault)
 	}
 	m.use(all.Mapping(), data, own)
@@ -361,25 +364,75 @@ func (m *Matrix) faultOfScales(scales []float32) string {
 	return ""
 }
 
-// faultOfElements says what among elements no matrix has. It is empty if there is nothing.
-func (m *Matrix) faultOfElements(data []byte) string {
+// faultOfElements says what among elements no matrix with these scales has. It is empty if there is
+// nothing.
+func (m *Matrix) faultOfElements(data []byte, scales []float32) string {
 	if m.blocks != 0 {
 		return m.faultOfBlocks(data)
 	}
 	if m.scaled && stop.IndexByte(data, 0x80) >= 0 {
 		return "one is -128, want -127 to 127"
 	}
-	for len(data) > 0 {
+	size, cols := len(data)/(m.b*m.h), roundUp(m.cols, panel)
+	for ; len(data) > 0; data = data[size:] {
+		if m.stray(data[:size]) {
+			return "a byte is of no input or output and not zero"
+		}
+		if m.scaled {
+			if fault := m.faultOfColumns(data[:size], scales[:m.cols]); fault != "" {
+				return fault
+			}
+			scales = scales[cols:]
+		}
+	}
+	return ""
+}
+
+// faultOfColumns says which column of a head's integers does not become its scale.
+func (m *Matrix) faultOfColumns(data []byte, scales []float32) string {
+	all := make([]marks.Marks, roundUp(m.cols, panel)/2)
+	for steps, part := range m.stepsOf(data) {
+		size := roundUp(steps, m.group) * panel
+		for c := 0; c < m.cols; c += panel {
+			marks.Bytes(all[c/2:][:panel/2], part[c/panel*size:][:size])
+		}
+	}
+	for c, scale := range scales {
+		word, bits := m.format.bitsOf(c, false)
+		if any, top := all[word].In(bits); scale > 0 && top || scale == 0 && !any {
+			continue
+		}
+		if fault := m.format.faultOfLargest("output", c, m.largestOf(data, c), scale); fault != "" {
+			return fault
+		}
+	}
+	return ""
+}
+
+// largestOf is the largest magnitude of column c of a head's integers.
+func (m *Matrix) largestOf(data []byte, c int) (largest float32) {
+	for steps, part := range m.stepsOf(data) {
+		layout := kernel.ScoreLayout(kernel.Format(m.format), steps, roundUp(m.cols, panel))
+		for k := range steps {
+			e := elementOf(m.format, part, kernel.PlaceOf(kernel.Format(m.format), &layout, k, c))
+			largest = max(largest, e, -e)
+		}
+	}
+	return largest
+}
+
+// stepsOf goes through a head's elements: at most productInner steps of all columns at a time.
+func (m *Matrix) stepsOf(data []byte) iter.Seq2[int, []byte] {
+	return func(yield func(steps int, part []byte) bool) {
 		for k := 0; k < m.inner; k += productInner {
 			steps := min(productInner, m.inner-k)
 			n := roundUp(steps, m.group) * roundUp(m.cols, panel) * m.bytes
-			if m.stray(data[:n], steps) {
-				return "a byte is of no input or output and not zero"
+			if !yield(steps, data[:n]) {
+				return
 			}
 			data = data[n:]
 		}
 	}
-	return ""
 }
 
 // faultOfBlocks is faultOfElements of a matrix of blocks.
@@ -414,8 +467,18 @@ func faultOfBlock(t BlockType, packed []byte, outputs int) string {
 	return ""
 }
 
-// stray reports whether what is beyond the steps and columns of some panels is not zero.
-func (m *Matrix) stray(x []byte, steps int) bool {
+// stray reports whether what is beyond the steps and columns of a head is not zero.
+func (m *Matrix) stray(data []byte) bool {
+	for steps, part := range m.stepsOf(data) {
+		if m.strayIn(part, steps) {
+			return true
+		}
+	}
+	return false
+}
+
+// strayIn is stray for some steps.
+func (m *Matrix) strayIn(x []byte, steps int) bool {
 	layout := kernel.ScoreLayout(kernel.Format(m.format), steps, roundUp(m.cols, panel))
 	for c := range layout.Cols {
 		first := steps

@@ -14,11 +14,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
@@ -507,4 +509,50 @@ func mustBeUseful(t *testing.T, m *Matrix) {
 		must(t, m.MatMul(zeros(batch, heads, 1, outputs), zeros(batch, heads, 1, inputs), nil))
 	}
 	must(t, m.Close())
+}
+
+// Integers that no column becomes with its scale are refused by who reads them, and those of the
+// smallest columns are not.
+func TestMatrixFilesOfIntegersThatNoColumnBecomes(t *testing.T) {
+	const inputs, outputs = productInner + 3, 21
+	w := tensor(random(t.Name()), normal, 2, 1, inputs, outputs)
+	for x := range inputs { // in the order of 0 to their number, subnormal
+		w.Row(1, 0, x)[4] = math.Float32frombits(uint32(x) % 70)
+		w.Row(1, 0, x)[17] = 0
+	}
+	for _, c := range []struct {
+		output, scaleTo, elementsTo int
+		text                        string
+	}{
+		{-1, -1, -1, ""},
+		{2, 0, -1, "elements: the scale of output 2 is 0, want elements as zeros have them"},
+		{20, -1, 0, "elements: the largest element of output 20 is 0 with a scale of "},
+		{20, -1, 126, "elements: the largest element of output 20 is 126 with a scale of "},
+		{20, -1, -127, ""},
+		{20, 0, 0, ""},
+		{17, -1, 1, "elements: the scale of output 17 is 0, want elements as zeros have them"},
+	} {
+		m, err := PackMatrix(w, MatrixConfig{Format: I8})
+		must(t, err)
+		if c.scaleTo == 0 {
+			m.scalesOf(1, 0, 0, outputs)[c.output] = 0
+		}
+		for k := 0; k < inputs && c.elementsTo != -1; k += productInner {
+			steps := min(productInner, inputs-k)
+			layout := kernel.ScoreLayout(kernel.Format(I8), steps, roundUp(outputs, panel))
+			for i := range steps {
+				at := kernel.PlaceOf(kernel.Format(I8), &layout, i, c.output)
+				setInteger(I8, m.panels(1, 0, k, 0, outputs), at, c.elementsTo)
+			}
+		}
+		_, err = LoadMatrix(bytes.NewReader(matrixFileOf(t, m)))
+		if c.text == "" {
+			must(t, err)
+			continue
+		}
+		mustFail(t, fmt.Sprintf("%+v", c), err, ErrFormat)
+		if err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%+v: error is %v", c, err)
+		}
+	}
 }

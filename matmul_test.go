@@ -573,7 +573,8 @@ func TestPoolPackMatrix(t *testing.T) {
 	everyMatrix(t, func(t *testing.T, w Tensor, c MatrixConfig) {
 		want, err := PackMatrix(w, c)
 		must(t, err)
-		if fault := want.faultOfElements(want.data) + want.faultOfScales(want.scales); fault != "" {
+		fault := want.faultOfElements(want.data, want.scales) + want.faultOfScales(want.scales)
+		if fault != "" {
 			t.Error(fault)
 		}
 		dims := [4]int{w.B, w.H, w.L, w.D}

@@ -2,8 +2,10 @@ package attn
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -110,9 +112,10 @@ func appendFloats(data []byte, x []float32) []byte {
 	return data
 }
 
-// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that
-// it cannot have written is an error that wraps [ErrFormat], and leaves the
-// state as it is. So does [ErrMemory], if the system has no memory.
+// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that it cannot have
+// written is an error that wraps [ErrFormat], and leaves the state as it is. So does [ErrMemory],
+// if the system has no memory. It cannot know whether there are keys and values with these maxima,
+// sums and outputs: a row that has seen something may have any, with a sum of at least 1.
 func (s *State) UnmarshalBinary(data []byte) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -145,6 +148,9 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	if sinks == 1 {
 		t.sinks = make([]float32, t.h)
 		data = readFloats(t.sinks, data)
+		if h := slices.IndexFunc(t.sinks, isNegativeZero); h >= 0 {
+			return fail(ErrFormat, "the sink of head %d is -0, want 0", h)
+		}
 	}
 	t.units.own = make([]float32, units)
 	data = readFloats(t.units.own, data)
@@ -189,8 +195,8 @@ func (s *State) checkBody(nodes, sinks, units, length int) error {
 		return fail(ErrFormat, "%d nodes for %d keys, want %d to %d", nodes, s.keys, lo, hi)
 	}
 	c := float32(float64(s.units.all) * f32.Log2E)
-	if !(s.units.all >= 0) || c-c != 0 || (s.units.all == 0) != (nodes == 0) ||
-		nodes == 0 && units > 0 {
+	if !(s.units.all >= 0) || isNegativeZero(s.units.all) || c-c != 0 ||
+		(s.units.all == 0) != (nodes == 0) || nodes == 0 && units > 0 {
 		return fail(ErrFormat, "the unit of %d nodes is %v, want a positive number, or 0 for none",
 			nodes, s.units.all)
 	}
@@ -229,6 +235,9 @@ func (s *State) readNodes(nodes int, data []byte) error {
 		data = readFloats(rows.m, data[8:])
 		data = readFloats(rows.l, data)
 		data = readFloats(rows.o, data)
+		if fault := rows.fault(s.rows(), s.d); fault != "" {
+			return fail(ErrFormat, "node %d: %s", i, fault)
+		}
 		s.tree.shape, s.tree.rows = append(s.tree.shape, node), append(s.tree.rows, rows)
 	}
 	if nodes > 0 && first != s.keys {
@@ -236,6 +245,26 @@ func (s *State) readNodes(nodes int, data []byte) error {
 	}
 	return nil
 }
+
+// fault says what in rows no keys leave behind. It is empty if there is nothing.
+func (s *state) fault(rows, d int) string {
+	for r := range rows {
+		m, l, o := s.m[r], s.l[r], s.o[r*d:][:d]
+		if isNegativeZero(m) || isNegativeZero(l) || slices.ContainsFunc(o, isNegativeZero) {
+			return fmt.Sprintf("row %d has a -0, want 0", r)
+		}
+		if m == negInf && l == l && (l != 0 || slices.ContainsFunc(o, isNotZero)) {
+			return fmt.Sprintf("row %d has seen nothing and its sum is %v, want 0 and outputs of 0", r, l)
+		}
+		if m != negInf && l < 1 {
+			return fmt.Sprintf("the sum of row %d is %v, want at least 1", r, l)
+		}
+	}
+	return ""
+}
+
+func isNegativeZero(x float32) bool { return math.Float32bits(x) == 1<<31 }
+func isNotZero(x float32) bool      { return x != 0 }
 
 func readFloats(dst []float32, data []byte) (rest []byte) {
 	for i := range dst {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -438,6 +439,53 @@ func TestStateHostileBytes(t *testing.T) {
 	}
 }
 
+// Numbers that no keys leave behind are refused.
+func TestStateOfNoKeys(t *testing.T) {
+	s, err := NewState(StateConfig{1, 1, 2, 2})
+	must(t, err)
+	// The second query sees nothing.
+	q, x := zeros(1, 1, 2, 2), tensor(random(t.Name()), normal, 1, 1, 3, 2)
+	must(t, s.Update(q, x, x, &Options{Causal: TopLeft, Offset: -1, Sinks: []float32{1}}))
+	empty, err := NewState(StateConfig{1, 1, 2, 2})
+	must(t, err)
+	good, err := s.MarshalBinary()
+	must(t, err)
+	none, err := empty.MarshalBinary()
+	must(t, err)
+	negativeZero, one := float32(math.Copysign(0, -1)), float32(1)
+	const unit, sink, m, l, o = 28, stateHeader, stateHeader + 12, stateHeader + 20, stateHeader + 28
+	for _, c := range []struct {
+		data []byte
+		at   int
+		to   float32
+		text string
+	}{
+		{none, unit, negativeZero, "the unit of 0 nodes is -0, want a positive number, or 0 for none"},
+		{good, sink, negativeZero, "the sink of head 0 is -0, want 0"},
+		{good, m + 4, negativeZero, "node 0: row 1 has a -0, want 0"},
+		{good, l, negativeZero, "node 0: row 0 has a -0, want 0"},
+		{good, o + 12, negativeZero, "node 0: row 1 has a -0, want 0"},
+		{good, l, one, "node 0: row 0 has seen nothing and its sum is 1, want 0 and outputs of 0"},
+		{good, o + 4, one, "node 0: row 0 has seen nothing and its sum is 0, want 0 and outputs of 0"},
+		{good, l + 4, 0.5, "node 0: the sum of row 1 is 0.5, want at least 1"},
+		{good, l + 4, 0, "node 0: the sum of row 1 is 0, want at least 1"},
+		{good, l + 4, -2, "node 0: the sum of row 1 is -2, want at least 1"},
+		{good, l, nan32(), ""},
+		{good, l + 4, 2, ""},
+		{good, o + 8, -1, ""},
+		{good, m + 4, 0, ""},
+	} {
+		data := slices.Clone(c.data)
+		binary.LittleEndian.PutUint32(data[c.at:], math.Float32bits(c.to))
+		err := new(State).UnmarshalBinary(data)
+		if c.text == "" {
+			must(t, err)
+			continue
+		}
+		mustFail(t, fmt.Sprintf("%v at %d", c.to, c.at), err, ErrFormat, c.text)
+	}
+}
+
 // hostile reads data and, if it is accepted, makes sure that the state can be
 // used and written again.
 func hostile(t testing.TB, data []byte) {
@@ -448,8 +496,8 @@ func hostile(t testing.TB, data []byte) {
 	}
 	again, err := s.MarshalBinary()
 	must(t, err)
-	if len(again) != len(data) {
-		t.Fatalf("%d bytes became %d", len(data), len(again))
+	if string(again) != string(data) {
+		t.Fatalf("%x\nis read, and written as\n%x", data, again)
 	}
 	rows := s.b * s.h * s.l
 	if rows > 1000 || s.d > 1000 {

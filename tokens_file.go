@@ -53,7 +53,9 @@ func (c *Cache) heads() int { return c.config.Batch * c.config.KVHeads }
 // What has no room by the rule of Append is [ErrCapacity]. A cache of another shape is [ErrShape],
 // of another Format or ValuesInKeys [ErrOption]. What Save cannot have written is [ErrFormat]; it
 // wraps [io.EOF] too if r has no bytes, and [io.ErrUnexpectedEOF] if it has too few. Other errors
-// of r are wrapped. After any error the tokens are those that there were.
+// of r are wrapped. After any error the tokens are those that there were. Of the elements of a
+// token in I8 and I4, the largest is what its scale makes of the largest number; the others are not
+// larger, and may be any.
 //
 // Like Append, it needs the cache for itself.
 func (c *Cache) Load(r io.Reader) (n int64, err error) {

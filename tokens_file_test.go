@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // newSequenceIn returns a sequence of n tokens, always the same, in a new store in which other
@@ -669,4 +671,101 @@ func useAll(t testing.TB, s *Sequence) {
 		must(t, s.Truncate(s.Len()-1))
 	}
 	must(t, s.Truncate(s.First()))
+}
+
+// setInteger makes element i of integers or codes another one, whose magnitude in I4 is a code.
+func setInteger(f Format, x []byte, i, to int) {
+	if f == I4 {
+		setCode(x, i, byte(to))
+		return
+	}
+	x[i] = byte(int8(to))
+}
+
+// Integers and scales that no token becomes are refused, whatever the checksums say: a scale of 0
+// beside elements, and a scale that is too large for them.
+func TestFilesOfIntegersThatNoTokenBecomes(t *testing.T) {
+	for _, f := range []Format{I8, I4} {
+		for _, latent := range []bool{false, true} {
+			g := CacheConfig{Batch: 1, KVHeads: 2, HeadDim: 22, ValueDim: 19, Capacity: 100, Format: f,
+				ValuesInKeys: latent}
+			for _, j := range []int{0, 5, 17, 62, 99} {
+				for _, name := range []string{"key", "value"} {
+					if latent && name == "value" {
+						continue
+					}
+					mustRefuseToken(t, g, name, j)
+				}
+			}
+		}
+	}
+}
+
+// mustRefuseToken saves caches of which a token is what none becomes, and reads them.
+func mustRefuseToken(t *testing.T, g CacheConfig, name string, j int) {
+	of := fmt.Sprintf("%s %d", name, j%Block)
+	for _, c := range []struct{ scaleTo, elementsTo int }{{0, -1}, {-1, 0}, {-1, 6}, {0, 0}} {
+		from := newCacheOf(t, g, g.Capacity)
+		p := &from.packed
+		x := p.at(1, j/Block)
+		side, steps, layout := &p.k, p.d, kernel.ScoreLayout(kernel.Format(g.Format), p.d, Block)
+		integers, scales := p.keys(x)
+		if name == "value" {
+			side, steps, layout = &p.v, p.dv, p.valueLayout(Block)
+			integers, scales = p.values(x)
+		}
+		if c.scaleTo == 0 {
+			scales[j%Block] = 0
+		}
+		for i := range steps {
+			at := kernel.PlaceOf(kernel.Format(g.Format), &layout, i, j%Block)
+			if name == "value" {
+				at = kernel.PlaceOf(kernel.Format(g.Format), &layout, j%Block, i)
+			}
+			if c.elementsTo >= 0 {
+				setInteger(side.format, integers, at, c.elementsTo)
+			}
+		}
+		into, err := NewCache(g)
+		must(t, err)
+		_, err = into.Load(bytes.NewReader(cacheFileOf(t, from)))
+		what := fmt.Sprintf("%v, %s, %+v", g.Format, of, c)
+		switch {
+		case c.scaleTo == 0 && c.elementsTo == 0: // as a token of zeros
+			must(t, err)
+		case c.scaleTo == 0:
+			mustFail(t, what, err, ErrFormat, fmt.Sprintf("page %d, head 1: the scale of %s is 0, "+
+				"want elements as zeros have them", j/Block, of))
+		default:
+			largest, most := float32(c.elementsTo), 127
+			if g.Format == I4 {
+				largest, most = float32(levels[c.elementsTo]), 117
+			}
+			mustFail(t, what, err, ErrFormat, fmt.Sprintf("page %d, head 1: the largest element of %s is "+
+				"%v with a scale of %v, want %d", j/Block, of, largest, scales[j%Block], most))
+		}
+	}
+}
+
+// Tokens so small that their scales are rounded to few bits are written and read, too.
+func TestFilesOfTheSmallestTokens(t *testing.T) {
+	r := random(t.Name())
+	for _, f := range []Format{I8, I4} {
+		g := CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 3, ValueDim: 1, Capacity: 2000, Format: f}
+		k, v := zeros(1, 1, g.Capacity, 3), zeros(1, 1, g.Capacity, 1)
+		for i := range k.Data {
+			k.Data[i] = math.Float32frombits(uint32(r.IntN(1<<r.IntN(34-8))) | r.Uint32()&(1<<31))
+		}
+		for i := range v.Data {
+			v.Data[i] = math.Float32frombits(uint32(i))
+		}
+		c, err := NewCache(g)
+		must(t, err)
+		must(t, c.Append(k, v))
+		into, err := NewCache(g)
+		must(t, err)
+		_, err = into.Load(bytes.NewReader(cacheFileOf(t, c)))
+		must(t, err)
+		mustEqualCaches(t, into, c)
+	}
 }
