@@ -5,7 +5,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// How calls are divided. The sizes are measured, see docs/decisions.md; no result depends on them.
+// How calls are divided. The sizes are measured, see docs/decisions; no result depends on them.
 const (
 	// Up to denseRows rows read values where the caller has them if these are not further apart
 	// than denseStride. Beyond, the L1 cache holds them only packed, and more rows make packing

@@ -95,7 +95,7 @@ func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible
 // addFew adds a span of a cache or store, all of whose keys few rows see, with scores that are
 // products and nothing more. It is the loop of span.go for one tile, written out: few rows wait for
 // memory, and each pause between two kernels costs several times as long as it lasts, so nothing is
-// asked for that is the same for all blocks (docs/decisions.md has the figures).
+// asked for that is the same for all blocks (docs/decisions/kernels.md has the figures).
 func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
