@@ -114,9 +114,9 @@ const (
 	never = math.MaxInt // more rows than a tile has
 )
 
-// Table has a row for each CPU and implementation that is known; docs/decisions/tuning.md says what
-// each field decides, and what values were worth. Where a field was not measured, a row has what the
-// most similar one has.
+// Table has a row for each CPU and implementation that is known. docs/decisions/tuning.md says what
+// each field decides, and what values were worth. Where a field was not measured, a row has what
+// the most similar one has.
 func Table() []Row { return slices.Clone(table) }
 
 var table = []Row{
