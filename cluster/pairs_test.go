@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -315,6 +316,32 @@ func (t *twin) compareBlocks(rows int) {
 		rows, heads, masked, o.Slopes, o.Integers)
 	sameBits(t, what, got.Data, want.Data)
 	sameBits(t, what+": LSE", far.LSE, near.LSE)
+}
+
+// A call that asks nobody, because no query sees a key, notices that its sequence was released, and
+// one that has written its results has no error.
+func TestReleasedAskingNobody(t *testing.T) {
+	b := newBench(t, 1, quick)
+	for _, released := range []bool{true, false} {
+		x := b.twin(small, 1)
+		x.append(100)
+		dst := b.tensor(1, 1, 16)
+		before := slices.Clone(dst.Data)
+		c, err := x.far.newCall(context.Background(), 0, dst, b.tensor(1, 1, 16),
+			&attn.Options{Blocks: attn.BHLD(make([]bool, 2), 1, 1, 1, 2)}, 0)
+		must(t, err)
+		if released {
+			x.far.Release()
+			err := c.run(context.Background())
+			refusal{attn.ErrClosed, "the sequence was released"}.check(t, "a call", err)
+			sameBits(t, "outputs of a sequence that was released", dst.Data, before)
+			continue
+		}
+		err = c.run(context.Background())
+		x.far.Release()
+		must(t, x.far.orReleased(err))
+		sameBits(t, "outputs of no key", dst.Data, make([]float32, 16))
+	}
 }
 
 // Rows of a step lie in one block of queries or begin with one, or blocks would be others.

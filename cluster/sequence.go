@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -162,19 +163,28 @@ func (s *Sequence) begin(ctx context.Context) (context.Context, func()) {
 func (s *Sequence) check(layer int) error {
 	switch {
 	case s.isReleased():
-		return s.orReleased(nil)
+		return s.ended()
 	case layer < 0 || layer >= len(s.layers):
 		return fail(attn.ErrOption, "layer is %d, want 0 to %d", layer, len(s.layers)-1)
 	}
 	return nil
 }
 
-// orReleased is the error of a call, or that the sequence was released if that has ended it.
+// orReleased is the error of a call, or that the sequence was released if that has ended it. One
+// that has done what it was to do has no error.
 func (s *Sequence) orReleased(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(s.ended(), err)
+}
+
+// ended is that the sequence was released, if it was.
+func (s *Sequence) ended() error {
 	if s.isReleased() {
 		return fail(attn.ErrClosed, "the sequence was released")
 	}
-	return err
+	return nil
 }
 
 func (s *Sequence) isReleased() bool {

@@ -257,7 +257,7 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 	s.mu.Unlock()
 	if released {
 		s.client.freeSoon(p.copies)
-		return nil, s.orReleased(nil)
+		return nil, s.ended()
 	}
 	return p, nil
 }

@@ -50,6 +50,9 @@ func (c *attendCall) run(ctx context.Context) error {
 	if err := c.beginFollow(ctx); err != nil {
 		return err
 	}
+	if err := c.ended(); err != nil { // some calls ask nobody, and would not notice
+		return err
+	}
 	return c.finish(done)
 }
 
@@ -96,7 +99,7 @@ func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, o
 	c.look()
 	s.mu.Unlock()
 	if released {
-		return nil, s.orReleased(nil)
+		return nil, s.ended()
 	}
 	if err := c.check(); err != nil {
 		return nil, err
@@ -170,7 +173,7 @@ func (c *attendCall) lookAgain() error {
 	c.mu.Lock()
 	c.look()
 	c.mu.Unlock()
-	return c.orReleased(nil)
+	return c.ended()
 }
 
 // stateConfig is what states of a number of rows are for.
