@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/gguftest"
 	"github.com/seed-1415985d/attn/limits"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
 // fakeGGUF is a model in a GGUF file: tensors of the fake, under their names in folders, are

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/gguf"
+	"github.com/seed-1415985d/attn/gguf"
 )
 
 // ggufEncodings are the types of GGUF files that are read. Blocks are as ggml's headers describe

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/gguf"
+	"github.com/seed-1415985d/attn/gguf"
 )
 
 // OfGGUF opens a model in a GGUF file, or in several, of which it gets the first.

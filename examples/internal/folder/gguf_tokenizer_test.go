@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/examples/internal/chat"
-	"github.com/seed-1415985d/attn/examples/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
 // vocabularyOf reads the tokenizer of a file that has nothing else.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/chat"
-	"github.com/seed-1415985d/attn/examples/internal/gguf"
+	"github.com/seed-1415985d/attn/gguf"
 )
 
 // Loader reads a model's folder. It keeps the first error and does nothing after it, so that a

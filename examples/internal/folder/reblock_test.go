@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/gguf"
-	"github.com/seed-1415985d/attn/examples/internal/gguftest"
+	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
 // Types that are packed as others mean exactly the same numbers there: those of an independent

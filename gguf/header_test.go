@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
 // small is a file with a value of each type.
