@@ -78,11 +78,7 @@ func scorePrefetch(s, q, k []float32, rows, d, panels int, next *kernel.Prefetch
 		splitScore(s, q, k, rows, d, panels, next)
 		return
 	}
-	if chooseKernels(rows, d, next != nil && next.Packed).lanes16 {
-		scoreAVX512(&s[0], &q[0], &k[0], rows, d, panels, next)
-		return
-	}
-	scoreSIMD(&s[0], &q[0], &k[0], rows, d, panels, next)
+	scoreStep(&s[0], &q[0], &k[0], rows, d, panels, next)
 }
 
 // splitScore takes fewer rows at a time, or if these would be few, fewer panels.
@@ -185,20 +181,14 @@ func softmax(s, m, l, alpha []float32, visible []uint64, rows int, c float32) (m
 	case !tuned.ISA.SIMD():
 		return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 	}
-	none := false
 	for r := 0; r < rows; r += kernel.SoftmaxRows {
-		n, s, m, l, alpha := min(kernel.SoftmaxRows, rows-r), &s[r*Block], &m[r], &l[r], &alpha[r]
-		switch {
-		case visible == nil && chooseKernels(n, 0, false).softmax16:
-			none = softmaxAVX512(s, m, l, alpha, n, c)
-		case visible == nil:
-			none = softmaxSIMD(s, m, l, alpha, n, c)
-		case tuned.ISA.Lanes16():
-			none = softmaxMaskedAVX512(s, m, l, alpha, &visible[r], n, c)
-		default:
-			none = softmaxMaskedSIMD(s, m, l, alpha, &visible[r], n, c)
+		var seen *uint64
+		if visible != nil {
+			seen = &visible[r]
 		}
-		masked = masked || none
+		if softmaxStep(&s[r*Block], &m[r], &l[r], &alpha[r], seen, min(kernel.SoftmaxRows, rows-r), c) {
+			masked = true
+		}
 	}
 	return masked
 }
@@ -220,14 +210,7 @@ func accumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.
 		operand.Reads(alpha, rows)
 		a = &alpha[0]
 	}
-	switch lanes16 := b.Cols >= panel && chooseKernels(rows, 0, b.Packed).lanes16; {
-	case lanes16 && b.Cols%panel == 0:
-		accumulateAVX512(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-	case lanes16:
-		accumulatePanels(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-	default:
-		accumulateSIMD(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
-	}
+	accumulateStep(&o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
 }
 
 func accumulateMasked(o, p, v, alpha []float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
@@ -283,6 +266,17 @@ func splitAccumulate(o, p, v, alpha []float32, rows, oStride, pStride int, b *ke
 			}
 		}
 	}
+}
+
+// scaleColumns is s_rj = s_rj·f_j for n columns of rows that are stride apart. Signs of zeros stay.
+func scaleColumns(s, f []float32, rows, stride, n int) {
+	operand.UpdatesRows(s, rows, stride, n)
+	operand.Reads(f, n)
+	if !tuned.ISA.SIMD() || rows == 0 || n == 0 {
+		scaleColumnsGeneric(s, f, rows, stride, n)
+		return
+	}
+	scaleColumnsSIMD(&s[0], &f[0], rows, stride, n)
 }
 
 func addBias(s, bias []float32, rows, step, stride, n int, u float32) {
@@ -344,11 +338,7 @@ func normalize(dst, o, l []float32, rows, n, dstStride, oStride int) {
 		end := min(r+step, rows)
 		for c := 0; c < n; c = kernel.NextPiece(c, kernel.CallElements, n) {
 			to := min(c+kernel.CallElements, n)
-			if tuned.ISA.Lanes16() {
-				normalizeAVX512(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
-			} else {
-				normalizeSIMD(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
-			}
+			normalizeStep(&dst[r*dstStride+c], &o[r*oStride+c], &l[r], end-r, to-c, dstStride, oStride)
 		}
 	}
 }
@@ -562,60 +552,3 @@ var ones = func() (x [kernel.CallElements / 16]float32) {
 	}
 	return x
 }()
-
-// Some kernels exist in several variants, which return the same bits: with 8 or 16 lanes, softmax
-// with the maxima that score has found. This file chooses between them.
-
-// fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
-// that are products and nothing more. They go through the kernels one after another, with
-// operands that are checked once for all tiles.
-type fullTile struct {
-	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
-	k, v             *float32 // packed keys; values as layout says
-	d, oStride       int
-	c                float32 // u·log₂e, u being the unit of scores
-	layout           *kernel.PanelLayout
-	queue            *kernel.PrefetchQueue
-}
-
-// add takes rows of queries through score, softmax and accumulate. It reports whether some row has
-// still seen nothing above −Inf.
-func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
-	use := chooseKernels(rows, t.d, t.layout.Packed)
-	switch {
-	case use.lanes16 && t.layout.Cols >= panel:
-		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
-		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
-		if t.layout.Cols%panel == 0 {
-			accumulateAVX512(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
-		} else {
-			accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
-		}
-		return masked
-	case use.maxima:
-		scoreMaximaSIMD(t.s, q, t.k, t.maxima, rows, t.d, Block/panel, t.queue)
-		masked = softmaxMaximaSIMD(t.s, m, l, t.alpha, t.maxima, rows, t.c)
-	case use.softmax16:
-		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
-		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
-	default:
-		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
-		masked = softmaxSIMD(t.s, m, l, t.alpha, rows, t.c)
-	}
-	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
-	return masked
-}
-
-// accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8
-// columns, if their number is odd, with 8.
-func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
-	accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
-	whole := b.Cols / panel
-	if whole*panel == b.Cols {
-		return
-	}
-	rest := *b
-	rest.Cols -= whole * panel
-	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.PanelStride), alpha, rows,
-		oStride, pStride, &rest)
-}

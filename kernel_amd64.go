@@ -71,10 +71,148 @@ func maskBiasSIMD(bias *float32, visible *uint64, rows, step, stride, lo,
 //go:noescape
 func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (every uint64)
 
+// scoreStep is scorePrefetch of checked operands, in one call.
+func scoreStep(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue) {
+	if chooseKernels(rows, d, next != nil && next.Packed).lanes16 {
+		scoreAVX512(s, q, k, rows, d, panels, next)
+		return
+	}
+	scoreSIMD(s, q, k, rows, d, panels, next)
+}
+
+// softmaxStep is softmax of checked operands, in one call. A nil visible is for rows that see all.
+func softmaxStep(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
+	switch {
+	case visible == nil && chooseKernels(rows, 0, false).softmax16:
+		return softmaxAVX512(s, m, l, alpha, rows, c)
+	case visible == nil:
+		return softmaxSIMD(s, m, l, alpha, rows, c)
+	case tuned.ISA.Lanes16():
+		return softmaxMaskedAVX512(s, m, l, alpha, visible, rows, c)
+	}
+	return softmaxMaskedSIMD(s, m, l, alpha, visible, rows, c)
+}
+
+// accumulateStep is accumulate of checked operands, in one call.
+func accumulateStep(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
+	switch lanes16 := b.Cols >= panel && chooseKernels(rows, 0, b.Packed).lanes16; {
+	case lanes16 && b.Cols%panel == 0:
+		accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	case lanes16:
+		accumulatePanels(o, p, v, alpha, rows, oStride, pStride, b)
+	default:
+		accumulateSIMD(o, p, v, alpha, rows, oStride, pStride, b)
+	}
+}
+
+// normalizeStep is normalize of checked operands, in one call.
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
+	if tuned.ISA.Lanes16() {
+		normalizeAVX512(dst, o, l, rows, n, dstStride, oStride)
+		return
+	}
+	normalizeSIMD(dst, o, l, rows, n, dstStride, oStride)
+}
+
+// add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// still seen nothing above −Inf.
+func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
+	use := chooseKernels(rows, t.d, t.layout.Packed)
+	switch {
+	case use.lanes16 && t.layout.Cols >= panel:
+		scoreAVX512(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
+		if t.layout.Cols%panel == 0 {
+			accumulateAVX512(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		} else {
+			accumulatePanels(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+		}
+		return masked
+	case use.maxima:
+		scoreMaximaSIMD(t.s, q, t.k, t.maxima, rows, t.d, Block/panel, t.queue)
+		masked = softmaxMaximaSIMD(t.s, m, l, t.alpha, t.maxima, rows, t.c)
+	case use.softmax16:
+		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxAVX512(t.s, m, l, t.alpha, rows, t.c)
+	default:
+		scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+		masked = softmaxSIMD(t.s, m, l, t.alpha, rows, t.c)
+	}
+	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+	return masked
+}
+
+// accumulatePanels is accumulate of at least one panel: whole panels with 16 lanes, and the last 8
+// columns, if their number is odd, with 8.
+func accumulatePanels(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
+	accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
+	whole := b.Cols / panel
+	if whole*panel == b.Cols {
+		return
+	}
+	rest := *b
+	rest.Cols -= whole * panel
+	accumulateSIMD(operand.At(o, whole*panel), p, operand.At(v, whole*b.PanelStride), alpha, rows,
+		oStride, pStride, &rest)
+}
+
 // Keys to values.
 
-// transposesTyped reports whether there are kernels of transposeHalves and transposeGroups.
-func transposesTyped() bool { return tuned.ISA.SIMD() }
+// softmaxScaled is softmax of one row that sees all keys of a block, whose scores are multiplied by
+// the scales of their keys before, and whose weights by those of their values after.
+func softmaxScaled(s, m, l, alpha, keys, values []float32, c float32) (masked bool) {
+	operand.Updates(s, Block)
+	operand.Updates(m, 1)
+	operand.Updates(l, 1)
+	operand.Writes(alpha, 1)
+	operand.Reads(keys, Block)
+	operand.Reads(values, Block)
+	if !tuned.ISA.SIMD() {
+		scaleColumns(s, keys, 1, Block, Block)
+		masked = softmax(s, m, l, alpha, nil, 1, c)
+		scaleColumns(s, values, 1, Block, Block)
+		return masked
+	}
+	return softmaxScaledSIMD(&s[0], &m[0], &l[0], &alpha[0], &keys[0], &values[0], c)
+}
+
+// transposeHalves is transposeFloats for elements of 16 bits.
+func transposeHalves(dst, k []uint16, d, cols, n int) {
+	transposes(dst, k, d, cols, n)
+	if !tuned.ISA.SIMD() {
+		transposeGeneric(dst, k, d, cols, n)
+		return
+	}
+	const step = kernel.CallCopies / Block / panel
+	squares, whole := roundUp(n, panel)/panel, cols/panel
+	for c := 0; c < whole; c = kernel.NextPiece(c, step, whole) {
+		transposeHalvesSIMD(&dst[c*panel*Block], &k[c*panel*panel], d*panel, squares, min(step, whole-c))
+	}
+	if last := whole * panel; last < cols {
+		transposeGeneric(dst[last*Block:], k[last*panel:], d, cols-last, n)
+	}
+}
+
+// transposeGroups is transposeFloats for integers in groups of four, see kernel_typed.go: groups of
+// four channels of one key become groups of four keys of one channel. Values have width columns;
+// those that are no channel become 0.
+func transposeGroups(dst, k []byte, d, cols, width, n int) {
+	panels, row := roundUp(n, panel)/panel, roundUp(d, 4)*panel
+	operand.ReadsRows(k, panels, row, roundUp(cols, 4)*panel)
+	operand.Writes(dst, panels*panel*width)
+	whole := 0
+	if tuned.ISA.SIMD() {
+		whole = cols / 4
+	}
+	const step = kernel.CallCopies / Block
+	for j := range panels {
+		from, to := k[j*row:], dst[j*panel*width:][:panel*width]
+		for g := 0; g < whole; g = kernel.NextPiece(g, step, whole) {
+			transposeGroupsSIMD(&to[g*16], &from[g*64], 4*width, min(step, whole-g))
+		}
+		transposeGroupsGeneric(to, from, 4*whole, cols, width)
+	}
+}
 
 // transposeFloatsStep transposes whole panels of channels. It works like transposeGeneric, for so
 // many squares of 16 keys, which are stride apart.

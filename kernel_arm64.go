@@ -28,8 +28,8 @@ func maskBiasRowSIMD(bias *float32, n int) (visible, adds uint64)
 //go:noescape
 func maskRowSIMD(mask *bool, n int) (visible uint64)
 
-// normalizeSIMD goes row by row. It works like normalizeGeneric.
-func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
+// normalizeStep goes row by row. It works like normalizeGeneric.
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) {
 	for r := range rows {
 		to, sum := operand.At(dst, r*dstStride), *operand.At(l, r)
 		if sum == 0 {
@@ -70,6 +70,43 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 		every &= *row
 	}
 	return every
+}
+
+// scoreStep is scorePrefetch of checked operands, in one call.
+func scoreStep(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue) {
+	scoreSIMD(s, q, k, rows, d, panels, next)
+}
+
+// softmaxStep is softmax of checked operands, in one call. A nil visible is for rows that see all.
+func softmaxStep(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
+	if visible == nil {
+		return softmaxSIMD(s, m, l, alpha, rows, c)
+	}
+	return softmaxMaskedSIMD(s, m, l, alpha, visible, rows, c)
+}
+
+// accumulateStep is accumulate of checked operands, in one call.
+func accumulateStep(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
+	accumulateSIMD(o, p, v, alpha, rows, oStride, pStride, b)
+}
+
+// add takes rows of queries through score, softmax and accumulate. It reports whether some row has
+// still seen nothing above −Inf.
+func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool) {
+	scoreSIMD(t.s, q, t.k, rows, t.d, Block/panel, t.queue)
+	masked = softmaxSIMD(t.s, m, l, t.alpha, rows, t.c)
+	accumulateSIMD(o, t.s, t.v, t.alpha, rows, t.oStride, Block, t.layout)
+	return masked
+}
+
+// transposeFloatsStep transposes squares as keys are packed, a call for each.
+func transposeFloatsStep(dst, k *float32, stride, squares, panels int) {
+	for p := range panels {
+		for j := range squares {
+			to, from := operand.At(dst, (p*Block+j*panel)*panel), operand.At(k, p*panel*panel+j*stride)
+			packKeysSIMD(to, from, panel, panel, panel, false)
+		}
+	}
 }
 
 // accumulateTypedStep is accumulateTyped of checked operands, in one call.

@@ -1,9 +1,10 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/kernel"
 	"testing"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // blockKernelTests has every kernel of kernel_blocks.go.

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -43,4 +44,16 @@ func chooseKernels(rows, d int, packed bool) kernels {
 		softmax16: tuned.ISA.Lanes16() && rows > 1, // one row has a kernel that keeps it in registers
 		maxima:    tuned.MaximaInScore && tuned.ISA.Maxima() && d >= maximaDim && rows%maximaRows == 0,
 	}
+}
+
+// fullTile is what the tiles of a block have in common whose rows see all of its keys, with scores
+// that are products and nothing more. They go through the kernels one after another, with
+// operands that are checked once for all tiles.
+type fullTile struct {
+	s, alpha, maxima *float32 // scratch: scores, factors and maxima of the rows of one tile
+	k, v             *float32 // packed keys; values as layout says
+	d, oStride       int
+	c                float32 // u·log₂e, u being the unit of scores
+	layout           *kernel.PanelLayout
+	queue            *kernel.PrefetchQueue
 }

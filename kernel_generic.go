@@ -3,6 +3,8 @@ package attn
 import (
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/operand"
+
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
@@ -441,4 +443,42 @@ func sumExpGeneric(x []float32, top float32) float32 {
 		sum[i%16] += f32.ExpFlush(atMostExpInf(e - top))
 	}
 	return fold(sum[:])
+}
+
+// transposes tells a sanitizer what transposeFloats and transposeHalves read and write.
+func transposes[T float32 | uint16](dst, k []T, d, cols, n int) {
+	squares := roundUp(n, panel) / panel
+	operand.ReadsRows(k, squares, d*panel, cols*panel)
+	operand.WritesRows(dst, roundUp(cols, panel)/panel, Block*panel, squares*panel*panel)
+}
+
+func transposeGeneric[T float32 | uint16](dst, k []T, d, cols, n int) {
+	for c := range roundUp(cols, panel) {
+		for first := 0; first < n; first += panel {
+			to := dst[(c/panel*Block+first)*panel+c%panel:]
+			if c >= cols {
+				for j := range panel {
+					to[j*panel] = 0
+				}
+				continue
+			}
+			for j, e := range k[first*d+c*panel:][:panel] {
+				to[j*panel] = e
+			}
+		}
+	}
+}
+
+// transposeGroupsGeneric transposes channels [first, cols) of a panel of keys, and clears the
+// columns behind.
+func transposeGroupsGeneric(dst, k []byte, first, cols, width int) {
+	for c := first; c < width; c++ {
+		for j := range panel {
+			var e byte
+			if c < cols {
+				e = k[c/4*4*panel+4*j+c%4]
+			}
+			dst[j/4*4*width+4*c+j%4] = e
+		}
+	}
 }

@@ -1,10 +1,11 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"math"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
 // int4KernelTests has every kernel of kernel_int4.go.

@@ -37,10 +37,7 @@ func accumulateMaskedSIMD(o, p, v, alpha *float32, rows, oStride, pStride int,
 	b *kernel.PanelLayout) {
 	panic(unreachable)
 }
-func scaleSIMD(dst, x *float32, n int, f float32) { panic(unreachable) }
-func normalizeSIMD(dst, o, l *float32, rows, n, dstStride, oStride int) {
-	panic(unreachable)
-}
+func scaleSIMD(dst, x *float32, n int, f float32)                        { panic(unreachable) }
 func mergeSIMD(o, b *float32, n int, x, y float32)                       { panic(unreachable) }
 func mergeSumsSIMD(m, l, m2, l2, x, y *float32, n int, c float32)        { panic(unreachable) }
 func softcapSIMD(s *float32, n int, limit, factor float32)               { panic(unreachable) }
@@ -121,3 +118,16 @@ func magnitudesSIMD(dst, src *int8, n int) (start int32) { panic(unreachable) }
 func copyRowsSIMD(dst, x *float32, rows, n, stride int) { panic(unreachable) }
 
 func interleaveSIMD(dst, src *byte, cols, n int) { panic(unreachable) }
+
+func scoreStep(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue) {
+	panic(unreachable)
+}
+func softmaxStep(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool) {
+	panic(unreachable)
+}
+func accumulateStep(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout) {
+	panic(unreachable)
+}
+func normalizeStep(dst, o, l *float32, rows, n, dstStride, oStride int) { panic(unreachable) }
+func transposeFloatsStep(dst, k *float32, stride, squares, panels int)  { panic(unreachable) }
+func (t *fullTile) add(q, m, l, o *float32, rows int) (masked bool)     { panic(unreachable) }

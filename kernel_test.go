@@ -8,7 +8,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
-	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -41,15 +40,6 @@ var kernelTests = []kernelTest{
 			scorePrefetch(got, q, k, rows, d, panels, c.Anywhere())
 			scoreGeneric(want, q, k, rows, d, panels)
 		}),
-	compare("scoreMaxima", []dim{multiples("rows", maximaRows, 96, maxTileRows, maximaRows),
-		size("d", maximaDim, 99, 300), size("panels", 1, 4, 4)}, func(c *trial, n []int) {
-		rows, d, panels := n[0], n[1], n[2]
-		q, k := c.Input(rows*d), c.Input(panels*d*panel)
-		got, want := c.Results((rows-1)*Block + panels*panel)
-		maxima, maximaWant := c.Results(rows * kernel.MaximaLanes)
-		scoreMaxima(got, q, k, maxima, rows, d, panels, c.Anywhere())
-		scoreMaximaGeneric(want, q, k, maximaWant, rows, d, panels)
-	}),
 	compare("scoreRows", []dim{size("rows", 1, 99, 99), size("d", 1, 99, 600), size("keys", 1, Block,
 		Block),
 		size("gap", 0, 20, 200)}, func(c *trial, n []int) {
@@ -72,18 +62,6 @@ var kernelTests = []kernelTest{
 		unit := c.Unit()
 		masked := softmax(s, m, l, alpha, nil, n[0], unit)
 		c.Equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, n[0], unit))
-	}),
-	compare("softmaxMaxima", []dim{size("rows", 1, maxTileRows, maxTileRows)}, func(c *trial,
-		n []int) {
-		s, sWant := c.Scores(n[0])
-		write, maxima := c.Place(n[0] * kernel.MaximaLanes)
-		maximaOf(write, s, n[0], Block)
-		m, mWant, l, lWant := c.RunningState(n[0])
-		alpha, alphaWant := c.Results(n[0])
-		unit := c.Unit()
-		masked := softmaxMaxima(s, m, l, alpha, maxima, n[0], unit)
-		c.Equal("masked", masked, softmaxMaximaGeneric(sWant, mWant, lWant, alphaWant, maxima, n[0],
-			unit))
 	}),
 	compare("softmaxMasked", []dim{size("rows", 1, 2*kernel.SoftmaxRows+1, 600)}, func(c *trial,
 		n []int) {
@@ -367,10 +345,8 @@ func fuzzKernel(f *testing.F, name string) {
 func FuzzPackKeys(f *testing.F)         { fuzzKernel(f, "packKeys") }
 func FuzzPackValues(f *testing.F)       { fuzzKernel(f, "packValues") }
 func FuzzScore(f *testing.F)            { fuzzKernel(f, "score") }
-func FuzzScoreMaxima(f *testing.F)      { fuzzKernel(f, "scoreMaxima") }
 func FuzzScoreRows(f *testing.F)        { fuzzKernel(f, "scoreRows") }
 func FuzzSoftmax(f *testing.F)          { fuzzKernel(f, "softmax") }
-func FuzzSoftmaxMaxima(f *testing.F)    { fuzzKernel(f, "softmaxMaxima") }
 func FuzzSoftmaxMasked(f *testing.F)    { fuzzKernel(f, "softmaxMasked") }
 func FuzzAccumulate(f *testing.F)       { fuzzKernel(f, "accumulate") }
 func FuzzAccumulateMasked(f *testing.F) { fuzzKernel(f, "accumulateMasked") }
@@ -409,28 +385,3 @@ func FuzzRotateInto(f *testing.F)      { fuzzKernel(f, "rotateInto") }
 func FuzzTransposeFloats(f *testing.F) { fuzzKernel(f, "transposeFloats") }
 func FuzzTransposeHalves(f *testing.F) { fuzzKernel(f, "transposeHalves") }
 func FuzzTransposeGroups(f *testing.F) { fuzzKernel(f, "transposeGroups") }
-
-func scoreMaxima(s, q, k, maxima []float32, rows, d, panels int, next *kernel.PrefetchQueue) {
-	operand.WritesRows(s, rows, Block, panels*panel)
-	operand.Reads(q, rows*d)
-	operand.Reads(k, panels*d*panel)
-	operand.Writes(maxima, rows*kernel.MaximaLanes)
-	if tuned.ISA != tuning.AVX2 && tuned.ISA != tuning.AVX512 {
-		scoreMaximaGeneric(s, q, k, maxima, rows, d, panels)
-		return
-	}
-	scoreMaximaSIMD(&s[0], &q[0], &k[0], &maxima[0], rows, d, panels, next)
-}
-
-// softmaxMaxima is softmax of scores whose maxima are known.
-func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (masked bool) {
-	operand.Updates(s, rows*Block)
-	operand.Updates(m, rows)
-	operand.Updates(l, rows)
-	operand.Writes(alpha, rows)
-	operand.Reads(maxima, rows*kernel.MaximaLanes)
-	if tuned.ISA != tuning.AVX2 && tuned.ISA != tuning.AVX512 {
-		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
-	}
-	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows, c)
-}

@@ -28,7 +28,7 @@ var layerTable = []layers.Layer{
 		kernel_blocks kernel_blocks_generic kernel_blocks_amd64 kernel_blocks_arm64
 		kernel_blocks_noasm kernel_blocks_floats
 		kernel_int8_amd64 kernel_int4 kernel_int4_amd64 kernel_amd64 kernel_arm64 kernel_stubs
-		kernel_noasm kernel_noavx`},
+		kernel_noasm kernel_noavx kernel_other kernel_transpose`},
 	{Name: "types", Files: "view options format block_type errors"},
 }
 
