@@ -85,18 +85,7 @@ func trySumBlocks(c *trial, n int) {
 }
 
 // Kernels over blocks give the bits of the generic code, and touch nothing outside their operands.
-func TestBlockKernelsEqualGeneric(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for i := range blockKernelTests {
-			k := &blockKernelTests[i]
-			t.Run(k.Name, func(t *testing.T) {
-				c := newTrial(t, random(k.Name))
-				k.Sweep(t, c)
-				k.Large(t, c)
-			})
-		}
-	})
-}
+func TestBlockKernelsEqualGeneric(t *testing.T) { equalGeneric(t, blockKernelTests, false) }
 
 func FuzzMultiplyBlocks(f *testing.F) { fuzzKernel(f, "multiplyBlocks") }
 func FuzzDecodeBlocks(f *testing.F)   { fuzzKernel(f, "decodeBlocks") }

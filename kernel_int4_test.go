@@ -107,18 +107,7 @@ func tryLookUp(c *trial, rows, vectors int) {
 }
 
 // Kernels of codes give the bits of the generic code, and touch nothing outside their operands.
-func TestInt4KernelsEqualGeneric(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for i := range int4KernelTests {
-			k := &int4KernelTests[i]
-			t.Run(k.Name, func(t *testing.T) {
-				c := newTrial(t, random(k.Name))
-				k.Sweep(t, c)
-				k.Large(t, c)
-			})
-		}
-	})
-}
+func TestInt4KernelsEqualGeneric(t *testing.T) { equalGeneric(t, int4KernelTests, false) }
 
 func FuzzEncode(f *testing.F) { fuzzKernel(f, "encode") }
 func FuzzLookUp(f *testing.F) { fuzzKernel(f, "lookUp") }

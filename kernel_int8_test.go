@@ -364,18 +364,7 @@ func drawValueScales(c *trial) []float32 {
 }
 
 // Kernels in integers give the bits of the generic code, and touch nothing outside their operands.
-func TestInt8KernelsEqualGeneric(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for i := range int8KernelTests {
-			k := &int8KernelTests[i]
-			t.Run(k.Name, func(t *testing.T) {
-				c := newTrial(t, random(k.Name))
-				k.Sweep(t, c)
-				k.Large(t, c)
-			})
-		}
-	})
-}
+func TestInt8KernelsEqualGeneric(t *testing.T) { equalGeneric(t, int8KernelTests, false) }
 
 func FuzzScoreInt8(f *testing.F)       { fuzzKernel(f, "scoreInt8") }
 func FuzzAccumulateInt8(f *testing.F)  { fuzzKernel(f, "accumulateInt8") }

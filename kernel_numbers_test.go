@@ -39,8 +39,14 @@ var elementaries = []elementary{
 	{"tanh", func(dst, x []float32) {
 		copy(dst, x)
 		softcap(dst, 1, 1)
-	}, func(dst, x []float32) { copy(dst, x); softcapGeneric(dst, 1, 1) }, math.Tanh, 1, false},
+	}, tanhs, math.Tanh, 1, false},
 	{"log", logs, logs, math.Log, 1, false},
+}
+
+func tanhs(dst, x []float32) {
+	for i, e := range x {
+		dst[i] = f32.Tanh(e)
+	}
 }
 
 func logs(dst, x []float32) {

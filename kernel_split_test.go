@@ -113,6 +113,41 @@ func TestSplitLongMaskedCalls(t *testing.T) {
 }
 
 func TestSplitVectorsEqualGeneric(t *testing.T) {
+	splitVectors(t, func(c *trial, x []float32, top float32) {
+		n := len(x)
+		z, zWant := c.Results(n)
+		c.Equal("allFinite", allFinite(x), allFiniteGeneric(x))
+		scale(z, x, top)
+		scaleGeneric(zWant, x, top)
+		merge(z, x, 0.5, 0.25)
+		mergeGeneric(zWant, x, 0.5, 0.25)
+		softcap(z, 5, 0.5)
+		softcapGeneric(zWant, 5, 0.5)
+		y, yWant := c.Results(n)
+		m, mWant, l, lWant := c.RunningState(n)
+		m2, _, l2, _ := c.RunningState(n)
+		mergeSums(m, l, m2, l2, y, z, f32.Log2E)
+		mergeSumsGeneric(mWant, lWant, m2, l2, yWant, zWant, f32.Log2E)
+	})
+}
+
+// Passes over slices are split, too.
+func TestSplitPassesEqualGeneric(t *testing.T) {
+	splitVectors(t, func(c *trial, x []float32, top float32) {
+		n, other := len(x), c.Input(len(x))
+		y, yWant := c.Results(n)
+		exp(y, x)
+		expGeneric(yWant, x)
+		c.Equal("expSum", expSum(y, x, top), expSumGeneric(yWant, x, top))
+		c.Equal("expSum in place", expSum(y, y, 1), expSumGeneric(yWant, yWant, 1))
+		c.Equal("sumExp", sumExp(x, top), sumExpGeneric(x, top))
+		c.Equal("maxOf", maxOf(x), maxOfGeneric(x))
+		c.Equal("dot", dot(x, other), dotGeneric(x, other))
+	})
+}
+
+// splitVectors runs a comparison over vectors of more elements than a call takes.
+func splitVectors(t *testing.T, run func(c *trial, x []float32, top float32)) {
 	c := newTrial(t, random("split vectors"))
 	for _, n := range []int{kernel.CallElements + 1, 2 * kernel.CallElements,
 		2*kernel.CallElements + 17} {
@@ -122,28 +157,8 @@ func TestSplitVectorsEqualGeneric(t *testing.T) {
 			}
 			c.Reset()
 			c.Kind = kind
-			x, other := c.Input(n), c.Input(n)
-			top := c.Kind.Draw(c.Rand)
-			y, yWant := c.Results(n)
-			exp(y, x)
-			expGeneric(yWant, x)
-			c.Equal("expSum", expSum(y, x, top), expSumGeneric(yWant, x, top))
-			c.Equal("expSum in place", expSum(y, y, 1), expSumGeneric(yWant, yWant, 1))
-			c.Equal("sumExp", sumExp(x, top), sumExpGeneric(x, top))
-			c.Equal("maxOf", maxOf(x), maxOfGeneric(x))
-			c.Equal("dot", dot(x, other), dotGeneric(x, other))
-			c.Equal("allFinite", allFinite(x), allFiniteGeneric(x))
-			z, zWant := c.Results(n)
-			scale(z, x, top)
-			scaleGeneric(zWant, x, top)
-			merge(z, x, 0.5, 0.25)
-			mergeGeneric(zWant, x, 0.5, 0.25)
-			softcap(z, 5, 0.5)
-			softcapGeneric(zWant, 5, 0.5)
-			m, mWant, l, lWant := c.RunningState(n)
-			m2, _, l2, _ := c.RunningState(n)
-			mergeSums(m, l, m2, l2, y, z, f32.Log2E)
-			mergeSumsGeneric(mWant, lWant, m2, l2, yWant, zWant, f32.Log2E)
+			x := c.Input(n)
+			run(c, x, c.Kind.Draw(c.Rand))
 			if c.Compare(); c.Text != "" {
 				t.Fatalf("%d elements, distribution %d: %s", n, kind, c.Text)
 			}

@@ -203,6 +203,27 @@ var kernelTests = []kernelTest{
 		x := c.Input(n[0])
 		c.Equal("finite", allFinite(x), allFiniteGeneric(x))
 	}),
+	compare("scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
+		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+		stride := n[1] + n[2]
+		s, want := c.Results((n[0]-1)*stride + n[1])
+		f := c.Factors(n[1])
+		scaleColumns(s, f, n[0], stride, n[1])
+		scaleColumnsGeneric(want, f, n[0], stride, n[1])
+	}),
+	compare("softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
+		s, sWant := c.Scores(1)
+		m, mWant, l, lWant := c.RunningState(1)
+		alpha, alphaWant := c.Results(1)
+		keys, values, unit := c.Factors(Block), c.Factors(Block), c.Unit()
+		masked := softmaxScaled(s, m, l, alpha, keys, values, unit)
+		c.Equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
+			unit))
+	}),
+}
+
+// passTests has every pass over slices.
+var passTests = []kernelTest{
 	compare("dot", vectorDims, func(c *trial, n []int) {
 		a, b := c.Input(n[0]), c.Input(n[0])
 		c.Equal("dot", dot(a, b), dotGeneric(a, b))
@@ -246,6 +267,11 @@ var kernelTests = []kernelTest{
 	}),
 }
 
+// Passes over slices give the bits of the generic code, and touch nothing outside their operands.
+func TestPassesEqualGeneric(t *testing.T) {
+	equalGeneric(t, passTests, true)
+}
+
 var accumulateDims = []dim{
 	size("rows", 1, 99, 99), size("keys", 1, 99, 300), multiples("cols", 8, 96, 600, 8), size("gap",
 		0, 20,
@@ -268,14 +294,20 @@ func TestKernelsOfFewRows(t *testing.T) {
 	})
 }
 
-func TestKernelsEqualGeneric(t *testing.T) {
+func TestKernelsEqualGeneric(t *testing.T) { equalGeneric(t, kernelTests, true) }
+
+// equalGeneric compares kernels with their generic twins with each implementation, and if grid for
+// all combinations of small sizes.
+func equalGeneric(t *testing.T, tests []kernelTest, grid bool) {
 	forEach(t, func(t *testing.T) {
-		for i := range kernelTests {
-			k := &kernelTests[i]
+		for i := range tests {
+			k := &tests[i]
 			t.Run(k.Name, func(t *testing.T) {
 				c := newTrial(t, random(k.Name))
 				k.Sweep(t, c)
-				k.Grid(t, c)
+				if grid {
+					k.Grid(t, c)
+				}
 				k.Large(t, c)
 			})
 		}
@@ -337,7 +369,8 @@ func TestSoftmaxNaNMaximum(t *testing.T) {
 
 // fuzzKernel compares one kernel of kernel_test.go with its generic twin.
 func fuzzKernel(f *testing.F, name string) {
-	kerneltest.FuzzOneOf(f, slices.Concat(kernelTests, typedKernelTests, transposeKernelTests,
+	kerneltest.FuzzOneOf(f, slices.Concat(kernelTests, passTests, typedKernelTests,
+		transposeKernelTests,
 		int8KernelTests,
 		int4KernelTests, blockKernelTests), name)
 }

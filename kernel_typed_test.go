@@ -27,23 +27,6 @@ var typedKernelTests = []kernelTest{
 		c.Equal("largest", largest(x), largestGeneric(x))
 	}),
 	compare("quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }),
-	compare("scaleColumns", []dim{size("rows", 1, 20, 99), size("cols", 1, Block, Block),
-		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
-		stride := n[1] + n[2]
-		s, want := c.Results((n[0]-1)*stride + n[1])
-		f := c.Factors(n[1])
-		scaleColumns(s, f, n[0], stride, n[1])
-		scaleColumnsGeneric(want, f, n[0], stride, n[1])
-	}),
-	compare("softmaxScaled", []dim{size("rows", 1, 1, 1)}, func(c *trial, _ []int) {
-		s, sWant := c.Scores(1)
-		m, mWant, l, lWant := c.RunningState(1)
-		alpha, alphaWant := c.Results(1)
-		keys, values, unit := c.Factors(Block), c.Factors(Block), c.Unit()
-		masked := softmaxScaled(s, m, l, alpha, keys, values, unit)
-		c.Equal("masked", masked, softmaxScaledGeneric(sWant, mWant, lWant, alphaWant, keys, values,
-			unit))
-	}),
 	compare("rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5,
 		9),
 		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
@@ -142,18 +125,7 @@ func tryQuantize(c *trial, n int) {
 
 // Kernels over fewer bits, and those that make them, give the bits of the generic code, and touch
 // nothing outside their operands.
-func TestTypedKernelsEqualGeneric(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for i := range typedKernelTests {
-			k := &typedKernelTests[i]
-			t.Run(k.Name, func(t *testing.T) {
-				c := newTrial(t, random(k.Name))
-				k.Sweep(t, c)
-				k.Large(t, c)
-			})
-		}
-	})
-}
+func TestTypedKernelsEqualGeneric(t *testing.T) { equalGeneric(t, typedKernelTests, false) }
 
 // Kernels of one row and two may take numbers of 8 bits 2²⁴ times as large as they are: sums that
 // overflow only so, or on the way, that are subnormal, infinite or NaN have the bits of the generic
@@ -341,15 +313,4 @@ var transposeDims = []dim{size("cols", 1, 5*panel, 600), size("more", 0, 20, 100
 
 // Kernels that transpose keys to values give the bits of the generic code, and touch nothing
 // outside their operands.
-func TestTransposeKernelsEqualGeneric(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for i := range transposeKernelTests {
-			k := &transposeKernelTests[i]
-			t.Run(k.Name, func(t *testing.T) {
-				c := newTrial(t, random(k.Name))
-				k.Sweep(t, c)
-				k.Large(t, c)
-			})
-		}
-	})
-}
+func TestTransposeKernelsEqualGeneric(t *testing.T) { equalGeneric(t, transposeKernelTests, false) }
