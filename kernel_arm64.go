@@ -184,14 +184,13 @@ func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 	masked, rare bool) {
 	at := func(x *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(x), 4*i)) }
 	for r := range rows {
-		none := false
-		if visible == nil {
-			none = softmaxSIMD(at(s, r*Block), at(m, r), at(l, r), at(alpha, r), 1, *at(c, r))
-		} else {
-			seen := (*uint64)(unsafe.Add(unsafe.Pointer(visible), 8*r))
-			none = softmaxMaskedSIMD(at(s, r*Block), at(m, r), at(l, r), at(alpha, r), seen, 1, *at(c, r))
+		var seen *uint64
+		if visible != nil {
+			seen = (*uint64)(unsafe.Add(unsafe.Pointer(visible), 8*r))
 		}
-		masked = masked || none
+		if softmaxStep(at(s, r*Block), at(m, r), at(l, r), at(alpha, r), seen, 1, *at(c, r)) {
+			masked = true
+		}
 	}
 	return masked, weightsInt8Dot(w, f, s, scales, visible, rows)
 }
