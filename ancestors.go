@@ -1,6 +1,10 @@
 package attn
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+)
 
 // Options.Tree: the last keys of an entry are the queries' own tokens, of which a query sees its
 // own and those of its ancestors. Keys before these are seen as without a tree, so only the last
@@ -147,7 +151,7 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *part, t *tile, at int) {
 	for r := range t.rows {
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		s, slope, depth := w.s[(at+r)*Block:], p.slopes[h], int(tree[i].depth)
-		alibi(s[t.lo:before], slope, b.first+t.lo-first-depth)
+		floats.Alibi(tuned.ISA, s[t.lo:before], slope, b.first+t.lo-first-depth)
 		seen := lowBits(t.hi) &^ lowBits(before)
 		if b.partly {
 			seen &= w.seen[c.at+t.row+r]
@@ -155,7 +159,7 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *part, t *tile, at int) {
 		for seen != 0 {
 			lo := bits.TrailingZeros64(seen)
 			hi := lo + bits.TrailingZeros64(^(seen >> lo))
-			alibi(s[lo:hi], slope, int(tree[c.query+b.first+lo-first].depth)-depth)
+			floats.Alibi(tuned.ISA, s[lo:hi], slope, int(tree[c.query+b.first+lo-first].depth)-depth)
 			seen &^= lowBits(hi)
 		}
 	}

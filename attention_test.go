@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/reference"
 )
@@ -334,7 +335,7 @@ func fewRowsAndKeys(r *rand.Rand) shape {
 	case draw < 150: // the dimensions of models
 		s.d, s.dv = length(r, 99), length(r, 99)
 	case draw < 160: // a whole block for the rows and columns of whole tiles
-		s.lq, s.lk, s.dv = maximaRows+r.IntN(20), Block+r.IntN(2*Block), 4*panel+r.IntN(20)
+		s.lq, s.lk, s.dv = floats.MaximaRows+r.IntN(20), Block+r.IntN(2*Block), 4*panel+r.IntN(20)
 	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
@@ -219,7 +220,7 @@ func BenchmarkKernel(b *testing.B) {
 		{"exp", func() { exp(dst, x) }},
 		{"dot", func() { kerneltest.Used32 = dot(x, x) }},
 		{"max", func() { kerneltest.Used32 = maxOf(x) }},
-		{"softcap", func() { softcap(dst, 30, 1./30) }},
+		{"softcap", func() { floats.Softcap(tuned.ISA, dst, 30, 1./30) }},
 	} {
 		b.Run(k.name+"/n=1024", func(b *testing.B) {
 			for b.Loop() {
@@ -251,27 +252,33 @@ func benchmarkPasses(b *testing.B, d int) {
 		unit string
 		call func()
 	}{
-		{"pack_keys", float64(Block * d), "Gelem/s", func() { packKeys(packed, k, d, Block, d) }},
-		{"pack_values", float64(Block * d), "Gelem/s", func() { packValues(packed, v, d, Block, d) }},
+		{"pack_keys", float64(Block * d), "Gelem/s", func() {
+			floats.PackKeys(&tuned, packed, k, d,
+				Block, d)
+		}},
+		{"pack_values", float64(Block * d), "Gelem/s", func() {
+			floats.PackValues(&tuned, packed, v, d,
+				Block, d)
+		}},
 		{"score", float64(products * d), "GFLOP/s", func() {
-			scorePrefetch(s, q, k, rows, d, Block/panel, nil)
+			floats.Score(&tuned, s, q, k, rows, d, Block/panel, nil)
 		}},
 		{"score_rows", float64(products * d), "GFLOP/s", func() {
-			scoreRows(s, q, k, rows, d, d, Block, nil)
+			floats.ScoreRows(tuned.ISA, s, q, k, rows, d, d, Block, nil)
 		}},
 		{"softmax", rows * Block, "Gelem/s", func() {
 			copy(s, scores)
-			softmax(s, m, l, alpha, nil, rows, f32.Log2E)
+			floats.Softmax(&tuned, s, m, l, alpha, nil, rows, f32.Log2E)
 		}},
 		{"softmax_masked", rows * Block, "Gelem/s", func() {
 			copy(s, scores)
-			softmax(s, m, l, alpha, visible, rows, f32.Log2E)
+			floats.Softmax(&tuned, s, m, l, alpha, visible, rows, f32.Log2E)
 		}},
 		{"accumulate", float64(products * d), "GFLOP/s", func() {
-			accumulate(o, scores, v, alpha, rows, d, Block, &layout)
+			floats.Accumulate(&tuned, o, scores, v, alpha, rows, d, Block, &layout)
 		}},
 		{"accumulate_masked", float64(products * d), "GFLOP/s", func() {
-			accumulateMasked(o, scores, v, alpha, rows, d, Block, &layout)
+			floats.AccumulateMasked(&tuned, o, scores, v, alpha, rows, d, Block, &layout)
 		}},
 	} {
 		b.Run(fmt.Sprintf("%s/d=%d", pass.name, d), func(b *testing.B) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -442,7 +443,7 @@ func newIntegerRow(c *integers, q Tensor, opt *Options, b, h, i int) *integerRow
 // round makes integers of the query, whose scale goes into the unit, which is kept positive and
 // finite. A query that is not finite is NaN.
 func (r *integerRow) round() {
-	if !allFiniteGeneric(r.q) {
+	if !floats.AllFinite(tuning.Generic, r.q) {
 		fillWith(r.q, nan32())
 		return
 	}
@@ -521,7 +522,7 @@ func (r *integerRow) segment(first int) *rowState {
 		if visible == 0 {
 			continue
 		}
-		masked := softmaxMaskedGeneric(s[:], st.m, st.l, alpha, []uint64{visible}, 1, r.c)
+		masked := floats.Softmax(&tuning.Row{}, s[:], st.m, st.l, alpha, []uint64{visible}, 1, r.c)
 		for x := range st.o {
 			st.o[x] = float32(st.o[x] * alpha[0])
 		}
@@ -591,8 +592,8 @@ func (r *integerRow) node(first, segments int) *rowState {
 
 func (s *rowState) merge(o *rowState, c float32) {
 	x, y := []float32{0}, []float32{0}
-	mergeSumsGeneric(s.m, s.l, o.m, o.l, x, y, c)
-	mergeGeneric(s.o, o.o, x[0], y[0])
+	floats.MergeSums(tuning.Generic, s.m, s.l, o.m, o.l, x, y, c)
+	floats.Merge(tuning.Generic, s.o, o.o, x[0], y[0])
 }
 
 // attend writes the row's output and returns its LSE.
@@ -610,6 +611,6 @@ func (r *integerRow) attend(dst []float32) (lse float32) {
 		st.merge(&rowState{[]float32{r.opt.Sinks[r.h]}, []float32{1}, make([]float32, r.v.D)}, f32.Log2E)
 	}
 	rotateGeneric(st.o, 1, r.v.D, r.v.D, r.unrotate)
-	normalizeGeneric(dst, st.o, st.l, 1, r.v.D, r.v.D, r.v.D)
+	floats.Normalize(tuning.Generic, dst, st.o, st.l, 1, r.v.D, r.v.D, r.v.D)
 	return lse
 }

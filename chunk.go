@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -121,9 +122,10 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 		}
 	}
 	clear(sink.o[:p.oStride])
-	mergeSums(total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha, w.beta, f32.Log2E)
+	floats.MergeSums(tuned.ISA, total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha,
+		w.beta, f32.Log2E)
 	for r := range c.rows {
-		merge(total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
+		floats.Merge(tuned.ISA, total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
 	}
 }
 
@@ -161,7 +163,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 			}
 		}
 		if p.flip {
-			scale(q, q, -1)
+			floats.Scale(tuned.ISA, q, q, -1)
 		}
 		if p.integers || p.packed != nil && p.packed.rotates {
 			p.rotateQueries(q)
@@ -194,7 +196,8 @@ func (w *scratch) finish(p *plan, c *chunk) {
 		for r := 0; r < h.rows; r += step {
 			head, i := p.locate(h.kv, h.row+r)
 			o, l := total.o[(h.at+r)*p.oStride:], total.l[h.at+r:]
-			normalize(p.dst.Data[p.dst.offset(h.b, head, i):], o, l, step, p.dv, p.dst.SL, p.oStride)
+			floats.Normalize(tuned.ISA, p.dst.Data[p.dst.offset(h.b, head, i):], o, l, step, p.dv, p.dst.SL,
+				p.oStride)
 		}
 		if p.weights.Data != nil {
 			w.writeWeights(p, h)
@@ -260,7 +263,7 @@ func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 		row := c.at + t.row + r
 		if u, _ := w.units.of(row); u != 1 && w.natural[row] {
 			s := w.s[r*Block:][t.lo:t.hi]
-			scale(s, s, u)
+			floats.Scale(tuned.ISA, s, s, u)
 		}
 	}
 }
@@ -279,7 +282,8 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 		}
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		at := p.weights.offset(c.b, h, i) + c.base + first
-		weights(p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2, w.visible[r]>>t.lo)
+		floats.Weights(tuned.ISA, p.weights.Data[at+t.lo:at+t.hi], w.s[r*Block+t.lo:], m, 1/l, c2,
+			w.visible[r]>>t.lo)
 	}
 }
 

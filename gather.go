@@ -2,7 +2,7 @@ package attn
 
 import (
 	"github.com/seed-1415985d/attn/internal/f32"
-
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -36,9 +36,9 @@ func (w *scratch) gatherRows(x *Tensor, c *chunk, list []int32, lo int) []float3
 func (w *scratch) gatherPanels(p *plan, c *chunk, b *part, list []int32) {
 	before := b.lo % panel
 	rows := w.gatherRows(&p.k, c, list, before)
-	packKeys(w.k[(b.lo-before)*p.d:], rows, p.d, before+len(list), p.d)
+	floats.PackKeys(&tuned, w.k[(b.lo-before)*p.d:], rows, p.d, before+len(list), p.d)
 	rows = w.gatherRows(&p.v, c, list, 0)
-	packValues(w.v[b.lo*panel:], rows, p.dv, len(list), p.dv)
+	floats.PackValues(&tuned, w.v[b.lo*panel:], rows, p.dv, len(list), p.dv)
 }
 
 // gatherIntegers makes integers of keys and values of views.
@@ -211,7 +211,7 @@ func (w *scratch) biasOf(p *plan, c *chunk, row, first, lo, hi int) []float32 {
 func (w *scratch) addListBias(p *plan, c *chunk, first int, t *tile, at int, u float32) {
 	for r := range t.rows {
 		bias := w.biasOf(p, c, c.row+t.row+r, first, t.lo, t.hi)
-		addBias(w.s[(at+r)*Block:][t.lo:t.hi], bias, 1, 1, 0, t.hi-t.lo, u)
+		floats.AddBias(tuned.ISA, w.s[(at+r)*Block:][t.lo:t.hi], bias, 1, 1, 0, t.hi-t.lo, u)
 	}
 }
 

@@ -30,6 +30,8 @@ var (
 	compare         = kerneltest.Compare
 	multiples       = kerneltest.Multiples
 	chosen          = kerneltest.Chosen
+	equalGeneric    = kerneltest.EqualGeneric
+	splitVectors    = kerneltest.SplitVectors
 	few             = kerneltest.Few
 	firstDifference = kerneltest.FirstDifference
 	forEach         = kerneltest.ForEach

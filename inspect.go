@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -87,10 +88,10 @@ func describe(t *tuning.Row, p *plan) string {
 	line("full blocks", p.full, "whole blocks go from kernel to kernel, operands checked once")
 	line("reads", t.Reads, "of few rows; in order: %t",
 		p.inOrder || p.inOrderRows >= min(p.chunkRows, inPlaceRows) && p.inOrderRows > 0)
-	use := chooseKernels(min(p.tileRows, p.chunkRows), p.d,
+	use := floats.Choose(&tuned, min(p.tileRows, p.chunkRows), p.d,
 		p.packed == nil && p.chunkRows >= kernel.PackedRows || p.panelRows > 0)
 	line("kernels", t.ISA, "for a tile: 16 lanes %t, softmax with 16 lanes %t, maxima found in "+
-		"score %t", use.lanes16, use.softmax16, use.maxima && !use.lanes16)
+		"score %t", use.Lanes16, use.Softmax16, use.Maxima && !use.Lanes16)
 	return s.String()
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
 // Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
@@ -129,7 +130,7 @@ func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, f
 		if p.flip {
 			factor = -factor
 		}
-		scale(q, query, factor)
+		floats.Scale(tuned.ISA, q, query, factor)
 		p.rotateQueries(q)
 		if scale := quantizeToken(w.row[:p.d], q); scale == scale {
 			return p.int8Unit(scale, factor), true

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -473,8 +474,9 @@ func tuningProblem(r *rand.Rand, kind int) *problem {
 		s = shape{1, 1, 1 + r.IntN(3), 1, 2*Block + r.IntN(Segment), 8 * (1 + r.IntN(5)),
 			8 * (1 + r.IntN(5))}
 	case 3: // tiles of many queries
-		s = shape{1, 1, 1 + r.IntN(2), maximaRows * (1 + r.IntN(12)), Block*(1+r.IntN(2)) + r.IntN(20),
-			maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(8))}
+		s = shape{1, 1, 1 + r.IntN(2), floats.MaximaRows * (1 + r.IntN(12)),
+			Block*(1+r.IntN(2)) + r.IntN(20),
+			floats.MaximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(8))}
 	}
 	p := problemOf(r, randomKind(r), s)
 	if r.IntN(3) != 0 {

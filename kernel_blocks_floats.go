@@ -3,6 +3,7 @@ package attn
 import (
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -74,7 +75,7 @@ func (x *blockFactors) apply(t BlockType, w []float32, packed []byte, block int)
 		}
 		x.multiply(w)
 		repeatFactors(&x.less)
-		addBias(w, x.less[:], blockInputs/factorRows, 1, 0, Block, 1)
+		floats.AddBias(tuned.ISA, w, x.less[:], blockInputs/factorRows, 1, 0, Block, 1)
 	case Q6_K:
 		at := packed[blockScales+2*panel*block:][:2*panel]
 		for half := range 2 {
@@ -92,7 +93,7 @@ func (x *blockFactors) apply(t BlockType, w []float32, packed []byte, block int)
 // multiply multiplies by the scales.
 func (x *blockFactors) multiply(w []float32) {
 	repeatFactors(&x.scales)
-	scaleColumns(w, x.scales[:], len(w)/Block, Block, Block)
+	floats.ScaleColumns(tuned.ISA, w, x.scales[:], len(w)/Block, Block, Block)
 }
 
 // repeatFactors repeats the first panel of factors.

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/f32/f32test"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
 var (
@@ -38,7 +39,7 @@ var elementaries = []elementary{
 	}, func(dst, x []float32) { expSumGeneric(dst, x, 0) }, math.Exp, 1, true},
 	{"tanh", func(dst, x []float32) {
 		copy(dst, x)
-		softcap(dst, 1, 1)
+		floats.Softcap(tuned.ISA, dst, 1, 1)
 	}, tanhs, math.Tanh, 1, false},
 	{"log", logs, logs, math.Log, 1, false},
 }
@@ -204,7 +205,7 @@ func compareFMA(t *testing.T, count int, seed uint64) {
 			}
 		}
 		sum = c
-		accumulate(sum[:], a[:], b[:], nil, 1, group, 1, &layout)
+		floats.Accumulate(&tuned, sum[:], a[:], b[:], nil, 1, group, 1, &layout)
 		for i := range group {
 			if want := f32.FMA(a[0], b[i], c[i]); !sameBits(sum[i], want) {
 				t.Errorf("FMA(%x, %x, %x) is %x in hardware, %x here", a[0], b[i], c[i], sum[i], want)

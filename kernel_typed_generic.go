@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -30,7 +31,7 @@ func elementOf(t Format, v []byte, i int) float32 {
 func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32, rows, oStride,
 	pStride int, b *kernel.PanelLayout) {
 	for r := range rows {
-		beginOutputs(o[r*oStride:][:b.Cols], alpha, r, b.Overwrite)
+		floats.BeginOutputs(o[r*oStride:][:b.Cols], alpha, r, b.Overwrite)
 	}
 	var wide [Block * panel]float32 // some steps of a panel
 	for c := 0; c < b.Cols; c += panel {
@@ -40,7 +41,7 @@ func accumulateTypedGeneric(t Format, o, p []float32, v []byte, alpha []float32,
 				b.Stride)
 			for r := range rows {
 				row := o[r*oStride+c:][:min(panel, b.Cols-c)]
-				addValues(row, p[r*pStride+k:][:steps], wide[:], panel, 0)
+				floats.AddValues(row, p[r*pStride+k:][:steps], wide[:], panel, 0)
 			}
 		}
 	}
@@ -106,21 +107,6 @@ func quantizeGeneric(dst []int8, x []float32, scale float32) {
 			dst[i] = int8(math.RoundToEven(float64(float32(e / scale))))
 		}
 	}
-}
-
-func scaleColumnsGeneric(s, f []float32, rows, stride, n int) {
-	for r := range rows {
-		for j, e := range f[:n] {
-			s[r*stride+j] *= e
-		}
-	}
-}
-
-func softmaxScaledGeneric(s, m, l, alpha, keys, values []float32, c float32) (masked bool) {
-	scaleColumnsGeneric(s, keys, 1, Block, Block)
-	masked = softmaxGeneric(s, m, l, alpha, 1, c)
-	scaleColumnsGeneric(s, values, 1, Block, Block)
-	return masked
 }
 
 func rotateGeneric(x []float32, rows, stride, n, block int) {
@@ -198,10 +184,10 @@ func softmaxInt8Generic(w []int16, f, s, m, l, alpha, c, scales []float32, visib
 	for r := range rows {
 		p, seen, none := s[r*Block:][:Block], ^uint64(0), false
 		if visible == nil {
-			none = softmax(p, m[r:], l[r:], alpha[r:], nil, 1, c[r])
+			none = floats.Softmax(&tuned, p, m[r:], l[r:], alpha[r:], nil, 1, c[r])
 		} else {
 			seen = visible[r]
-			none = softmax(p, m[r:], l[r:], alpha[r:], visible[r:], 1, c[r])
+			none = floats.Softmax(&tuned, p, m[r:], l[r:], alpha[r:], visible[r:], 1, c[r])
 		}
 		masked = masked || none
 		for j := range p {
@@ -263,7 +249,7 @@ func accumulateIntegers(t Format, o []float32, w []int16, v []byte, alpha, f []f
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	for r := range rows {
 		row := o[r*oStride:][:b.Cols]
-		beginOutputs(row, alpha, r, b.Overwrite)
+		floats.BeginOutputs(row, alpha, r, b.Overwrite)
 		for c := 0; c < b.Cols; c += panel {
 			sums := integerSums(t, w[r*wStride:], v[c/panel*b.PanelStride:], b)
 			for i := range min(panel, b.Cols-c) {

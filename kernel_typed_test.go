@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -242,7 +243,7 @@ func benchmarkTyped(b *testing.B, size int) {
 		}
 	}
 	b.Run("read", func(b *testing.B) {
-		pass(b, 1<<14, func(at int) { allFinite(buffer[at/4:][:1<<13]) })
+		pass(b, 1<<14, func(at int) { floats.AllFinite(tuned.ISA, buffer[at/4:][:1<<13]) })
 	})
 	const d = 128
 	for _, rows := range []int{1, 2, 4, 8} {
@@ -257,8 +258,8 @@ func benchmarkTyped(b *testing.B, size int) {
 			queue.Clear()
 			queue.PrefetchHint = a
 			pass(b, 4*Block*d, func(at int) {
-				scorePrefetch(scores, q, buffer[at/4:], rows, d, Block/panel, &queue)
-				accumulate(o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
+				floats.Score(&tuned, scores, q, buffer[at/4:], rows, d, Block/panel, &queue)
+				floats.Accumulate(&tuned, o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
 			})
 		})
 		for _, typ := range []Format{F16, BF16, I8} {
@@ -280,37 +281,26 @@ func benchmarkTyped(b *testing.B, size int) {
 	}
 }
 
-// transposeKernelTests has every kernel that transposes.
-var transposeKernelTests = []kernelTest{
-	compare("transposeFloats", transposeDims, func(c *trial, n []int) {
-		d := n[0] + n[1]
-		k := c.Input(roundUp(n[2], panel) * d)
-		got, want := c.Results(Block * roundUp(n[0], panel))
-		transposeFloats(got, k, d, n[0], n[2])
-		transposeGeneric(want, k, d, n[0], n[2])
-	}),
-	compare("transposeHalves", transposeDims, func(c *trial, n []int) {
-		d := n[0] + n[1]
-		k := elements[uint16](c.TypedInput(kernel.F16, roundUp(n[2], panel)*d))
-		got, want := c.Results(Block / 2 * roundUp(n[0], panel))
-		transposeHalves(elements[uint16](kerneltest.BytesIn(got)), k, d, n[0], n[2])
-		transposeGeneric(elements[uint16](kerneltest.BytesIn(want)), k, d, n[0], n[2])
-	}),
-	compare("transposeGroups", transposeDims, func(c *trial, n []int) {
-		d, width := n[0]+n[1], roundUp(n[0], panel)
-		row := roundUp(d, 4) * panel
-		k := c.TypedInput(kernel.I8, roundUp(n[2], panel)/panel*row)
-		got, want := c.Results(Block / 4 * width)
-		transposeGroups(kerneltest.BytesIn(got), k, d, n[0], width, n[2])
-		for j := 0; j < n[2]; j += panel {
-			transposeGroupsGeneric(kerneltest.BytesIn(want)[j*width:], k[j/panel*row:], 0, n[0], width)
-		}
-	}),
-}
+func FuzzAccumulateF16(f *testing.F) { fuzzKernel(f, "accumulateF16") }
 
-var transposeDims = []dim{size("cols", 1, 5*panel, 600), size("more", 0, 20, 100),
-	size("keys", 1, Block, Block)}
+func FuzzAccumulateBF16(f *testing.F) { fuzzKernel(f, "accumulateBF16") }
 
-// Kernels that transpose keys to values give the bits of the generic code, and touch nothing
-// outside their operands.
-func TestTransposeKernelsEqualGeneric(t *testing.T) { equalGeneric(t, transposeKernelTests, false) }
+func FuzzAccumulateI8(f *testing.F) { fuzzKernel(f, "accumulateI8") }
+
+func FuzzWidenF16(f *testing.F) { fuzzKernel(f, "widenF16") }
+
+func FuzzWidenBF16(f *testing.F) { fuzzKernel(f, "widenBF16") }
+
+func FuzzWidenI8(f *testing.F) { fuzzKernel(f, "widenI8") }
+
+func FuzzNarrowF16(f *testing.F) { fuzzKernel(f, "narrowF16") }
+
+func FuzzNarrowBF16(f *testing.F) { fuzzKernel(f, "narrowBF16") }
+
+func FuzzLargest(f *testing.F) { fuzzKernel(f, "largest") }
+
+func FuzzQuantize(f *testing.F) { fuzzKernel(f, "quantize") }
+
+func FuzzRotate(f *testing.F) { fuzzKernel(f, "rotate") }
+
+func FuzzRotateInto(f *testing.F) { fuzzKernel(f, "rotateInto") }

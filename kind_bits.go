@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/kernel"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+)
 
 // bitKind is elements of fewer bits than float32, in panels. For a few rows that see all keys of a
 // block, kernels widen them in registers; for others a block is widened to panels of float32 once.
@@ -35,7 +38,7 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 		floatKind{}.score(w, p, c, b, t, at)
 	}
 	if scales != nil {
-		scaleColumns(w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
+		floats.ScaleColumns(tuned.ISA, w.s[at*Block+lo:], scales[lo:hi], t.rows, Block, hi-lo)
 	}
 }
 

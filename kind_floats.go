@@ -2,6 +2,7 @@ package attn
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -25,7 +26,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if !inPlace && !p.listed { // else it is gathered
 		from := b.lo / panel * panel // panels begin at multiples of panel
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+from):]
-		packKeys(w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
+		floats.PackKeys(&tuned, w.k[from*p.d:], k, p.k.SL, b.hi-from, p.d)
 	}
 }
 
@@ -33,7 +34,8 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	if c.rows <= p.keys.inPlaceRows {
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
-		scoreRows(w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL, hi-lo, &w.queue)
+		floats.ScoreRows(tuned.ISA, w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL,
+			hi-lo, &w.queue)
 		return
 	}
 	if p.looks {
@@ -41,7 +43,7 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 	}
 	k, from := w.floatKeys(p, b), lo/panel*panel
 	count := (hi - from + panel - 1) / panel
-	scorePrefetch(w.s[at*Block+from:], w.queries(p, c, t.row), k[from*p.d:], t.rows, p.d, count,
+	floats.Score(&tuned, w.s[at*Block+from:], w.queries(p, c, t.row), k[from*p.d:], t.rows, p.d, count,
 		&w.queue)
 }
 
@@ -65,7 +67,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	from := p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first+b.lo):]
-	packValues(w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
+	floats.PackValues(&tuned, w.v[b.lo*panel:], from, p.v.SL, b.hi-b.lo, p.dv)
 }
 
 // layoutPanels makes w.layout that of float32 in panels.
@@ -84,10 +86,10 @@ func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 	}
 	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.Stride:]
 	if !t.uniform && w.hides(b, v) {
-		accumulateMasked(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
+		floats.AccumulateMasked(&tuned, o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return
 	}
-	accumulate(o, weights, values, alpha, t.rows, p.oStride, Block, layout)
+	floats.Accumulate(&tuned, o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 }
 
 // hides reports whether a weight of 0 does not make values of a part vanish that some row does not
@@ -99,11 +101,11 @@ func (w *scratch) hides(b *part, v []float32) bool {
 	layout := &w.layout
 	if w.scanned, w.finite = true, true; layout.PanelStride == panel { // the caller's rows
 		for j := b.lo; j < b.hi && w.finite; j++ {
-			w.finite = allFinite(v[j*layout.Stride:][:layout.Cols])
+			w.finite = floats.AllFinite(tuned.ISA, v[j*layout.Stride:][:layout.Cols])
 		}
 	} else {
 		for c := 0; c < layout.Cols && w.finite; c += panel {
-			w.finite = allFinite(v[c/panel*layout.PanelStride:][b.lo*panel : b.hi*panel])
+			w.finite = floats.AllFinite(tuned.ISA, v[c/panel*layout.PanelStride:][b.lo*panel:b.hi*panel])
 		}
 	}
 	return !w.finite

@@ -1,8 +1,10 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/kernel"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
 // latentKind is values that are the first channels of keys (ValuesInKeys), as multi-head latent
@@ -33,7 +35,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	switch {
 	case few:
 	case widened:
-		transposeFloats(w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
+		floats.TransposeFloats(tuned.ISA, w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 	default:
 		keys := w.latentKeys(p, b)
 		latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
@@ -53,9 +55,9 @@ func (w *scratch) latentKeys(p *plan, b *part) []byte {
 func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
 	to := memoryOf(w.v)
 	if p.packed.k.bytes == 2 {
-		transposeHalves(elements[uint16](to), elements[uint16](keys), p.d, channels, n)
+		floats.TransposeHalves(tuned.ISA, elements[uint16](to), elements[uint16](keys), p.d, channels, n)
 	} else {
-		transposeGroups(to, keys, p.d, channels, cols, n)
+		floats.TransposeGroups(tuned.ISA, to, keys, p.d, channels, cols, n)
 	}
 }
 
@@ -89,8 +91,8 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 		layout.Cols = roundUp(channels, panel)
 		if size == 4 {
 			layout.Cols = roundUp(channels, 8)
-			transposeFloats(w.v, elements[float32](keys), p.d, channels, n)
-			accumulate(o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
+			floats.TransposeFloats(tuned.ISA, w.v, elements[float32](keys), p.d, channels, n)
+			floats.Accumulate(&tuned, o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
 			continue
 		}
 		latentKind{}.transpose(w, p, keys, channels, layout.Cols, n)

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -268,9 +269,9 @@ func (w *tokenWriter) writePanels(s *packedKV, keys []byte, scales []float32, j 
 	stride, m int) {
 	switch s.k.format {
 	case F32:
-		packKeys(elements[float32](keys)[j*s.d:], k, stride, m, s.d)
+		floats.PackKeys(&tuned, elements[float32](keys)[j*s.d:], k, stride, m, s.d)
 	case F16, BF16:
-		packKeys(w.panel, k, stride, m, s.d)
+		floats.PackKeys(&tuned, w.panel, k, stride, m, s.d)
 		narrow(s.k.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
 	case I8:
 		width, done := roundUp(s.d, 4), 0
@@ -312,7 +313,7 @@ func (w *tokenWriter) rotateKeys(s *packedKV, k []float32, stride, m int) ([]flo
 
 // packGroups packs m keys, rows of some bytes, of which four are moved as one element.
 func (w *tokenWriter) packGroups(dst, rows []byte, width, m int) {
-	packKeys(elements[float32](dst), elements[float32](rows), width/4, m, width/4)
+	floats.PackKeys(&tuned, elements[float32](dst), elements[float32](rows), width/4, m, width/4)
 }
 
 // writeKey writes key j of a block.
@@ -361,7 +362,7 @@ func spread[T any](dst, row []T) {
 func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, stride, n int) {
 	values, scales := s.values(x)
 	if s.v.format == F32 {
-		packValues(elements[float32](values)[j*panel:], v, stride, n, s.dv)
+		floats.PackValues(&tuned, elements[float32](values)[j*panel:], v, stride, n, s.dv)
 		return
 	}
 	if s.v.format == I4 && s.unrotate > 1 {
@@ -486,7 +487,7 @@ func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
 	}
 	copyRows(dst, q, rows, p.d, stride)
 	if p.flip {
-		scale(dst, dst, -1)
+		floats.Scale(tuned.ISA, dst, dst, -1)
 	}
 	p.rotateQueries(dst)
 }

@@ -23,12 +23,12 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
-	{Name: "kernels", Files: `kernel kernel_choose kernel_rows kernel_generic
-		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64
-		kernel_blocks kernel_blocks_generic kernel_blocks_amd64 kernel_blocks_arm64
-		kernel_blocks_noasm kernel_blocks_floats
-		kernel_int8_amd64 kernel_int4 kernel_int4_amd64 kernel_amd64 kernel_arm64 kernel_stubs
-		kernel_noasm kernel_noavx kernel_other kernel_transpose`},
+	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_rows
+		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_typed_arm64
+		kernel_typed_stubs kernel_blocks kernel_blocks_generic kernel_blocks_amd64
+		kernel_blocks_arm64 kernel_blocks_noasm kernel_blocks_floats kernel_int8_amd64
+		kernel_int8_arm64 kernel_int4 kernel_int4_amd64 kernel_int4_arm64 kernel_amd64 kernel_arm64
+		kernel_noasm kernel_noavx`},
 	{Name: "types", Files: "view options format block_type errors"},
 }
 
@@ -121,10 +121,7 @@ func TestRowsAreLocatedInOneFile(t *testing.T) {
 // where it can be tested.
 func TestAssemblyReadsNoVariables(t *testing.T) {
 	variable := regexp.MustCompile(`\w*·\w+(\+\d+)?\(SB\)`) // local symbols end in <>
-	for _, file := range sourceFiles(t) {
-		if filepath.Ext(file) != ".s" {
-			continue
-		}
+	for _, file := range assemblyFiles(t) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -142,6 +139,18 @@ func TestAssemblyReadsNoVariables(t *testing.T) {
 			t.Errorf("%s has no function", file)
 		}
 	}
+}
+
+// assemblyFiles lists the assembly of the package and of internal/kernel.
+func assemblyFiles(t *testing.T) (files []string) {
+	for _, pattern := range []string{"*.s", "internal/kernel/*/*.s"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
 }
 
 // sourceFiles lists the files of the package, of all builds and without tests.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/bits"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
 // What rows see of a block by position, tree, mask, bias and blocks is asked before anything of it
@@ -321,7 +323,7 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 	if p.listed {
 		for r := range seen {
 			x := w.biasOf(p, c, first+r, b.first, b.lo, b.hi)
-			some, more := maskBias(x, seen[r:], 1, 1, 0, b.lo, b.hi-b.lo)
+			some, more := floats.MaskBias(tuned.ISA, x, seen[r:], 1, 1, 0, b.lo, b.hi-b.lo)
 			hides, adds = hides || some, adds || more
 		}
 		return hides, adds
@@ -331,12 +333,12 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 		if queries == 1 { // by heads
 			h, i := p.locate(c.kv, first)
 			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
-			return maskBias(x, seen, rows, 1, p.bias.SH, b.lo, b.hi-b.lo)
+			return floats.MaskBias(tuned.ISA, x, seen, rows, 1, p.bias.SH, b.lo, b.hi-b.lo)
 		}
 		for r := range min(p.group, rows) {
 			h, i, n := p.ofHead(c.kv, first, rows, r)
 			x := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+b.lo:]
-			some, more := maskBias(x, seen[r:], n, p.group, p.bias.SL, b.lo, b.hi-b.lo)
+			some, more := floats.MaskBias(tuned.ISA, x, seen[r:], n, p.group, p.bias.SL, b.lo, b.hi-b.lo)
 			hides, adds = hides || some, adds || more
 		}
 		return hides, adds
@@ -347,7 +349,7 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 	allowed := w.allowed[:queries]
 	fillOnes(allowed)
 	x := p.bias.Data[p.bias.offset(c.b, 0, query)+c.base+b.first+b.lo:]
-	hides, adds = maskBias(x, allowed, queries, 1, p.bias.SL, b.lo, b.hi-b.lo)
+	hides, adds = floats.MaskBias(tuned.ISA, x, allowed, queries, 1, p.bias.SL, b.lo, b.hi-b.lo)
 	for r := range seen {
 		i := 0
 		if queries > 1 {

@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel/floats"
+
 // A mask is read some blocks ahead: a row of one block is a cache line, and rows are in pages of
 // their own.
 
@@ -75,12 +77,12 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 		}
 		x := p.mask.Data[p.mask.offset(c.b, h, i)+c.base+a.first:]
 		if whole > 0 {
-			maskKeys(x, bits[r:], whole, a.queries, Block, 0, Block)
+			floats.MaskKeys(tuned.ISA, x, bits[r:], whole, a.queries, Block, 0, Block)
 		}
 		if whole < a.blocks {
 			at := whole*a.queries + r
 			bits[at] = lowBits(rest)
-			maskKeys(x[whole*Block:], bits[at:], 1, 1, 0, 0, rest)
+			floats.MaskKeys(tuned.ISA, x[whole*Block:], bits[at:], 1, 1, 0, 0, rest)
 		}
 	}
 	for k := range a.blocks {

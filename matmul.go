@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -263,7 +264,7 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.Panel
 	whole := b0.Cols / 8 * 8
 	part := *b0
 	if part.Cols = whole; whole > 0 {
-		accumulate(dst, a, b, nil, rows, dstStride, aStride, &part)
+		floats.Accumulate(&tuned, dst, a, b, nil, rows, dstStride, aStride, &part)
 	}
 	if whole == b0.Cols {
 		return
@@ -272,7 +273,7 @@ func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.Panel
 	last.load(dst[whole:], rows, dstStride, b0.Cols-whole)
 	part.Cols = 8
 	b = b[whole/panel*b0.PanelStride+whole%panel:]
-	accumulate(last[:], a, b, nil, rows, panel, aStride, &part)
+	floats.Accumulate(&tuned, last[:], a, b, nil, rows, panel, aStride, &part)
 	last.store(dst[whole:], rows, dstStride, b0.Cols-whole)
 }
 
@@ -565,7 +566,8 @@ func (p *projection) addBias(u *productBlock) {
 	for r := range u.rows {
 		for c := 0; c < u.cols; c += Block {
 			n := min(Block, u.cols-c)
-			addBias(p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
+			floats.AddBias(tuned.ISA, p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n],
+				1, 1, 0, n, 1)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -268,7 +269,7 @@ func (p *packing) fill(dst []float32, u packPart) {
 	}
 	for c := 0; c < u.cols; c += panel {
 		from := x.Data[x.offset(u.b, u.h, u.first+c)+u.k:]
-		packKeys(dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
+		floats.PackKeys(&tuned, dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
 	}
 }
 

@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/kernel"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+)
 
 // Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
 // it is widened once into the panels that the ordinary kernels read.
@@ -82,7 +85,7 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 func scaleProducts(dst, scales []float32, rows, stride int) {
 	step := max(1, kernel.CallElements/len(scales))
 	for r := 0; r < rows; r += step {
-		scaleColumns(dst[r*stride:], scales, min(step, rows-r), stride, len(scales))
+		floats.ScaleColumns(tuned.ISA, dst[r*stride:], scales, min(step, rows-r), stride, len(scales))
 	}
 }
 

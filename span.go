@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/stop"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/stop"
+)
 
 // addSegment adds keys [lo, hi) of one segment to a state.
 func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
@@ -179,7 +182,7 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	var h chunk
 	masked := false
 	if p.plain { // rows of all heads follow each other
-		masked = softmax(w.s, st.m, st.l, w.alpha, nil, c.heads*c.rows, p.c)
+		masked = floats.Softmax(&tuned, w.s, st.m, st.l, w.alpha, nil, c.heads*c.rows, p.c)
 	} else {
 		for g := range c.heads {
 			head := w.head(c, g, &h)

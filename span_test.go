@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -240,8 +241,8 @@ func TestFullBlockKernelsDoNotMatter(t *testing.T) {
 		r := random("full blocks")
 		for range budget(60) {
 			anyTuning(t, r)
-			s := shape{1, 1, 1 + r.IntN(2), maximaRows*(1+r.IntN(20)) + r.IntN(2),
-				Block*(1+r.IntN(3)) + r.IntN(20), maximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
+			s := shape{1, 1, 1 + r.IntN(2), floats.MaximaRows*(1+r.IntN(20)) + r.IntN(2),
+				Block*(1+r.IntN(3)) + r.IntN(20), floats.MaximaDim - 4 + r.IntN(20), 8 * (1 + r.IntN(10))}
 			p := newProblem(r, randomKind(r), s)
 			if r.IntN(2) == 0 {
 				p.opt.Causal = BottomRight

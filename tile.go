@@ -2,6 +2,7 @@ package attn
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -27,10 +28,10 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int
 		n = roundUp((rows+parts-1)/parts, kernel.SplitRows)
 	}
 	t := w.fullTileOf(p, q, m, l, o, rows, n)
-	t.k, t.v = &k[0], &v[0]
+	t.K, t.V = &k[0], &v[0]
 	for r := 0; r < rows; r += n {
 		n := min(n, rows-r)
-		if at := o[r*stride:]; t.add(&q[r*d], &m[r], &l[r], &at[0], n) {
+		if at := o[r*stride:]; t.Add(&tuned, &q[r*d], &m[r], &l[r], &at[0], n) {
 			clearMasked(st.m[row+r:], at, n, stride)
 		}
 	}
@@ -38,15 +39,16 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int
 
 // fullTileOf returns what tiles of up to n rows have in common, but for keys and values. It checks
 // the memory of rows rows, whose state begins with m, l and o.
-func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) fullTile {
+func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) floats.FullTile {
 	operand.Reads(q, rows*p.d)
 	operand.Writes(w.s, min(n, rows)*Block)
 	operand.Writes(w.alpha, min(n, rows))
 	operand.Updates(m, rows)
 	operand.Updates(l, rows)
 	operand.UpdatesRows(o, rows, p.oStride, w.layout.Cols)
-	return fullTile{s: &w.s[0], alpha: &w.alpha[0], maxima: &w.maxima[0], d: p.d, oStride: p.oStride,
-		c: p.c, layout: &w.layout, queue: &w.queue}
+	return floats.FullTile{S: &w.s[0], Alpha: &w.alpha[0], Maxima: &w.maxima[0], D: p.d,
+		OStride: p.oStride,
+		C:       p.c, Layout: &w.layout, Queue: &w.queue}
 }
 
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
@@ -80,14 +82,14 @@ func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible
 			rows)
 	}
 	if rows == 1 && visible == nil && keyScales != nil && scales != nil {
-		return softmaxScaled(s, m, l, alpha, keyScales, scales, p.c)
+		return floats.SoftmaxScaled(&tuned, s, m, l, alpha, keyScales, scales, p.c)
 	}
 	if keyScales != nil {
-		scaleColumns(s[lo:], keyScales[lo:hi], rows, Block, hi-lo)
+		floats.ScaleColumns(tuned.ISA, s[lo:], keyScales[lo:hi], rows, Block, hi-lo)
 	}
-	masked = softmax(s, m, l, alpha, visible, rows, p.c)
+	masked = floats.Softmax(&tuned, s, m, l, alpha, visible, rows, p.c)
 	if scales != nil {
-		scaleColumns(s[lo:], scales[lo:hi], rows, Block, hi-lo)
+		floats.ScaleColumns(tuned.ISA, s[lo:], scales[lo:hi], rows, Block, hi-lo)
 	}
 	return masked
 }
@@ -104,7 +106,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
 	direct := p.full && p.valueKind == kindPanels && (s.blocks > 1 || s.hi == Block)
-	var t fullTile
+	var t floats.FullTile
 	if direct {
 		t = w.fullTileOf(p, q, m, l, o, c.rows, c.rows)
 	}
@@ -121,8 +123,8 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 				w.layout.Pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.keyBytes)
 			}
 			w.layout.Reads(v)
-			w.queue.Pointer, t.k, t.v = w.pointer, &k[0], &v[0]
-			masked = t.add(&q[0], &m[0], &l[0], &o[0], c.rows)
+			w.queue.Pointer, t.K, t.V = w.pointer, &k[0], &v[0]
+			masked = t.Add(&tuned, &q[0], &m[0], &l[0], &o[0], c.rows)
 		} else {
 			masked = w.addFewBlock(p, c, st, &b, q, o)
 		}
@@ -170,7 +172,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		floatKind{}.keys(w, p, c, b)
 		w.queue.Pointer = w.pointer
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
-		scorePrefetch(w.s, q, k, rows, p.d, panels, &w.queue)
+		floats.Score(&tuned, w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
 		scoreTyped(keyFormat, w.s, q, keys, rows, p.d, b.hi)
 	case kindIntegers:
@@ -182,7 +184,8 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	}
 	switch p.valueKind {
 	case kindPanels:
-		accumulate(o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block, layout)
+		floats.Accumulate(&tuned, o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block,
+			layout)
 	case kindBits:
 		accumulateTyped(valueFormat, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
 	case kindIntegers:

@@ -1,6 +1,10 @@
 package attn
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+)
 
 // optionScores makes scores of a tile's products, whose first row is at in w.s: softcap, bias and
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
@@ -64,11 +68,11 @@ func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
 // softcap caps the tile's scores: at once where they are side by side.
 func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 	if t.lo == 0 && t.hi == Block {
-		softcap(w.s[at*Block:][:t.rows*Block], most, factor)
+		floats.Softcap(tuned.ISA, w.s[at*Block:][:t.rows*Block], most, factor)
 		return
 	}
 	for r := range t.rows {
-		softcap(w.s[(at+r)*Block:][t.lo:t.hi], most, factor)
+		floats.Softcap(tuned.ISA, w.s[(at+r)*Block:][t.lo:t.hi], most, factor)
 	}
 }
 
@@ -79,14 +83,14 @@ func (w *scratch) int8Scores(p *plan, c *chunk, b *part, t *tile, at int) {
 		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
 		if p.softcap > 0 {
-			softcap(s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN
+			floats.Softcap(tuned.ISA, s, p.softcap, min(u/p.softcap, math.MaxFloat32)) // ±Inf and 0 make NaN
 			u = 1
 		}
 		if b.biased {
 			bias := w.biasOf(p, c, row, b.first, t.lo, t.hi)
-			addBias(s, bias, 1, 1, 0, t.hi-t.lo, u)
+			floats.AddBias(tuned.ISA, s, bias, 1, 1, 0, t.hi-t.lo, u)
 		} else if u != 1 {
-			scale(s, s, u)
+			floats.Scale(tuned.ISA, s, s, u)
 		}
 	}
 }
@@ -95,12 +99,12 @@ func (w *scratch) int8Scores(p *plan, c *chunk, b *part, t *tile, at int) {
 func (w *scratch) scaleScores(u float32, t *tile, at int) {
 	if t.lo == 0 && t.hi == Block {
 		s := w.s[at*Block:][:t.rows*Block]
-		scale(s, s, u)
+		floats.Scale(tuned.ISA, s, s, u)
 		return
 	}
 	for r := range t.rows {
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
-		scale(s, s, u)
+		floats.Scale(tuned.ISA, s, s, u)
 	}
 }
 
@@ -108,7 +112,7 @@ func (w *scratch) scaleScores(u float32, t *tile, at int) {
 func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 	for r := range t.rows {
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		alibi(w.s[(at+r)*Block:][t.lo:t.hi], p.slopes[h], first+t.lo-i-c.position)
+		floats.Alibi(tuned.ISA, w.s[(at+r)*Block:][t.lo:t.hi], p.slopes[h], first+t.lo-i-c.position)
 	}
 }
 
@@ -132,7 +136,7 @@ func (w *scratch) addBias(p *plan, c *chunk, b *part, t *tile, at int, u float32
 		if t.asks {
 			w.seeBias(b, t, s, bias, w.seen[c.at+t.row+r:], rows, step, stride, u)
 		} else {
-			addBias(s, bias, rows, step, stride, t.hi-t.lo, u)
+			floats.AddBias(tuned.ISA, s, bias, rows, step, stride, t.hi-t.lo, u)
 		}
 	}
 }
@@ -144,8 +148,8 @@ func (w *scratch) seeBias(b *part, t *tile, s, bias []float32, seen []uint64, ro
 	const few = 8
 	for r := 0; r < rows; r += few {
 		n, keys, x := min(few, rows-r), t.hi-t.lo, bias[r*stride:]
-		hides, adds := maskBias(x, seen[r*step:], n, step, stride, t.lo, keys)
-		addBias(s[r*step*Block:], x, n, step, stride, keys, u)
+		hides, adds := floats.MaskBias(tuned.ISA, x, seen[r*step:], n, step, stride, t.lo, keys)
+		floats.AddBias(tuned.ISA, s[r*step*Block:], x, n, step, stride, keys, u)
 		b.biased = b.biased || adds
 		if hides {
 			b.hides, w.biasHid, t.uniform = true, true, false

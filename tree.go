@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -228,8 +229,8 @@ func (s *state) merge(t *state, rows, stride int, u *units) {
 	for r := 0; r < rows; r += together {
 		n := min(together, rows-r)
 		_, c := u.of(r)
-		mergeSums(s.m[r:r+n], s.l[r:], t.m[r:], t.l[r:], x[:], y[:], c)
-		mergeRows(s.o[r*stride:], t.o[r*stride:], x[:n], y[:n], stride)
+		floats.MergeSums(tuned.ISA, s.m[r:r+n], s.l[r:], t.m[r:], t.l[r:], x[:], y[:], c)
+		floats.MergeRows(tuned.ISA, s.o[r*stride:], t.o[r*stride:], x[:n], y[:n], stride)
 	}
 }
 

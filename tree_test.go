@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // nodeOf is the state of segments [first, first+n) by the recursive definition: the left half,
@@ -22,10 +24,10 @@ func nodeOf(segments []state, first, n int, c float32) state {
 	left, right := nodeOf(segments, first, n/2, c), nodeOf(segments, first+n/2, n/2, c)
 	rows := len(left.m)
 	x, y := make([]float32, rows), make([]float32, rows)
-	mergeSumsGeneric(left.m, left.l, right.m, right.l, x, y, c)
+	floats.MergeSums(tuning.Generic, left.m, left.l, right.m, right.l, x, y, c)
 	d := len(left.o) / rows
 	for r := range rows {
-		mergeGeneric(left.o[r*d:], right.o[r*d:][:d], x[r], y[r])
+		floats.Merge(tuning.Generic, left.o[r*d:], right.o[r*d:][:d], x[r], y[r])
 	}
 	return left
 }
@@ -58,7 +60,7 @@ func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 		for n := 1; n <= most; n++ {
 			root := nodeOf(segments[:n], 0, 16, float32(float64(unit)*f32.Log2E))
 			want, wantLSE := make([]float32, rows*d), make([]float32, rows)
-			normalizeGeneric(want, root.o, root.l, rows, d, d, d)
+			floats.Normalize(tuning.Generic, want, root.o, root.l, rows, d, d, d)
 			for i := range wantLSE {
 				wantLSE[i] = f32.FMA(root.m[i], unit, f32.Log(root.l[i]))
 			}

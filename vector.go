@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -46,7 +47,7 @@ func Softmax(dst, x []float32) {
 		return
 	}
 	sum := expSum(dst, x, top)
-	scale(dst, dst, 1/sum)
+	floats.Scale(tuned.ISA, dst, dst, 1/sum)
 }
 
 // LogSumExp returns ln Σ exp(x_i): −Inf if no x_i is above −Inf, NaN if one is NaN, else +Inf if

@@ -14,13 +14,21 @@ import (
 )
 
 func main() {
-	os.Exit(generate.Command("asm", os.Args[1:], map[string]generate.File{
-		"kernel_arm64.s": func() ([]byte, error) { return assembly(".") },
-	}, os.Stderr))
+	files := map[string]generate.File{}
+	for path, emit := range families {
+		files[filepath.Base(path)] = func() ([]byte, error) { return assembly(".", emit) }
+	}
+	os.Exit(generate.Command("asm", os.Args[1:], files, os.Stderr))
 }
 
-// assembly returns the text of kernel_arm64.s for the package in a folder.
-func assembly(folder string) ([]byte, error) {
+// families are the files, from the repository's root, and what emits their kernels.
+var families = map[string]func(p *program){
+	"kernel_arm64.s":                        (*program).slicePasses,
+	"internal/kernel/floats/floats_arm64.s": (*program).floats,
+}
+
+// assembly returns the text of a file for the repository in a folder.
+func assembly(folder string, emit func(p *program)) ([]byte, error) {
 	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"))
 	if err != nil {
 		return nil, err
@@ -30,6 +38,13 @@ func assembly(folder string) ([]byte, error) {
 		return nil, err
 	}
 	p := newProgram(values, offsets)
+	emit(p)
+	p.constantTable()
+	return p.Bytes(), nil
+}
+
+// floats are the kernels over float32.
+func (p *program) floats() {
 	p.score()
 	p.accumulate()
 	p.accumulateMasked()
@@ -48,6 +63,11 @@ func assembly(folder string) ([]byte, error) {
 	p.maskBits()
 	p.weights()
 	p.allFinite()
+	p.scaleColumns()
+}
+
+// slicePasses are passes over slices, and other families.
+func (p *program) slicePasses() {
 	p.dot()
 	p.addProducts()
 	p.maxOf()
@@ -64,7 +84,6 @@ func assembly(folder string) ([]byte, error) {
 	p.narrowBF16()
 	p.largest()
 	p.quantize()
-	p.scaleColumns()
 	p.rotate()
 	p.int8Kernels()
 	p.accumulateInt8()
@@ -73,6 +92,4 @@ func assembly(folder string) ([]byte, error) {
 	p.encode()
 	p.lookUp()
 	p.int4Kernels()
-	p.constantTable()
-	return p.Bytes(), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,30 +13,35 @@ import (
 	"github.com/seed-1415985d/attn/internal/generate"
 )
 
-const generated = "../kernel_arm64.s"
-
-func readGenerated(t *testing.T) []byte {
-	text, err := os.ReadFile(generated)
-	if err != nil {
-		t.Fatal(err)
+// readGenerated is the text of all generated files.
+func readGenerated(t *testing.T) (all []byte) {
+	for file := range families {
+		text, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text...)
 	}
-	return text
+	return all
 }
 
 // The committed assembly is what the generator writes.
-func TestGeneratedFileIsCurrent(t *testing.T) {
-	text, err := assembly("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := generate.Current(generated, text); err != nil {
-		t.Error(err)
-	}
-	if err := generate.Greppable(text, "."); err != nil {
-		t.Error(err)
-	}
-	if err := generate.Twins(text, ".."); err != nil {
-		t.Error(err)
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	for file, emit := range families {
+		text, err := assembly("..", emit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("..", file)
+		if err := generate.Current(path, text); err != nil {
+			t.Error(err)
+		}
+		if err := generate.Greppable(text, "."); err != nil {
+			t.Error(err)
+		}
+		if err := generate.Twins(text, filepath.Dir(path)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -62,7 +68,7 @@ func TestEncoding(t *testing.T) {
 	want := bytes.Count(text, []byte("WORD"))
 	switch {
 	case want == 0:
-		t.Error("kernel_arm64.s has no WORD")
+		t.Error("the assembly has no WORD")
 	case checked == 0 && os.Getenv("ATTN_TEST_TOOLS") == "required":
 		t.Error("no disassembler: llvm-mc must be installed")
 	case checked == 0:

@@ -21,7 +21,8 @@ import (
 
 func main() {
 	os.Exit(generate.Command("gen", os.Args[1:], map[string]generate.File{
-		"kernel_amd64.s":        func() ([]byte, error) { return assembly(ordinaryKernels) },
+		"kernel_amd64.s":        func() ([]byte, error) { return assembly(passKernels) },
+		"floats_amd64.s":        func() ([]byte, error) { return assembly(floatKernels) },
 		"kernel_typed_amd64.s":  func() ([]byte, error) { return assembly(typedKernels) },
 		"kernel_int8_amd64.s":   func() ([]byte, error) { return assembly(int8Kernels) },
 		"kernel_blocks_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
@@ -142,8 +143,18 @@ var twins = map[string]string{
 // padding is what Avo writes after an instruction's name to align operands: a twelfth of the text.
 var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
 
-// ordinaryKernels emits those over float32.
-func ordinaryKernels() {
+// passKernels emits passes over slices.
+func passKernels() {
+	dotKernel()
+	addProductsKernel()
+	maxOfKernel()
+	expKernel()
+	expSumKernel("expSumSIMD", true)
+	expSumKernel("sumExpSIMD", false)
+}
+
+// floatKernels emits those over float32.
+func floatKernels() {
 	scoreKernel()
 	scoreMaximaKernel()
 	accumulateKernel()
@@ -170,10 +181,10 @@ func ordinaryKernels() {
 	maskKeysKernel()
 	weightsKernel()
 	allFiniteKernel()
-	dotKernel()
-	addProductsKernel()
-	maxOfKernel()
-	expKernel()
-	expSumKernel("expSumSIMD", true)
-	expSumKernel("sumExpSIMD", false)
+	scaleColumnsKernel()
+	softmaxScaledKernel()
+	transposeFloatsKernel()
+	transposeFloatsAVX512Kernel()
+	transposeHalvesKernel()
+	transposeGroupsKernel()
 }

@@ -23,9 +23,10 @@ func generator(t *testing.T) string {
 // and of the Go files that the generator reads, which are outside the module: run with -count=1.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	program := generator(t)
-	for _, file := range []string{"kernel_amd64.s", "kernel_typed_amd64.s", "kernel_int8_amd64.s",
-		"kernel_int4_amd64.s", "kernel_blocks_amd64.s"} {
-		out := filepath.Join(t.TempDir(), file)
+	for _, file := range []string{"kernel_amd64.s", "internal/kernel/floats/floats_amd64.s",
+		"kernel_typed_amd64.s", "kernel_int8_amd64.s", "kernel_int4_amd64.s",
+		"kernel_blocks_amd64.s"} {
+		out := filepath.Join(t.TempDir(), filepath.Base(file))
 		run := exec.Command(program, "-out", out)
 		run.Dir = ".."
 		if msg, err := run.CombinedOutput(); err != nil {
@@ -41,7 +42,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		if err := generate.Greppable(text, "."); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		if err := generate.Twins(text, ".."); err != nil {
+		if err := generate.Twins(text, filepath.Join("..", filepath.Dir(file))); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -54,7 +55,7 @@ func TestFailureLeavesFile(t *testing.T) {
 	files := map[string]string{
 		"internal/f32/elementary.go": "package f32\n\nconst exp2Bias = 1\n",
 		"internal/kernel/layout.go":  "package kernel\n",
-		"kernel_amd64.s":             committed,
+		"floats_amd64.s":             committed,
 	}
 	for name, text := range files {
 		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755); err != nil {
@@ -64,13 +65,13 @@ func TestFailureLeavesFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := exec.Command(generator(t), "-out", "kernel_amd64.s")
+	run := exec.Command(generator(t), "-out", "floats_amd64.s")
 	run.Dir = folder
 	msg, err := run.CombinedOutput()
 	if err == nil {
 		t.Error("the generator wrote kernels without their constants")
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "kernel_amd64.s"))
+	text, err := os.ReadFile(filepath.Join(folder, "floats_amd64.s"))
 	if err != nil || string(text) != committed {
 		t.Errorf("the file is %.80q, %v; the generator said\n%s", text, err, msg)
 	}
@@ -84,10 +85,11 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 	for file, sizes := range map[string]map[string]float32{
 		"../internal/kernel/layout.go": {"MaximaLanes": lanes, "Block": block, "Panel": panel,
 			"SoftmaxRows": softmaxRows, "PageBytes": pageBytes, "PrefetchWindow": prefetchWindow},
-		"../kernel_choose.go": {"maximaRows": maximaRows,
-			"maximaDim": maximaRows*maximaSteps + lastSteps},
-		"../kernel_amd64.go": {"inPlaceKeys": touchRows, "rotatedElements": rotatedElements},
-		"../kernel_int8.go":  {"int8Group": int8Group},
+		"../internal/kernel/floats/choose.go": {"MaximaRows": maximaRows,
+			"MaximaDim": maximaRows*maximaSteps + lastSteps},
+		"../internal/kernel/floats/kernels_amd64.go": {"inPlaceKeys": touchRows},
+		"../kernel_int8_amd64.go":                    {"rotatedElements": rotatedElements},
+		"../kernel_int8.go":                          {"int8Group": int8Group},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {

@@ -28,14 +28,8 @@ func typedKernels() {
 	narrowBF16Kernel()
 	largestKernel()
 	quantizeKernel()
-	scaleColumnsKernel()
-	softmaxScaledKernel()
 	rotateKernel()
 	rotateAVX512Kernel()
-	transposeFloatsKernel()
-	transposeFloatsAVX512Kernel()
-	transposeHalvesKernel()
-	transposeGroupsKernel()
 }
 
 // Registers by role, beside those of tile.go.

@@ -21,8 +21,8 @@ const (
 	// operations for each multiply-add.
 	CallMasked = CallProducts / 4
 
-	// CallInPlaceProducts bounds those of scoreRows, which goes through keys in rows and transposes
-	// them. Fewer than InPlaceRows rows count as InPlaceRows: they wait for memory.
+	// CallInPlaceProducts bounds those of floats.ScoreRows, which goes through keys in rows and
+	// transposes them. Fewer than InPlaceRows rows count as InPlaceRows: they wait for memory.
 	CallInPlaceProducts = 1 << 16
 
 	// InPlaceDim is the dimension up to which keys are read in rows: there, a panel of

@@ -23,8 +23,8 @@ const (
 	// kernel (gen/softmax.go) keeps the lanes of that many sums on its stack.
 	SoftmaxRows = 96
 
-	// InPlaceRows is the number of rows up to which scoreRows transposes keys in registers faster than
-	// they are packed.
+	// InPlaceRows is the number of rows up to which floats.ScoreRows transposes keys in registers
+	// faster than they are packed.
 	InPlaceRows = 4
 
 	// Panel is the number of keys, or value columns, side by side in packed order.
@@ -46,7 +46,7 @@ type PanelLayout struct {
 }
 
 // NegZero as a weight marks a key that the row does not see. It counts as zero in
-// every sum, and accumulateMasked does not look at the key's value.
+// every sum, and floats.AccumulateMasked does not look at the key's value.
 const NegZero = 1 << 31
 
 var NegInf = float32(math.Inf(-1))

@@ -1,12 +1,11 @@
-package attn
+package floats
 
 import (
 	"math"
 
-	"github.com/seed-1415985d/attn/internal/operand"
-
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // This file is the specification of the numeric contract: every assembly
@@ -14,38 +13,38 @@ import (
 // as float32(…) or f32.FMA, because compilers may fuse x·y + z into one operation. A chain is FMA
 // after FMA, each adding to the one before; f32.Chains goes on with eight of them side by side.
 //
-// One block of keys goes through the kernels in this order: packKeys and packValues,
-// unless rows are read in place; score; softcap, addBias and alibi as the options want; softmax, or
-// softmaxMasked where some row does not see some key; accumulate, or accumulateMasked where such a
+// One block of keys goes through the kernels in this order: PackKeys and PackValues,
+// unless rows are read in place; score; softcap, AddBias and alibi as the options want; softmax, or
+// softmaxMasked where some row does not see some key; accumulate, or AccumulateMasked where such a
 // key's value may be NaN or infinite. After the last block, normalize divides by the sums. What
 // becomes of rows that have seen no score above −Inf is decided by clearMasked.
 
-// packKeys transposes n ≤ Block keys of d dimensions into panels: dimension x of key j
+// PackKeys transposes n ≤ Block keys of d dimensions into panels: dimension x of key j
 // goes to dst[(j/panel*d + x)*panel + j%panel]. In the last panel, keys from n on
 // become +0.
 func packKeysGeneric(dst, k []float32, stride, n, d int) {
-	for j := range roundUp(n, panel) {
+	for j := range kernel.RoundUp(n, kernel.Panel) {
 		for x := range d {
 			var e float32
 			if j < n {
 				e = k[j*stride+x]
 			}
-			dst[(j/panel*d+x)*panel+j%panel] = e
+			dst[(j/kernel.Panel*d+x)*kernel.Panel+j%kernel.Panel] = e
 		}
 	}
 }
 
-// packValues copies the values of n ≤ Block keys, d columns each, into panels: column c of key j
+// PackValues copies the values of n ≤ Block keys, d columns each, into panels: column c of key j
 // goes to dst[(c/panel*Block + j)*panel + c%panel]. In the last panel, columns from d
 // on become +0.
 func packValuesGeneric(dst, v []float32, stride, n, d int) {
 	for j := range n {
-		for c := range roundUp(d, panel) {
+		for c := range kernel.RoundUp(d, kernel.Panel) {
 			var e float32
 			if c < d {
 				e = v[j*stride+c]
 			}
-			dst[(c/panel*Block+j)*panel+c%panel] = e
+			dst[(c/kernel.Panel*kernel.Block+j)*kernel.Panel+c%kernel.Panel] = e
 		}
 	}
 }
@@ -54,10 +53,10 @@ func packValuesGeneric(dst, v []float32, stride, n, d int) {
 // x]·k[(j/panel*d + x)*panel + j%panel], a chain of FMAs from 0 in ascending x.
 func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 	for r := range rows {
-		for j := 0; j < panels*panel; j += f32.Lanes {
-			sum := (*[f32.Lanes]float32)(s[r*Block+j:])
+		for j := 0; j < panels*kernel.Panel; j += f32.Lanes {
+			sum := (*[f32.Lanes]float32)(s[r*kernel.Block+j:])
 			*sum = [f32.Lanes]float32{}
-			f32.Chains(sum, q[r*d:][:d], k[j/panel*d*panel+j%panel:], panel)
+			f32.Chains(sum, q[r*d:][:d], k[j/kernel.Panel*d*kernel.Panel+j%kernel.Panel:], kernel.Panel)
 		}
 	}
 }
@@ -65,7 +64,7 @@ func scoreGeneric(s, q, k []float32, rows, d, panels int) {
 // scoreMaxima is score, and leaves the maxima of the rows, see fullTile.
 func scoreMaximaGeneric(s, q, k, maxima []float32, rows, d, panels int) {
 	scoreGeneric(s, q, k, rows, d, panels)
-	maximaOf(maxima, s, rows, panels*panel)
+	maximaOf(maxima, s, rows, panels*kernel.Panel)
 }
 
 // maximaOf finds the maxima of rows of n scores, in lanes by index mod maximaLanes, NaN not
@@ -74,9 +73,9 @@ func maximaOf(maxima, s []float32, rows, n int) {
 	for r := range rows {
 		top := maxima[r*kernel.MaximaLanes:][:kernel.MaximaLanes]
 		for t := range top {
-			top[t] = negInf
+			top[t] = kernel.NegInf
 		}
-		for j, e := range s[r*Block:][:n] {
+		for j, e := range s[r*kernel.Block:][:n] {
 			if old := &top[j%kernel.MaximaLanes]; e > *old {
 				*old = e
 			}
@@ -89,21 +88,21 @@ func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int, c float32)
 	return softmaxGeneric(s, m, l, alpha, rows, c)
 }
 
-// scoreRows is score on n keys in place, in rows that are stride apart. Few queries
+// ScoreRows is score on n keys in place, in rows that are stride apart. Few queries
 // do not make packing worth while.
 func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
-	var part [Block * f32.Lanes]float32 // of some keys, side by side
+	var part [kernel.Block * f32.Lanes]float32 // of some keys, side by side
 	whole := n / f32.Lanes * f32.Lanes
 	for j := 0; j < whole; j += f32.Lanes {
-		for x := 0; x < d; x += Block {
-			dims := min(Block, d-x)
+		for x := 0; x < d; x += kernel.Block {
+			dims := min(kernel.Block, d-x)
 			for i := range f32.Lanes {
 				for y, e := range k[(j+i)*stride+x:][:dims] {
 					part[y*f32.Lanes+i] = e
 				}
 			}
 			for r := range rows {
-				sum := (*[f32.Lanes]float32)(s[r*Block+j:])
+				sum := (*[f32.Lanes]float32)(s[r*kernel.Block+j:])
 				if x == 0 {
 					*sum = [f32.Lanes]float32{}
 				}
@@ -117,7 +116,7 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 			for x, e := range k[j*stride:][:d] {
 				sum = f32.FMA(q[r*d+x], e, sum)
 			}
-			s[r*Block+j] = sum
+			s[r*kernel.Block+j] = sum
 		}
 	}
 }
@@ -128,7 +127,7 @@ func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
 // still seen no score above −Inf. Scores and maxima are in a unit u, and c = u·log₂e.
 func softmaxGeneric(s, m, l, alpha []float32, rows int, c float32) (masked bool) {
 	for r := range rows {
-		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], ^uint64(0), c) {
+		if softmaxRow(s[r*kernel.Block:][:kernel.Block], &m[r], &l[r], &alpha[r], ^uint64(0), c) {
 			masked = true
 		}
 	}
@@ -140,7 +139,7 @@ func softmaxGeneric(s, m, l, alpha []float32, rows int, c float32) (masked bool)
 func softmaxMaskedGeneric(s, m, l, alpha []float32, visible []uint64, rows int,
 	c float32) (masked bool) {
 	for r := range rows {
-		if softmaxRow(s[r*Block:][:Block], &m[r], &l[r], &alpha[r], visible[r], c) {
+		if softmaxRow(s[r*kernel.Block:][:kernel.Block], &m[r], &l[r], &alpha[r], visible[r], c) {
 			masked = true
 		}
 	}
@@ -159,7 +158,7 @@ func softmaxRow(s []float32, m, l, alpha *float32, visible uint64, c float32) (m
 	top += 0 // −0 becomes +0, so it does not matter which zero came first
 	// With no score above −Inf all weights must be 0, but −Inf − −Inf is NaN.
 	base := top
-	if top == negInf {
+	if top == kernel.NegInf {
 		base = 0
 	}
 	// p_j = 2^((s_j − m)·c), summed in 16 lanes.
@@ -174,18 +173,8 @@ func softmaxRow(s []float32, m, l, alpha *float32, visible uint64, c float32) (m
 	}
 	*m = top
 	*alpha = f32.Exp2(old-base, c)
-	*l = f32.FMA(*l, *alpha, fold(sum[:]))
-	return top == negInf
-}
-
-// fold sums lanes in halves, lane t with lane t + half: 16 → 8 → 4 → 2 → 1.
-func fold(lane []float32) float32 {
-	for half := len(lane) / 2; half > 0; half /= 2 {
-		for t := range half {
-			lane[t] += lane[t+half]
-		}
-	}
-	return lane[0]
+	*l = f32.FMA(*l, *alpha, f32.Fold(sum[:]))
+	return top == kernel.NegInf
 }
 
 // accumulate adds the values of keys, weighted, to outputs: o_rc = o_rc·alpha_r, then
@@ -195,13 +184,13 @@ func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int,
 	b *kernel.PanelLayout) {
 	for r := range rows {
 		row := o[r*oStride:][:b.Cols]
-		beginOutputs(row, alpha, r, b.Overwrite)
-		addValues(row, p[r*pStride:][:b.Keys], v, b.Stride, b.PanelStride)
+		BeginOutputs(row, alpha, r, b.Overwrite)
+		AddValues(row, p[r*pStride:][:b.Keys], v, b.Stride, b.PanelStride)
 	}
 }
 
-// beginOutputs makes outputs of row r what the values of a block are added to.
-func beginOutputs(o, alpha []float32, r int, overwrite bool) {
+// BeginOutputs makes outputs of row r what the values of a block are added to.
+func BeginOutputs(o, alpha []float32, r int, overwrite bool) {
 	switch {
 	case overwrite:
 		clear(o)
@@ -212,10 +201,10 @@ func beginOutputs(o, alpha []float32, r int, overwrite bool) {
 	}
 }
 
-// addValues is o_c = FMA(p_j, v_jc, o_c) for ascending j. Where values are, panelLayout says.
-func addValues(o, p, v []float32, stride, panelStride int) {
+// AddValues is o_c = FMA(p_j, v_jc, o_c) for ascending j. Where values are, panelLayout says.
+func AddValues(o, p, v []float32, stride, panelStride int) {
 	for c := 0; c < len(o); c += f32.Lanes {
-		from := v[c/panel*panelStride+c%panel:]
+		from := v[c/kernel.Panel*panelStride+c%kernel.Panel:]
 		if c+f32.Lanes <= len(o) {
 			f32.Chains((*[f32.Lanes]float32)(o[c:]), p, from, stride)
 			continue
@@ -228,14 +217,14 @@ func addValues(o, p, v []float32, stride, panelStride int) {
 	}
 }
 
-// accumulateMasked is accumulate where a weight with its sign bit set marks a
+// AccumulateMasked is accumulate where a weight with its sign bit set marks a
 // key that the row does not see: its value is taken as 0, whatever it is.
 func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int,
 	b *kernel.PanelLayout) {
-	var zeros [panel]float32
+	var zeros [kernel.Panel]float32
 	for r := range rows {
 		row, weights := o[r*oStride:][:b.Cols], p[r*pStride:][:b.Keys]
-		beginOutputs(row, alpha, r, b.Overwrite)
+		BeginOutputs(row, alpha, r, b.Overwrite)
 		for j := 0; j < b.Keys; {
 			seen := j
 			for seen < b.Keys && math.Float32bits(weights[seen])&kernel.NegZero == 0 {
@@ -243,11 +232,11 @@ func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride in
 			}
 			switch {
 			case j < seen:
-				addValues(row, weights[j:seen], v[j*b.Stride:], b.Stride, b.PanelStride)
+				AddValues(row, weights[j:seen], v[j*b.Stride:], b.Stride, b.PanelStride)
 				j = seen
 				continue
 			case weights[j]-weights[j] != 0: // NaN or infinite, else nothing changes
-				addValues(row, weights[j:j+1], zeros[:], 0, 0)
+				AddValues(row, weights[j:j+1], zeros[:], 0, 0)
 			}
 			j++
 		}
@@ -280,7 +269,7 @@ func mergeGeneric(o, b []float32, x, y float32) {
 	}
 }
 
-// mergeSums merges the maxima and sums of two states, row by row, with M = max(m, m2): x = 2^((m −
+// MergeSums merges the maxima and sums of two states, row by row, with M = max(m, m2): x = 2^((m −
 // M)·c), y = 2^((m2 − M)·c), l = FMA(l, x, l2·y), m = M. Merge needs the factors x and y. A state
 // that has seen no key (m = −Inf, l = 0) changes nothing.
 func mergeSumsGeneric(m, l, m2, l2, x, y []float32, c float32) {
@@ -291,7 +280,7 @@ func mergeSumsGeneric(m, l, m2, l2, x, y []float32, c float32) {
 		}
 		top += 0
 		base := top
-		if top == negInf {
+		if top == kernel.NegInf {
 			base = 0
 		}
 		x[r] = f32.Exp2(m[r]-base, c)
@@ -316,25 +305,25 @@ func alibiGeneric(s []float32, slope float32, first int) {
 	}
 }
 
-// addBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row. Rows of bias
+// AddBias is s = FMA(s, u, bias), u being the unit of scores, for n keys of each row. Rows of bias
 // are stride apart; of s it takes every step-th row.
 func addBiasGeneric(s, bias []float32, rows, step, stride, n int, u float32) {
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
-			at := &s[r*step*Block+j]
+			at := &s[r*step*kernel.Block+j]
 			*at = f32.FMA(*at, u, e)
 		}
 	}
 }
 
-// maskBias clears the bits of keys where a row's bias is −Inf, and reports whether it hides one so
+// MaskBias clears the bits of keys where a row's bias is −Inf, and reports whether it hides one so
 // and whether some bias is neither that nor ±0. Rows are n keys, the first of which is key lo of
 // the block; of visible it takes every step-th row.
 func maskBiasGeneric(bias []float32, visible []uint64, rows, step, stride, lo,
 	n int) (hides, adds bool) {
 	for r := range rows {
 		for j, e := range bias[r*stride:][:n] {
-			if e == negInf {
+			if e == kernel.NegInf {
 				visible[r*step] &^= 1 << (lo + j)
 				hides = true
 			} else if e != 0 {
@@ -345,7 +334,7 @@ func maskBiasGeneric(bias []float32, visible []uint64, rows, step, stride, lo,
 	return hides, adds
 }
 
-// maskKeys clears the bits of keys where a row's mask is false, and returns the keys
+// MaskKeys clears the bits of keys where a row's mask is false, and returns the keys
 // that all of these rows see. Rows and keys are those of maskBias.
 func maskKeysGeneric(mask []bool, visible []uint64, rows, step, stride, lo, n int) (every uint64) {
 	every = ^uint64(0)
@@ -371,7 +360,7 @@ func weightsGeneric(dst, s []float32, m, r, c float32, visible uint64) {
 	}
 }
 
-// allFinite reports whether x holds no NaN and no infinity.
+// AllFinite reports whether x holds no NaN and no infinity.
 func allFiniteGeneric(x []float32) bool {
 	for _, e := range x {
 		if e-e != 0 {
@@ -381,89 +370,26 @@ func allFiniteGeneric(x []float32) bool {
 	return true
 }
 
-// dot is Σ a_i·b_i: a chain of FMAs in each of 64 lanes, by index mod 64, then fold.
-func dotGeneric(a, b []float32) float32 {
-	var lane [64]float32
-	addProductsGeneric(&lane, a, b)
-	return fold(lane[:]) + 0
-}
-
-// addProducts goes on with the chains of dot: lane_i%64 = FMA(a_i, b_i, lane_i%64). All
-// calls for one product but the last have a multiple of 64 elements.
-func addProductsGeneric(lane *[64]float32, a, b []float32) {
-	for i, e := range a {
-		lane[i%64] = f32.FMA(e, b[i], lane[i%64])
-	}
-}
-
-// maxOf is the largest element: −Inf if there is none, NaN if one is NaN.
-func maxOfGeneric(x []float32) float32 {
-	top := negInf
-	for _, e := range x {
-		if e != e {
-			return float32(math.NaN())
-		}
-		if e > top {
-			top = e
-		}
-	}
-	return top + 0
-}
-
-// exp is dst = exp(x), with subnormal results where they are due.
-func expGeneric(dst, x []float32) {
-	for i, e := range x {
-		dst[i] = f32.Exp(e)
-	}
-}
-
-// expSum is dst = exp(x − top), and returns the sum, in 16 lanes by index mod 16. Results
-// below 2⁻¹²⁶ are +0; where x − top is above 88.37, they are +Inf.
-func expSumGeneric(dst, x []float32, top float32) float32 {
-	var sum [16]float32
-	for i, e := range x {
-		dst[i] = f32.ExpFlush(atMostExpInf(e - top))
-		sum[i%16] += dst[i]
-	}
-	return fold(sum[:])
-}
-
-// atMostExpInf keeps ExpFlush, which is made for x ≤ 0, within the exponents of float32.
-func atMostExpInf(x float32) float32 {
-	if x > f32.ExpInf {
-		return f32.ExpInf
-	}
-	return x
-}
-
-// sumExp is expSum without the destination.
-func sumExpGeneric(x []float32, top float32) float32 {
-	var sum [16]float32
-	for i, e := range x {
-		sum[i%16] += f32.ExpFlush(atMostExpInf(e - top))
-	}
-	return fold(sum[:])
-}
-
-// transposes tells a sanitizer what transposeFloats and transposeHalves read and write.
+// transposes tells a sanitizer what TransposeFloats and TransposeHalves read and write.
 func transposes[T float32 | uint16](dst, k []T, d, cols, n int) {
-	squares := roundUp(n, panel) / panel
-	operand.ReadsRows(k, squares, d*panel, cols*panel)
-	operand.WritesRows(dst, roundUp(cols, panel)/panel, Block*panel, squares*panel*panel)
+	squares := kernel.RoundUp(n, kernel.Panel) / kernel.Panel
+	operand.ReadsRows(k, squares, d*kernel.Panel, cols*kernel.Panel)
+	operand.WritesRows(dst, kernel.RoundUp(cols, kernel.Panel)/kernel.Panel,
+		kernel.Block*kernel.Panel, squares*kernel.Panel*kernel.Panel)
 }
 
 func transposeGeneric[T float32 | uint16](dst, k []T, d, cols, n int) {
-	for c := range roundUp(cols, panel) {
-		for first := 0; first < n; first += panel {
-			to := dst[(c/panel*Block+first)*panel+c%panel:]
+	for c := range kernel.RoundUp(cols, kernel.Panel) {
+		for first := 0; first < n; first += kernel.Panel {
+			to := dst[(c/kernel.Panel*kernel.Block+first)*kernel.Panel+c%kernel.Panel:]
 			if c >= cols {
-				for j := range panel {
-					to[j*panel] = 0
+				for j := range kernel.Panel {
+					to[j*kernel.Panel] = 0
 				}
 				continue
 			}
-			for j, e := range k[first*d+c*panel:][:panel] {
-				to[j*panel] = e
+			for j, e := range k[first*d+c*kernel.Panel:][:kernel.Panel] {
+				to[j*kernel.Panel] = e
 			}
 		}
 	}
@@ -473,12 +399,27 @@ func transposeGeneric[T float32 | uint16](dst, k []T, d, cols, n int) {
 // columns behind.
 func transposeGroupsGeneric(dst, k []byte, first, cols, width int) {
 	for c := first; c < width; c++ {
-		for j := range panel {
+		for j := range kernel.Panel {
 			var e byte
 			if c < cols {
-				e = k[c/4*4*panel+4*j+c%4]
+				e = k[c/4*4*kernel.Panel+4*j+c%4]
 			}
 			dst[j/4*4*width+4*c+j%4] = e
 		}
 	}
+}
+
+func scaleColumnsGeneric(s, f []float32, rows, stride, n int) {
+	for r := range rows {
+		for j, e := range f[:n] {
+			s[r*stride+j] *= e
+		}
+	}
+}
+
+func softmaxScaledGeneric(s, m, l, alpha, keys, values []float32, c float32) (masked bool) {
+	scaleColumnsGeneric(s, keys, 1, kernel.Block, kernel.Block)
+	masked = softmaxGeneric(s, m, l, alpha, 1, c)
+	scaleColumnsGeneric(s, values, 1, kernel.Block, kernel.Block)
+	return masked
 }

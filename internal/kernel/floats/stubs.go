@@ -1,6 +1,6 @@
 //go:build (amd64 || arm64) && !purego
 
-package attn
+package floats
 
 import "github.com/seed-1415985d/attn/internal/kernel"
 
@@ -90,104 +90,7 @@ func weightsSIMD(dst, s *float32, n int, m, r, c float32, visible uint64)
 //go:noescape
 func allFiniteSIMD(x *float32, n int) bool
 
-// dotSIMD is a dot product. It works like dotGeneric.
-//
-//go:noescape
-func dotSIMD(a, b *float32, n int) float32
-
-// addProductsSIMD goes on with the chains of a dot product for n elements, a
-// multiple of 64. It works like addProductsGeneric.
-//
-//go:noescape
-func addProductsSIMD(lane *[64]float32, a, b *float32, n int)
-
-// maxOfSIMD is the largest element. It works like maxOfGeneric.
-//
-//go:noescape
-func maxOfSIMD(x *float32, n int) float32
-
-// expSIMD is the exponential function. It works like expGeneric.
-//
-//go:noescape
-func expSIMD(dst, x *float32, n int)
-
-// expSumSIMD is exponentials and their sum. It works like expSumGeneric.
-//
-//go:noescape
-func expSumSIMD(dst, x *float32, n int, top float32) float32
-
-// sumExpSIMD is the sum of exponentials. It works like sumExpGeneric.
-//
-//go:noescape
-func sumExpSIMD(x *float32, n int, top float32) float32
-
 // Over fewer bits.
-
-// accumulateF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric of
-// F16.
-//
-//go:noescape
-func accumulateF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateBF16SIMD adds weighted values to the output. It works like accumulateTypedGeneric of
-// BF16.
-//
-//go:noescape
-func accumulateBF16SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// accumulateI8SIMD adds weighted values to the output. It works like accumulateTypedGeneric of I8.
-//
-//go:noescape
-func accumulateI8SIMD(o, p *float32, v *byte, alpha *float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout)
-
-// widenF16SIMD widens n elements, whole panels of them. It works like widenGeneric of F16.
-//
-//go:noescape
-func widenF16SIMD(dst *float32, v *byte, n int)
-
-// widenBF16SIMD widens n elements, whole panels of them. It works like widenGeneric of BF16.
-//
-//go:noescape
-func widenBF16SIMD(dst *float32, v *byte, n int)
-
-// widenI8SIMD widens the steps of a panel. It works like widenGeneric of I8.
-//
-//go:noescape
-func widenI8SIMD(dst *float32, v *byte, steps, stride int)
-
-// narrowF16SIMD rounds to half precision. It works like narrowGeneric of F16.
-//
-//go:noescape
-func narrowF16SIMD(dst *uint16, x *float32, n int)
-
-// narrowBF16SIMD rounds to the upper half of a float32. It works like narrowGeneric of BF16.
-//
-//go:noescape
-func narrowBF16SIMD(dst *uint16, x *float32, n int)
-
-// largestSIMD is the largest magnitude. It works like largestGeneric.
-//
-//go:noescape
-func largestSIMD(x *float32, n int) float32
-
-// quantizeSIMD rounds multiples of a scale. It works like quantizeGeneric of a scale that is not 0.
-//
-//go:noescape
-func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
-
-// encodeSIMD makes codes of I4. It works like encodeGeneric of a scale that is not 0.
-//
-//go:noescape
-func encodeSIMD(dst *byte, x *float32, n int, scale float32)
-
-// lookUpSIMD makes levels of codes, of rows of vectors of 64 bytes, and prefetches what is some
-// bytes ahead of them. It works like lookUpGeneric.
-//
-//go:noescape
-func lookUpSIMD(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
 // scaleColumnsSIMD multiplies each column by a factor. It works like scaleColumnsGeneric.
 //

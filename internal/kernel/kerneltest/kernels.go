@@ -1,15 +1,15 @@
 package kerneltest
 
 import (
-	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/tuning"
 	"math/bits"
 	"runtime/debug"
 	"slices"
-	"testing"
+	"testing" // A KernelTest compares a kernel with its generic twin.
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// A KernelTest compares a kernel with its generic twin.
 type KernelTest struct {
 	Name string
 	dims []Dim
@@ -204,4 +204,42 @@ func (k *KernelTest) pickFew(c *Trial, n []int) {
 func (d *Dim) stretch(c *Trial, most int) int {
 	most -= d.lo
 	return d.round(d.lo + c.IntN(1+min(most, 1<<c.IntN(bits.Len(uint(most))+1))))
+}
+
+// SplitVectors runs a comparison over vectors of more elements than a call takes.
+func SplitVectors(t *testing.T, run func(c *Trial, x []float32, top float32)) {
+	c := NewTrial(t, Random("split vectors"))
+	for _, n := range []int{kernel.CallElements + 1, 2 * kernel.CallElements,
+		2*kernel.CallElements + 17} {
+		for kind := range Distributions {
+			if testing.Short() && kind > Special {
+				break
+			}
+			c.Reset()
+			c.Kind = kind
+			x := c.Input(n)
+			run(c, x, c.Kind.Draw(c.Rand))
+			if c.Compare(); c.Text != "" {
+				t.Fatalf("%d elements, distribution %d: %s", n, kind, c.Text)
+			}
+		}
+	}
+}
+
+// EqualGeneric compares kernels with their generic twins with each implementation, and if grid for
+// all combinations of small sizes.
+func EqualGeneric(t *testing.T, tests []KernelTest, grid bool) {
+	ForEach(t, func(t *testing.T) {
+		for i := range tests {
+			k := &tests[i]
+			t.Run(k.Name, func(t *testing.T) {
+				c := NewTrial(t, Random(k.Name))
+				k.Sweep(t, c)
+				if grid {
+					k.Grid(t, c)
+				}
+				k.Large(t, c)
+			})
+		}
+	})
 }

@@ -1,0 +1,13 @@
+package floats
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+)
+
+// fuzzKernel compares the kernel of a name with its generic twin.
+func fuzzKernel(f *testing.F, name string) {
+	kerneltest.FuzzOneOf(f, slices.Concat(kernelTests, transposeKernelTests), name)
+}

@@ -1,0 +1,67 @@
+//go:build !purego
+
+package attn
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+)
+
+// lookUpStep looks up codes of checked operands, in one call.
+func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	if tuned.ISA.Lanes16() {
+		lookUpAVX512(dst, src, rows, vectors, row, step, upper, ahead)
+		return
+	}
+	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
+}
+
+// lookUpAVX512 is lookUpSIMD with vectors of 64 bytes.
+//
+//go:noescape
+func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
+
+// scoreInt4Step is scoreInt4 of checked operands, in one call.
+func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout) {
+	at := row * qStride
+	if q.bytes != nil {
+		scoreInt4VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
+		return
+	}
+	scoreInt4SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
+}
+
+// accumulateInt4Step is accumulateInt4 of checked operands, in one call.
+func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	at := row * wStride
+	if tuned.DotProduct && tuned.ISA.Lanes16() {
+		accumulateInt4VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+		return
+	}
+	accumulateInt4SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
+// scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
+//
+//go:noescape
+func scoreInt4SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
+// scoreInt4VNNIAVX512 is scoreInt4SIMD of rows of bytes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func scoreInt4VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
+// accumulateInt4SIMD adds weighted values to the output. It works like accumulateInt4Generic.
+//
+//go:noescape
+func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout)
+
+// accumulateInt4VNNIAVX512 is accumulateInt4SIMD with 16 lanes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *kernel.PanelLayout)

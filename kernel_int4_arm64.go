@@ -1,0 +1,36 @@
+//go:build !purego
+
+package attn
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+)
+
+// lookUpStep looks up codes of checked operands, in one call.
+func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
+}
+
+func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout) {
+	at := row * qStride
+	scoreInt4Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
+}
+
+func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	at := row * wStride
+	accumulateInt4Dot(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
+// scoreInt4Dot is scoreInt8Dot of codes. It works like scoreInt4Generic.
+//
+//go:noescape
+func scoreInt4Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride int,
+	b *kernel.PanelLayout)
+
+// accumulateInt4Dot is accumulateInt8Dot of codes. It works like accumulateInt4Generic.
+//
+//go:noescape
+func accumulateInt4Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout)

@@ -1,0 +1,231 @@
+//go:build !purego
+
+package attn
+
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/operand"
+)
+
+// int8Lanes16 reports whether kernels in integers have 16 lanes for a number of rows.
+func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.MinInt8Rows16 }
+
+// scoreInt8Step is scoreInt8 of checked operands, in one call.
+func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout) {
+	at := row * qStride
+	switch {
+	case q.bytes != nil:
+		scoreInt8VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
+	case int8Lanes16(rows):
+		scoreInt8AVX512(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
+	default:
+		scoreInt8SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
+	}
+}
+
+// groupsTogether: see integerRows.together.
+const groupsTogether = true
+
+// accumulateInt8Step is accumulateInt8 of checked operands, in one call.
+func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	at, start := row*wStride, row*fStride
+	switch {
+	case w.bytes != nil:
+		multiplyInt8VNNIAVX512(o, &w.bytes[at], &w.starts[start], v, f, rows, oStride, wStride, fStride,
+			b)
+	case w.magnitudes != nil && int8Lanes16(rows):
+		multiplyInt8AVX512(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+			fStride, b)
+	case w.magnitudes != nil:
+		multiplyInt8SIMD(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+			fStride, b)
+	case tuned.DotProduct && int8Lanes16(rows):
+		accumulateInt8VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	case int8Lanes16(rows):
+		accumulateInt8AVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	default:
+		accumulateInt8SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	}
+}
+
+// scoreInt8SIMD makes scores of integers. It works like scoreInt8Generic.
+//
+//go:noescape
+func scoreInt8SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
+// scoreInt8AVX512 is scoreInt8SIMD with 16 lanes.
+//
+//go:noescape
+func scoreInt8AVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
+// scoreInt8VNNIAVX512 is scoreInt8AVX512 of rows of bytes, for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
+// accumulateInt8SIMD adds weighted values to the output. It works like accumulateInt8Generic.
+//
+//go:noescape
+func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout)
+
+// accumulateInt8AVX512 is accumulateInt8SIMD with 16 lanes.
+//
+//go:noescape
+func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout)
+
+// accumulateInt8VNNIAVX512 is accumulateInt8AVX512 for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *kernel.PanelLayout)
+
+// multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and
+// without alpha. starts and f have the same stride.
+//
+//go:noescape
+func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *kernel.PanelLayout)
+
+// multiplyInt8AVX512 is multiplyInt8SIMD with 16 lanes.
+//
+//go:noescape
+func multiplyInt8AVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *kernel.PanelLayout)
+
+// multiplyInt8VNNIAVX512 is multiplyInt8AVX512 of rows of bytes.
+//
+//go:noescape
+func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *kernel.PanelLayout)
+
+// softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
+// rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
+// row, of which the integers and their scale are wrong.
+func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
+	masked, rare bool) {
+	switch lanes16 := int8Lanes16(rows); {
+	case visible == nil && lanes16:
+		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, rows)
+	case visible == nil:
+		return softmaxInt8SIMD(w, f, s, m, l, alpha, c, scales, rows)
+	case lanes16:
+		return softmaxInt8MaskedAVX512(w, f, s, m, l, alpha, c, scales, visible, rows)
+	}
+	return softmaxInt8MaskedSIMD(w, f, s, m, l, alpha, c, scales, visible, rows)
+}
+
+// softmaxInt8SIMD is softmaxInt8Step without a mask.
+//
+//go:noescape
+func softmaxInt8SIMD(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (masked, rare bool)
+
+// softmaxInt8MaskedSIMD is softmaxInt8Step with a mask.
+//
+//go:noescape
+func softmaxInt8MaskedSIMD(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+	rows int) (masked, rare bool)
+
+// softmaxInt8AVX512 is softmaxInt8SIMD with 16 lanes.
+//
+//go:noescape
+func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (
+	masked, rare bool)
+
+// softmaxInt8MaskedAVX512 is softmaxInt8MaskedSIMD with 16 lanes.
+//
+//go:noescape
+func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+	rows int) (masked, rare bool)
+
+// quantizeRowsStep works like quantizeRows without kernels. It stops where a row is near whose
+// largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰. starts may be nil.
+func quantizeRowsStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int) {
+	if tuned.ISA.Lanes16() {
+		return quantizeRowsAVX512(dst, scales, starts, x, rows, n, dstStride, xStride)
+	}
+	done = quantizeRowsSIMD(dst, scales, x, rows, n, dstStride, xStride)
+	if starts != nil {
+		for r := range done {
+			*operand.At(starts, r) = startOf(unsafe.Slice(operand.At(dst, r*dstStride), n))
+		}
+	}
+	return done
+}
+
+// quantizeRowsSIMD is quantizeRowsStep without starts.
+//
+//go:noescape
+func quantizeRowsSIMD(dst *int8, scales, x *float32, rows, n, dstStride, xStride int) (done int)
+
+// quantizeRowsAVX512 is quantizeRowsStep with 16 lanes.
+//
+//go:noescape
+func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+	xStride int) (done int)
+
+// quantizesRotated reports whether there is a kernel that rotates such rows and makes integers of
+// them, quantizeRotatedStep.
+func quantizesRotated(n, rotation int) bool {
+	return (n == rotatedElements || n == 2*rotatedElements) && rotation == n &&
+		tuned.ISA.Lanes16() && tuned.DotProduct
+}
+
+// rotatedElements, and twice as many, are the elements of rows of quantizeRotatedStep.
+const rotatedElements = 64
+
+// quantizeRotatedStep is rotateStep and then quantizeRowsStep of a multiple of panel rows, whose
+// integers lie as keys do in panels if starts is nil.
+func quantizeRotatedStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n,
+	xStride int) (done int) {
+	return quantizeRotatedVNNIAVX512(dst, scales, starts, x, rows, n, xStride)
+}
+
+// quantizeRotatedVNNIAVX512 is quantizeRotatedStep for CPUs with AVX512_VNNI.
+//
+//go:noescape
+func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows, n,
+	xStride int) (done int)
+
+// quantizeGroupsStep works like quantizeFourRows for groups of four rows. It stops at a group with
+// a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰.
+func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {
+	if tuned.ISA.Lanes16() {
+		return quantizeGroupsAVX512(dst, scales, x, rows, n, cols, xStride)
+	}
+	return quantizeGroupsSIMD(dst, scales, x, rows, n, cols, xStride)
+}
+
+// quantizeGroupsSIMD is quantizeGroupsStep with 8 lanes.
+//
+//go:noescape
+func quantizeGroupsSIMD(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int)
+
+// quantizeGroupsAVX512 is quantizeGroupsStep with 16 lanes.
+//
+//go:noescape
+func quantizeGroupsAVX512(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int)
+
+// magnitudesSIMD works like magnitudesGeneric, for multiples of 32 elements.
+//
+//go:noescape
+func magnitudesSIMD(dst, src *int8, n int) (start int32)
+
+// interleaveSIMD works like interleaveGeneric, for multiples of 16 columns and 4 rows.
+//
+//go:noescape
+func interleaveSIMD(dst, src *byte, cols, n int)
+
+// copyRowsSIMD works like copyRowsGeneric.
+//
+//go:noescape
+func copyRowsSIMD(dst, x *float32, rows, n, stride int)
