@@ -169,6 +169,141 @@ func checkLowPrecision(t *testing.T, kind outliers, what string,
 	}
 }
 
+// constants says what is added to normal keys of 64 channels, all of which have it: a vector of so
+// many times their size, whose pairs (i, i+32) turn with the position as rotary embeddings turn
+// them, by base^(-i/32). Base 0 leaves it where it is. The first pair has number first.
+type constants struct {
+	name  string
+	first int
+	base  float64
+}
+
+var constantKinds = []constants{
+	{"still", 0, 0},
+	{"slowest 8 pairs, base 10⁶", 24, 1e6},
+	{"slowest 8 pairs, base 10⁴", 24, 1e4},
+	{"all pairs, base 10⁶", 0, 1e6},
+}
+
+// add adds the vector to each head's keys.
+func (c constants) add(k Tensor, times float64, phases func() float64) {
+	half := k.D / 2
+	size := times * math.Sqrt(float64(k.D)/float64(half-c.first))
+	for h := range k.H {
+		for i := c.first; i < half; i++ {
+			phase, turn := 2*math.Pi*phases(), 0.0
+			if c.base > 0 {
+				turn = math.Pow(c.base, -float64(i)/float64(half))
+			}
+			for j := range k.L {
+				sin, cos := math.Sincos(phase + float64(float64(j)*turn))
+				row := k.Row(0, h, j)
+				row[i] += float32(size * cos)
+				row[i+half] += float32(size * sin)
+			}
+		}
+	}
+}
+
+// centered are keys less the mean of so many of them, each group its own, and what that takes from
+// the scores, as Options.Bias gives it back: nothing that matters for softmax if there is one
+// group.
+func centered(p *problem, group int) (k Tensor, bias Tensor) {
+	k = contiguous(p.k)
+	bias = BHLD(make([]float32, p.q.H*p.q.L*k.L), 1, p.q.H, p.q.L, k.L)
+	mean := make([]float64, k.D)
+	for h := range k.H {
+		for first := 0; first < k.L; first += group {
+			clear(mean)
+			for j := first; j < first+group; j++ {
+				for x, e := range k.Row(0, h, j) {
+					mean[x] += float64(e) / float64(group)
+				}
+			}
+			for j := first; j < first+group; j++ {
+				for x, m := range mean {
+					k.Row(0, h, j)[x] = float32(float64(k.Row(0, h, j)[x]) - m)
+				}
+			}
+			for i := range p.q.L {
+				sum := 0.0
+				for x, m := range mean {
+					sum += float64(float64(p.q.Row(0, h, i)[x]) * m)
+				}
+				for j := first; j < first+group; j++ {
+					bias.Row(0, h, i)[j] = float32(sum / math.Sqrt(float64(k.D)))
+				}
+			}
+		}
+	}
+	return k, bias
+}
+
+// constantErrors are those of outputs, with keys in a format and values in F16: of keys as they
+// are, less the mean of all, and less the means of blocks.
+func constantErrors(t *testing.T, p *problem, keys Format, want []float32) (errors [3]float64) {
+	for i, group := range []int{0, p.k.L, Block} {
+		q := *p
+		if group > 0 {
+			q.k, q.opt.Bias = centered(p, group)
+		}
+		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
+			Capacity: p.k.L, Format: keys, ValueFormat: F16})
+		must(t, err)
+		must(t, c.Append(q.k, q.v))
+		got := q.solve(t, func(dst, q, _, _ Tensor, opt *Options) error { return c.Attend(dst, q, opt) })
+		must(t, c.Close())
+		errors[i] = 100 * relativeError(got.o, want)
+	}
+	return errors
+}
+
+// What large constants in channels of keys do, as biases of keys make them, and what is left when a
+// mean is taken away before keys are rounded. The table of docs/low-precision.md is what this test
+// prints.
+func TestLowPrecisionConstants(t *testing.T) {
+	var table strings.Builder
+	const centers = " less a mean | less means of blocks |"
+	table.WriteString("| constant | times the rest | keys | F16 | BF16 | I8 |" + centers + " I4 |" +
+		centers + "\n|---|" + strings.Repeat("---:|", 10) + "\n")
+	for _, kind := range append([]constants{{name: "none"}}, constantKinds...) {
+		for _, times := range []float64{10, 100} {
+			for _, keys := range []int{512, 4096} {
+				if kind.name == "none" {
+					times = 0
+				}
+				if keys > 512 && (few() || tuned.ISA == tuning.Generic) { // which would take minutes
+					continue
+				}
+				r := random(fmt.Sprint("constants ", keys))
+				p := newProblem(r, normal, shape{1, 4, 1, 16, keys, 64, 64})
+				kind.add(p.k, times, r.Float64)
+				p.opt.Causal = BottomRight
+				want := lowPrecision{kind: F32}.outputs(t, p)
+				half, brain := constantErrors(t, p, F16, want), constantErrors(t, p, BF16, want)
+				i8, i4 := constantErrors(t, p, I8, want), constantErrors(t, p, I4, want)
+				fmt.Fprintf(&table, "| %s | %v | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% | %.2f %% | "+
+					"%.1f %% | %.1f %% | %.1f %% |\n", kind.name, times, keys, half[0], brain[0], i8[0], i8[1],
+					i8[2], i4[0], i4[1], i4[2])
+				if kind.first > 0 && !(i8[2] < 1 && i8[0] > 4 && i4[2] < 15) {
+					t.Errorf("%s, %v times, %d keys: I8 %v, I4 %v; want slow pairs to cost above 4 %%, and with "+
+						"means of blocks below 1 %% and 15 %%", kind.name, times, keys, i8, i4)
+				}
+			}
+			if kind.name == "none" {
+				break
+			}
+		}
+	}
+	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	text := lowPrecisionText(t)
+	for _, line := range strings.Split(strings.TrimSpace(table.String()), "\n") {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("docs/low-precision.md has no line\n%s", line)
+		}
+	}
+}
+
 // matrixOutliers says what is done to one in 32 inputs of a matrix of normal weights.
 var matrixOutliers = []struct {
 	name            string

@@ -24,11 +24,14 @@ var accuracyWays = []struct {
 	integers              bool
 }{
 	{"f32", attn.F32, attn.F32, 0, false},
+	{"cache f16", attn.F32, attn.F16, 0, false},
 	{"cache i8", attn.F32, attn.I8, 0, false},
 	{"cache i8,i4", attn.F32, attn.I8, attn.I4, false},
 	{"cache i4", attn.F32, attn.I4, 0, false},
-	{"i8", attn.I8, attn.I8, 0, false},
-	{"integers", attn.I8, attn.I8, 0, true},
+	{"weights and cache i8", attn.I8, attn.I8, 0, false},
+	{"integers, cache f32", attn.I8, attn.F32, 0, true},
+	{"integers, cache f16", attn.I8, attn.F16, 0, true},
+	{"integers, cache i8", attn.I8, attn.I8, 0, true},
 	{"integers, cache i8,i4", attn.I8, attn.I8, attn.I4, true},
 	{"integers, cache i4", attn.I8, attn.I4, 0, true},
 }

@@ -110,9 +110,10 @@ func BenchmarkGGUF(b *testing.B) {
 					m, _, err := o.open()
 					must(b, err)
 					for _, workers := range []int{1, 2} {
-						b.Run(fmt.Sprintf("integers=%v/threads=%d", integers, workers), func(b *testing.B) {
-							decodes(b, m, workers, integers)
-						})
+						for _, kind := range []attn.Format{attn.F16, attn.I8} {
+							name := fmt.Sprintf("integers=%v/threads=%d/cache=%v", integers, workers, kind)
+							b.Run(name, func(b *testing.B) { decodes(b, m, workers, integers, kind) })
+						}
 					}
 				}
 			})
@@ -121,11 +122,9 @@ func BenchmarkGGUF(b *testing.B) {
 }
 
 // decodes measures steps of one sequence after 64 tokens, and the memory's speed.
-func decodes(b *testing.B, m *model, workers int, integers bool) {
-	s := settings{workers: workers, places: 1, chunk: 64, context: 4096, integers: integers}
-	if integers {
-		s.kind = attn.I8
-	}
+func decodes(b *testing.B, m *model, workers int, integers bool, kind attn.Format) {
+	s := settings{workers: workers, places: 1, chunk: 64, context: 4096, integers: integers,
+		kind: kind}
 	e, err := newEngine(m, s)
 	must(b, err)
 	defer e.close()

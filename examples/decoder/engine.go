@@ -40,7 +40,7 @@ type settings struct {
 	context  int             // tokens of a sequence
 	kind     attn.Format     // of the cache, of keys only if values have another one
 	values   attn.Format     // 0 for the same
-	integers bool            // attention multiplies integers
+	integers bool            // matrices multiply integers, and attention where the cache has them
 	cluster  *cluster.Client // that keeps keys and values; nil for none
 }
 

@@ -54,8 +54,11 @@ func TestSameBits(t *testing.T) {
 	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.BF16, attn.I8} {
 		same(kind.String(), tinyModel(t, kind, 1), settings{kind: kind})
 	}
-	same("integers", tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Integers: true}, attn.I8),
-		settings{kind: attn.I8, integers: true})
+	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.I8} {
+		l := &folder.Loader{Random: folder.Chance(1), Integers: true}
+		same("integers, cache "+kind.String(), tinyModelOf(t, l, attn.I8),
+			settings{kind: kind, integers: true})
+	}
 }
 
 // TestIntegersAreClose compares logits in integers, and those of i8 alone, with float32's.
@@ -80,7 +83,8 @@ func TestIntegersAreClose(t *testing.T) {
 func TestAccuracyTable(t *testing.T) {
 	var out bytes.Buffer
 	must(t, run([]string{"-accuracy", "-size", "tiny"}, &out, io.Discard))
-	for _, way := range []string{"i8", "integers"} {
+	for _, way := range []string{"weights and cache i8", "integers, cache i8",
+		"integers, cache f16"} {
 		_, row, _ := strings.Cut(out.String(), "| "+way+" | ")
 		var difference, equal float64
 		if _, err := fmt.Sscanf(row, "%f %% | %f %% |", &difference, &equal); err != nil ||
@@ -94,17 +98,41 @@ func TestAccuracyTable(t *testing.T) {
 func TestIntegersFlag(t *testing.T) {
 	for args, want := range map[string]string{
 		"-integers": "", "-integers -cache i8": "", "-weights i8 -integers": "",
-		"-integers -cache f16":    "-cache is f16 with -integers, want i8, i4, or one of each",
-		"-integers -cache i8,f16": "-cache is i8,f16 with -integers, want i8, i4, or one of each",
+		"-integers -cache f16": "", "-integers -cache i8,f16": "",
 		"-weights f32 -integers ": "-weights is f32 with -integers, want i8, for a GGUF file also " +
 			"file, or none",
 		"-weights file -integers": "-weights is file with -integers, want i8, for a GGUF file also " +
 			"file, or none",
 	} {
 		o, err := parse(strings.Fields(args), io.Discard)
-		if got := fmt.Sprint(err); want == "" && (err != nil || o.kind != attn.I8 ||
-			o.weights != attn.I8 || !o.integers) || want != "" && got != want {
+		if got := fmt.Sprint(err); want == "" && (err != nil || o.weights != attn.I8 || !o.integers) ||
+			want != "" && got != want {
 			t.Errorf("%s: the error is %v and options are %+v, want %q", args, err, o, want)
+		}
+	}
+}
+
+// TestCacheFlag: the types of the cache are chosen by their own flag, and attention multiplies
+// integers where they are integers and -integers says so.
+func TestCacheFlag(t *testing.T) {
+	for args, want := range map[string]struct {
+		cache    string
+		integers bool
+	}{
+		"": {"f32", false}, "-integers": {"f32", false}, "-integers -cache f16": {"f16", false},
+		"-integers -cache i8": {"i8", true}, "-integers -cache i4": {"i4", true},
+		"-integers -cache i8,i4": {"i8,i4", true}, "-integers -cache i8,bf16": {"i8,bf16", false},
+		"-integers -cache f16,i8": {"f16,i8", false}, "-cache i8": {"i8", false},
+	} {
+		o, err := parse(strings.Fields(args), io.Discard)
+		if err != nil || o.cacheTypes() != want.cache || o.attendsInIntegers() != want.integers {
+			t.Errorf("%s: %v: the cache is %s, in integers: %v; want %+v", args, err, o.cacheTypes(),
+				o.attendsInIntegers(), want)
+		}
+		var out bytes.Buffer
+		if err := run(append(strings.Fields(args), "-n", "2", "hello"), &out, io.Discard); err != nil ||
+			!strings.Contains(out.String(), "[1] hello ") {
+			t.Errorf("%s: %v\n%s", args, err, &out)
 		}
 	}
 }
@@ -116,11 +144,11 @@ func TestIntegersOfGGUF(t *testing.T) {
 		cache    string
 	}
 	for args, want := range map[string]choice{
-		"": {true, "i8"}, "-integers": {true, "i8"}, "-weights file": {true, "i8"},
-		"-cache i4": {true, "i4"}, "-cache i8,i4": {true, "i8,i4"}, "-integers=false": {false, "f32"},
-		"-cache f16": {false, "f16"}, "-cache i8,bf16": {false, "i8,bf16"},
-		"-weights f32": {false, "f32"}, "-weights i8": {false, "f32"},
-		"-integers=false -cache i8": {false, "i8"}, "-weights i8 -integers": {true, "i8"},
+		"": {true, "f16"}, "-integers": {true, "f16"}, "-weights file": {true, "f16"},
+		"-cache i4": {true, "i4"}, "-cache i8,i4": {true, "i8,i4"}, "-integers=false": {false, "f16"},
+		"-cache f16": {true, "f16"}, "-cache i8,bf16": {true, "i8,bf16"}, "-cache f32": {true, "f32"},
+		"-weights f32": {false, "f16"}, "-weights i8": {false, "f16"},
+		"-integers=false -cache i8": {false, "i8"}, "-weights i8 -integers": {true, "f16"},
 	} {
 		o, err := parse(append(strings.Fields(args), "-model", "x.gguf"), io.Discard)
 		if got := (choice{o.integers, o.cacheTypes()}); err != nil || got != want {

@@ -64,18 +64,23 @@ func checkLogits(logits []float32, vocab int) error {
 // begin looks up the tokens' embeddings and the rotations of their positions.
 func (r *runner) begin(pieces []piece) {
 	r.x, r.cos, r.sin = r.x[:0], r.cos[:0], r.sin[:0]
-	magnitude := r.magnitude()
 	for _, p := range pieces {
 		first := p.seq.length()
 		for i, token := range p.tokens {
 			r.x = append(r.x, make([]float32, r.Dim)...)
 			r.embedding.Row(r.x[len(r.x)-r.Dim:], token)
-			for _, turn := range r.turns {
-				sin, cos := math.Sincos(turn * float64(first+i))
-				r.cos = append(r.cos, float32(magnitude*cos))
-				r.sin = append(r.sin, float32(magnitude*sin))
-			}
+			r.turnTo(first + i)
 		}
+	}
+}
+
+// turnTo adds the rotations of a position.
+func (r *runner) turnTo(position int) {
+	magnitude := r.magnitude()
+	for _, turn := range r.turns {
+		sin, cos := math.Sincos(turn * float64(position))
+		r.cos = append(r.cos, float32(magnitude*cos))
+		r.sin = append(r.sin, float32(magnitude*sin))
 	}
 }
 
@@ -84,12 +89,7 @@ func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
 	rmsNorm(&r.normed, r.x, l.attentionNorm, r.Epsilon)
 	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &l.k}, product{&r.v, &l.v})
-	if l.qNorm != nil {
-		rmsNorm(&r.q, r.q, l.qNorm, r.Epsilon)
-		rmsNorm(&r.k, r.k, l.kNorm, r.Epsilon)
-	}
-	rotate(r.q, r.cos, r.sin, r.HeadDim, r.Heads)
-	rotate(r.k, r.cos, r.sin, r.HeadDim, r.KVHeads)
+	r.place(l)
 	view := func(x []float32, heads int) attn.Tensor {
 		return attn.BLHD(x, 1, all, heads, r.HeadDim)
 	}
@@ -101,6 +101,16 @@ func (r *runner) attention(i int, pieces []piece) {
 		view(r.v, r.KVHeads), pieces))
 	r.multiply(r.heads, product{&r.hidden, &l.out})
 	add(r.x, r.hidden)
+}
+
+// place norms the heads of queries and keys, if the model does, and rotates them.
+func (r *runner) place(l *layer) {
+	if l.qNorm != nil {
+		rmsNorm(&r.q, r.q, l.qNorm, r.Epsilon)
+		rmsNorm(&r.k, r.k, l.kNorm, r.Epsilon)
+	}
+	rotate(r.q, r.cos, r.sin, r.HeadDim, r.Heads)
+	rotate(r.k, r.cos, r.sin, r.HeadDim, r.KVHeads)
 }
 
 // feedForward adds to each row what the layer's network makes of it.

@@ -230,7 +230,7 @@ func TestChat(t *testing.T) {
 	}{
 		{[]string{"a", "bb"}, []string{"[1] a\n", "[2] bb\n", "prefill: 7 tokens"}},
 		{[]string{"-integers=false", "a"}, []string{"[1] a\n",
-			"-integers, with -cache i8 or i4, is many"}},
+			"-integers is many"}},
 		{[]string{"-shared", "dd", "a", "bb"}, // 1 + 2 + 1 in common, and 2 and 3 for each
 			[]string{"[1] a\n", "[2] bb\n", "prefill: 9 tokens"}},
 		{[]string{"-shared", "dd", "a"}, []string{"[1] a\n", "prefill: 6 tokens"}},

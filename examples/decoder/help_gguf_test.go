@@ -210,6 +210,15 @@ func (f *fakeGGUF) tensorNamed(name string) *gguftest.Tensor {
 	})]
 }
 
+// setData gives a tensor of F32 other numbers.
+func (f *fakeGGUF) setData(name string, x []float32) {
+	var data []byte
+	for _, e := range x {
+		data = appendElement(data, "F32", e)
+	}
+	f.tensorNamed(name).Data = data
+}
+
 // writeSplit writes several files, and returns the first.
 func (f *fakeGGUF) writeSplit(t *testing.T, count int) string {
 	folder, first := t.TempDir(), ""

@@ -71,12 +71,12 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.IntVar(&o.context, "context", 1024, "tokens of a prompt and its answer")
 	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "threads")
 	f.Func("cache", "`type` of keys and values: f32, f16, bf16, i8 or i4, or a type of each, as in "+
-		"i8,i4 (default f32)", o.setCache)
+		"i8,i4 (default f16 for a GGUF file, f32 otherwise)", o.setCache)
 	f.Func("weights", "`type` of matrices: f32, f16, bf16, i8, or file as the model's files have them "+
 		"(default file)", o.setWeights)
-	f.BoolVar(&o.integers, "integers", false, "multiply in 8-bit integers: the cache is i8, too, if "+
-		"-cache does not say i4, and so are weights, but those of a GGUF file stay as they are; what is "+
-		"usual for a GGUF file unless -weights or -cache say otherwise")
+	f.BoolVar(&o.integers, "integers", false, "multiply in 8-bit integers: matrices, which are i8 if "+
+		"-weights says nothing, and attention if -cache is i8, i4, or one of each; usual for a GGUF "+
+		"file, whose matrices stay as they are, unless -weights says otherwise")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
@@ -90,7 +90,7 @@ func parse(args []string, help io.Writer) (*options, error) {
 		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
 	}
 	if err == nil {
-		err = o.setIntegers(f)
+		err = o.setUsual(f)
 	}
 	return o, err
 }
@@ -118,6 +118,9 @@ func run(args []string, out, help io.Writer) error {
 		return err
 	}
 	o.describe(out, m)
+	if err := noteBiases(out, m, &o.settings); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "%d layers of %d, %d heads, %d key/value heads of %d, %d tokens; weights %d "+
 		"MiB; kernels %s, %d workers\n\n",
 		m.Layers, m.Dim, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.memory>>20, attn.Implementation(),
@@ -146,8 +149,7 @@ func (o *options) describe(out io.Writer, m *model) {
 			o.most)
 	}
 	if folder.IsGGUF(o.model) && o.weights == asStored && !o.integers && !o.accuracy {
-		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers, with -cache i8 or i4, is many "+
-			"times as fast.\n")
+		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers is many times as fast.\n")
 	}
 }
 

@@ -23,7 +23,7 @@ type paged struct {
 // newPages has room for a prefix, and in each place for a whole context, or for a layer with a
 // window for what its tokens see: the longest step comes to the window, and whole pages go.
 func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
-	c := &pages{config: &m.config, pool: pool, integers: s.integers}
+	c := &pages{config: &m.config, pool: pool, integers: s.attendsInIntegers()}
 	for _, window := range m.Windows {
 		place := pagesOf(s.context)
 		if window > 0 {

@@ -29,7 +29,7 @@ func newRemote(m *model, s *settings) (cache, error) {
 		return nil, err
 	}
 	defer func() { _ = page.Close() }() // it is open, so nothing can fail
-	return &remote{config: &m.config, client: s.cluster, integers: s.integers,
+	return &remote{config: &m.config, client: s.cluster, integers: s.attendsInIntegers(),
 		page: m.Layers * page.MemoryUse(), open: map[*far]bool{},
 		shape: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
 			ValueDim: m.HeadDim, Format: s.kind, ValueFormat: s.values}}, nil

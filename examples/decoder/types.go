@@ -49,38 +49,33 @@ func (o *options) setCache(text string) (err error) {
 	return err
 }
 
-// setIntegers sets the types whose products are of integers: those of the cache to i8 if nothing
-// else was said, and matrices to i8, or in a GGUF file to what the file has. Products by a GGUF
-// file's matrices are of integers unless something was said that contradicts it.
-func (o *options) setIntegers(f *flag.FlagSet) error {
-	said := map[string]string{}
-	f.Visit(func(x *flag.Flag) { said[x.Name] = x.Value.String() })
-	_, chosen := said["integers"]
-	_, cache := said["cache"]
-	if !chosen && folder.IsGGUF(o.model) {
-		o.integers = o.weights == asStored && (!cache || o.integersInCache())
-	}
-	if !o.integers {
-		return nil
-	}
-	if !cache {
-		o.kind, o.values = attn.I8, 0
-	} else if !o.integersInCache() {
-		return fmt.Errorf("-cache is %s with -integers, want i8, i4, or one of each", o.cacheTypes())
-	}
+// setUsual sets what was not said: of a GGUF file the cache is f16, and products by its matrices
+// are of integers if these stay as they are; of a folder matrices become i8 for products of
+// integers.
+func (o *options) setUsual(f *flag.FlagSet) error {
+	said := map[string]bool{}
+	f.Visit(func(x *flag.Flag) { said[x.Name] = true })
 	stored := folder.IsGGUF(o.model)
-	if _, ok := said["weights"]; !ok && !stored {
+	if stored && !said["cache"] {
+		o.kind = attn.F16
+	}
+	if stored && !said["integers"] {
+		o.integers = o.weights == asStored
+	}
+	if o.integers && !stored && !said["weights"] {
 		o.weights = attn.I8
-	} else if o.weights != attn.I8 && !(stored && o.weights == asStored) {
+	}
+	if o.integers && o.weights != attn.I8 && !(stored && o.weights == asStored) {
 		return fmt.Errorf("-weights is %s with -integers, want i8, for a GGUF file also file, or none",
 			o.weightType())
 	}
 	return nil
 }
 
-// integersInCache says whether keys and values are of types that integers are multiplied by.
-func (o *options) integersInCache() bool {
-	return o.kind >= attn.I8 && (o.values == 0 || o.values >= attn.I8)
+// attendsInIntegers says whether attention multiplies integers, as matrices do: where keys and
+// values are integers.
+func (s *settings) attendsInIntegers() bool {
+	return s.integers && s.kind >= attn.I8 && (s.values == 0 || s.values >= attn.I8)
 }
 
 func (o *options) weightType() string {
