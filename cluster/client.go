@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -39,11 +40,14 @@ type ClientConfig struct {
 	// is up to WorkerConfig.CopyRate.
 	Moves int
 	// Chunk is about how many bytes a message has of tokens, of queries with their masks, biases and
-	// blocks, or of a state: 4 MiB. Replies with several states have up to four times that.
+	// blocks, or of a state: 4 MiB, or a quarter of the largest message of the transport if that is
+	// less ([NATSConfig.MaxMessage]), and at most that. Replies with several states have up to four
+	// times as many.
 	Chunk int
 }
 
-func (c *ClientConfig) complete() error {
+// complete sets fields that are zero, for a transport that takes messages of some bytes.
+func (c *ClientConfig) complete(largest int) error {
 	setDefault(&c.Copies, 2)
 	setDefault(&c.Segments, 16)
 	setDefault(&c.Patience, time.Second)
@@ -51,7 +55,7 @@ func (c *ClientConfig) complete() error {
 	setDefault(&c.Lease, 30*time.Second)
 	setDefault(&c.Timeout, time.Minute)
 	setDefault(&c.Moves, 4)
-	setDefault(&c.Chunk, 4<<20)
+	setDefault(&c.Chunk, min(4<<20, largest/chunkShare))
 	switch {
 	case c.Segments < 1 || c.Segments > 1<<18 || bits.OnesCount(uint(c.Segments)) != 1:
 		return fail(attn.ErrOption, "ClientConfig.Segments is %d, want a power of two up to 2¹⁸",
@@ -61,12 +65,19 @@ func (c *ClientConfig) complete() error {
 		return fail(attn.ErrOption,
 			"ClientConfig is %+v, want numbers above 0 and a lease of at least a "+
 				"second", *c)
+	case c.Chunk > largest/chunkShare && largest < math.MaxInt:
+		return fail(ErrLimit, "ClientConfig.Chunk is %d, want at most %d, a quarter of the transport's "+
+			"largest message (NATSConfig.MaxMessage, -message)", c.Chunk, largest/chunkShare)
 	}
 	for _, wait := range []*time.Duration{&c.Patience, &c.Gone, &c.Lease, &c.Timeout} {
 		*wait = min(*wait, longestWait)
 	}
 	return nil
 }
+
+// chunkShare is the part of a message that a chunk is at most: what is about a chunk may be two,
+// and states that come back for several parts together four.
+const chunkShare = 4
 
 // longestWait is as good as for ever, several of it are a time.Duration, and it travels as
 // milliseconds in 32 bits.
@@ -77,6 +88,7 @@ const longestWait = 30 * 24 * time.Hour
 type Client struct {
 	transport Transport
 	config    ClientConfig
+	largest   int // bytes of a message, as far as they are used
 	now       func() time.Time
 	id        clientID
 	unwatch   func()
@@ -131,10 +143,15 @@ func NewClient(t Transport, c ClientConfig) (*Client, error) { return newClient(
 
 // newClient starts a client with a clock of its own.
 func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, error) {
-	if err := c.complete(); err != nil {
+	largest := math.MaxInt
+	if l, ok := t.(limited); ok {
+		largest = l.mostBytes()
+	}
+	if err := c.complete(largest); err != nil {
 		return nil, err
 	}
-	x := &Client{transport: t, config: c, now: now, kick: make(chan struct{}, 1),
+	x := &Client{transport: t, config: c, largest: min(largest, defaultMaxMessage), now: now,
+		kick:  make(chan struct{}, 1),
 		again: make(chan struct{}, 1), moves: make(chan struct{}, c.Moves),
 		promised: map[string]int64{}, members: map[string]*member{}, changed: make(chan struct{}),
 		copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}

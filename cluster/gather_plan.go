@@ -210,5 +210,5 @@ func (g *gather) roomThere() int { return g.call.client.config.Chunk }
 
 func (g *gather) roomBack() int {
 	chunk := g.call.client.config.Chunk
-	return max(chunk, min(chunk, defaultMaxMessage/16)*4)
+	return max(chunk, chunkShare*min(chunk, g.call.client.largest/chunkShare/chunkShare))
 }

@@ -246,3 +246,24 @@ func TestUnreadIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// A client whose messages would be larger than its transport takes is refused, and says which two
+// numbers do not go together; without a number it has one that does.
+func TestChunkAndMessages(t *testing.T) {
+	b := newBench(t, 2, patient)
+	b.dials.MaxMessage = 1 << 20
+	link := b.dial()
+	_, err := NewClient(link, ClientConfig{Chunk: 1<<18 + 1})
+	refusal{ErrLimit, "ClientConfig.Chunk is 262145, want at most 262144, a quarter of the " +
+		"transport's largest message"}.check(t, "a chunk", err)
+	for _, c := range []ClientConfig{{Segments: 1}, {Segments: 1, Chunk: 1 << 18}} {
+		client, err := NewClient(link, c)
+		must(t, err)
+		must(t, client.Wait(t.Context(), 2))
+		b.client = client
+		x := b.twin(SequenceConfig{Layers: 1, KVHeads: 8, HeadDim: 64, ValueDim: 64}, 8)
+		x.append(1500)
+		x.attend(0, 200, bottomRight)
+		client.Close()
+	}
+}

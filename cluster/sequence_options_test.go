@@ -332,12 +332,22 @@ func TestConfigAtItsLimits(t *testing.T) {
 	b := &bench{TB: t, url: s.ClientURL(), rand: quickRand()}
 	w, err := NewWorker(b.dial(), WorkerConfig{Name: "w", Memory: math.MaxInt64,
 		Sequences: math.MaxInt, Copies: math.MaxInt, Calls: math.MaxInt, Reply: math.MaxInt,
-		Lease: math.MaxInt64, Threads: math.MaxInt / 2})
+		Lease: math.MaxInt64, Threads: math.MaxInt / 2, Outage: math.MaxInt64})
 	must(t, err)
 	defer w.Close()
-	b.client, err = NewClient(b.dial(), ClientConfig{Copies: math.MaxInt, Segments: 1 << 18,
+	b.dials.MaxMessage = 1 << 30
+	c := ClientConfig{Copies: math.MaxInt, Segments: 1 << 18,
 		Patience: math.MaxInt64, Gone: math.MaxInt64, Lease: (1 << 32) * time.Millisecond,
-		Timeout: math.MaxInt64, Chunk: math.MaxInt})
+		Timeout: math.MaxInt64, Chunk: math.MaxInt}
+	l := new(loop) // a transport without limits
+	near, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 20})
+	must(t, err)
+	defer near.Close()
+	without, err := NewClient(l, c)
+	must(t, err)
+	without.Close()
+	c.Chunk = 1 << 28
+	b.client, err = NewClient(b.dial(), c)
 	must(t, err)
 	defer b.client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -44,6 +44,12 @@ func outageOf(t Transport) (away time.Duration, again time.Time) {
 	return 0, time.Time{}
 }
 
+// limited is a Transport that does not take messages of any length.
+type limited interface {
+	// mostBytes is the length of the largest message.
+	mostBytes() int
+}
+
 // Service is what a worker gives a [Transport].
 type Service struct {
 	// Handle answers a request, on a goroutine of its own. Send may be called once; it returns when

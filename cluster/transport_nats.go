@@ -173,8 +173,17 @@ func (t *NATS) subscribeUpTo(subject string, bytes int, each nats.MsgHandler) (*
 // Conn is the connection, for its statistics and state.
 func (t *NATS) Conn() *nats.Conn { return t.conn }
 
+// mostBytes is that of limited.
+func (t *NATS) mostBytes() int { return t.most }
+
 // outage is that of linked.
 func (t *NATS) outage() (away time.Duration, again time.Time) { return t.link.outage() }
+
+// Outage is how long there has been no connection to a server, 0 if there is one.
+func (t *NATS) Outage() time.Duration {
+	away, _ := t.outage()
+	return away
+}
 
 // Close ends the connection, within a second or two. Calls that are running return an error.
 func (t *NATS) Close() error {

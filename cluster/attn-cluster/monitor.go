@@ -125,6 +125,9 @@ func linkMetrics(t *cluster.NATS) []prometheus.Collector {
 		metric("out_bytes_total", "Bytes sent.", func() uint64 { return t.Conn().Stats().OutBytes }),
 		metric("reconnects_total", "Times that the connection was made again.",
 			func() uint64 { return t.Conn().Stats().Reconnects }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "attn_cluster_nats_outage_seconds",
+			Help: "How long there has been no connection, 0 if there is one."},
+			func() float64 { return t.Outage().Seconds() }),
 	}
 }
 
@@ -133,6 +136,9 @@ type monitor struct {
 	server  *http.Server
 	address net.Addr
 }
+
+// idleLimit is how long a connection may ask nothing, or take to ask it. Tests have another one.
+var idleLimit = time.Minute
 
 // startMonitor serves metrics, whether the program runs (healthz), and whether clients can reach
 // the worker (readyz).
@@ -154,15 +160,16 @@ func startMonitor(address string, t *observed, w *cluster.Worker) (*monitor, err
 	if err != nil {
 		return nil, fmt.Errorf("-http %s: %w", address, err)
 	}
-	m := &monitor{&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, listener.Addr()}
+	m := &monitor{&http.Server{Handler: mux, ReadTimeout: idleLimit, IdleTimeout: idleLimit,
+		WriteTimeout: 2 * idleLimit}, listener.Addr()}
 	go func() { _ = m.server.Serve(listener) }() // until stop
 	return m, nil
 }
 
 // connected reports as an error that the worker cannot be reached.
 func connected(t *cluster.NATS) error {
-	if !t.Conn().IsConnected() {
-		return errors.New("there is no connection")
+	if away := t.Outage(); away > 0 {
+		return fmt.Errorf("there is no connection, for %v", away.Round(time.Millisecond))
 	}
 	return nil
 }

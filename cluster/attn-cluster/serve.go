@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -61,8 +62,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		"that they are given (default 256 MiB)")
 	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` for which nothing may be heard of a client "+
 		"(default 1m)")
-	fs.DurationVar(&w.Outage, "outage", 0, "longest `time` for which that stands still while there is "+
-		"no connection to a NATS server (default 10m)")
+	fs.DurationVar(&w.Outage, "outage", 0, "longest `time` for which that stands still while there "+
+		"is no connection to a NATS server (default 10m)")
 	fs.DurationVar(&w.Announce, "announce", 0, "`time` between announcements (default 1s)")
 	fs.StringVar(&o.http, "http", "", "`address` of /metrics, /healthz and /readyz, like :9090; none "+
 		"without")
@@ -74,6 +75,10 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	}
 	if memory == 0 {
 		return usagef("-memory is not set, want how many bytes of keys and values there may be")
+	}
+	if most := machineMemory(); int64(memory) > most {
+		return usagef("-memory is %s, want at most what there is for this process, %s, less what it "+
+			"takes beside tokens", size(int64(memory)), size(most))
 	}
 	if memory < leastMemory {
 		return usagef("-memory is %d bytes, want at least a page, %s, like 8GiB", memory,
@@ -117,11 +122,12 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 		}
 		defer stop()
 	}
-	link, err := o.dial("attn-cluster worker "+cmp.Or(o.worker.Name, hostName("")), how...)
+	closed := make(chan error, 1)
+	link, err := o.reach(ctx, wanted, stdout, append(how, o.says(stdout, closed)...))
 	if errors.Is(err, nats.ErrAuthorization) && o.own.config != "" {
 		return fmt.Errorf("%w; -nkey or -creds say which user of -nats this worker is", err)
 	}
-	if err != nil {
+	if link == nil || err != nil {
 		return err
 	}
 	defer func() { _ = link.Close() }() // which never fails
@@ -148,11 +154,72 @@ func (o *serveOptions) serve(ctx, wanted context.Context, stdout io.Writer) erro
 	case <-ctx.Done():
 		err = o.leave(wanted, w, stdout)
 	case err = <-w.Displaced():
+	case err = <-closed:
 	case <-wanted.Done():
 	}
 	w.Close()
 	fmt.Fprintf(stdout, "worker %s has stopped\n", o.worker.Name)
 	return err
+}
+
+// reach connects. While no server of -url answers it waits for one, and says so; what a server
+// refuses is an error at once. It returns nothing when ctx ends before.
+func (o *serveOptions) reach(ctx, wanted context.Context, stdout io.Writer,
+	how []nats.Option) (*cluster.NATS, error) {
+	for last := ""; ; {
+		link, err := o.dial("attn-cluster worker "+o.shownName(), how...)
+		if err == nil || !mayComeYet(err) {
+			return link, err
+		}
+		if text := cluster.Redact(err.Error()); text != last {
+			fmt.Fprintf(stdout, "worker %s waits for a NATS server: %s\n", o.shownName(), text)
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-wanted.Done():
+			return nil, nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// mayComeYet reports whether an error is that no server answers, which may start yet.
+func mayComeYet(err error) bool {
+	var network *net.OpError
+	var name *net.DNSError
+	return !errors.Is(err, nats.ErrTLS) && (errors.Is(err, nats.ErrNoServers) ||
+		errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) || errors.As(err, &name))
+}
+
+// shownName is what the worker is called before it has a name.
+func (o *serveOptions) shownName() string { return cmp.Or(o.worker.Name, hostName("")) }
+
+// says lets the worker say what becomes of its connection. Closed gets why there will be none any
+// more.
+func (o *serveOptions) says(stdout io.Writer, closed chan<- error) []nats.Option {
+	var since time.Time // of the goroutine that calls these
+	return []nats.Option{
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil { // it is closed here
+				return
+			}
+			since = time.Now()
+			fmt.Fprintf(stdout, "worker %s has lost its connection to a NATS server (%s), and tries again; "+
+				"it keeps its tokens for %v and then as long as leases last\n", o.worker.Name,
+				cluster.Redact(err.Error()), cmp.Or(o.worker.Outage, 10*time.Minute))
+		}),
+		nats.ReconnectHandler(func(c *nats.Conn) {
+			fmt.Fprintf(stdout, "worker %s has a connection again, to %s, after %v\n", o.worker.Name,
+				c.ConnectedUrlRedacted(), time.Since(since).Round(time.Millisecond))
+		}),
+		nats.ClosedHandler(func(c *nats.Conn) {
+			if err := c.LastError(); err != nil {
+				closed <- fmt.Errorf("the connection was closed: %w", err)
+			}
+		}),
+	}
 }
 
 // start starts the worker. Without a name it has the first of the machine's that nobody has.

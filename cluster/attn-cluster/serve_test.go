@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -79,7 +80,8 @@ func TestServe(t *testing.T) {
 		"attn_cluster_copies 1\n", "attn_cluster_sequences 1\n", "attn_cluster_clients 1\n",
 		"attn_cluster_malformed_total 0\n", "attn_cluster_leaving 0\n", "attn_cluster_spare_bytes ",
 		"attn_cluster_call_seconds_count", "go_goroutines",
-		"attn_cluster_nats_in_bytes_total", "attn_cluster_nats_reconnects_total 0\n"} {
+		"attn_cluster_nats_in_bytes_total", "attn_cluster_nats_reconnects_total 0\n",
+		"attn_cluster_nats_outage_seconds 0\n"} {
 		if status != 200 || !strings.Contains(metrics, want) {
 			t.Errorf("/metrics has status %d and no %q:\n%s", status, want, metrics)
 		}
@@ -315,6 +317,102 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("/healthz has status %d, want 200", status)
 	}
 	stop()
+}
+
+// TestServeWaits starts a worker before its server: it says so, and serves when that is there. A
+// signal ends it before.
+func TestServeWaits(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	must(t, l.Close())
+	args := []string{"serve", "-url", "nats://me:secret@" + l.Addr().String(), "-memory", "1MiB",
+		"-name", "x", "-announce", "50ms"}
+	begin := func() (out, errs *output, stop func(), status chan int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		out, errs, status = new(output), new(output), make(chan int, 1)
+		go func() { status <- realMain(ctx, args, out, errs) }()
+		out.await(t, "worker x waits for a NATS server: ")
+		return out, errs, cancel, status
+	}
+	out, errs, stop, status := begin()
+	stop()
+	if got := <-status; got != 0 || errs.String() != "" {
+		t.Errorf("a signal before there is a server ends it with %d and %q, want 0 and no error", got,
+			errs)
+	}
+	if strings.Contains(out.String(), "secret") {
+		t.Errorf("a password is shown:\n%s", out)
+	}
+	out, errs, stop, status = begin()
+	startServer(t, server.Options{Port: port, Username: "me", Password: "secret"})
+	out.await(t, "worker x serves ")
+	stop()
+	if got := <-status; got != 0 || errs.String() != "" {
+		t.Errorf("the worker ended with %d and %q, want 0 and no error", got, errs)
+	}
+}
+
+// TestServeSaysThatItsServerGoes ends the server of a worker, which says so and what becomes of its
+// tokens, and that it is connected again. If the server takes it no more, it ends with an error.
+func TestServeSaysThatItsServerGoes(t *testing.T) {
+	o := server.Options{Username: "me", Password: "secret"}
+	s, err := embedded.Start(&o)
+	must(t, err)
+	port := s.Addr().(*net.TCPAddr).Port
+	url := fmt.Sprintf("nats://me:secret@127.0.0.1:%d", port)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, errs, status := new(output), new(output), make(chan int, 1)
+	go func() {
+		status <- realMain(ctx, []string{"serve", "-url", url, "-memory", "1MiB", "-name", "x",
+			"-outage", "7m"}, out, errs)
+	}()
+	out.await(t, "worker x serves ")
+	embedded.Stop(s)
+	out.await(t, "worker x has lost its connection to a NATS server (EOF), and tries again; it keeps "+
+		"its tokens for 7m0s and then as long as leases last\n")
+	s, err = embedded.Start(&server.Options{Port: port, Username: "me", Password: "secret"})
+	must(t, err)
+	out.await(t, "worker x has a connection again, to nats://me:xxxxx@127.0.0.1:"+fmt.Sprint(port)+
+		", after ")
+	embedded.Stop(s)
+	s, err = embedded.Start(&server.Options{Port: port, Username: "me", Password: "other"})
+	must(t, err)
+	defer embedded.Stop(s)
+	if got := <-status; got != 1 || !strings.Contains(errs.String(), "the connection was closed: ") ||
+		!strings.Contains(errs.String(), "uthorization") {
+		t.Errorf("the worker ended with %d and %q, want 1 and that it is not taken any more", got, errs)
+	}
+	if strings.Contains(out.String()+errs.String(), "secret") {
+		t.Errorf("a password is shown:\n%s%s", out, errs)
+	}
+}
+
+// TestIdle makes sure that connections that ask nothing, or not all of something, end.
+func TestIdle(t *testing.T) {
+	before := idleLimit
+	defer func() { idleLimit = before }()
+	idleLimit = 100 * time.Millisecond
+	url := startServer(t, server.Options{})
+	out, stop := serve(t, "-url", url, "-name", "one", "-memory", "1MiB", "-http", "127.0.0.1:0")
+	_, address, _ := strings.Cut(out.String(), "health at http://")
+	address, _, _ = strings.Cut(address, "\n")
+	for _, asks := range []string{"", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "GET /he",
+		"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"} {
+		c, err := net.Dial("tcp", address)
+		must(t, err)
+		_, err = c.Write([]byte(asks))
+		must(t, err)
+		must(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Errorf("after %q: %v, want the end of the connection", asks, err)
+		}
+		must(t, c.Close())
+	}
+	if status := stop(); status != 0 {
+		t.Errorf("the worker ended with %d", status)
+	}
 }
 
 // TestNkey is of a server that wants to know who comes.
