@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -23,18 +24,32 @@ var colours = []color.Color{
 	color.NRGBA{0, 158, 115, 255},
 	color.NRGBA{140, 200, 170, 255},
 	color.NRGBA{204, 121, 167, 255},
-	color.NRGBA{150, 150, 150, 255},
+	color.NRGBA{130, 130, 130, 255},
 	color.NRGBA{200, 200, 200, 255},
+	color.NRGBA{86, 180, 233, 255},
 }
 
-// draw writes a picture in the format that the file's name promises: a panel for each number of
-// threads.
+// pictured are the cases of the picture, for people.
+var pictured = []struct{ name, words string }{
+	{"prefill_d128", "prefill\n2048 tokens"},
+	{"prefill_d128_causal", "prefill, causal\n2048 tokens"},
+	{"bert", "encoder\n8 × 128 tokens"},
+	{"decode", "decode\n32 heads"},
+	{"decode_gqa", "decode\n32 heads over 8"},
+	{"matrix, q4_0, 1 row", "4-bit weights\n1 row"},
+}
+
+// The picture is as wide as a README is shown, 880 pixels, and letters have 12 pixels: 9 points.
+const (
+	pictureWidth, pictureHeight = 660, 260 // points
+	letters                     = 9
+	barWidth                    = 9.5
+)
+
+// draw writes a picture in the format that the file's name promises: for each case a bar for each
+// peer, as a share of the limit, on one thread.
 func (r *Report) draw(file string) error {
-	const bar, gap, height = 8, 14, 230 // points
-	counts, peers := r.threads(), r.present()
-	cases := r.measured(counts[0], 2)
-	width := vg.Points(max(640, float64((bar*len(peers)+gap)*len(cases)+70))) // room for the legend
-	page, err := draw.NewFormattedCanvas(width, vg.Points(float64(height*len(counts)+30)),
+	page, err := draw.NewFormattedCanvas(vg.Points(pictureWidth), vg.Points(pictureHeight),
 		filepath.Ext(file)[1:])
 	if err != nil {
 		return err
@@ -42,19 +57,12 @@ func (r *Report) draw(file string) error {
 	canvas := draw.New(page)
 	canvas.SetColor(color.White) // what is not painted, viewers show in a colour of theirs
 	canvas.Fill(canvas.Rectangle.Path())
-	for i, threads := range counts {
-		p, err := r.panel(threads, cases, peers, bar)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			p.Title.Text = r.CPU
-			r.legend(canvas, p, peers)
-		}
-		top := vg.Points(float64(30 + i*height))
-		p.Draw(draw.Crop(canvas, vg.Points(6), -vg.Points(6),
-			vg.Points(float64((len(counts)-1-i)*height)), -top))
+	p, err := r.panel(r.threads()[0])
+	if err != nil {
+		return err
 	}
+	below := r.legend(draw.Crop(canvas, vg.Points(8), -vg.Points(8), 0, -vg.Points(8)), p)
+	p.Draw(draw.Crop(canvas, vg.Points(6), -vg.Points(6), vg.Points(4), -below-vg.Points(14)))
 	f, err := os.Create(file)
 	if err != nil {
 		return err
@@ -66,52 +74,124 @@ func (r *Report) draw(file string) error {
 	return f.Close()
 }
 
-// legend is one line above all panels.
-func (r *Report) legend(c draw.Canvas, p *plot.Plot, peers []PeerInfo) {
-	style := p.Legend.TextStyle
-	style.YAlign = text.YCenter
-	at := vg.Point{X: c.Min.X + vg.Points(50), Y: c.Max.Y - vg.Points(15)}
-	for i, peer := range peers {
+// style is that of letters of one size.
+func style(p *plot.Plot) draw.TextStyle {
+	s := p.Legend.TextStyle
+	s.Font = font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Points(letters))
+	return s
+}
+
+// legend writes lines with all peers, and returns how high they are.
+func (r *Report) legend(c draw.Canvas, p *plot.Plot) vg.Length {
+	const line = 15
+	s := style(p)
+	s.YAlign = text.YCenter
+	at := vg.Point{X: c.Min.X, Y: c.Max.Y - line/2}
+	for i, peer := range r.present() {
+		width := 13 + s.Width(peer.Name) + 14
+		if at.X+width > c.Max.X {
+			at = vg.Point{X: c.Min.X, Y: at.Y - line}
+		}
 		square := vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4},
 			Max: vg.Point{X: at.X + 9, Y: at.Y + 5}}
 		c.SetColor(colours[i%len(colours)])
 		c.Fill(square.Path())
-		at.X += 13
-		c.FillText(style, at, peer.Name)
-		at.X += style.Width(peer.Name) + 16
+		c.FillText(s, vg.Point{X: at.X + 13, Y: at.Y}, peer.Name)
+		at.X += width
 	}
+	return c.Max.Y - at.Y + line/2
 }
 
-// panel draws a group of bars for each case, one for each peer, as shares of the limit.
-func (r *Report) panel(threads int, cases []Case, peers []PeerInfo, bar float64) (*plot.Plot,
-	error) {
+// panel draws a group of bars for each case that several peers have.
+func (r *Report) panel(threads int) (*plot.Plot, error) {
 	p := plot.New()
+	s := style(p)
 	p.Y.Label.Text = fmt.Sprintf("%% of the limit, %s", count(threads, "thread"))
-	p.X.Min, p.X.Max = -0.5, float64(len(cases))-0.5
+	p.Y.Label.TextStyle.Font, p.Y.Tick.Label.Font, p.X.Tick.Label.Font = s.Font, s.Font, s.Font
 	p.X.Padding, p.Y.Padding = 0, 0
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
 	grid.Horizontal.Color = color.Gray{225}
 	p.Add(grid)
-	names := make([]string, len(cases))
-	for i, peer := range peers {
-		values := make(plotter.Values, len(cases))
-		for j, c := range cases {
-			names[j] = strings.Replace(c.Name, ", ", "\n", 1)
-			if x := r.result(c.Name, peer.Name, threads); x != nil {
-				values[j] = 100 * x.Limit / x.Best
-			}
+	var names []string
+	for _, c := range pictured {
+		if n := len(r.having(c.name, threads)); n < 2 && (n == 0 || len(r.present()) > 1) {
+			continue
 		}
-		bars, err := plotter.NewBarChart(values, vg.Points(bar-1))
-		if err != nil {
+		if err := r.group(p, c.name, threads, len(names), s); err != nil {
 			return nil, err
 		}
-		bars.Color, bars.LineStyle.Width = colours[i%len(colours)], 0
-		bars.Offset = vg.Points((float64(i) - float64(len(peers)-1)/2) * bar)
-		p.Add(bars)
+		names = append(names, c.words)
 	}
+	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
 	p.NominalX(names...)
-	p.X.Tick.Label.Font.Size = vg.Points(8)
+	p.X.Tick.Label.YAlign = text.YTop
 	p.Y.Min, p.Y.Max = 0, math.Max(100, p.Y.Max)
 	return p, nil
+}
+
+// having are the places of the peers that have a case.
+func (r *Report) having(name string, threads int) (places []int) {
+	for i, peer := range r.present() {
+		if r.result(name, peer.Name, threads) != nil {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// group draws the bars of a case, with attn's number above its own.
+func (r *Report) group(p *plot.Plot, name string, threads, at int, s draw.TextStyle) error {
+	places, present := r.having(name, threads), r.present()
+	for n, i := range places {
+		x := r.result(name, present[i].Name, threads)
+		percent := 100 * x.Limit / x.Best
+		bars, err := plotter.NewBarChart(plotter.Values{percent}, vg.Points(barWidth-1))
+		if err != nil {
+			return err
+		}
+		bars.XMin, bars.Color, bars.LineStyle.Width = float64(at), colours[i%len(colours)], 0
+		bars.Offset = vg.Points((float64(n) - float64(len(places)-1)/2) * barWidth)
+		p.Add(bars)
+		if i > 0 {
+			continue
+		}
+		labels, err := plotter.NewLabels(plotter.XYLabels{
+			XYs:    plotter.XYs{{X: float64(at), Y: percent}},
+			Labels: []string{fmt.Sprintf("%.0f", percent)},
+		})
+		if err != nil {
+			return err
+		}
+		labels.TextStyle[0] = s
+		labels.TextStyle[0].XAlign = text.XCenter
+		labels.Offset = vg.Point{X: bars.Offset, Y: vg.Points(2)}
+		p.Add(labels)
+	}
+	return nil
+}
+
+// wrap breaks lines of prose that are longer than documents have them.
+func wrap(line string) string {
+	const most = 100
+	var b strings.Builder
+	width := 0
+	for i, word := range strings.Fields(line) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case width+1+n > most && strings.HasPrefix(line, "- "):
+			b.WriteString("\n  ")
+			width = 2
+		case width+1+n > most:
+			b.WriteString("\n")
+			width = 0
+		default:
+			b.WriteString(" ")
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
 }

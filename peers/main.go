@@ -52,6 +52,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		"only the tables to the terminal")
 	cpu := flags.String("cpu", "", "a `name` of the CPU that says more than its own")
 	note := flags.String("note", "", "a `sentence` for peers.md, such as what else the machine did")
+	again := flags.Bool("draw", false, "measure nothing, and write what -o writes again, from the "+
+		"peers.json of its folder")
 	worker := flags.String("worker", "", "used by itself: be this peer")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -60,6 +62,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 		answers := os.Stdout
 		os.Stdout = os.Stderr // for what libraries print
 		return serve(os.Stdin, answers, p.open, *threads)
+	}
+	if *again {
+		return drawAgain(*dir)
 	}
 	match, err := regexp.Compile(*pattern)
 	if err != nil {
@@ -83,6 +88,21 @@ func run(args []string, stdout, stderr io.Writer) error {
 	report := newReport(*cpu)
 	report.Note = *note
 	return measureAndWrite(report, match, counts, *perCase, *dir, stdout, stderr)
+}
+
+// drawAgain writes tables and pictures of what was measured before.
+func drawAgain(dir string) error {
+	if dir == "" {
+		return errors.New("-draw needs -o, the folder with peers.json")
+	}
+	r, err := read(dir)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return fmt.Errorf("-draw: there is no peers.json in %s", dir)
+	}
+	return r.write(dir)
 }
 
 func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time.Duration,

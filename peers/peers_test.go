@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -269,7 +270,7 @@ func TestMarkdown(t *testing.T) {
 	r.markdown(&b)
 	for _, want := range []string{
 		"`GOEXPERIMENT=simd go run ./peers -o docs`",
-		"a CPU, one core, plan9/mips, go1.\nIt was noisy.\n",
+		" a CPU, one core, plan9/mips, go1. It was noisy.\n",
 		"| other | y | that |",
 		"Missing on this machine: third, because of a reason.",
 		"## One thread",
@@ -323,6 +324,65 @@ func TestWriteAndAdopt(t *testing.T) {
 	r.CPU, r.Results = "another CPU", nil
 	if r.adopt(old); r.Results != nil {
 		t.Error("adopted what another machine measured")
+	}
+}
+
+// The committed tables and picture are those that the committed measurement makes, as does -draw.
+func TestDocumentsAreCurrent(t *testing.T) {
+	const docs = "../docs"
+	dir := t.TempDir()
+	for _, args := range [][]string{{"-draw"}, {"-draw", "-o", dir}} {
+		if err := run(args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%v: no error, and nothing is there to draw", args)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(docs, "peers.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "peers.json"), text, 0o644)
+	}
+	if err == nil {
+		err = run([]string{"-draw", "-o", dir}, io.Discard, io.Discard)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"peers.json", "peers.md", "peers.svg"} {
+		got, err1 := os.ReadFile(filepath.Join(dir, name))
+		want, err2 := os.ReadFile(filepath.Join(docs, name))
+		if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
+			t.Errorf("docs/%s is not what peers.json makes: go run ./peers -o docs -draw (%v, %v)", name,
+				err1, err2)
+		}
+	}
+}
+
+// At most six cases are in the picture, all of them are measured, and letters have 12 pixels where
+// it is shown 880 wide.
+func TestPicture(t *testing.T) {
+	if len(pictured) > 6 {
+		t.Errorf("%d cases in the picture, want at most 6", len(pictured))
+	}
+	for _, c := range pictured {
+		if !slices.ContainsFunc(cases, func(x Case) bool { return x.Name == c.name }) {
+			t.Errorf("%s is no case", c.name)
+		}
+	}
+	const wide, pixels = 880, 12
+	if got := letters * float64(wide) / pictureWidth; got < pixels {
+		t.Errorf("letters of %g pixels, want %d", got, pixels)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("word ", 30)
+	for line, want := range map[string]string{
+		"a b":       "a b",
+		long:        strings.TrimSpace(long[:100]) + "\n" + strings.TrimSpace(long[100:]),
+		"- " + long: "- " + strings.TrimSpace(long[:95]) + "\n  " + strings.TrimSpace(long[95:]),
+	} {
+		if got := wrap(line); got != want {
+			t.Errorf("%q becomes %q", line, got)
+		}
 	}
 }
 

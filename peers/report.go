@@ -131,12 +131,10 @@ func (r *Report) markdown(w io.Writer) {
 	if experiment != "" {
 		experiment = "GOEXPERIMENT=" + experiment + " "
 	}
-	fmt.Fprintf(w, "# attn beside others\n\nWritten by `%sgo run ./peers -o docs`, with `peers.svg`, "+
-		"`peers.png` and `peers.json`. %s, %s, %s/%s, %s.\n",
-		experiment, r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, version)
-	if r.Note != "" {
-		fmt.Fprintf(w, "%s\n", r.Note)
-	}
+	about := fmt.Sprintf("Written by `%sgo run ./peers -o docs`, with `peers.svg`, `peers.png` and "+
+		"`peers.json`. %s, %s, %s/%s, %s. %s",
+		experiment, r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, version, r.Note)
+	fmt.Fprintf(w, "# attn beside others\n\n%s\n", wrap(about))
 	fmt.Fprint(w, "\n![share of the limit by case and peer](peers.svg)\n\n| peer | version | what "+
 		"it computes |\n|---|---|---|\n")
 	for _, p := range r.present() {
@@ -144,7 +142,8 @@ func (r *Report) markdown(w io.Writer) {
 	}
 	for _, p := range r.Peers {
 		if p.Missing != "" {
-			fmt.Fprintf(w, "\nMissing on this machine: %s, because %s.\n", p.Name, p.Missing)
+			fmt.Fprintf(w, "\n%s\n", wrap(fmt.Sprintf("Missing on this machine: %s, because %s.", p.Name,
+				p.Missing)))
 		}
 	}
 	fmt.Fprint(w, method)
@@ -156,17 +155,19 @@ func (r *Report) markdown(w io.Writer) {
 
 const method = `
 Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
-and warm buffers, and all take turns of 60 ms. Before anything is timed its result is compared with
-that of attn for float32; it differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
-5e-2 with i8 and integers, by half with i4, and by 2e-2 for a matrix. A type in a case's name is
-that of keys and values, or of a matrix of 4096 by 4096, whose weights are the same for all;
-*integers* are i8, or rounded to it in the call, and attn multiplies them as such, while others do
-as they do with i8; i4 and matrices attn multiplies as integers, too. A cell is the least time of a
-call in milliseconds, and the median in parentheses; both belong to the same turns. *At the limit*
-is what the work would take at the rate that loops of multiply-adds, of floats or integers, reached
-in the same turns, or for decoding and one row loops that read as many bytes; these start with
+and warm buffers, and all take turns of 60 ms. Before anything is timed, its result is compared with
+that of attn for float32: it differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
+5e-2 with i8 and integers, by half with i4, and by 2e-2 for a matrix.
+
+A type in the name of a case is that of keys and values, or of a matrix of 4096 by 4096, whose
+weights are the same for all. *Integers* are i8, or rounded to it in the call; attn multiplies them
+as such, and others do as they do with i8. attn multiplies i4 and matrices as integers, too.
+
+A cell is the least time of a call in milliseconds, and the median in parentheses, of the same
+turns. *At the limit* is what the work would take at the rate that loops of multiply-adds, of floats
+or integers, reached in these turns, or for decoding and one row loops that read as many bytes with
 nothing in the caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's;
-below 1 that peer is faster. The picture has the cases that several have.
+below 1 that peer is faster. The picture has six of the cases, as shares of the limit.
 `
 
 // table writes the cases of a number of threads.
@@ -217,8 +218,8 @@ func (r *Report) wins(w io.Writer) {
 			own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
 			if own == nil {
 				none = false
-				fmt.Fprintf(w, "- %s, %s: attn does not have this, %s takes %s ms.\n", c.Name,
-					count(threads, "thread"), other.Peer, milliseconds(other.Best))
+				fmt.Fprintln(w, wrap(fmt.Sprintf("- %s, %s: attn does not have this, %s takes %s ms.", c.Name,
+					count(threads, "thread"), other.Peer, milliseconds(other.Best))))
 				continue
 			}
 			if other == nil || other.Best > even*own.Best {
@@ -229,8 +230,9 @@ func (r *Report) wins(w io.Writer) {
 				verdict = "is even, within 5 %"
 			}
 			none = false
-			fmt.Fprintf(w, "- %s, %s: %s %s, %s ms against %s of attn.\n", c.Name, count(threads, "thread"),
-				other.Peer, verdict, milliseconds(other.Best), milliseconds(own.Best))
+			fmt.Fprintln(w, wrap(fmt.Sprintf("- %s, %s: %s %s, %s ms against %s of attn.", c.Name,
+				count(threads, "thread"), other.Peer, verdict, milliseconds(other.Best),
+				milliseconds(own.Best))))
 		}
 	}
 	if none {

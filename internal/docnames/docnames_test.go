@@ -111,7 +111,7 @@ func TestNoHistory(t *testing.T) {
 
 // TestLengths keeps short what is read first.
 func TestLengths(t *testing.T) {
-	for name, most := range map[string]int{"README.md": 120, "docs/performance.md": 160} {
+	for name, most := range map[string]int{"README.md": 110, "docs/performance.md": 160} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)
@@ -119,6 +119,41 @@ func TestLengths(t *testing.T) {
 		if n := strings.Count(string(text), "\n"); n > most {
 			t.Errorf("%s has %d lines, want at most %d", name, n, most)
 		}
+	}
+}
+
+// TestLinks fails where a link leads to no file of the repository, or to no heading.
+func TestLinks(t *testing.T) {
+	skipShort(t)
+	for _, d := range documents(t) {
+		for _, link := range linksOf(d.text) {
+			if text := broken(root, d.name, link.text); text != "" {
+				t.Errorf("%s:%d: %s", d.name, link.line, text)
+			}
+		}
+	}
+}
+
+// A link is to a file beside the document, to a heading, or to elsewhere, which is not looked at.
+func TestBroken(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a.md": "# The `A`, and B-c\n\n[x](b.txt)\n", "b.txt": ""} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target, want := range map[string]string{
+		"https://example.com/x": "", "b.txt": "", "a.md#the-a-and-b-c": "", "#the-a-and-b-c": "",
+		"c.txt": "there is no file c.txt", "a.md#b": "a.md has no heading b",
+		"#b": "a.md has no heading b",
+	} {
+		if got := broken(folder, "a.md", target); got != want {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
+	if got := linksOf("a\n[b](c) and ![d\n](e)"); len(got) != 2 || got[0] != (fault{2, "c"}) ||
+		got[1] != (fault{3, "e"}) {
+		t.Errorf("links are %v", got)
 	}
 }
 

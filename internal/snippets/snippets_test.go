@@ -59,7 +59,7 @@ func TestSnippets(t *testing.T) {
 			}
 		}
 	}
-	if len(overlay.Replace) < 15 || len(outputs) < 3 {
+	if len(overlay.Replace) < 15 || len(outputs) < 2 {
 		t.Fatalf("%d snippets and %d outputs are found, want those of README and adopting.md at least",
 			len(overlay.Replace), len(outputs))
 	}

@@ -1,5 +1,4 @@
-// Command tables writes the tables of README.md and docs/performance.md from what attn bench -json
-// has measured, docs/bench-*.json: `go run ./internal/tables` in the repository's root. A comment
+// Command tables writes the tables of docs/performance.md from what attn bench -json has measured, docs/bench-*.json: `go run ./internal/tables` in the repository's root. A comment
 // before each table says what it shows, see mark.go. With -measure NAME it measures this machine
 // first, and writes docs/bench-NAME.json.
 package main
@@ -14,7 +13,7 @@ import (
 )
 
 // documents have tables.
-var documents = []string{"README.md", "docs/performance.md"}
+var documents = []string{"docs/performance.md"}
 
 func main() {
 	os.Exit(command(os.Args[1:], os.Stderr))

@@ -2,21 +2,18 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
 // table is a Markdown table of the mark's kind.
 func (m *mark) table() (string, error) {
 	switch m.kind {
-	case "words":
-		return m.sideBySide(true)
 	case "columns":
-		return m.sideBySide(false)
+		return m.sideBySide()
 	case "limits":
 		return m.limits(), nil
 	}
-	return "", fmt.Errorf("a mark is of kind %q, want words, columns or limits", m.kind)
+	return "", fmt.Errorf("a mark is of kind %q, want columns or limits", m.kind)
 }
 
 // head is the first two lines; right says from which column on figures are aligned to the right.
@@ -43,31 +40,21 @@ func row(cells ...string) string {
 	return line.String() + "|\n"
 }
 
-// sideBySide has a column of figures for each column of the mark; in words, cases are for people
-// and rates have units.
-func (m *mark) sideBySide(words bool) (string, error) {
+// sideBySide has a column of figures for each column of the mark.
+func (m *mark) sideBySide() (string, error) {
 	cases, err := m.cases()
 	if err != nil {
 		return "", err
 	}
 	headings := []string{"case", "shape"}
-	if words {
-		headings[0] = "call"
-	}
 	for _, c := range m.columns {
 		headings = append(headings, c.heading)
 	}
 	out := head(len(headings), headings...)
 	for _, r := range cases {
 		cells := []string{r.Case, r.Shape}
-		if words {
-			cells[0] = caseInWords(r.Case)
-			if cells[1], err = shapeInWords(r.Shape); err != nil {
-				return "", fmt.Errorf("%s: %w", r.Case, err)
-			}
-		}
 		for _, c := range m.columns {
-			cells = append(cells, c.cell(r.Case, words))
+			cells = append(cells, c.cell(r.Case))
 		}
 		out += row(cells...)
 	}
@@ -75,16 +62,12 @@ func (m *mark) sideBySide(words bool) (string, error) {
 }
 
 // cell is empty for what was not measured.
-func (c *column) cell(name string, unit bool) string {
+func (c *column) cell(name string) string {
 	r := c.report.result(name, c.threads)
 	if r == nil {
 		return ""
 	}
-	rate := fmt.Sprintf("%.1f", r.Rate)
-	if unit {
-		rate += " " + r.Unit
-	}
-	return fmt.Sprintf("%s, %s, %.1f %%", duration(r.Nanoseconds), rate, r.Percent)
+	return fmt.Sprintf("%s, %.1f, %.1f %%", duration(r.Nanoseconds), r.Rate, r.Percent)
 }
 
 // limits is a table of what the machines can do at best.
@@ -140,56 +123,4 @@ func duration(ns float64) string {
 		return fmt.Sprintf("%.1f ms", ns/1e6)
 	}
 	return fmt.Sprintf("%.2f s", ns/1e9)
-}
-
-// caseInWords is what a case of attn bench stands for.
-func caseInWords(name string) string {
-	kind, data, _ := strings.Cut(name, ", ")
-	kind = map[string]string{"decode": "decode", "decode_gqa": "decode", "bert": "encoder",
-		"mla": "latent decode"}[kind]
-	switch {
-	case kind == "" && strings.HasPrefix(name, "prefill") && strings.Contains(name, "causal"):
-		kind = "prefill, causal"
-	case kind == "" && strings.HasPrefix(name, "prefill"):
-		kind = "prefill"
-	case kind == "":
-		return name
-	}
-	switch data {
-	case "":
-		return kind
-	case "cache":
-		return kind + " from a cache"
-	case "integers":
-		return kind + ", in integers"
-	}
-	return kind + " from a cache of " + strings.ToUpper(data)
-}
-
-// shapeInWords writes a shape like B1 H8 L1024 D64 or H32 KV8 Lk4096 D128 for people.
-func shapeInWords(shape string) (string, error) {
-	size := map[string]string{}
-	for _, field := range strings.Fields(shape) {
-		name := strings.TrimRight(field, "0123456789/")
-		size[name] = field[len(name):]
-	}
-	heads, keys, tokens := size["H"], size["KV"], size["L"]+size["Lk"]
-	for _, needed := range []string{heads, size["D"], tokens} {
-		if needed == "" {
-			return "", fmt.Errorf("the shape is %q, want H, D, and L or Lk", shape)
-		}
-	}
-	switch {
-	case keys != "" && keys != heads:
-		heads += " query heads for " + keys
-	case heads == "1":
-		heads += " head"
-	default:
-		heads += " heads"
-	}
-	heads += " of " + size["D"]
-	if batch, err := strconv.Atoi(size["B"]); err == nil && batch > 1 {
-		return fmt.Sprintf("%d sequences of %s tokens, %s", batch, tokens, heads), nil
-	}
-	return heads + ", " + tokens + " tokens", nil
 }

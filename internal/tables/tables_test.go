@@ -175,7 +175,7 @@ func folderWith(t *testing.T, measurement, text string) string {
 func withoutTables(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| call") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| case") {
 			out.WriteString(line)
 		}
 	}
@@ -199,23 +199,23 @@ func TestCommandWritesTables(t *testing.T) {
 }
 
 func TestCommandRefuses(t *testing.T) {
-	t.Chdir(folderWith(t, measured, "<!-- bench words; One: two avx2 1 -->\n"))
+	t.Chdir(folderWith(t, measured, "<!-- bench columns; One: two avx2 1 -->\n"))
 	var stderr strings.Builder
 	if status := command([]string{"-fast"}, &stderr); status != 2 {
 		t.Errorf("status %d for an unknown flag", status)
 	}
-	if status := command([]string{"README.md"}, &stderr); status != 2 {
+	if status := command([]string{"docs"}, &stderr); status != 2 {
 		t.Errorf("status %d for an argument", status)
 	}
 	stderr.Reset()
-	const want = "tables: README.md: One: open docs/bench-two.json:"
+	const want = "tables: docs/performance.md: One: open docs/bench-two.json:"
 	if status := command(nil, &stderr); status != 1 || !strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("status %d: %q, want %q", status, stderr.String(), want)
 	}
-	if err := os.Remove("README.md"); err != nil {
+	if err := os.Remove("docs/performance.md"); err != nil {
 		t.Fatal(err)
 	}
-	if err := update(".", "README.md"); !errors.Is(err, os.ErrNotExist) {
+	if err := update(".", "docs/performance.md"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a document that is not there: %v", err)
 	}
 }
@@ -224,14 +224,14 @@ func TestCommandRefuses(t *testing.T) {
 func TestMarks(t *testing.T) {
 	read := measurements(folderWith(t, measured, ""))
 	for _, c := range []struct{ mark, want string }{
-		{"pie; One: one avx2 1", `a mark is of kind "pie", want words, columns or limits`},
-		{"words", "a mark of kind words has no columns"},
-		{"words; One", `"One" in a mark, want a key or heading, a colon and a value`},
-		{"words; run: (; One: one avx2 1", "run: error parsing regexp"},
-		{"words; One: one avx2", `One: "one avx2", want a measurement`},
-		{"words; One: one avx2 x", "One: threads: "},
-		{"words; One: one neon 1", `One: one has no report on "neon"`},
-		{"words; run: ^none$; One: one avx2 1", "no case that was measured matches ^none$"},
+		{"pie; One: one avx2 1", `a mark is of kind "pie", want columns or limits`},
+		{"columns", "a mark of kind columns has no columns"},
+		{"columns; One", `"One" in a mark, want a key or heading, a colon and a value`},
+		{"columns; run: (; One: one avx2 1", "run: error parsing regexp"},
+		{"columns; One: one avx2", `One: "one avx2", want a measurement`},
+		{"columns; One: one avx2 x", "One: threads: "},
+		{"columns; One: one neon 1", `One: one has no report on "neon"`},
+		{"columns; run: ^none$; One: one avx2 1", "no case that was measured matches ^none$"},
 		{"columns; skip: .; One: one avx2 1", "no case that was measured matches"},
 	} {
 		_, err := fill("x.md", "<!-- bench "+c.mark+" -->\n", read)
@@ -253,10 +253,10 @@ func TestMeasurements(t *testing.T) {
 		{`"percent": 99}`, `"percent": 120}`, "percent 120, want at most 103"},
 		{`"percent": 66.5`, `"busy": true`, "the machine was busy and the limit unknown for bert on 2 " +
 			"threads with avx2: measure again"},
-		{`H12 L128`, `H12`, "bert: the shape is"},
+		{`"B8 H12 L128 D64"`, `""`, `a result has case "bert", shape ""`},
 	} {
 		folder := folderWith(t, strings.Replace(measured, c.old, c.new, 1), "")
-		_, err := fill("x.md", "<!-- bench words; One: one avx2 1 -->\n", measurements(folder))
+		_, err := fill("x.md", "<!-- bench columns; One: one avx2 1 -->\n", measurements(folder))
 		if err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v, want %s", c.new, err, c.want)
 		}
