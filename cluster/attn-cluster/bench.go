@@ -130,11 +130,19 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	}
 	defer bare.close()
 	x, err := b.takeTurns(ctx, t, bare)
-	if err != nil {
-		return err
+	return b.row(ctx, err, len(x.step), func() { x.print(b.w, tokens, workers, s.bytes(tokens)) })
+}
+
+// row prints a row of so many steps, all or what there is of it when a signal has ended them.
+func (b *bench) row(ctx context.Context, err error, steps int, print func()) error {
+	_, is := early(ctx, err)
+	if err == nil || is && steps > 0 {
+		print()
 	}
-	x.print(b.w, tokens, workers, s.bytes(tokens))
-	return nil
+	if err != nil && is && steps > 0 {
+		return partly{err, steps, b.steps}
+	}
+	return err
 }
 
 // warm is how many turns do not count.

@@ -53,23 +53,29 @@ func (b *bench) measureAppend(ctx context.Context, l *local, s shape, tokens, co
 	defer t.close()
 	k, v := t.tensor(appendPiece, s.kvHeads), t.tensor(appendPiece, s.kvHeads)
 	least := time.Duration(1 << 62)
-	before := l.link.Conn().Stats().OutBytes
-	for range b.steps {
-		start := time.Now()
-		for at := 0; at < tokens; at += appendPiece {
-			n := min(appendPiece, tokens-at)
-			if err := t.far.Append(ctx, 0, k.Slice(0, n), v.Slice(0, n)); err != nil {
-				return err
-			}
+	all, sent := 0, uint64(0)
+	for ; err == nil && all < b.steps; all++ {
+		before, start := l.link.Conn().Stats().OutBytes, time.Now()
+		if err = appendAll(ctx, t.far, k, v, tokens); err != nil {
+			break
 		}
-		least = min(least, time.Since(start))
-		if err := t.far.Truncate(ctx, 0); err != nil {
+		least, sent = min(least, time.Since(start)), sent+l.link.Conn().Stats().OutBytes-before
+		err = t.far.Truncate(ctx, 0)
+	}
+	return b.row(ctx, err, all, func() {
+		fmt.Fprintf(b.w, "| %d | %d | %v | %d | %s | %v | %.0f |\n", tokens, copies, s.format,
+			s.bytes(1), size(int64(sent/uint64(all*copies))), round(least),
+			float64(s.bytes(tokens))/(1<<20)/least.Seconds())
+	})
+}
+
+// appendAll appends some tokens, in calls of those of k and v.
+func appendAll(ctx context.Context, s *cluster.Sequence, k, v attn.Tensor, tokens int) error {
+	for at := 0; at < tokens; at += k.L {
+		n := min(k.L, tokens-at)
+		if err := s.Append(ctx, 0, k.Slice(0, n), v.Slice(0, n)); err != nil {
 			return err
 		}
 	}
-	sent := (l.link.Conn().Stats().OutBytes - before) / uint64(b.steps*copies)
-	fmt.Fprintf(b.w, "| %d | %d | %v | %d | %s | %v | %.0f |\n", tokens, copies, s.format,
-		s.bytes(1), size(int64(sent)), round(least),
-		float64(s.bytes(tokens))/(1<<20)/least.Seconds())
 	return nil
 }

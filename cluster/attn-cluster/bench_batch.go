@@ -41,21 +41,16 @@ func (b *bench) measureBatch(ctx context.Context, tokens, workers int) error {
 	pool := attn.NewPool(min(workers, runtime.GOMAXPROCS(0)))
 	defer pool.Close()
 	var one, many, attention []time.Duration
-	for i := range warm + b.steps {
-		alone, _, err := stepTogether(ctx, l, pool, twins[b.batch:])
-		if err != nil {
-			return err
+	for i := 0; err == nil && i < warm+b.steps; i++ {
+		var alone, all, near time.Duration
+		if alone, _, err = stepTogether(ctx, l, pool, twins[b.batch:]); err == nil {
+			all, near, err = stepTogether(ctx, l, pool, twins[:b.batch])
 		}
-		all, near, err := stepTogether(ctx, l, pool, twins[:b.batch])
-		if err != nil {
-			return err
-		}
-		if i >= warm {
+		if err == nil && i >= warm {
 			one, many, attention = append(one, alone), append(many, all), append(attention, near)
 		}
 	}
-	b.printBatch(tokens, workers, one, many, attention)
-	return nil
+	return b.row(ctx, err, len(one), func() { b.printBatch(tokens, workers, one, many, attention) })
 }
 
 // printBatch prints a row. What follows from times does so from p50; a batch is at most as quick as

@@ -103,10 +103,12 @@ func (d *demo) arithmetic(ctx context.Context, s shape) (checked int, err error)
 		return 0, err
 	}
 	steps, err := d.decode(ctx, t)
+	if _, is := early(ctx, err); err == nil || is && len(steps) > 0 {
+		d.summary(steps)
+	}
 	if err != nil {
 		return 0, err
 	}
-	d.summary(steps)
 	t.far.Release()
 	return len(steps), d.local.empty(ctx)
 }
@@ -117,6 +119,9 @@ func (d *demo) fill(ctx context.Context, t *twin) error {
 	const piece = 4096
 	for at := 0; at < d.tokens; at += piece {
 		if err := t.append(ctx, 0, min(piece, d.tokens-at)); err != nil {
+			if _, is := early(ctx, err); is {
+				d.say("Spread %d of %d tokens in %.1f s.", at, d.tokens, time.Since(start).Seconds())
+			}
 			return err
 		}
 		d.draw(false, append([]string{fmt.Sprintf("%d of %d tokens", at+piece, d.tokens)},
@@ -158,20 +163,20 @@ func (d *demo) decode(ctx context.Context, t *twin) (steps []step, err error) {
 		switch i {
 		case d.steps / 3:
 			if err := d.whole(ctx, t); err != nil {
-				return nil, err
+				return steps, err
 			}
 			victim = d.fullest()
 			d.local.kill(victim)
 			d.say("Worker %s was killed.", victim)
 		case 2 * d.steps / 3:
 			if err := d.local.restart(ctx, victim); err != nil {
-				return nil, err
+				return steps, err
 			}
 			d.say("Worker %s is back, without what it had.", victim)
 		}
 		s, err := t.step(ctx, 0, 1)
 		if err != nil {
-			return nil, fmt.Errorf("token %d: %w", i+1, err)
+			return steps, fmt.Errorf("token %d: %w", i+1, err)
 		}
 		steps = append(steps, s)
 		d.draw((i+1)%10 == 0 || i == 0 || i == d.steps/3, append([]string{fmt.Sprintf(

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ func echoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
+	signal.Ignore(os.Interrupt) // of a terminal, which bench gets, too
 	link, err := c.dial("attn-cluster echo")
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -138,9 +139,11 @@ func (l *local) close() {
 	if l.client != nil {
 		l.client.Close()
 	}
-	for name := range l.workers {
-		l.workers[name].end()
+	var wg sync.WaitGroup
+	for _, w := range l.workers {
+		wg.Go(w.end)
 	}
+	wg.Wait()
 	if l.link != nil {
 		_ = l.link.Close() // which never fails
 	}

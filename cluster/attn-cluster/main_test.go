@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster/embedded"
 )
 
@@ -104,6 +106,9 @@ func TestUsage(t *testing.T) {
 		"bench -workers 0":               "want numbers above 0",
 		"bench -n 0":                     "-n is 0, want at least 1",
 		"echo more":                      "unexpected argument",
+		"version more":                   "unexpected argument",
+		"help more":                      `attn-cluster help: unknown command "more"; attn-cluster help`,
+		"help demo more":                 `attn-cluster help: unexpected argument "more"`,
 	} {
 		status, stdout, stderr := call(t, strings.Fields(args)...)
 		if status != 2 || stdout != "" || !strings.Contains(stderr, want) {
@@ -114,15 +119,35 @@ func TestUsage(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"help", "-h", "serve -h", "status -h", "demo -h", "bench -h",
-		"soak -h"} {
+	for _, args := range []string{"help", "-h", "help help", "version -h", "serve -h", "status -h",
+		"demo -h", "bench -h", "soak -h"} {
 		words := strings.Fields(args)
 		status, stdout, stderr := call(t, words...)
 		if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "attn-cluster ") {
 			t.Errorf("%s: status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}
-		if len(words) > 1 && !strings.Contains(stdout, "\n  -") {
+		if len(words) > 1 && words[0] != "version" && words[0] != "help" &&
+			!strings.Contains(stdout, "\n  -") {
 			t.Errorf("%s: no flags in %q", args, stdout)
+		}
+		if len(words) < 2 || words[0] == "help" {
+			continue
+		}
+		if _, again, _ := call(t, "help", words[0]); again != stdout { // at another time
+			t.Errorf("help %s is %q, want that of -h, %q", words[0], again, stdout)
+		}
+	}
+}
+
+// TestVersion says what the program was built from.
+func TestVersion(t *testing.T) {
+	for _, name := range []string{"version", "-version", "--version"} {
+		status, stdout, stderr := call(t, name)
+		for _, want := range []string{"command ", "package ", "NATS server ", "NATS client ", "revision ",
+			runtime.Version(), attn.Implementation()} {
+			if status != 0 || stderr != "" || !strings.Contains(stdout, want) {
+				t.Errorf("%s: status %d, stderr %q, no %q in\n%s", name, status, stderr, want, stdout)
+			}
 		}
 	}
 }

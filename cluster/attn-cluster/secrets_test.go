@@ -93,8 +93,13 @@ func TestSecrets(t *testing.T) {
 				hides(t, "cannot be read", address(url)...)
 			}
 		}
-		hides(t, "unexpected argument", name, good[0])
 		hides(t, "not defined", name, "-"+good[0])
+		if name == "help" {
+			hides(t, "unknown command", name, good[0])
+			hides(t, "unexpected argument", name, "demo", good[0])
+			continue
+		}
+		hides(t, "unexpected argument", name, good[0])
 		if name == "echo" {
 			continue // its flags are those of others
 		}

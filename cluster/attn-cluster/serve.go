@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -96,6 +97,7 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	wanted, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if o.child {
+		signal.Ignore(os.Interrupt) // of a terminal, which whoever has started it gets, too
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			cancel()

@@ -56,7 +56,7 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	duration := fs.Duration("for", 30*time.Minute, "`time` to go on")
 	round := fs.Duration("round", 20*time.Second, "`time` of a sequence")
 	workers := fs.Int("workers", 4, "processes")
-	seed := fs.Uint64("seed", uint64(time.Now().UnixNano()), "of what happens")
+	seed := fs.Uint64("seed", 0, "of what happens (default one of the time)")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -65,6 +65,9 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	}
 	if *duration <= 0 || *round <= 0 {
 		return usagef("-for is %v and -round %v, want more than 0", *duration, *round)
+	}
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
 	}
 	s := &soak{table: newTable(stdout), random: rand.New(rand.NewPCG(*seed, 0))}
 	s.say("seed %d", *seed)
@@ -79,22 +82,24 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 		return err
 	}
 	defer s.local.close()
+	defer s.release()
 	start := time.Now()
-	for time.Since(start) < duration {
-		if err := s.round(ctx, min(round, duration-time.Since(start))); err != nil {
-			return fmt.Errorf("round %d: %w", s.rounds+1, err)
+	for err == nil && time.Since(start) < duration {
+		if err = s.round(ctx, min(round, duration-time.Since(start))); err != nil {
+			err = fmt.Errorf("round %d: %w", s.rounds+1, err)
+			break
 		}
 		s.rounds++
 		s.draw(true, fmt.Sprintf("%-7v %v", time.Since(start).Round(time.Second), &s.counts))
-		if err := s.checkLeaks(ctx); err != nil {
-			return err
-		}
+		err = s.checkLeaks(ctx)
 	}
-	s.say("Passed: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that "+
-		"came; the slowest took %v.", s.rounds, time.Since(start).Round(time.Second), s.steps, s.appended,
-		s.slowest.Round(time.Millisecond))
-	s.say("%d kills, %d leaves, %d stalls, %d garbage messages; all copies were there again %d "+
-		"times; no token was lost.", s.kills, s.leaves, s.stalls, s.garbage, s.rebuilt)
+	if _, is := early(ctx, err); is {
+		s.summary("Until then", time.Since(start))
+	}
+	if err != nil {
+		return err
+	}
+	s.summary("Passed", time.Since(start))
 	last, err := s.measure()
 	if err != nil {
 		return err
@@ -105,6 +110,27 @@ func (s *soak) run(ctx context.Context, workers int, duration, round time.Durati
 		s.first.workerGoroutines, last.workerGoroutines, size(s.first.workerMemory),
 		size(last.workerMemory))
 	return nil
+}
+
+// summary says what was done.
+func (s *soak) summary(what string, in time.Duration) {
+	s.say("%s: %d rounds in %v. %d outputs with the bits of one machine, over %d tokens that came; "+
+		"the slowest took %v.", what, s.rounds, in.Round(time.Second), s.steps, s.appended,
+		s.slowest.Round(time.Millisecond))
+	s.say("%d kills, %d leaves, %d stalls, %d garbage messages; all copies were there again %d "+
+		"times; no token was lost.", s.kills, s.leaves, s.stalls, s.garbage, s.rebuilt)
+}
+
+// release lets a worker that has trouble end: one that is stopped hears of nothing, and one that is
+// to leave is none of the cluster's any more.
+func (s *soak) release() {
+	switch x := s.trouble; {
+	case x == nil || x.over || x.killed:
+	case x.left != nil:
+		x.left.end()
+	default:
+		_ = resume(s.local.workers[x.worker].Process) // it may have ended
+	}
 }
 
 // soakMemory is of each worker: F32 takes half of all of it, so parts have to move at times.

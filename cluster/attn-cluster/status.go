@@ -53,7 +53,10 @@ func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) erro
 			size(w.Memory), w.Sequences, w.Copies, w.Tokens, w.Clients, w.Calls, w.Refused, w.Kernels,
 			state(&w))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // state is what a worker does.

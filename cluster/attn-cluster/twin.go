@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -155,10 +156,13 @@ func (t *twin) compare(layer, rows, length int,
 	return s, err
 }
 
+// errWrong is that outputs are not those of one machine.
+var errWrong = errors.New("wrong bits")
+
 func sameBits(what string, got, want []float32) error {
 	for i := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			return fmt.Errorf("wrong bits: %s %d is %v on the cluster, want %v", what, i, got[i], want[i])
+			return fmt.Errorf("%w: %s %d is %v on the cluster, want %v", errWrong, what, i, got[i], want[i])
 		}
 	}
 	return nil
