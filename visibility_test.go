@@ -593,7 +593,7 @@ func visibleShape(r *rand.Rand, pairs int) shape {
 }
 
 // Whatever hides keys, a call has the bits of one with a mask that says the same, in every way to
-// attend, and what nobody sees may hold anything.
+// attend, by any number of workers, and of each head alone. What nobody sees may hold anything.
 func TestVisibility(t *testing.T) {
 	shareSmallCalls(t)
 	hosts, operands := random("hosts of what is seen"), new(kerneltest.Arena)
