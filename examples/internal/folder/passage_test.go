@@ -165,7 +165,7 @@ func FuzzPlain(f *testing.F) {
 	if l.Err != nil {
 		f.Fatal(l.Err)
 	}
-	for _, text := range []string{"<s>", "＜s>", "<ｓ> ｓ>", "a<s<s>>", "ſ>"} {
+	for _, text := range []string{"<s>", "＜s>", "<ｓ> ｓ>", "a<s<s>>", "ſ>", " <s>s>", "s\u0338>"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
