@@ -1,10 +1,7 @@
 package attn
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -73,98 +70,23 @@ func TestLogSumExpExactValues(t *testing.T) {
 	})
 }
 
-// topKBySorting is TopK by its definition: all indices in its order, and the first of them.
-func topKBySorting(n int, scores []float32) []int32 {
-	all := make([]int32, len(scores))
-	for i := range all {
-		all[i] = int32(i)
-	}
-	slices.SortStableFunc(all, func(a, b int32) int {
-		x, y := scores[a], scores[b]
-		switch {
-		case x > y || x == x && y != y:
-			return -1
-		case x < y || x != x && y == y:
-			return 1
-		}
-		return 0
-	})
-	return all[:min(n, len(all))]
-}
-
-func mustBeTopK(t *testing.T, n int, scores []float32) {
-	t.Helper()
-	dst := slices.Repeat([]int32{-7}, n)
-	got, want := TopK(dst, scores), topKBySorting(n, scores)
-	if got != len(want) || !slices.Equal(dst[:got], want) {
-		t.Fatalf("TopK of %d of %d scores is %d: %v, want %d: %v", n, len(scores), got, dst[:got],
-			len(want), want)
-	}
-	for i, e := range dst[got:] {
-		if e != -7 {
-			t.Fatalf("dst[%d] is %d, want it untouched", got+i, e)
-		}
-	}
-}
-
+// TopK selects as many as there are, and leaves what is behind them in dst. Their order is tested
+// in internal/topk.
 func TestTopK(t *testing.T) {
-	r := random(t.Name())
-	inf, nan, negZero := float32(math.Inf(1)), nan32(), float32(math.Copysign(0, -1))
-	small := math.Float32frombits(1)
-	some := []float32{inf, negInf, nan, -nan, 0, negZero, 1, -1, small, -small, math.MaxFloat32,
-		-math.MaxFloat32, math.Float32frombits(0xffffffff), math.Float32frombits(0x7f800001)}
-	for n := range len(some) + 2 {
-		mustBeTopK(t, n, some)
-	}
-	mustBeTopK(t, 3, nil)
-	for range budget(2000) {
-		scores := make([]float32, r.IntN(200))
-		for i := range scores {
-			switch scores[i] = some[r.IntN(len(some))]; r.IntN(3) {
-			case 0:
-				scores[i] = math.Float32frombits(r.Uint32())
-			case 1:
-				scores[i] = float32(r.IntN(5)) // many are equal
+	scores := []float32{1, nan32(), 3, 3, negInf, 2}
+	order := []int32{2, 3, 5, 0, 4, 1}
+	for n := range len(scores) + 3 {
+		for most := range len(order) + 1 {
+			dst, some := slices.Repeat([]int32{-7}, n), scores[:most]
+			want := slices.DeleteFunc(slices.Clone(order), func(i int32) bool { return int(i) >= most })
+			want = want[:min(n, most)]
+			got := TopK(dst, some)
+			if got != len(want) || !slices.Equal(dst[:got], want) {
+				t.Errorf("TopK of %d of %v is %d: %v, want %v", n, some, got, dst, want)
+			}
+			if i := slices.IndexFunc(dst[got:], func(e int32) bool { return e != -7 }); i >= 0 {
+				t.Errorf("TopK of %d of %v writes dst[%d], behind the %d it returns", n, some, got+i, got)
 			}
 		}
-		if r.IntN(4) == 0 {
-			slices.Sort(scores)
-		}
-		mustBeTopK(t, r.IntN(len(scores)+10), scores)
-	}
-	mustBeTopK(t, 2048, tensor(r, normal, 1, 1, 1, 131072).Data)
-}
-
-// FuzzTopK: the first byte is how many, each four after it a score.
-func FuzzTopK(f *testing.F) {
-	seedInputs(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) == 0 {
-			return
-		}
-		var scores []float32
-		for rest := data[1:]; len(rest) >= 4; rest = rest[4:] {
-			scores = append(scores, math.Float32frombits(binary.LittleEndian.Uint32(rest)))
-		}
-		mustBeTopK(t, int(data[0]), scores)
-	})
-}
-
-// BenchmarkTopK selects 2048 of 131072 scores, in several orders.
-func BenchmarkTopK(b *testing.B) {
-	scores := tensor(rand.New(rand.NewPCG(1, 2)), normal, 1, 1, 1, 131072).Data
-	dst := make([]int32, 2048)
-	for _, order := range []string{"random", "ascending", "equal"} {
-		switch order {
-		case "ascending":
-			slices.Sort(scores)
-		case "equal":
-			clear(scores)
-		}
-		b.Run(fmt.Sprint("order=", order), func(b *testing.B) {
-			for b.Loop() {
-				TopK(dst, scores)
-			}
-		})
 	}
 }
