@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -76,7 +77,7 @@ func (p *plan) clearRows(c *chunk, n int) {
 func (w *scratch) push(p *plan, i, rows int) {
 	x := w.newNode()
 	*x, w.part = w.part, *x
-	shape, merges := append(w.tree.shape, nodeKeys{first: i * Segment, keys: Segment}).settle()
+	shape, merges := append(w.tree.shape, segment.Node{First: i * Segment, Keys: Segment}).Settle()
 	w.tree.merge(shape, merges, rows, p.oStride, &w.units)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -63,13 +64,15 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		return repeated(make([]float32, d), 1<<20, 1<<10, l, d)
 	}
 	// its rows must not be touched
-	full := func(keys int) nodeList { return nodeList{{keys: keys, open: keys%Segment != 0}} }
-	for _, nodes := range []nodeList{nil, full(Segment), full(5), full(3 * Segment)} {
+	full := func(keys int) segment.List {
+		return segment.List{{Keys: keys, Open: keys%Segment != 0}}
+	}
+	for _, nodes := range []segment.List{nil, full(Segment), full(5), full(3 * Segment)} {
 		s, err := newState()
 		must(t, err)
 		s.tree = tree{shape: slices.Clone(nodes), rows: make([]nodeRows, len(nodes))}
 		if len(nodes) > 0 {
-			s.keys, s.units.all = nodes[0].keys, 3
+			s.keys, s.units.all = nodes[0].Keys, 3
 		}
 		keys := s.keys
 		more := Segment + 1 // so that there is a node more

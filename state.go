@@ -3,6 +3,7 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -183,8 +184,8 @@ func (s *State) Merge(t *State) error {
 // mergeNodes appends copies of t's nodes, which may be s's own, and merges those that are halves of
 // larger ones.
 func (s *State) mergeNodes(t *State) {
-	var keys [maxNodes]nodeKeys
-	var copies [maxNodes]nodeRows
+	var keys [segment.Most]segment.Node
+	var copies [segment.Most]nodeRows
 	nodes := copies[:len(t.tree.rows)]
 	copy(keys[:], t.tree.shape)
 	for i := range nodes {
@@ -200,8 +201,8 @@ func (s *State) mergeNodes(t *State) {
 	}
 	x := &s.tree
 	if last := len(x.shape) - 1; last >= 0 && len(nodes) > 0 {
-		x.shape[last].open = false // the next keys are not its
-		shape, merges := x.shape.settle()
+		x.shape[last].Open = false // the next keys are not its
+		shape, merges := x.shape.Settle()
 		x.merge(shape, merges, s.rows(), s.d, &s.units)
 	}
 	for i := range nodes {
@@ -209,8 +210,8 @@ func (s *State) mergeNodes(t *State) {
 			nodes[i].toNatural(s.rows(), &t.units)
 		}
 		n := keys[i]
-		n.first, n.open = s.keys+n.first, n.open && s.keys%Segment == 0
-		shape, merges := x.shape.room()
+		n.First, n.Open = s.keys+n.First, n.Open && s.keys%Segment == 0
+		shape, merges := x.shape.Room()
 		x.merge(shape, merges, s.rows(), s.d, &s.units)
 		x.push(n, nodes[i], s.rows(), s.d, &s.units)
 	}

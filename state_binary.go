@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -80,10 +81,10 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 	data = appendFloats(data, s.units.own)
 	for i := range s.tree.rows {
 		node, keys, open := &s.tree.rows[i], &s.tree.shape[i], uint32(0)
-		if keys.open {
+		if keys.Open {
 			open = 1
 		}
-		data = binary.LittleEndian.AppendUint32(data, uint32(keys.keys))
+		data = binary.LittleEndian.AppendUint32(data, uint32(keys.Keys))
 		data = binary.LittleEndian.AppendUint32(data, open)
 		data = appendFloats(data, node.m)
 		data = appendFloats(data, node.l)
@@ -187,7 +188,7 @@ func checkStateMagic(data []byte) error {
 // checkBody compares the numbers in a header with each other and with the
 // length of what follows.
 func (s *State) checkBody(nodes, sinks, units, length int) error {
-	lo, hi := min(1, s.keys), min(maxNodes, s.keys)
+	lo, hi := min(1, s.keys), min(segment.Most, s.keys)
 	if s.b == 0 || s.h == 0 || s.l == 0 {
 		lo, hi = 0, 0
 	}
@@ -224,10 +225,10 @@ func (s *State) readNodes(nodes int, data []byte) error {
 		if keys < 1 || keys > s.keys-first {
 			return fail(ErrFormat, "node %d has %d keys, want 1 to %d", i, keys, s.keys-first)
 		}
-		node := nodeKeys{first, keys, open == 1}
+		node := segment.Node{First: first, Keys: keys, Open: open == 1}
 		first += keys
-		takes := i == nodes-1 && first%Segment != 0 && node.first/Segment == first/Segment
-		if open > 1 || node.open && !takes {
+		takes := i == nodes-1 && first%Segment != 0 && node.First/Segment == first/Segment
+		if open > 1 || node.Open && !takes {
 			return fail(ErrFormat, "the mark of node %d of %d is %d, want 0, or 1 for a last one inside "+
 				"a segment", i, nodes, open)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -573,7 +574,7 @@ func TestStateTooLargeForBinaryForm(t *testing.T) {
 		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2},
 			tree: tree{rows: make([]nodeRows, 1)}},
 		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2},
-			tree: tree{rows: make([]nodeRows, maxNodes)}},
+			tree: tree{rows: make([]nodeRows, segment.Most)}},
 	} {
 		_, err := s.MarshalBinary()
 		mustFail(t, fmt.Sprint(s.b, s.h, s.l, s.d), err, ErrUnsupported)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/segment"
 )
 
 // Update adds a chunk of any number of keys, which follow those of the Updates before:
@@ -68,7 +69,7 @@ func (s *State) add(p *plan, seqs []*Sequence) error {
 // beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
 // state's.
 func (s *State) beginAdd(p *plan, seqs []*Sequence) (u stateUpdate, err error) {
-	nodes, kept := s.tree.shape.replay(s.keys, s.keys+p.lk)
+	nodes, kept := s.tree.shape.Replay(s.keys, s.keys+p.lk)
 	if err := s.reserve(nodes - len(s.tree.rows)); err != nil {
 		return u, err
 	}
@@ -86,9 +87,9 @@ func (s *State) beginAdd(p *plan, seqs []*Sequence) (u stateUpdate, err error) {
 func (s *State) endAdd(p *plan) {
 	t := &s.tree
 	for at := s.keys; at < s.keys+p.lk; {
-		end := segmentEnd(at, s.keys+p.lk)
-		t.shape, _ = t.shape.take(at)
-		t.shape, _ = t.shape.fill(end)
+		end := segment.End(at, s.keys+p.lk)
+		t.shape, _ = t.shape.Take(at)
+		t.shape, _ = t.shape.Fill(end)
 		at = end
 	}
 	t.spare = append(t.spare, t.rows[len(t.shape):]...)
@@ -291,9 +292,9 @@ func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 	t, rows := &w.tree, c.heads*c.rows
 	for at, all := position, position+keys; at < all; {
-		end := segmentEnd(at, all)
-		shape, merges := t.shape.take(at)
-		if t.merge(shape, merges, rows, p.oStride, &w.units); t.shape[len(t.shape)-1].keys == 0 {
+		end := segment.End(at, all)
+		shape, merges := t.shape.Take(at)
+		if t.merge(shape, merges, rows, p.oStride, &w.units); t.shape[len(t.shape)-1].Keys == 0 {
 			w.newNode().restart(rows)
 		}
 		st := &t.rows[len(t.rows)-1].state
@@ -302,7 +303,7 @@ func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 		} else if st.overwrite {
 			st.reset(rows, p.oStride)
 		}
-		shape, merges = t.shape.fill(end)
+		shape, merges = t.shape.Fill(end)
 		t.merge(shape, merges, rows, p.oStride, &w.units)
 		at = end
 	}

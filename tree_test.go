@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -141,8 +142,8 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		must(t, err)
 		update(part, 1+i*37%2000)
 		must(t, s.Merge(part))
-		if len(s.tree.rows) > maxNodes {
-			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.tree.rows), i+1, maxNodes)
+		if len(s.tree.rows) > segment.Most {
+			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.tree.rows), i+1, segment.Most)
 		}
 	}
 	dst := make([]float32, 1)
@@ -197,7 +198,7 @@ func TestTreeOfOddPartsIsBounded(t *testing.T) {
 		x := repeated([]float32{1}, 1, 1, keys, 1)
 		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
 	}
-	for i := 0; len(s.tree.rows) < maxNodes; i++ {
+	for i := 0; len(s.tree.rows) < segment.Most; i++ {
 		part, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(part, [...]int{Segment - 24, 2*Segment + 24, Segment}[i%3])
@@ -217,29 +218,5 @@ func TestTreeOfOddPartsIsBounded(t *testing.T) {
 	must(t, s.Finish(BHLD(dst, 1, 1, 1, 1), nil))
 	if dst[0] != 1 {
 		t.Errorf("the mean of ones is %v", dst[0])
-	}
-}
-
-// Nodes that are said to stay as they are do, where two merge to make room for another, too.
-func TestReplayKeepsNodes(t *testing.T) {
-	var s nodeList
-	from := 0
-	for len(s) <= maxNodes {
-		for _, more := range []int{1, Segment - 1, Segment, Segment + 1, 5 * Segment, 64*Segment + 7} {
-			nodes, kept := s.replay(from, from+more)
-			x := slices.Clone(s)
-			for at := from; at < from+more; {
-				x, _ = x.take(at)
-				at = segmentEnd(at, from+more)
-				x, _ = x.fill(at)
-			}
-			if len(x) != nodes || kept > min(len(s), nodes) || !slices.Equal(s[:kept], x[:kept]) {
-				t.Errorf("%d nodes and %d keys: %d nodes of which %d stay, want %d; they were %v and are %v",
-					len(s), more, nodes, kept, len(x), s, x)
-			}
-		}
-		keys := []int{3 * Segment, Segment}[len(s)%2] // neighbours are no halves of one
-		s = append(s, nodeKeys{first: from, keys: keys})
-		from += keys
 	}
 }
