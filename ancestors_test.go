@@ -167,7 +167,7 @@ func TestAncestorsOfManyQueries(t *testing.T) {
 			along: left}
 		p.parents = parents
 		w := new(scratch)
-		w.ancestors.fit(&p)
+		w.trees.fit(&p)
 		for range 3 {
 			c := chunk{heads: 1, keys: p.lk, position: p.lk - lq, row: r.IntN(lq * group)}
 			c.rows = 1 + r.IntN(min(lq*group-c.row, 150))

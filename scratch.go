@@ -46,7 +46,7 @@ type scratch struct {
 	blocks     []blockRow           // rows on their way into a product by blocks
 	unpacked   *blockMemory         // of a panel of it
 	ints       intScratch           // of calls in integers
-	ancestors  ancestors            // of calls with a tree
+	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
 
 	fitted sizes // what the slices are long enough for
@@ -90,7 +90,7 @@ func (w *scratch) fit(p *plan) {
 		w.levels.fit(s)
 	}
 	if p.parents != nil {
-		w.ancestors.fit(p)
+		w.trees.fit(p)
 	}
 }
 
