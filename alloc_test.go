@@ -447,6 +447,21 @@ func TestNoAllocationInPoolMatMul(t *testing.T) {
 	}
 }
 
+// Parts of an engine take no memory, be they shared or not.
+func TestNoAllocationInRun(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		p := NewPool(n)
+		defer p.Close()
+		done := make(counts, 50)
+		var w Worker = done
+		for _, parts := range []int{0, 1, len(done)} {
+			mustNotAllocateInPool(t, func() error { return p.Run(parts, w) })
+		}
+	}
+	x := new(paused) // a pointer is a Worker without memory of its own
+	mustNotAllocate(t, func() error { return (*Pool)(nil).Run(0, x) })
+}
+
 // However long a sequence or a cache is, it goes through a buffer of a block.
 func TestFilesOfTokensTakeLittleMemory(t *testing.T) {
 	s := newSequenceIn(t, StoreConfig{KVHeads: 1, HeadDim: 64, ValueDim: 64, Pages: 40}, 0, 20*Block)

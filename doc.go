@@ -29,7 +29,8 @@
 //
 //   - [Attend] computes one call on the calling goroutine.
 //   - [Pool.Attend] is Attend on persistent workers, for calls that take longer
-//     than about 20 µs. One Pool serves any number of goroutines.
+//     than about 20 µs. One Pool serves any number of goroutines. [Pool.Run] lets an engine's own
+//     loops use the same workers.
 //   - [Cache] keeps the keys and values of a growing sequence in the kernels'
 //     own order, for decoding token by token: [Cache.Append], then
 //     [Cache.Attend] or [Pool.AttendCache]. [Cache.Grow] makes room, [Cache.DropBefore] gives it

@@ -471,6 +471,29 @@ func ExamplePool_Attend() {
 	// [1 1.5 2.5]
 }
 
+// rows is an engine's own step, by rows of a matrix: here each row becomes what attn.Softmax makes
+// of it.
+type rows struct{ x attn.Tensor }
+
+func (r *rows) Work(part int) {
+	row := r.x.Row(0, 0, part)
+	attn.Softmax(row, row)
+}
+
+// A loop of the engine itself on the workers that compute attention and products.
+func ExamplePool_Run() {
+	pool := attn.NewPool(0)
+	defer pool.Close()
+	step := &rows{matrix(2, // a pointer, which is kept: Run does not allocate
+		0, 0, 0, 0,
+		3, 3, -90, -90)}
+	check(pool.Run(step.x.L, step))
+	printRows(step.x, "%.2f")
+	// Output:
+	// 0.25 0.25 0.25 0.25
+	// 0.50 0.50 0.00 0.00
+}
+
 // An indexer gives each query scores of all keys, the query sees the best of them: scores, [TopK],
 // ascending positions, Keys. Heads that share an indexer share the list.
 func ExampleOptions_keys() {

@@ -121,6 +121,8 @@ func (p *Pool) putJob(j *job) {
 	// let go of the caller's buffers
 	j.plan, j.update, j.multiplication = plan{}, stateUpdate{}, multiplication{}
 	j.packing, j.blocks = nil, nil
+	j.worker, j.value = nil, nil
+	j.stopped.Store(false)
 	j.products.drop()
 	j.call.drop()
 	p.mu.Lock()
@@ -148,7 +150,14 @@ func (p *Pool) run(j *job) {
 // runWith is run with helpers.
 func (p *Pool) runWith(j *job, helpers int) {
 	p.share(j, helpers)
-	own := j.work(&j.scratch)
+	own := 0
+	defer func() { p.join(j, own, helpers) }() // a part of Run may panic
+	own = j.work(&j.scratch)
+}
+
+// join waits for the helpers of a job of which the caller has computed its own units.
+func (p *Pool) join(j *job, own, helpers int) {
+	j.next.Store(noUnit) // unless it panicked, none was left
 	p.mu.Lock()
 	p.retire(j)
 	p.mu.Unlock()
@@ -205,13 +214,31 @@ func (p *Pool) work() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.next() {
-		j := p.jobs[0]
-		j.helpers.Add(1)
-		p.mu.Unlock()
-		j.work(w)
+		p.help(p.jobs[0], w)
+	}
+}
+
+// help computes units of a job beside its caller. It is called under the pool's lock, which it
+// gives up for that.
+func (p *Pool) help(j *job, w *scratch) {
+	j.helpers.Add(1)
+	p.mu.Unlock()
+	returned := false
+	defer func() {
+		ends := false
+		if !returned && j.kind == runWork {
+			value := recover()
+			j.stop(value)
+			ends = value == nil // by runtime.Goexit, as of testing.T.FailNow
+		}
 		p.mu.Lock()
 		p.leave(j)
-	}
+		if ends {
+			p.workers.Go(p.work) // in the place of this goroutine
+		}
+	}()
+	j.work(w)
+	returned = true
 }
 
 // next waits for a job, or for the end of the pool.
@@ -248,7 +275,11 @@ const (
 	packBlocksWork                 // panels of a Matrix of blocks that is packed
 	prepareWork                    // rows of inputs of a product by a Matrix
 	productWork                    // and its blocks
+	runWork                        // parts of a Run
 )
+
+// noUnit is a number that no unit has.
+const noUnit = 1 << 62
 
 // job is one call whose work is shared: units that any worker may take.
 type job struct {
@@ -260,6 +291,7 @@ type job struct {
 	packing        *packing
 	blocks         *blockPacking
 	products       products
+	worker         Worker
 
 	cost     float64 // estimated nanoseconds
 	units    int
@@ -278,6 +310,17 @@ type job struct {
 	helpers atomic.Int32 // workers that have the job now, apart from the caller; written under Pool.mu
 	waiting bool         // the caller sleeps until the helpers are done; guarded by Pool.mu
 	done    chan struct{}
+
+	stopped atomic.Bool // a part panicked on a helper,
+	value   any         // with that, or nil if it ended its goroutine
+}
+
+// stop leaves the units of a job that nobody has taken, because one panicked on a helper.
+func (j *job) stop(value any) {
+	if j.stopped.CompareAndSwap(false, true) {
+		j.value = value
+	}
+	j.next.Store(noUnit)
 }
 
 // schedule divides a call of Attend for some workers.
@@ -330,15 +373,16 @@ func (j *job) chunkOf(unit int) (chunk, segment, segments int) {
 
 // work takes and computes units until none is left. It returns how many it took.
 func (j *job) work(w *scratch) (taken int) {
-	i := int(j.next.Add(1)) - 1
-	if i >= j.units {
+	units := int64(j.units)
+	i := j.next.Add(1) - 1
+	if i >= units {
 		return 0
 	}
 	if j.kind <= updateWork {
 		w.fit(&j.plan)
 	}
-	for ; i < j.units; i = int(j.next.Add(1)) - 1 {
-		j.unit(w, i)
+	for ; i < units; i = j.next.Add(1) - 1 {
+		j.unit(w, int(i))
 		taken++
 	}
 	return taken
@@ -361,6 +405,8 @@ func (j *job) unit(w *scratch, i int) {
 		j.products.inputs.unit(i)
 	case productWork:
 		j.products.unit(i)
+	case runWork:
+		j.worker.Work(i)
 	}
 }
 

@@ -1,5 +1,75 @@
 package attn
 
+import "runtime"
+
+// Worker is work in parts for [Pool.Run]: Work does the part of a number, 0 to parts − 1, on any
+// goroutine, beside other parts.
+type Worker interface{ Work(part int) }
+
+// Run calls w.Work once for each part from 0 to parts − 1, on all workers of the pool, the calling
+// goroutine among them, and returns when all parts are done: an engine's own loops, without a
+// second set of goroutines. A worker takes the next part when it is done with one, in ascending
+// order, so parts may differ in length; they are best of 10 µs or more. All workers are offered
+// parts, whatever these cost: those that spin, and others are woken, as for other calls.
+//
+// What was written before Run is seen by all parts, and what parts write is seen after it. Run does
+// not allocate if w is a pointer; a new struct as a Worker may be allocated by the caller.
+//
+// Work may call this Pool, which computes on that worker and others that have nothing to do, and
+// may wait for other goroutines that do; but not for another part, which may have nobody to do it
+// yet, nor for Close. If Work panics, Run panics with that value as soon as no part is at work;
+// other parts may not have been done, and the pool goes on. If Work ends its goroutine by
+// [runtime.Goexit], Run ends the caller's.
+//
+// A nil *Pool does all parts on the calling goroutine, in order. parts below 0 is [ErrOption], a
+// closed pool [ErrClosed], for 0 parts, too.
+func (p *Pool) Run(parts int, w Worker) error {
+	if p == nil {
+		return runAlone(parts, w)
+	}
+	j, err := p.takeJob()
+	if err != nil {
+		return err
+	}
+	defer p.putJob(j)
+	if err := checkParts(parts); err != nil || parts == 0 {
+		return err
+	}
+	j.kind, j.worker, j.workers, j.cost = runWork, w, p.size, 0
+	j.units = int(min(int64(parts), noUnit)) // more would take a century
+	j.next.Store(0)
+	if p.size > 1 && parts > 1 {
+		p.spin.CallBegins()
+		defer p.spin.CallEnds()
+	}
+	p.run(j)
+	switch {
+	case !j.stopped.Load():
+		return nil
+	case j.value == nil:
+		runtime.Goexit()
+	}
+	panic(j.value)
+}
+
+// runAlone is Run of a nil Pool.
+func runAlone(parts int, w Worker) error {
+	if err := checkParts(parts); err != nil {
+		return err
+	}
+	for i := range parts {
+		w.Work(i)
+	}
+	return nil
+}
+
+func checkParts(parts int) error {
+	if parts < 0 {
+		return fail(ErrOption, "parts is %d, want at least 0", parts)
+	}
+	return nil
+}
+
 // Attend works like the function [Attend], on all workers of the pool.
 func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 	if p == nil {
