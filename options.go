@@ -107,13 +107,13 @@ type Options struct {
 	// parents of a sequence's queries are counted from its first query. A [State] takes no Tree.
 	Tree []int
 	// Keys [B or 1, H or KVH or 1, Lq, n] lists the keys of each query, by their positions, strictly
-	// ascending; −1 fills up what is behind the last. Attention is that over the keys and values
-	// that are listed, gathered in this order, whatever else there is: blocks and segments count
-	// along the list. What depends on positions, Causal, Window, Slopes, KeyLens, Mask and Bias, goes
-	// on taking those of the keys, and listed keys that these hide keep their places. Weights are
-	// [B, H, Lq, n] then. Only listed keys are read. Heads that share a list, and queries that do
-	// (Broadcast), read them together. A position that no key has is [ErrOption], and so is Keys
-	// with Blocks, Documents or Tree, and in Updates of a [State]. The zero View is none.
+	// ascending; −1 fills up what is behind the last. Attention is as if k and v held only the
+	// listed tokens, in that order: blocks and segments count along the list. What depends on
+	// positions, Causal, Window, Slopes, KeyLens, Mask and Bias, goes on taking those of the keys,
+	// and listed keys that these hide keep their places. Weights are [B, H, Lq, n] then. Only listed
+	// keys are read. Heads that share a list, and queries that do (Broadcast), read them together. A
+	// position that no key has is [ErrOption], and so is Keys with Blocks, Documents or Tree, and in
+	// Updates of a [State]. The zero View is none.
 	Keys View[int32]
 	// Weights, unless it is the zero View, receives the softmax probabilities [B, H, Lq, Lk].
 	// A sink's share is missing from a row's sum. Nothing else may share its elements.

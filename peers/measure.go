@@ -37,7 +37,7 @@ type measurement struct {
 	memory   *limits.Memory
 }
 
-// entrant is a peer with so many threads.
+// entrant is a peer with a number of threads.
 type entrant struct {
 	*process
 	peer    *peer

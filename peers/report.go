@@ -93,7 +93,7 @@ func (r *Report) threads() (counts []int) {
 	return counts
 }
 
-// measured are the cases that at least so many peers have on a number of threads.
+// measured are the cases that some peers have, at least that many, on a number of threads.
 func (r *Report) measured(threads, least int) []Case {
 	return filter(cases, func(c Case) bool {
 		return len(filter(r.Results, func(x Result) bool {

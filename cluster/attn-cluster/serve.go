@@ -55,7 +55,7 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.IntVar(&w.Clients, "clients", 0, "that may have copies here (default 1024)")
 	fs.IntVar(&w.Sequences, "sequences", 0, "that may have parts here (default 4096)")
 	fs.IntVar(&w.Copies, "copies", 0, "of parts that may be here (default 65536)")
-	fs.IntVar(&w.Calls, "calls", 0, "at the same time (default 64)")
+	fs.IntVar(&w.Calls, "calls", 0, "that run at once (default 64)")
 	fs.Var(&reply, "reply", "`bytes` of the largest reply (default 64 MiB)")
 	fs.Var(&flight, "in-flight", "`bytes` of requests, states and replies at the same time (default "+
 		"512 MiB)")

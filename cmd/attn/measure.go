@@ -261,7 +261,7 @@ type measurement struct {
 	vectors         limits.Vectors
 	perCycle        float64 // floating-point operations at the FMA peak
 	integers, small limits.Integers
-	clock           map[int]float64 // the best of so many threads, cycles per second of all together
+	clock           map[int]float64 // the best by number of threads, cycles per second of all together
 	dram            map[dram]*limits.Memory
 }
 

@@ -68,10 +68,10 @@ type Row struct {
 	// it is the same.
 	PrefetchScaled int
 	PrefetchInt8   int  // how far rows of integers prefetch,
-	WholeBlocks    bool // and these, over a cache or store, at least so many bytes in whole blocks
+	WholeBlocks    bool // and these, over a cache or store, at least that far in whole blocks
 	FewRows        int  // up to that many rows, heads side by side go together, page by page
 	MinPagedRows   int  // with queued reads, views are read page by page from that many rows on,
-	MaxPagedRows   int  // up to so many
+	MaxPagedRows   int  // and up to how many
 	// MinPagedPanels is from how many rows on a cache or store of float32 is read page by page with
 	// queued reads, and by kernels that MinPacked16 chooses; 0 if never.
 	MinPagedPanels int
