@@ -433,7 +433,7 @@ func TestTreeErrors(t *testing.T) {
 		{keys, Options{Tree: []int{-1, 0, 1}, Offset: 2}, ErrOption,
 			"Offset is 2 with Tree, want 0: the last keys are the queries' own"},
 		{keys, Options{Tree: []int{-1, 0, 1}, QueryLens: []int{3, 3}}, ErrOption,
-			"QueryLens is set with Tree, want nil: the last keys are the queries' own"},
+			"QueryLens has 2 lengths with Tree, want nil: the last keys are the queries' own"},
 		{keys, Options{Tree: []int{-1, 0, 1}, KeyLens: []int{3, 2}}, ErrLength,
 			"KeyLens[1] is 2, want at least 3 with Tree: the last keys are the queries' own"},
 		{zeros(2, 2, 2, 8), Options{Tree: []int{-1, 0, 1}}, ErrLength,

@@ -243,11 +243,11 @@ func TestClosedStore(t *testing.T) {
 		for _, c := range sequenceMethods {
 			before := u.written()
 			err := c.call(u, s)
-			text := "the sequence's store was closed"
+			text := "the sequence is of a store that was closed"
 			switch c.name {
 			case "AttendSequences", "Pool.AttendSequences", "nil Pool.AttendSequences",
 				"State.UpdateSequences", "Pool.UpdateSequences":
-				text = "seqs[0] cannot be used: attn: already closed: " + text
+				text = "seqs[0] is of a store that was closed"
 			case "Fork":
 				text = "the sequence was released, or is not from NewSequence"
 			}
@@ -317,4 +317,53 @@ func TestCloseOfNil(t *testing.T) {
 	must(t, (*State)(nil).Close())
 	must(t, (*Pool)(nil).Close())
 	(*Sequence)(nil).Release()
+}
+
+// The zero values are closed: no method panics, and those that return errors return ErrClosed. A
+// Pool that is not from NewPool has no workers, so it computes on the calling goroutine, and a zero
+// State has no rows: their errors are of other kinds.
+func TestZeroValuesAreClosed(t *testing.T) {
+	for _, zero := range []any{new(Cache), new(Store), new(Sequence), new(Matrix), new(State),
+		new(Pool)} {
+		v := reflect.ValueOf(zero)
+		for i := range v.NumMethod() {
+			name := v.Type().String() + "." + v.Type().Method(i).Name
+			m := v.Method(i)
+			var args []reflect.Value
+			for a := range m.Type().NumIn() {
+				args = append(args, zeroArgument(m.Type().In(a)))
+			}
+			func() {
+				defer func() {
+					if r := recover(); r != nil {
+						t.Errorf("%s of a zero value panics: %v", name, r)
+					}
+				}()
+				for k, result := range m.Call(args) {
+					_, state := zero.(*State)
+					_, pool := zero.(*Pool)
+					if m.Type().Out(k) == reflect.TypeFor[error]() && !state && !pool {
+						err, _ := result.Interface().(error)
+						mustFail(t, name, err, ErrClosed)
+					}
+				}
+			}()
+		}
+	}
+	s := new(Store).NewSequence()
+	mustFail(t, "a sequence of a zero Store", s.Append(Tensor{}, Tensor{}), ErrClosed,
+		"the sequence was released, or is not from NewSequence")
+	s.Release()
+}
+
+// zeroArgument is a zero value, or where nil is no argument, one that points to a zero value.
+func zeroArgument(of reflect.Type) reflect.Value {
+	switch of {
+	case reflect.TypeFor[*Cache](), reflect.TypeFor[*Matrix](), reflect.TypeFor[*State](),
+		reflect.TypeFor[*Sequence]():
+		return reflect.New(of.Elem())
+	case reflect.TypeFor[io.Writer]():
+		return reflect.ValueOf(io.Discard)
+	}
+	return reflect.Zero(of)
 }

@@ -33,6 +33,14 @@ var (
 	ErrFormat = errors.New("attn: invalid format")
 )
 
+// orOne is a dimension that may be 1 instead, which stands for all.
+func orOne(n int) string {
+	if n == 1 {
+		return "1"
+	}
+	return fmt.Sprintf("%d or 1", n)
+}
+
 // fail returns an error of the given kind: "attn: shape mismatch: k.H is 3, want …".
 func fail(kind error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))

@@ -229,15 +229,15 @@ func (s *packedKV) nameOfHead(h, heads int) string {
 
 // faultOfBlock says what in a block no tokens lo to hi−1 become. It is empty if there is nothing.
 func (s *packedKV) faultOfBlock(x []byte, lo, hi int) string {
-	if s.blank(x, lo, hi) {
-		return "a byte is of no token and not zero"
+	if stray := s.blank(x, lo, hi); stray != 0 {
+		return fmt.Sprintf("a byte of no token is %d, want 0", stray)
 	}
 	return s.faultOfIntegers(x)
 }
 
-// blank makes zero what of block x is not of its tokens lo to hi−1. It reports whether anything was
-// not zero.
-func (s *packedKV) blank(x []byte, lo, hi int) (found bool) {
+// blank makes zero what of block x is not of its tokens lo to hi−1. It returns one of the
+// bytes there that were not zero, or zero.
+func (s *packedKV) blank(x []byte, lo, hi int) (stray byte) {
 	keys, values := x[:s.keyBytes], x[s.keyBytes:s.block]
 	keyLayout, valueLayout := kernel.ScoreLayout(kernel.Format(s.k.format), s.d,
 		Block), s.valueLayout(Block)
@@ -245,44 +245,57 @@ func (s *packedKV) blank(x []byte, lo, hi int) (found bool) {
 		d, dv := s.d, s.dv // what stays
 		if j < lo || j >= hi {
 			d, dv = 0, 0
-			found = s.k.blankScale(keys, j) || found
+			stray = either(stray, s.k.blankScale(keys, j))
 			if !s.valuesInKeys {
-				found = s.v.blankScale(values, j) || found
+				stray = either(stray, s.v.blankScale(values, j))
 			}
 		}
 		for i := d; i < roundUp(s.d, s.k.whole); i++ {
-			found = s.k.wipe(keys, kernel.PlaceOf(kernel.Format(s.k.format), &keyLayout, i, j)) || found
+			at := kernel.PlaceOf(kernel.Format(s.k.format), &keyLayout, i, j)
+			stray = either(stray, s.k.wipe(keys, at))
 		}
 		for c := dv; c < s.cols && !s.valuesInKeys; c++ {
-			found = s.v.wipe(values, kernel.PlaceOf(kernel.Format(s.v.format), &valueLayout, j, c)) || found
+			at := kernel.PlaceOf(kernel.Format(s.v.format), &valueLayout, j, c)
+			stray = either(stray, s.v.wipe(values, at))
 		}
 	}
-	return found
+	return stray
 }
 
 // blankScale is blank for the scale of token j, if the keys or values x of a block have scales.
-func (s *packedSide) blankScale(x []byte, j int) (found bool) {
-	return s.scaled && wipe(x[len(x)-s.scaleBytes:], j, 4)
+func (s *packedSide) blankScale(x []byte, j int) (stray byte) {
+	if !s.scaled {
+		return 0
+	}
+	return wipe(x[len(x)-s.scaleBytes:], j, 4)
 }
 
-// wipe makes element i zero, and reports whether it was something else.
-func (s *packedSide) wipe(x []byte, i int) (found bool) {
+// wipe makes element i zero, and returns one of its bytes that were not, or zero.
+func (s *packedSide) wipe(x []byte, i int) (stray byte) {
 	if s.format == I4 {
-		found = codeAt(x, i) != 0
+		stray = codeAt(x, i)
 		setCode(x, i, 0)
-		return found
+		return stray
 	}
 	return wipe(x, i, s.bytes)
 }
 
-// wipe makes element i of a size zero, and reports whether it was something else.
-func wipe(x []byte, i, size int) (found bool) {
+// wipe makes element i of a size zero, and returns one of its bytes that were not, or zero.
+func wipe(x []byte, i, size int) (stray byte) {
 	x = x[i*size:][:size]
 	for _, e := range x {
-		found = found || e != 0
+		stray = either(stray, e)
 	}
 	clear(x)
-	return found
+	return stray
+}
+
+// either is the first of two bytes that is not zero, if one is not.
+func either(a, b byte) byte {
+	if a != 0 {
+		return a
+	}
+	return b
 }
 
 // littleEndian makes the numbers of block x little-endian, or from that what this machine wants.

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"encoding/binary"
+	"fmt"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
@@ -112,6 +113,15 @@ func (s *packedKV) allocate(batch, blocks int) (err error) {
 func (s *packedKV) alike(t *packedKV) bool {
 	return s.heads == t.heads && s.d == t.d && s.dv == t.dv && s.k.format == t.k.format &&
 		s.v.format == t.v.format && s.valuesInKeys == t.valuesInKeys
+}
+
+// shape says of what the blocks are.
+func (s *packedKV) shape() string {
+	in := ""
+	if s.valuesInKeys {
+		in = ", values in keys"
+	}
+	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.heads, s.d, s.dv, s.formats(), in)
 }
 
 // at is the memory of a block.

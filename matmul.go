@@ -152,8 +152,8 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	case a.D != right.inner:
 		return fail(ErrShape, "a.D is %d, want %d as %s has rows", a.D, right.inner, right.name)
 	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
-		return fail(ErrShape, "%s is [%d %d …], want [%d or 1, %d or 1, …] as a", right.name, right.batch,
-			right.heads, a.B, a.H)
+		return fail(ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name, right.batch,
+			right.heads, orOne(a.B), orOne(a.H))
 	case dst.B != a.B || dst.H != a.H || dst.L != a.L || dst.D != right.cols:
 		return fail(ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d]", dst.B, dst.H, dst.L, dst.D, a.B,
 			a.H, a.L, right.cols)

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -65,7 +66,8 @@ func newBlockPacking(data []byte, t BlockType, outputs, inputs int, c MatrixConf
 		return nil, fail(ErrOption, "MatrixConfig.Transposed is true, want it unset: blocks are rows "+
 			"of outputs")
 	case c.Integers && t.halves():
-		return nil, fail(ErrOption, "MatrixConfig.Integers is true with %v, want another block type", t)
+		return nil, fail(ErrOption, "MatrixConfig.Integers is true with %v, want false: its weights are "+
+			"no integers", t)
 	}
 	of := t.traits()
 	if outputs < 1 || outputs > maxLength {
@@ -162,8 +164,33 @@ func (p *blockPacking) finish() (*Matrix, error) {
 	}
 	_ = p.m.Close() // why packing failed is what the caller can do something about
 	blocks := int64(p.m.inner / p.t.traits().inputs)
-	return nil, fail(ErrOption, "data has a scale that is not finite in block %d of output %d, of %v",
-		bad%blocks, bad/blocks, p.t)
+	size := int64(p.t.traits().bytes)
+	return nil, fail(ErrOption, "data of %v: block %d of output %d: %s", p.t, bad%blocks, bad/blocks,
+		faultOfScale(p.t, p.data[bad*size:][:size]))
+}
+
+// faultOfScale says which scale of a file's block is wrong. It is empty if none is.
+func faultOfScale(t BlockType, block []byte) string {
+	if t == MXFP4 {
+		if e := block[0]; e > maxMXFP4 {
+			return fmt.Sprintf("the exponent of the scale is %d, want 0 to %d", e, maxMXFP4)
+		}
+		return ""
+	}
+	scales := block[:2]
+	switch t {
+	case Q4_K, Q5_K:
+		scales = block[:4] // d and dmin
+	case Q6_K:
+		scales = block[208:]
+	}
+	for i, name := range []string{"d", "dmin"}[:len(scales)/2] {
+		if x := scales[2*i:]; !finiteF16(x) {
+			return fmt.Sprintf("the scale %s is %v, want a finite number", name,
+				f32.FromF16(binary.LittleEndian.Uint16(x)))
+		}
+	}
+	return ""
 }
 
 // packBlock brings a block of a file to the place of output c in a packed block of 16. It is not ok

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -408,7 +409,7 @@ func TestPackBlocksErrors(t *testing.T) {
 	fails(18, Q4_0, 1, 32, MatrixConfig{Transposed: true}, ErrOption,
 		"MatrixConfig.Transposed is true, want it unset: blocks are rows of outputs")
 	fails(64, BlockF16, 1, 32, MatrixConfig{Integers: true}, ErrOption,
-		"MatrixConfig.Integers is true with BlockF16, want another block type")
+		"MatrixConfig.Integers is true with BlockF16, want false: its weights are no integers")
 	fails(0, Q4_0, 0, 32, none, ErrShape, "outputs is 0, want 1 to 268435456")
 	fails(0, Q4_0, 1, 0, none, ErrShape,
 		"inputs is 0, want a multiple of 32 for Q4_0, at most 268435456")
@@ -447,7 +448,13 @@ func TestPackBlocksRefusesScales(t *testing.T) {
 				data := bytes.Clone(good)
 				set(data, 3*17+1, at, scale)
 				set(data, 3*38+2, at, scale)
-				text := fmt.Sprintf("data has a scale that is not finite in block 1 of output 17, of %v", typ)
+				name := map[int]string{2: "dmin"}
+				text := fmt.Sprintf("data of %v: block 1 of output 17: the scale %s is %v, want a finite "+
+					"number", typ, cmp.Or(name[at], "d"), f32.FromF16(scale))
+				if typ == MXFP4 {
+					text = fmt.Sprintf("data of MXFP4: block 1 of output 17: the exponent of the scale is %d, "+
+						"want 0 to 252", 253+scale%3)
+				}
 				for _, pool := range []*Pool{nil, threeWorkers()} {
 					_, err := pool.PackBlocks(data, typ, outputs, inputs, MatrixConfig{})
 					mustFail(t, typ.String(), err, ErrOption, text)
@@ -492,20 +499,26 @@ func TestBlockFilesAreChecked(t *testing.T) {
 			mustFail(t, fmt.Sprint(typ, " ", what), err, ErrFormat, text)
 			copy(m.data, before)
 		}
-		spoil("an output too many", "elements: a byte is of no block", func(x []byte) { x[len(x)-1] = 1 })
+		of := typ.traits()
+		const (
+			first     = "elements: block 0 of outputs 0 to 15: "
+			notFinite = "the scale d is %v, want a finite number"
+		)
+		spoil("an output too many", fmt.Sprintf("elements: block %d of outputs 16 to 16: byte %d is 1, "+
+			"want 0", 256/of.inputs-1, of.packed-1), func(x []byte) { x[len(x)-1] = 1 })
 		switch typ {
 		case Q8_0, Q6_K:
-			spoil("a scale of more bits", "elements: a byte is of no block", func(x []byte) { x[0] |= 1 })
-			spoil("an infinite scale", "elements: a block has a scale that is not finite",
+			spoil("a scale of more bits", first+"byte 0 is 1, want 0", func(x []byte) { x[0] |= 1 })
+			spoil("an infinite scale", first+fmt.Sprintf(notFinite, "+Inf"),
 				func(x []byte) { copy(x, []byte{0, 0, 0x80, 0x7f}) })
 		case MXFP4:
-			spoil("a scale of more bits", "elements: a byte is of no block", func(x []byte) { x[0] |= 1 })
+			spoil("a scale of more bits", first+"byte 0 is 1, want 0", func(x []byte) { x[0] |= 1 })
 		case Q4_K, Q5_K:
-			spoil("a scale of 7 bits", "elements: a byte is of no block",
+			spoil("a scale of 7 bits", first+"byte 64 is 120, want 56",
 				func(x []byte) { x[4*panel] |= 64 })
-			spoil("NaN", "elements: a block has a scale that is not finite", func(x []byte) { x[1] = 0x7f })
+			spoil("NaN", first+fmt.Sprintf(notFinite, "NaN"), func(x []byte) { x[1] = 0x7f })
 		default:
-			spoil("NaN", "elements: a block has a scale that is not finite", func(x []byte) { x[1] = 0x7f })
+			spoil("NaN", first+fmt.Sprintf(notFinite, "NaN"), func(x []byte) { x[1] = 0x7f })
 		}
 		header := func(what, text string, h fileHeader) {
 			t.Helper()

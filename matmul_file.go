@@ -141,7 +141,7 @@ func MapMatrix(path string) (*Matrix, error) {
 	defer file.Close()
 	m, err := mapMatrix(file)
 	if err != nil {
-		return nil, fmt.Errorf("attn: mapping %s: %w", path, err)
+		return nil, fmt.Errorf("%w (mapping %s)", err, path)
 	}
 	return m, nil
 }
@@ -357,7 +357,7 @@ func (m *Matrix) faultOfScales(scales []float32) string {
 		}
 		for _, e := range scales[m.cols:roundUp(m.cols, panel)] {
 			if math.Float32bits(e) != 0 {
-				return "one is of no output and not zero"
+				return fmt.Sprintf("one of no output is %v, want 0", e)
 			}
 		}
 	}
@@ -375,8 +375,8 @@ func (m *Matrix) faultOfElements(data []byte, scales []float32) string {
 	}
 	size, cols := len(data)/(m.b*m.h), roundUp(m.cols, panel)
 	for ; len(data) > 0; data = data[size:] {
-		if m.stray(data[:size]) {
-			return "a byte is of no input or output and not zero"
+		if stray := m.stray(data[:size]); stray != 0 {
+			return fmt.Sprintf("a byte of no input or output is %d, want 0", stray)
 		}
 		if m.scaled {
 			if fault := m.faultOfColumns(data[:size], scales[:m.cols]); fault != "" {
@@ -439,9 +439,10 @@ func (m *Matrix) stepsOf(data []byte) iter.Seq2[int, []byte] {
 func (m *Matrix) faultOfBlocks(data []byte) string {
 	size := m.blocks.traits().packed
 	for panelAt := 0; len(data) > 0; panelAt += panel {
-		for range m.inner / m.blocks.traits().inputs {
-			if fault := faultOfBlock(m.blocks, data[:size], min(panel, m.cols-panelAt)); fault != "" {
-				return fault
+		for k := range m.inner / m.blocks.traits().inputs {
+			outputs := min(panel, m.cols-panelAt)
+			if fault := faultOfBlock(m.blocks, data[:size], outputs); fault != "" {
+				return fmt.Sprintf("block %d of outputs %d to %d: %s", k, panelAt, panelAt+outputs-1, fault)
 			}
 			data = data[size:]
 		}
@@ -458,27 +459,29 @@ func faultOfBlock(t BlockType, packed []byte, outputs int) string {
 	for c := range outputs {
 		fileBlock(t, block, packed, c)
 		if !packBlock(t, again, c, block) {
-			return "a block has a scale that is not finite"
+			return faultOfScale(t, block)
 		}
 	}
-	if !bytes.Equal(again, packed) {
-		return "a byte is of no block"
+	for i, e := range packed {
+		if e != again[i] {
+			return fmt.Sprintf("byte %d is %d, want %d", i, e, again[i])
+		}
 	}
 	return ""
 }
 
-// stray reports whether what is beyond the steps and columns of a head is not zero.
-func (m *Matrix) stray(data []byte) bool {
+// stray is the first byte beyond the steps and columns of a head that is not zero, or zero.
+func (m *Matrix) stray(data []byte) byte {
 	for steps, part := range m.stepsOf(data) {
-		if m.strayIn(part, steps) {
-			return true
+		if e := m.strayIn(part, steps); e != 0 {
+			return e
 		}
 	}
-	return false
+	return 0
 }
 
 // strayIn is stray for some steps.
-func (m *Matrix) strayIn(x []byte, steps int) bool {
+func (m *Matrix) strayIn(x []byte, steps int) byte {
 	layout := kernel.ScoreLayout(kernel.Format(m.format), steps, roundUp(m.cols, panel))
 	for c := range layout.Cols {
 		first := steps
@@ -489,10 +492,10 @@ func (m *Matrix) strayIn(x []byte, steps int) bool {
 			at := kernel.PlaceOf(kernel.Format(m.format), &layout, k, c) * m.bytes
 			for _, e := range x[at:][:m.bytes] {
 				if e != 0 {
-					return true
+					return e
 				}
 			}
 		}
 	}
-	return false
+	return 0
 }

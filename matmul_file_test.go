@@ -275,7 +275,7 @@ func TestMatrixFileCorrupted(t *testing.T) {
 func TestMatrixFileHostile(t *testing.T) {
 	scale := func(e float32) []byte { return word(math.Float32bits(e)) }
 	const (
-		stray  = "elements: a byte is of no input or output and not zero"
+		stray  = "elements: a byte of no input or output is 1, want 0"
 		scales = headerSize
 		after  = scales + 4*2*16 + 64 // elements of I8
 	)
@@ -302,16 +302,16 @@ func TestMatrixFileHostile(t *testing.T) {
 		{F32, 59, []byte{1}, ErrFormat, "byte 59 of the header is 1, want 0"},
 		{F32, 28, slices.Concat(word(maxLength), word(maxLength)), ErrShape, fmt.Sprintf(
 			"the file's matrix is [1 2 268435456 268435456], want at most %d elements", maxElements)},
-		{F32, headerSize + 4*(3*16+5), word(1 << 31), ErrFormat, stray}, // column 5 of input 3
-		{BF16, headerSize + 2*(6*16+15), []byte{1}, ErrFormat, stray},   // of the second head
-		{I8, after + 16*4 + 2, []byte{1}, ErrFormat, stray},             // input 6
-		{I8, after + 4*7, []byte{1}, ErrFormat, stray},                  // column 7
+		{F32, headerSize + 4*(3*16+5), word(1), ErrFormat, stray},     // column 5 of input 3
+		{BF16, headerSize + 2*(6*16+15), []byte{1}, ErrFormat, stray}, // of the second head
+		{I8, after + 16*4 + 2, []byte{1}, ErrFormat, stray},           // input 6
+		{I8, after + 4*7, []byte{1}, ErrFormat, stray},                // column 7
 		{I8, after + 1, []byte{0x80}, ErrFormat, "elements: one is -128, want -127 to 127"},
 		{I8, scales + 4*2, scale(nan32()), ErrFormat,
 			"scales: the scale of output 2 is NaN, want 0 to 2.6793884e+36"},
 		{I8, scales + 4*(16+4), scale(-1), ErrFormat,
 			"scales: the scale of output 4 is -1, want 0 to 2.6793884e+36"},
-		{I8, scales + 4*5, word(1 << 31), ErrFormat, "scales: one is of no output and not zero"},
+		{I8, scales + 4*5, word(1 << 31), ErrFormat, "scales: one of no output is -0, want 0"},
 		{I8, after - 5, []byte{9}, ErrFormat, "scales: byte 59 after them is 9, want 0"},
 	} {
 		m := smallMatrix(t, MatrixConfig{Format: e.kind})
@@ -402,8 +402,8 @@ func TestMatrixFileBroken(t *testing.T) {
 	path := fileIn(t, folder, file[:100])
 	_, err = MapMatrix(path)
 	mustFail(t, "short", err, ErrFormat)
-	if want := fmt.Sprintf("attn: mapping %s: %v: the file has 100 bytes, want the %d of its matrix",
-		path, ErrFormat, len(file)); !bigEndian() && err.Error() != want {
+	if want := fmt.Sprintf("%v: the file has 100 bytes, want the %d of its matrix (mapping %s)",
+		ErrFormat, len(file), path); !bigEndian() && err.Error() != want {
 		t.Errorf("the error is %q, want %q", err, want)
 	}
 	_, err = new(Matrix).Save(io.Discard)

@@ -315,8 +315,8 @@ func (p *packing) checkFinite() error {
 					continue
 				}
 				c := slices.IndexFunc(row, func(e float32) bool { return !(e >= -limit && e <= limit) })
-				return fail(ErrOption, "w is %v in row %d, column %d of head %d, batch entry %d, want at most "+
-					"%v for I8", row[c], r, c, h, b, limit)
+				return fail(ErrOption, "w is %v in row %d, column %d of head %d, batch entry %d, want a "+
+					"magnitude of at most %v for I8", row[c], r, c, h, b, limit)
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) er
 	case len(dsts) != len(ms):
 		return fail(ErrLength, "len(dsts) is %d, want %d as there are matrices", len(dsts), len(ms))
 	case biases != nil && len(biases) != len(ms):
-		return fail(ErrLength, "len(biases) is %d, want 0 or %d as there are matrices", len(biases),
+		return fail(ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(biases),
 			len(ms))
 	}
 	for i, m := range ms {

@@ -108,7 +108,7 @@ func TestMulMatricesErrors(t *testing.T) {
 	}{
 		{[]Tensor{x}, two, nil, ErrLength, "len(dsts) is 1, want 2 as there are matrices"},
 		{[]Tensor{x, y}, two, [][]float32{nil}, ErrLength,
-			"len(biases) is 1, want 0 or 2 as there are matrices"},
+			"len(biases) is 1, want nil or 2 as there are matrices"},
 		{[]Tensor{x, y}, two, [][]float32{nil, memory[30:34]}, ErrLength,
 			"len(bias) is 4, want 5 (dsts[1] and ms[1])"},
 		{[]Tensor{x, zeros(1, 1, 2, 6)}, two, nil, ErrShape,

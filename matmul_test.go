@@ -626,9 +626,9 @@ func TestPoolPackMatrixErrors(t *testing.T) {
 		{Tensor{B: 1, H: 1, D: 1}, MatrixConfig{}, ErrShape, fmt.Sprintf("w is [1 1 0 1], "+
 			"want at least one row and at most %d elements", maxElements)},
 		{spoiled, MatrixConfig{Format: I8}, ErrOption, "w is NaN in row 280, " +
-			"column 599 of head 0, batch entry 0, want at most 8.5070587e+37 for I8"},
+			"column 599 of head 0, batch entry 0, want a magnitude of at most 8.5070587e+37 for I8"},
 		{spoiled, MatrixConfig{Format: I8, Transposed: true}, ErrOption, "w is NaN in row 280, " +
-			"column 599 of head 0, batch entry 0, want at most 4.2535293e+37 for I8"},
+			"column 599 of head 0, batch entry 0, want a magnitude of at most 4.2535293e+37 for I8"},
 	} {
 		want, err := PackMatrix(e.w, e.c)
 		mustFail(t, "PackMatrix", err, e.kind, e.text)

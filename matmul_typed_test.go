@@ -330,7 +330,8 @@ func TestPackErrors(t *testing.T) {
 				t.Errorf("%s: there is a matrix beside the error", e.name)
 			}
 		}
-		end := " in row 3, column 2 of head 2, batch entry 1, want at most " + e.most + " for I8"
+		end := " in row 3, column 2 of head 2, batch entry 1, want a magnitude of at " +
+			"most " + e.most + " for I8"
 		fails(with(math.NaN()), I8, ErrOption, "w is NaN"+end)
 		fails(with(math.Inf(1)), I8, ErrOption, "w is +Inf"+end)
 		fails(with(math.Inf(-1)), I8, ErrOption, "w is -Inf"+end)

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/segment"
@@ -62,18 +63,25 @@ type StateConfig struct {
 // NewState returns an empty state for queries [Batch, Heads, Queries, …]. The error is [ErrShape]
 // for a size outside 0 to 2²⁸, and a state larger than memory can be.
 func NewState(c StateConfig) (*State, error) {
+	if fault := c.fault(); fault != "" {
+		return nil, fail(ErrShape, "StateConfig%s", fault)
+	}
+	return &State{stateShape: stateShape{b: c.Batch, h: c.Heads, l: c.Queries, d: c.ValueDim}}, nil
+}
+
+// fault says what is wrong with the sizes. It is empty if there is nothing.
+func (c *StateConfig) fault() string {
 	for i, size := range [...]namedSize{{"Batch", c.Batch}, {"Heads", c.Heads}, {"Queries", c.Queries},
 		{"ValueDim", c.ValueDim}} {
 		if size.n < i/3 || size.n > maxLength {
-			return nil, fail(ErrShape, "StateConfig.%s is %d, want %d to %d", size.name, size.n, i/3,
-				maxLength)
+			return fmt.Sprintf(".%s is %d, want %d to %d", size.name, size.n, i/3, maxLength)
 		}
 	}
 	if _, ok := product(c.Batch, c.Heads, c.Queries, c.ValueDim+2); !ok {
-		return nil, fail(ErrShape, "StateConfig is %d×%d×%d×(%d+2) elements, want at most %d",
-			c.Batch, c.Heads, c.Queries, c.ValueDim, maxElements)
+		return fmt.Sprintf(" is %d×%d×%d×(%d+2) elements, want at most %d", c.Batch, c.Heads, c.Queries,
+			c.ValueDim, maxElements)
 	}
-	return &State{stateShape: stateShape{b: c.Batch, h: c.Heads, l: c.Queries, d: c.ValueDim}}, nil
+	return ""
 }
 
 // Close gives the state's memory back at once. Calls that begin later, Close among them, return
@@ -158,7 +166,7 @@ func (s *State) Merge(t *State) error {
 		return err
 	}
 	if t.closed {
-		return fail(ErrClosed, "t was closed")
+		return fail(ErrClosed, "the state t was closed")
 	}
 	switch {
 	case s.b != t.b || s.h != t.h || s.l != t.l || s.d != t.d:

@@ -37,6 +37,12 @@ const (
 	rotatedMark = 2
 )
 
+// stateFields are the fields of a header; all but the unit are integers.
+var stateFields = [8]string{"Batch", "Heads", "Queries", "ValueDim", "number of keys", unitField,
+	"number of nodes", "marks"}
+
+const unitField = "unit"
+
 // MarshalBinary returns the state in a form that any machine can read with UnmarshalBinary. A state
 // that travels gives the same bits as one that stays. The zero State has no shape, so it has no
 // such form: that is an error that wraps [ErrShape]. One of more numbers than UnmarshalBinary takes
@@ -127,13 +133,17 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	var head [8]uint32
 	for i := range head {
 		head[i] = binary.LittleEndian.Uint32(data[len(stateMagic)+4*i:])
-		if i != 5 && head[i] > maxLength {
-			return fail(ErrFormat, "header field %d is %d, want at most %d", i, head[i], maxLength)
+		if name := stateFields[i]; name != unitField && head[i] > maxLength {
+			return fail(ErrFormat, "the data's %s is %d, want at most %d", name, head[i], maxLength)
 		}
 	}
-	t, err := NewState(StateConfig{int(head[0]), int(head[1]), int(head[2]), int(head[3])})
+	c := StateConfig{int(head[0]), int(head[1]), int(head[2]), int(head[3])}
+	if fault := c.fault(); fault != "" {
+		return fail(ErrFormat, "the data's StateConfig%s", fault)
+	}
+	t, err := NewState(c)
 	if err != nil {
-		return fail(ErrFormat, "%v", err)
+		return err
 	}
 	t.keys, t.units.all = int(head[4]), math.Float32frombits(head[5])
 	nodes, sinks, units := int(head[6]), int(head[7]&^rotatedMark), 0

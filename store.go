@@ -58,7 +58,12 @@ func NewStore(c StoreConfig) (*Store, error) {
 func (s *Store) Config() StoreConfig { return s.config }
 
 // FreePages returns the number of pages that no sequence has.
-func (s *Store) FreePages() int { return s.pages.Free() }
+func (s *Store) FreePages() int {
+	if s.pages == nil { // the zero value
+		return 0
+	}
+	return s.pages.Free()
+}
 
 // MemoryUse returns the bytes that the store takes for keys and values, whatever part of them is in
 // use; 0 after Close.
@@ -77,8 +82,12 @@ func (s *Store) Close() error {
 	return s.packed.close()
 }
 
-// NewSequence returns a sequence without tokens.
+// NewSequence returns a sequence without tokens. Its methods return [ErrClosed] if the store was
+// closed, or is not from NewStore.
 func (s *Store) NewSequence() *Sequence {
+	if s.pages == nil { // the zero value
+		return new(Sequence)
+	}
 	return &Sequence{store: s, table: s.pages.NewTable()}
 }
 
@@ -110,24 +119,29 @@ const released = -1 << 62
 // beginCall registers a call over the sequence, which keeps its pages until endCall. The error is
 // [ErrClosed] for a sequence that was released or whose store was closed.
 func (s *Sequence) beginCall() error {
+	if closed := s.begin(); closed != "" {
+		return fail(ErrClosed, "the sequence %s", closed)
+	}
+	return nil
+}
+
+// begin is beginCall that says why the sequence is closed. It is empty if it is not.
+func (s *Sequence) begin() (closed string) {
+	const released = "was released, or is not from NewSequence"
 	for s.store != nil {
 		n := s.calls.Load()
 		switch {
 		case n < 0:
-			return errReleased()
+			return released
 		case !s.calls.CompareAndSwap(n, n+1):
 			continue
 		case s.store.packed.memory == nil:
 			s.endCall()
-			return fail(ErrClosed, "the sequence's store was closed")
+			return "is of a store that was closed"
 		}
-		return nil
+		return ""
 	}
-	return errReleased()
-}
-
-func errReleased() error {
-	return fail(ErrClosed, "the sequence was released, or is not from NewSequence")
+	return released
 }
 
 // endCall is called after a beginCall that returned no error. The last call over a released
@@ -151,12 +165,12 @@ func beginCalls(seqs []*Sequence, in int) (err error) {
 	for i, s := range seqs {
 		if s == nil {
 			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
-		} else if e := s.beginCall(); e != nil {
-			err = fail(ErrClosed, "seqs[%d] cannot be used: %v", i, e)
-		} else if in == inStoresAlike && !s.store.packed.alike(&seqs[0].store.packed) {
+		} else if closed := s.begin(); closed != "" {
+			err = fail(ErrClosed, "seqs[%d] %s", i, closed)
+		} else if first := &seqs[0].store.packed; in == inStoresAlike && !s.store.packed.alike(first) {
 			s.endCall()
-			err = fail(ErrOption, "seqs[%d] is of a store of another shape or format than seqs[0], want "+
-				"stores that differ in their pages only", i)
+			err = fail(ErrOption, "seqs[%d] is of a store of %v, want %v as seqs[0]", i,
+				s.store.packed.shape(), first.shape())
 		} else if in == inOneStore && s.store != seqs[0].store {
 			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)

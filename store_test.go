@@ -680,8 +680,8 @@ func TestStoreErrors(t *testing.T) {
 			"seqs[1] is nil, want a sequence"},
 		{"states", state.UpdateSequences(q, []*Sequence{s, released}, nil), ErrClosed, ""},
 		{"states", state.UpdateSequences(q, []*Sequence{s, stranger, s.Fork(), scaled}, nil), ErrOption,
-			"seqs[3] is of a store of another shape or format than seqs[0], want stores that differ in " +
-				"their pages only"},
+			"seqs[3] is of a store of 1 heads of 4 and 3 dimensions in I8, want 1 heads of 4 and 3 " +
+				"dimensions in F32 as seqs[0]"},
 		{"states", threeWorkers().UpdateSequences(state, q, []*Sequence{s, released}, nil), ErrClosed,
 			""},
 	} {
@@ -695,7 +695,7 @@ func TestStoreErrors(t *testing.T) {
 	must(t, store.Close())
 	mustFail(t, "closed", store.Close(), ErrClosed)
 	mustFail(t, "closed", s.Append(zeros(1, 1, 1, 4), zeros(1, 1, 1, 3)), ErrClosed,
-		"the sequence's store was closed")
+		"the sequence is of a store that was closed")
 	mustFail(t, "closed", store.NewSequence().Truncate(0), ErrClosed)
 	mustFail(t, "closed", AttendSequences(dst, q, []*Sequence{s, s}, nil), ErrClosed)
 }

@@ -217,11 +217,11 @@ func TestCacheFileHostile(t *testing.T) {
 		{F32, 20, word(3), ErrShape, "the file's Batch is 3, want the cache's 2"},
 		{F32, 28, word(maxLength), ErrShape, "the file's HeadDim is 268435456, want the cache's 1"},
 		{F32, 36, word(1), ErrFormat,
-			"page 0, batch entry 0, head 0: a byte is of no token and not zero"},
+			"page 0, batch entry 0, head 0: a byte of no token is 128, want 0"},
 		{F32, 40, word(2*Block + 1), ErrCapacity,
 			"the file has 129 tokens, want at most 128, the cache's Capacity"},
 		{F32, 40, word(Block + 2), ErrFormat,
-			"page 1, batch entry 0, head 0: a byte is of no token and not zero"},
+			"page 1, batch entry 0, head 0: a byte of no token is 80, want 0"},
 		{I8, headerSize + block8 + 4*5, []byte{0x80}, ErrFormat,
 			"page 0, batch entry 1, head 0: an element of the keys is -128, want -127 to 127"},
 	} {

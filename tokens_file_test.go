@@ -367,7 +367,7 @@ func TestSequenceFileHostile(t *testing.T) {
 	const (
 		head, keys, block8 = headerSize, 64 * 4, 64*(4+4) + 64*(16+4) // of keys of F32 and I8; of I8
 		page8              = 2*block8 + 4
-		stray              = "a byte is of no token and not zero"
+		stray              = "a byte of no token is 1, want 0"
 	)
 	c := map[Format]*readCase{}
 	for _, e := range []struct {
@@ -409,7 +409,7 @@ func TestSequenceFileHostile(t *testing.T) {
 		{F32, 59, []byte{7}, ErrFormat, "byte 59 of the header is 7, want 0"},
 		{F32, head + 4*2, word(1), ErrFormat, "page 0, head 0: " + stray}, // key 2
 		// value 2
-		{F32, head + keys + 4*16*2, word(1 << 31), ErrFormat, "page 0, head 0: " + stray},
+		{F32, head + keys + 4*16*2, word(1 << 24), ErrFormat, "page 0, head 0: " + stray},
 		// column 1 of value 3
 		{F16, head + 64*2 + 2*(3*16+1), []byte{1}, ErrFormat, "page 0, head 0: " + stray},
 		{BF16, head + 2*64*(1+16) + 2*2, []byte{0, 1}, ErrFormat, "page 0, head 1: " + stray}, // key 2
@@ -545,9 +545,9 @@ func TestSequenceFileClosed(t *testing.T) {
 	}
 	must(t, s.store.Close())
 	_, err := s.Save(io.Discard)
-	mustFail(t, "closed", err, ErrClosed, "the sequence's store was closed")
+	mustFail(t, "closed", err, ErrClosed, "the sequence is of a store that was closed")
 	_, err = s.Load(iotest.ErrReader(errBroken))
-	mustFail(t, "closed", err, ErrClosed, "the sequence's store was closed")
+	mustFail(t, "closed", err, ErrClosed, "the sequence is of a store that was closed")
 }
 
 // A stream holds several sequences; they may go through a pipe, to the same store, while others

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -265,7 +266,8 @@ func (p *plan) initScalars(opt *Options) error {
 		p.scale = -p.scale
 	}
 	if f := p.scale / p.softcap; p.softcap > 0 && f-f != 0 {
-		return fail(ErrOption, "Softcap is %v, want more: the scale divided by it overflows", p.softcap)
+		return fail(ErrOption, "Softcap is %v with a Scale of %v, want more: Scale/Softcap overflows",
+			p.softcap, p.scale)
 	}
 	if p.natural = p.softcap > 0 || p.bias.Data != nil || p.slopes != nil; p.natural {
 		p.unit = 1
@@ -273,7 +275,7 @@ func (p *plan) initScalars(opt *Options) error {
 		p.unit = p.scale
 	}
 	if p.c = float32(float64(p.unit) * f32.Log2E); p.c-p.c != 0 {
-		return fail(ErrOption, "Scale is %v, want at most %v: times log₂e it overflows",
+		return fail(ErrOption, "Scale is %v, want a magnitude of at most %v: times log₂e it overflows",
 			opt.Scale, float32(math.MaxFloat32/f32.Log2E))
 	}
 	return nil
@@ -321,8 +323,11 @@ func checkOptionView[T any](
 	v.SB, v.SH, v.SL = view.SB, view.SH, view.SL
 	oneB, oneH := broadcast && v.B == 1, broadcast && v.H == 1
 	if v.B != p.batch && !oneB || v.H != p.heads && !oneH || v.L != rows || v.D != cols {
-		return fail(ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d]",
-			name, v.B, v.H, v.L, v.D, p.batch, p.heads, rows, cols)
+		want := fmt.Sprintf("[%d %d %d %d]", p.batch, p.heads, rows, cols)
+		if broadcast {
+			want = fmt.Sprintf("[%s, %s, %d, %d]", orOne(p.batch), orOne(p.heads), rows, cols)
+		}
+		return fail(ErrShape, "%s is [%d %d %d %d], want %s", name, v.B, v.H, v.L, v.D, want)
 	}
 	if oneB {
 		v.SB = 0

@@ -1,10 +1,12 @@
 package attn
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +48,9 @@ type misuse struct {
 }
 
 func says(parts ...string) []string { return parts }
+
+// pairs is the shape of options that may be one for all.
+const pairs = "[2 or 1, 4 or 1, 3, 7]"
 
 var misuses = []misuse{
 	{"v.B", func(c *call) { c.v.B = 1 }, ErrShape, says("v", "[1 2 7", "[2 2 7")},
@@ -130,12 +135,12 @@ var misuses = []misuse{
 
 	{"Mask.B", func(c *call) {
 		c.opt.Mask = BHLD(make([]bool, 3*4*3*7), 3, 4, 3, 7)
-	}, ErrShape, says("Mask", "[3 4 3 7]", "[2 4 3 7]")},
-	{"Mask.H", func(c *call) { c.opt.Mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", "[2 4 3 7]")},
-	{"Mask.L", func(c *call) { c.opt.Mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", "[2 4 3 7]")},
-	{"Mask.D", func(c *call) { c.opt.Mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", "[2 4 3 7]")},
-	{"Bias.H", func(c *call) { c.opt.Bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", "[2 4 3 7]")},
-	{"Bias.D", func(c *call) { c.opt.Bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", "[2 4 3 7]")},
+	}, ErrShape, says("Mask", "[3 4 3 7]", pairs)},
+	{"Mask.H", func(c *call) { c.opt.Mask.H = 2 }, ErrShape, says("Mask", "[2 2 3 7]", pairs)},
+	{"Mask.L", func(c *call) { c.opt.Mask.L = 1 }, ErrShape, says("Mask", "[2 4 1 7]", pairs)},
+	{"Mask.D", func(c *call) { c.opt.Mask.D = 6 }, ErrShape, says("Mask", "[2 4 3 6]", pairs)},
+	{"Bias.H", func(c *call) { c.opt.Bias.H = 2 }, ErrShape, says("Bias", "[2 2 3 7]", pairs)},
+	{"Bias.D", func(c *call) { c.opt.Bias.D = 6 }, ErrShape, says("Bias", "[2 4 3 6]", pairs)},
 	{"Weights.B", func(c *call) {
 		c.opt.Weights.B = 1
 	}, ErrShape, says("Weights", "[1 4 3 7]", "[2 4 3 7]")},
@@ -257,8 +262,8 @@ func TestMisuse(t *testing.T) {
 
 func (m *misuse) judge(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, m.kind) {
-		t.Fatalf("error is %v, want %v", err, m.kind)
+	if mustFail(t, m.name, err, m.kind); err == nil {
+		return
 	}
 	text := strings.TrimPrefix(err.Error(), m.kind.Error())
 	for _, part := range m.mentions {
@@ -515,5 +520,47 @@ func TestQuickValidKnowsAllOptions(t *testing.T) {
 		if reflect.DeepEqual(quick, plain) {
 			t.Errorf("Options.%s makes no difference to the plan", field.Name)
 		}
+	}
+}
+
+// Texts name the argument, what came and what is wanted, and no alternative twice.
+func TestErrorTexts(t *testing.T) {
+	q, one := zeros(1, 4, 3, 4), zeros(1, 1, 3, 4)
+	attend := func(o Options) error { return Attend(zeros(1, 4, 3, 4), q, one, one, &o) }
+	_, err := new(State).MarshalBinary()
+	mustFail(t, "zero", err, ErrShape)
+	s, err := NewState(StateConfig{1, 1, 1, 1})
+	must(t, err)
+	data, err := s.MarshalBinary()
+	must(t, err)
+	form := func(field int, to uint32) error {
+		x := slices.Clone(data)
+		binary.LittleEndian.PutUint32(x[len(stateMagic)+4*field:], to)
+		return s.UnmarshalBinary(x)
+	}
+	for _, c := range []struct {
+		err, kind error
+		text      string
+	}{
+		{attend(Options{Mask: Mask{Data: make([]bool, 18), B: 1, H: 2, L: 3, D: 3}}), ErrShape,
+			"Mask is [1 2 3 3], want [1, 4 or 1, 3, 3]"},
+		{attend(Options{Weights: zeros(1, 2, 3, 3)}), ErrShape,
+			"Weights is [1 2 3 3], want [1 4 3 3]"},
+		{attend(Options{Keys: View[int32]{Data: make([]int32, 6), B: 1, H: 2, L: 3, D: 1}}), ErrShape,
+			"Keys is [1 2 3 1], want [1, 4 or 1, 3, …]"},
+		{attend(Options{Softcap: 1e-45, Scale: 1e10}), ErrOption,
+			"Softcap is 1e-45 with a Scale of 1e+10, want more: Scale/Softcap overflows"},
+		{attend(Options{Scale: -3e38}), ErrOption,
+			"Scale is -3e+38, want a magnitude of at most 2.3586574e+38: times log₂e it overflows"},
+		{MatMul(zeros(1, 4, 3, 2), q, zeros(2, 4, 4, 2)), ErrShape,
+			"b is [2 4 …], want [1, 4 or 1, …] as a"},
+		{MatMul(zeros(1, 1, 3, 2), one, zeros(1, 4, 4, 2)), ErrShape,
+			"b is [1 4 …], want [1, 1, …] as a"},
+		{form(0, maxLength+1), ErrFormat, "the data's Batch is 268435457, want at most 268435456"},
+		{form(6, maxLength+1), ErrFormat,
+			"the data's number of nodes is 268435457, want at most 268435456"},
+		{form(3, 0), ErrFormat, "the data's StateConfig.ValueDim is 0, want 1 to 268435456"},
+	} {
+		mustFail(t, c.text, c.err, c.kind, c.text)
 	}
 }

@@ -14,7 +14,8 @@ func (p *plan) initTree() error {
 		return fail(ErrOption, "Offset is %d with Tree, want 0: the last keys are the queries' own",
 			p.offset)
 	case p.queryLens != nil:
-		return fail(ErrOption, "QueryLens is set with Tree, want nil: the last keys are the queries' own")
+		return fail(ErrOption, "QueryLens has %d lengths with Tree, want nil: the last keys are the "+
+			"queries' own", len(p.queryLens))
 	}
 	p.causal, p.along, p.left, p.right = BottomRight, p.left, -1, -1
 	if p.sequences != nil {

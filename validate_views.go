@@ -61,7 +61,7 @@ func checkStride(name string, dimension byte, count int, stride *int, extent int
 	}
 	hi, span := bits.Mul64(uint64(count-1), uint64(*stride))
 	if hi != 0 || span > uint64(maxInt-extent) {
-		return 0, fail(ErrStride, "%s.S%c is %d, which overflows with %s.%c = %d",
+		return 0, fail(ErrStride, "%s.S%c is %d, want less: with %s.%c = %d an index overflows",
 			name, dimension, *stride, name, dimension, count)
 	}
 	return int(span), nil

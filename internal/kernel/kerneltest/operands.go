@@ -184,6 +184,7 @@ func Must(t testing.TB, err error) {
 }
 
 // MustFail checks the kind of an error and, where it is given, the text that follows the kind.
+// Every text says what is wanted, and no kind or alternative twice.
 func MustFail(t testing.TB, what string, err, kind error, text ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -193,6 +194,23 @@ func MustFail(t testing.TB, what string, err, kind error, text ...string) {
 	got := strings.TrimPrefix(strings.TrimPrefix(err.Error(), kind.Error()), ": ")
 	if len(text) > 0 && text[0] != "" && got != text[0] {
 		t.Errorf("%s: error says %q, want %q", what, got, text[0])
+	}
+	mustBeClear(t, what, err)
+}
+
+// mustBeClear makes sure of what every text of an error has: what is wanted, and nothing twice.
+func mustBeClear(t testing.TB, what string, err error) {
+	t.Helper()
+	text := err.Error()
+	if strings.Count(text, "attn: ") > 1 || strings.Contains(text, "1 or 1") {
+		t.Errorf("%s: error says something twice: %q", what, text)
+	}
+	for _, kind := range []string{"shape mismatch", "invalid stride", "wrong length",
+		"overlapping buffers", "invalid option", "unsupported", "invalid format"} {
+		if strings.HasPrefix(text, "attn: "+kind) && !strings.Contains(text, "want ") &&
+			!strings.Contains(text, "the file ends after") {
+			t.Errorf("%s: error does not say what is wanted: %q", what, text)
+		}
 	}
 }
 
