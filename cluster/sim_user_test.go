@@ -16,7 +16,6 @@ import (
 // simUser is who has some sequences of a shape: what it does with them it does with one machine's,
 // too, and compares.
 type simUser struct {
-	drawing sync.Mutex
 	*world
 	name      string
 	rand      *rand.Rand
@@ -28,6 +27,18 @@ type simUser struct {
 	ample     bool // what it does has ample time
 }
 
+// sharedSource is random numbers of what goes on at the same time.
+type sharedSource struct {
+	drawing sync.Mutex
+	source  rand.Source
+}
+
+func (s *sharedSource) Uint64() uint64 {
+	s.drawing.Lock()
+	defer s.drawing.Unlock()
+	return s.source.Uint64()
+}
+
 // simSequence is a sequence of the cluster, and the same on one machine.
 type simSequence struct {
 	*simUser
@@ -36,7 +47,7 @@ type simSequence struct {
 }
 
 func (w *world) user(name string, seed uint64) *simUser {
-	r := rand.New(rand.NewPCG(w.seed, seed))
+	r := rand.New(&sharedSource{source: rand.NewPCG(w.seed, seed)})
 	c := SequenceConfig{Layers: 1 + r.IntN(3), KVHeads: 1, HeadDim: 4, ValueDim: 4}
 	f := formats[r.IntN(len(formats))]
 	c.Format, c.ValueFormat = f.keys, f.values
@@ -386,9 +397,7 @@ func (x *simAnswer) expect() {
 // check compares an answer. With an error, nothing was written.
 func (x *simAnswer) check(err error) {
 	if x.documentedSince(x.far, x.what, err, cmp.Or(x.begun, time.Now())) != nil {
-		x.drawing.Lock() // steps of several layers end beside each other, and output draws
 		x.want = x.output(x.q.L)
-		x.drawing.Unlock()
 	}
 	for i, want := range x.want.Data {
 		if got := x.got.Data[i]; math.Float32bits(got) != math.Float32bits(want) {
