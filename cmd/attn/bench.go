@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-1415985d/attn"
@@ -42,7 +42,8 @@ does 95 % of its peak, with loads and without; memory is if the limit is within 
 Wait for a quiet machine, or measure for longer with -time.
 
 Without AVX2, on Arm too, the limits are those of Go loops, not the hardware's. Each implementation
-is measured in a process of its own, which says at its start how long that takes.
+is measured in a process of its own, which says at its start how long that takes. An interrupt ends
+it early: what was measured until then is printed, but no picture is drawn of it.
 
 `
 
@@ -78,11 +79,22 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	b, err := f.measureAll(stderr)
+	x := watchInterrupts()
+	b, err := f.measureAll(x, stderr)
+	x.stop()
 	if err != nil {
 		return err
 	}
-	return f.print(b, stdout)
+	err = x.err()
+	if b.Early = err != nil; b.Early && b.empty() {
+		return err
+	}
+	return errors.Join(f.print(b, stdout), err)
+}
+
+// empty reports whether nothing was measured.
+func (b *benchmark) empty() bool {
+	return !slices.ContainsFunc(b.Reports, func(r report) bool { return len(r.Results) > 0 })
 }
 
 // check finds mistakes before the minutes of measuring.
@@ -131,23 +143,26 @@ type benchmark struct {
 	NumCPU   int      `json:"num_cpu"`
 	Procs    int      `json:"gomaxprocs"`
 	Commands []string `json:"commands"`
+	Early    bool     `json:"ended_early,omitempty"` // by a signal: not all was measured, or not for long
 	Reports  []report `json:"reports"`
 }
 
 // known implementations, best first.
 var implementations = []string{"avx512", "avx2", "neon", "generic"}
 
-// measureAll measures the implementations, one after another.
-func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
+// measureAll measures the implementations, one after another, until there is an interrupt.
+func (f *benchFlags) measureAll(x *interrupts, stderr io.Writer) (*benchmark, error) {
 	b := &benchmark{CPU: cpuName(), GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Go: runtime.Version(),
 		NumCPU: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0)}
-	names, err := f.implementations()
+	names, err := f.implementations(x)
 	if err != nil {
 		return nil, err
 	}
 	for range f.count {
 		for _, name := range names { // in turns, as the machine changes
-			if err := b.measure(f, name, stderr); err != nil {
+			if err := b.measure(x, f, name, stderr); x.err() != nil {
+				return b, nil // with what there is
+			} else if err != nil {
 				return nil, err
 			}
 		}
@@ -156,7 +171,7 @@ func (f *benchFlags) measureAll(stderr io.Writer) (*benchmark, error) {
 }
 
 // measure measures an implementation in a process of its own.
-func (b *benchmark) measure(f *benchFlags, name string, stderr io.Writer) error {
+func (b *benchmark) measure(x *interrupts, f *benchFlags, name string, stderr io.Writer) error {
 	args := []string{"-threads", fmt.Sprint(f.threads), "-time", f.perCase.String()}
 	if f.quick {
 		args = append(args, "-quick")
@@ -166,7 +181,7 @@ func (b *benchmark) measure(f *benchFlags, name string, stderr io.Writer) error 
 		args = append(args, "-run", f.pattern)
 		command += " -run '" + strings.ReplaceAll(f.pattern, "'", `'\''`) + "'"
 	}
-	out, err := measureIn(name, stderr, args...)
+	out, err := measureIn(x, name, stderr, append(args, "-until-eof")...)
 	if err != nil {
 		return err
 	}
@@ -180,11 +195,14 @@ func (b *benchmark) measure(f *benchFlags, name string, stderr io.Writer) error 
 }
 
 // implementations are those asked for, or the one in use.
-func (f *benchFlags) implementations() ([]string, error) {
+func (f *benchFlags) implementations(x *interrupts) ([]string, error) {
 	if f.isa == "" {
 		return []string{attn.Implementation()}, nil
 	}
-	have := available()
+	have := available(x)
+	if err := x.err(); err != nil {
+		return nil, err
+	}
 	if f.isa == "all" && have != nil {
 		return have, nil
 	}
@@ -201,9 +219,9 @@ func (f *benchFlags) implementations() ([]string, error) {
 }
 
 // available are the implementations that this CPU and build have.
-func available() (have []string) {
+func available(x *interrupts) (have []string) {
 	for _, name := range implementations {
-		if out, err := measureIn(name, io.Discard, "-name"); err == nil &&
+		if out, err := measureIn(x, name, io.Discard, "-name"); err == nil &&
 			strings.TrimSpace(string(out)) == name {
 			have = append(have, name)
 		}
@@ -212,7 +230,8 @@ func available() (have []string) {
 }
 
 // measureIn runs attn measure with an implementation forced.
-func measureIn(implementation string, stderr io.Writer, args ...string) ([]byte, error) {
+func measureIn(x *interrupts, implementation string, stderr io.Writer, args ...string) ([]byte,
+	error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -221,29 +240,10 @@ func measureIn(implementation string, stderr io.Writer, args ...string) ([]byte,
 	child := exec.Command(self, append([]string{"measure"}, args...)...)
 	child.Env = append(os.Environ(), "ATTN_ISA="+implementation)
 	child.Stdout, child.Stderr = &out, stderr
-	if err := runChild(child); err != nil {
+	if err := x.run(child); err != nil {
 		return nil, fmt.Errorf("measuring %s: %w", implementation, err)
 	}
 	return out.Bytes(), nil
-}
-
-// runChild runs another process, which a signal that ends this one ends, too.
-func runChild(child *exec.Cmd) error {
-	var starting sync.Mutex
-	stop := onSignal(func() {
-		starting.Lock() // for good: no child starts any more
-		if child.Process != nil {
-			child.Process.Kill()
-		}
-	})
-	defer stop()
-	starting.Lock()
-	err := child.Start()
-	starting.Unlock()
-	if err != nil {
-		return err
-	}
-	return child.Wait()
 }
 
 func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
@@ -259,7 +259,7 @@ func (f *benchFlags) print(b *benchmark, stdout io.Writer) error {
 	default:
 		b.table(stdout)
 	}
-	if f.png == "" {
+	if f.png == "" || b.Early {
 		return nil
 	}
 	return writePicture(f.png, b.draw) // last: what took minutes to measure is not lost if it fails

@@ -105,13 +105,15 @@ func TestBenchRefuses(t *testing.T) {
 func TestBenchMeasuresImplementations(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	t.Setenv("ATTN_ISA", "")
+	x := watchInterrupts()
+	defer x.stop()
 	for _, quick := range []bool{false, true} {
-		names, err := (&benchFlags{quick: quick}).implementations()
+		names, err := (&benchFlags{quick: quick}).implementations(x)
 		if want := []string{attn.Implementation()}; err != nil || !slices.Equal(names, want) {
 			t.Errorf("quick %v: implementations are %v, error %v, want %v", quick, names, err, want)
 		}
 	}
-	names, err := (&benchFlags{isa: "all"}).implementations()
+	names, err := (&benchFlags{isa: "all"}).implementations(x)
 	if err != nil || len(names) == 0 || names[len(names)-1] != "generic" {
 		t.Errorf("implementations are %v, error %v", names, err)
 	}

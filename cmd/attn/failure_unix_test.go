@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -156,43 +158,138 @@ func TestSignalEndsAChild(t *testing.T) {
 	child.Stdout = write
 	go func() {
 		read.Read(make([]byte, 1)) // until it runs
-		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		syscall.Kill(os.Getpid(), syscall.SIGHUP)
 	}()
-	if err := runChild(child); err == nil || child.ProcessState.Success() {
+	x := watchInterrupts()
+	defer x.stop()
+	if err := x.run(child); err == nil || child.ProcessState.Success() {
 		t.Errorf("error %v, state %v", err, child.ProcessState)
 	}
 	<-signals
-	if err := runChild(exec.Command(filepath.Join(t.TempDir(), "none"))); !errors.Is(err,
+	y := watchInterrupts()
+	defer y.stop()
+	if err := y.run(exec.Command(filepath.Join(t.TempDir(), "none"))); !errors.Is(err,
 		os.ErrNotExist) {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 }
 
-// No process goes on to measure when the one that waits for it is ended.
-func TestBenchEndsItsChild(t *testing.T) {
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer read.Close()
-	bench := exec.Command(os.Args[0], "bench", "-run", "^tiny$", "-isa", "generic", "-time", "10m",
-		"-threads", "1")
+// benchInGroup starts a benchmark in a process group of its own, as a shell does, and waits until
+// it says how long that takes.
+func benchInGroup(t *testing.T, args ...string) (bench *exec.Cmd, stdout, stderr *syncBuffer) {
+	t.Helper()
+	bench = exec.Command(os.Args[0], append([]string{"bench", "-run", "^tiny$", "-isa", "generic",
+		"-threads", "1"}, args...)...)
 	bench.Env = append(os.Environ(), asCommand+"=1")
-	bench.Stderr = write
+	stdout, stderr = new(syncBuffer), new(syncBuffer)
+	bench.Stdout, bench.Stderr = stdout, stderr
 	bench.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := errors.Join(bench.Start(), write.Close()); err != nil {
+	if err := bench.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Kill(-bench.Process.Pid, syscall.SIGKILL)
-	if _, err := read.Read(make([]byte, 100)); err != nil { // of the child, after a while
-		t.Fatal(err)
+	t.Cleanup(func() { syscall.Kill(-bench.Process.Pid, syscall.SIGKILL) })
+	for !strings.Contains(stderr.String(), "cases take about") { // of the child
+		time.Sleep(10 * time.Millisecond)
 	}
-	bench.Process.Signal(syscall.SIGTERM)
-	bench.Wait()
-	read.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := io.Copy(io.Discard, read); err != nil {
-		t.Errorf("the child still has its standard error: %v", err)
+	return bench, stdout, stderr
+}
+
+// syncBuffer is a buffer that may be read meanwhile.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// No process goes on to measure when the one that waits for it is ended: by a signal that it does
+// not know, by a second one, or at once.
+func TestBenchEndsItsChild(t *testing.T) {
+	for _, signals := range [][]syscall.Signal{{syscall.SIGHUP}, {syscall.SIGTERM, syscall.SIGTERM},
+		{syscall.SIGKILL}} {
+		bench, _, _ := benchInGroup(t, "-time", "10m")
+		for i, s := range signals {
+			if i > 0 {
+				time.Sleep(10 * time.Millisecond) // or they are one
+			}
+			bench.Process.Signal(s)
+		}
+		ended := time.AfterFunc(time.Minute, func() {
+			t.Errorf("%v: the child still has its outputs", signals)
+			syscall.Kill(-bench.Process.Pid, syscall.SIGKILL)
+		})
+		bench.Wait() // until nobody has its outputs
+		ended.Stop()
 	}
+}
+
+// A benchmark that is interrupted prints what it has measured, says so in a line, and ends with the
+// status of an interrupt. As on a terminal, its child gets the interrupt, too.
+func TestBenchEndsEarly(t *testing.T) {
+	wait := 4 * time.Second // of which limits of the machine take about 3, and then 3 the case
+	for _, x := range []struct {
+		signal syscall.Signal
+		status int
+		format string
+	}{{syscall.SIGINT, 130, "-json=false"}, {syscall.SIGINT, 130, "-json"},
+		{syscall.SIGTERM, 143, "-go"}} {
+		out, tries := "", 0
+		for ; out == "" && tries < 20; tries++ {
+			var status int
+			status, out = interruptBench(t, x.signal, wait, x.format)
+			switch {
+			case status == 0: // it was done
+				wait, out = wait-time.Second/2, ""
+			case status != x.status:
+				t.Fatalf("%v: status %d, want %d", x.signal, status, x.status)
+			case out == "": // nothing was measured yet
+				wait += 3 * time.Second / 4
+			}
+		}
+		if !strings.Contains(out, "tiny") {
+			t.Fatalf("%v: after %d tries, the last of %v, it prints %q", x.signal, tries, wait, out)
+		}
+		var b benchmark
+		if err := json.Unmarshal([]byte(out), &b); x.format == "-json" && (err != nil || !b.Early ||
+			len(b.Reports) != 1 || len(b.Reports[0].Results) != 1) {
+			t.Errorf("%v, %v: %s", x.signal, err, out)
+		}
+	}
+}
+
+// interruptBench sends a signal to a benchmark after a while, and returns how it ended.
+func interruptBench(t *testing.T, s syscall.Signal, wait time.Duration, format string) (status int,
+	out string) {
+	t.Helper()
+	picture := filepath.Join(t.TempDir(), "bench.png")
+	bench, stdout, stderr := benchInGroup(t, "-time", "3s", format, "-png", picture)
+	time.Sleep(wait)
+	before := stderr.String()
+	syscall.Kill(-bench.Process.Pid, s)
+	start := time.Now()
+	bench.Wait() // the status says it
+	took, said := time.Since(start), strings.TrimPrefix(stderr.String(), before)
+	if status = bench.ProcessState.ExitCode(); status == 0 {
+		return status, stdout.String()
+	}
+	if want := "attn bench: ended early: " + s.String() + "\n"; took > 20*time.Second ||
+		strings.Count(said, want) != 1 {
+		t.Errorf("%v: it ended after %v, stderr %q, want %q", s, took, said, want)
+	}
+	if _, err := os.Stat(picture); err == nil {
+		t.Errorf("%v: a picture is drawn of a part", s)
+	}
+	return status, stdout.String()
 }
 
 // What a path means depends on the links in it, also if there is no such file yet.

@@ -59,8 +59,8 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake
-// on the command line or in the environment. An error is one line on stderr.
+// realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line or
+// in the environment, 130 after an interrupt of what prints a part. An error is one line on stderr.
 func realMain(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
@@ -85,8 +85,12 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "attn %s: %s\n", name, oneLine(err))
 	var u usageError
-	if errors.As(err, &u) {
+	var e endedEarly
+	switch {
+	case errors.As(err, &u):
 		return 2
+	case errors.As(err, &e):
+		return e.status()
 	}
 	return 1
 }

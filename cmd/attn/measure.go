@@ -229,6 +229,7 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	pattern := fs.String("run", "", "only cases that match this regular expression")
 	threads := fs.Int("threads", 0, "more than one thread: this many")
 	name := fs.Bool("name", false, "print the implementation's name and nothing else")
+	untilEOF := fs.Bool("until-eof", false, "end early, with what there is, when standard input does")
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
@@ -244,6 +245,9 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	if *quick {
 		m.effort = quickEffort
 	}
+	if *untilEOF {
+		m.ended = untilInputEnds()
+	}
 	r, err := m.run()
 	if err != nil {
 		return err
@@ -257,6 +261,7 @@ type measurement struct {
 	match   *regexp.Regexp
 	threads int
 	stderr  io.Writer
+	ended   <-chan struct{} // closed when it is to end early, with what there is
 
 	vectors         limits.Vectors
 	perCycle        float64 // floating-point operations at the FMA peak
@@ -272,7 +277,9 @@ func (m *measurement) run() (*report, error) {
 	defer p.finish()
 	m.announce(r.Implementation)
 	begin := time.Now()
-	r.Machine = m.machine()
+	if r.Machine = m.machine(); m.early() {
+		return &report{Implementation: r.Implementation, Results: r.Results}, nil
+	}
 	m.perCycle, m.clock[1] = r.Machine.PerCycle, r.Machine.Clock*1e9
 	trials, release, err := m.trials()
 	if err != nil {
@@ -285,6 +292,16 @@ func (m *measurement) run() (*report, error) {
 	})
 	r.Results = append(r.Results, m.end(trials)...)
 	return r, nil
+}
+
+// early reports whether to end with what there is.
+func (m *measurement) early() bool {
+	select {
+	case <-m.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // begin chooses the loops of an implementation's limits.
@@ -373,7 +390,7 @@ func (m *measurement) machine() machine {
 // best returns the most of several measurements, in units of 10⁹.
 func (m *measurement) best(measure func() float64) float64 {
 	top, start := 0.0, time.Now()
-	for n := 0; n < 3 || time.Since(start) < m.effort.perCase/10; n++ {
+	for n := 0; !m.early() && (n < 3 || time.Since(start) < m.effort.perCase/10); n++ {
 		top = max(top, measure()/1e9)
 	}
 	return top

@@ -25,13 +25,15 @@ type trial struct {
 // turnTime is how long a case is measured before the next one, but for its last repetition.
 const turnTime = 50 * time.Millisecond
 
-// rounds gives all trials a turn, again and again, until there was time enough.
+// rounds gives all trials a turn, again and again, until there was time enough, or it is to end.
 func (m *measurement) rounds(trials []*trial, progress func(spent, expected time.Duration)) {
 	start, each := time.Now(), time.Duration(len(trials))
-	for {
+	for !m.early() {
 		quiet, spent := math.MaxInt, time.Duration(0)
 		for _, t := range trials {
-			m.turn(t)
+			if m.turn(t); m.early() {
+				return
+			}
 			quiet, spent = min(quiet, t.Quiet), time.Since(start)
 			progress(spent, each*m.effort.expected(quiet, spent/each))
 		}
@@ -72,8 +74,9 @@ func (m *measurement) quiet(t *trial) (list []sample) {
 	return list
 }
 
-// end takes the best of all cases and of their limits.
+// end takes the best of all cases that were measured, and of their limits.
 func (m *measurement) end(trials []*trial) (list []result) {
+	trials = slices.DeleteFunc(trials, func(t *trial) bool { return len(t.samples) == 0 })
 	reading := map[dram]float64{}
 	for _, t := range trials {
 		if t.c.memory() {
@@ -113,6 +116,9 @@ func (t *trial) compare(low bool) {
 func (m *measurement) trials() (list []*trial, release func(), err error) {
 	with := newEquipment(m.threads)
 	for _, c := range m.cases() {
+		if m.early() {
+			break
+		}
 		t, err := with.trial(c.benchCase, c.threads)
 		if err != nil {
 			with.release()

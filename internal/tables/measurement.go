@@ -13,6 +13,7 @@ type measurement struct {
 	CPU      string   `json:"cpu"`
 	Go       string   `json:"go"`
 	Commands []string `json:"commands"`
+	Early    bool     `json:"ended_early,omitempty"`
 	Reports  []report `json:"reports"`
 }
 
@@ -68,6 +69,9 @@ func (m *measurement) check() error {
 	if m.CPU == "" || m.Go == "" || len(m.Reports) == 0 {
 		return fmt.Errorf("cpu is %q, go %q, and there are %d reports, want all of them", m.CPU, m.Go,
 			len(m.Reports))
+	}
+	if m.Early {
+		return fmt.Errorf("the measurement was ended early: measure again")
 	}
 	var busy []string
 	for _, r := range m.Reports {

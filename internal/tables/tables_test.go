@@ -253,6 +253,7 @@ func TestMeasurements(t *testing.T) {
 		{`"percent": 99}`, `"percent": 120}`, "percent 120, want at most 103"},
 		{`"percent": 66.5`, `"busy": true`, "the machine was busy and the limit unknown for bert on 2 " +
 			"threads with avx2: measure again"},
+		{`"cpu"`, `"ended_early": true, "cpu"`, "the measurement was ended early: measure again"},
 		{`"B8 H12 L128 D64"`, `""`, `a result has case "bert", shape ""`},
 	} {
 		folder := folderWith(t, strings.Replace(measured, c.old, c.new, 1), "")
