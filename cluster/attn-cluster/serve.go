@@ -187,12 +187,14 @@ func (o *serveOptions) reach(ctx, wanted context.Context, stdout io.Writer,
 	}
 }
 
-// mayComeYet reports whether an error is that no server answers, which may start yet.
+// mayComeYet reports whether an error is that no server answers, which may start yet: of the
+// network, and not of who refuses a certificate, here or there.
 func mayComeYet(err error) bool {
 	var network *net.OpError
 	var name *net.DNSError
+	asked := errors.As(err, &network) && !strings.HasSuffix(network.Op, " error")
 	return !errors.Is(err, nats.ErrTLS) && (errors.Is(err, nats.ErrNoServers) ||
-		errors.Is(err, nats.ErrTimeout) || errors.As(err, &network) || errors.As(err, &name))
+		errors.Is(err, nats.ErrTimeout) || asked || errors.As(err, &name))
 }
 
 // shownName is what the worker is called before it has a name.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-1415985d/attn"
@@ -449,5 +451,26 @@ func TestChild(t *testing.T) {
 	if _, err := startChild("worker", "serve", "-memory", "none"); err == nil ||
 		!strings.Contains(err.Error(), "want a number of bytes") {
 		t.Errorf("the error is %v, want that of the child", err)
+	}
+}
+
+// A server that is not there may come yet, one that refuses will refuse again.
+func TestMayComeYet(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want bool
+	}{
+		{nats.ErrNoServers, true}, {nats.ErrTimeout, true},
+		{&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, true},
+		{&net.OpError{Op: "read", Err: io.EOF}, true}, {&net.DNSError{IsNotFound: true}, true},
+		{&net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, false},
+		{&net.OpError{Op: "local error", Err: errors.New("tls: no certificate")}, false},
+		{fmt.Errorf("%w: %w", nats.ErrTLS, &net.OpError{Op: "write", Err: io.EOF}), false},
+		{nats.ErrAuthorization, false}, {nats.ErrPermissionViolation, false},
+		{cluster.ErrLimit, false},
+	} {
+		if got := mayComeYet(fmt.Errorf("connecting: %w", x.err)); got != x.want {
+			t.Errorf("%v may come yet: %t, want %t", x.err, got, x.want)
+		}
 	}
 }
