@@ -52,7 +52,8 @@ func (l *Loader) addGGUF(path string) *gguf.Header {
 		}
 		from := uint64(t.Offset)
 		l.tensors[t.Name] = &stored{encoding: ggufEncodings[t.Type], file: f, base: h.Data,
-			described: described{t.Type.String(), t.Shape, []uint64{from, from + uint64(t.Bytes)}}}
+			described: described{Type: t.Type.String(), Shape: t.Shape, Offsets: []uint64{from,
+				from + uint64(t.Bytes)}}}
 	}
 	return h
 }
@@ -126,7 +127,7 @@ func (l *Loader) Metadata(group string, into any, idle Idle) {
 	if err != nil {
 		err = fmt.Errorf("want metadata as published models have it: %w", err)
 	} else {
-		err = idle.check(text.Bytes(), reflect.TypeOf(into), "", "")
+		err = idle.Check(text.Bytes(), reflect.TypeOf(into), "", "")
 	}
 	l.Check("", err)
 }
@@ -148,7 +149,7 @@ func (l *Loader) isBadText(key string, kv gguf.KeyValue, idle Idle) bool {
 	if !bad || utf8.ValidString(text) {
 		return false
 	}
-	if values, ok := idle.find(key); !ok || values != nil {
+	if values, ok := idle.Find(key); !ok || values != nil {
 		l.Check("", fmt.Errorf("key %q %s %q, want UTF-8", kv.Key, is, text))
 	}
 	return true
@@ -171,7 +172,7 @@ func (l *Loader) CheckMetadata(idle Idle) {
 	for _, kv := range l.header.Metadata {
 		group, _, _ := strings.Cut(kv.Key, ".")
 		if !l.groups[group] && !l.isBadText(kv.Key, kv, idle) {
-			l.Check("", idle.allow(kv.Key, kv.Key, asJSON(kv.Value)))
+			l.Check("", idle.Allow(kv.Key, kv.Key, asJSON(kv.Value)))
 		}
 	}
 }

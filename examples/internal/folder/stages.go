@@ -46,7 +46,7 @@ func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
 func (k *stageKinds[T]) sequence(data []byte) (all []T, err error) {
 	err = members(data, "", func(key string, value json.RawMessage) error {
 		if key != k.inner {
-			return Idle{"type": nil}.allow(key, key, value)
+			return Idle{"type": nil}.Allow(key, key, value)
 		}
 		return elements(value, func(_ int, data json.RawMessage) error {
 			more, err := k.read(data)

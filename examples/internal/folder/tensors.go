@@ -177,13 +177,13 @@ func (t *stored) read(shape []int, from source) ([]byte, error) {
 	case t.encoding == nil:
 		return nil, fmt.Errorf("has %s %s, want %s", from.kind, t.Type, from.kinds)
 	}
-	bytes, wanted := t.to()-t.from(), uint64(t.size(product(shape)))
+	bytes, wanted := t.To()-t.From(), uint64(t.size(product(shape)))
 	if bytes != wanted {
 		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, wanted, shape,
 			t.Type)
 	}
 	data := make([]byte, bytes)
-	if _, err := t.file.ReadAt(data, t.base+int64(t.from())); err != nil {
+	if _, err := t.file.ReadAt(data, t.base+int64(t.From())); err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
 	return data, nil

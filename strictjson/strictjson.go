@@ -1,4 +1,5 @@
-package folder
+// Package strictjson decodes JSON of which every key is obeyed or refused.
+package strictjson
 
 import (
 	"bytes"
@@ -27,51 +28,51 @@ func Obey(data []byte, into any, idle Idle) error {
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("want JSON as published models have it: %w", err)
 	}
-	return idle.check(data, reflect.TypeOf(into), "", "")
+	return idle.Check(data, reflect.TypeOf(into), "", "")
 }
 
-// check looks at all objects in data, which became a t. The place at is for people, and path,
+// Check looks at all objects in data, which became a t. The place at is for people, and path,
 // without indices, for Idle.
-func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
+func (idle Idle) Check(data []byte, t reflect.Type, at, path string) error {
 	t = plain(t)
-	if !keyed(t) || isNull(data) {
+	if !keyed(t) || IsNull(data) {
 		return nil
 	}
 	element := func(key string, value json.RawMessage) error {
-		return idle.check(value, t.Elem(), join(at, key), path)
+		return idle.Check(value, t.Elem(), Join(at, key), path)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
 		fields := fieldsOf(t)
 		element = func(key string, value json.RawMessage) error {
 			if field, ok := fields[key]; ok {
-				return idle.check(value, field, join(at, key), join(path, key))
+				return idle.Check(value, field, Join(at, key), Join(path, key))
 			}
-			return idle.allow(join(path, key), join(at, key), value)
+			return idle.Allow(Join(path, key), Join(at, key), value)
 		}
 	case reflect.Slice, reflect.Array:
-		return elements(data, func(i int, value json.RawMessage) error {
-			return idle.check(value, t.Elem(), fmt.Sprintf("%s[%d]", at, i), path)
+		return Elements(data, func(i int, value json.RawMessage) error {
+			return idle.Check(value, t.Elem(), fmt.Sprintf("%s[%d]", at, i), path)
 		})
 	}
-	return members(data, at, element)
+	return Members(data, at, element)
 }
 
-// allow says whether a key that nobody obeys may stand in a file.
-func (idle Idle) allow(path, at string, value json.RawMessage) error {
-	values, ok := idle.find(path)
+// Allow says whether a key that nobody obeys may stand in a file.
+func (idle Idle) Allow(path, at string, value json.RawMessage) error {
+	values, ok := idle.Find(path)
 	switch {
 	case !ok:
-		return fmt.Errorf("key %q is %s, want only keys that are known here", at, short(value))
-	case values == nil || isNull(value) || slices.Contains(values, compact(value)):
+		return fmt.Errorf("key %q is %s, want only keys that are known here", at, Short(value))
+	case values == nil || IsNull(value) || slices.Contains(values, compact(value)):
 		return nil
 	}
-	return fmt.Errorf("%s is %s, want %s", at, short(value),
+	return fmt.Errorf("%s is %s, want %s", at, Short(value),
 		strings.Join(append(slices.Clone(values), "null"), " or "))
 }
 
-// find looks for a key, or for a pattern that it matches.
-func (idle Idle) find(path string) (values []string, ok bool) {
+// Find looks for a key, or for a pattern that it matches.
+func (idle Idle) Find(path string) (values []string, ok bool) {
 	if values, ok = idle[path]; ok {
 		return values, true
 	}
@@ -118,9 +119,9 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// members visits what is in an object, whose keys must be different: who reads one of two values
+// Members visits what is in an object, whose keys must be different: who reads one of two values
 // overlooks the other.
-func members(data []byte, at string, visit func(key string, value json.RawMessage) error) error {
+func Members(data []byte, at string, visit func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	seen := map[string]bool{}
 	_, err := d.Token() // the brace; that the JSON is valid has been checked
@@ -129,7 +130,7 @@ func members(data []byte, at string, visit func(key string, value json.RawMessag
 		var key json.Token
 		key, err = d.Token()
 		if name, _ := key.(string); err == nil && seen[name] {
-			err = fmt.Errorf("key %q is there twice, want it once", join(at, name))
+			err = fmt.Errorf("key %q is there twice, want it once", Join(at, name))
 		} else if err = errors.Join(err, d.Decode(&value)); err == nil {
 			seen[name] = true
 			err = visit(name, value)
@@ -138,8 +139,8 @@ func members(data []byte, at string, visit func(key string, value json.RawMessag
 	return err
 }
 
-// elements visits what is in a list.
-func elements(data []byte, visit func(i int, value json.RawMessage) error) error {
+// Elements visits what is in a list.
+func Elements(data []byte, visit func(i int, value json.RawMessage) error) error {
 	var list []json.RawMessage
 	err := json.Unmarshal(data, &list)
 	for i := 0; i < len(list) && err == nil; i++ {
@@ -148,9 +149,9 @@ func elements(data []byte, visit func(i int, value json.RawMessage) error) error
 	return err
 }
 
-func join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
+func Join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
 
-func isNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
+func IsNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
 
 func compact(value json.RawMessage) string {
 	var b bytes.Buffer
@@ -158,8 +159,8 @@ func compact(value json.RawMessage) string {
 	return b.String()
 }
 
-// short is a value as an error shows it.
-func short(value json.RawMessage) string {
+// Short is a value as an error shows it.
+func Short(value json.RawMessage) string {
 	const most = 100
 	text := []rune(compact(value))
 	if len(text) > most {
