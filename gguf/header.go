@@ -1,9 +1,3 @@
-// Package gguf reads the headers of GGUF files: metadata, and where tensors are. It is own code
-// because the Go libraries that were found change or lose what a model needs.
-// gpustack/gguf-parser-go v0.28.1 takes spaces and newlines from the ends of all strings, tokens
-// and chat templates among them, does not say in which of several files a tensor is, and crashes
-// at nested arrays, deprecated types and other damage; fs/gguf of ollama/ollama v0.17.4 logs
-// damage and goes on, allocates what a file says, and does not know MXFP4.
 package gguf
 
 import (
@@ -13,38 +7,17 @@ import (
 	"math/bits"
 )
 
-// Header is what is before the tensors of a file.
-type Header struct {
-	Metadata []KeyValue // in the file's order; keys are different
-	Tensors  []Tensor
-	Data     int64 // the file's byte at which the tensors begin
-	Align    int64 // of each tensor, relative to Data
+// header is what is before the tensors of a file.
+type header struct {
+	metadata []KeyValue
+	tensors  []*Tensor
+	data     int64 // the file's byte at which the tensors begin
+	align    int64 // of each tensor, relative to data
 }
 
-// KeyValue is one entry of the metadata. Values have Go's types, and arrays are []any. Texts are as
-// in the file, which need not be UTF-8; keys, and names of tensors, are.
-type KeyValue struct {
-	Key   string
-	Value any
-}
-
-// Tensor is the place of a tensor.
-type Tensor struct {
-	Name   string
-	Shape  []uint64 // the last dimension is contiguous: other than in the file
-	Type   Type
-	Offset int64 // from Header.Data
-	Bytes  int64 // 0 for a type that is not known, and for no elements
-}
-
-// Get returns the value of a key, nil for none.
-func (h *Header) Get(key string) any {
-	for _, kv := range h.Metadata {
-		if kv.Key == key {
-			return kv.Value
-		}
-	}
-	return nil
+// get returns the value of a key, nil for none.
+func (h *header) get(key string) any {
+	return (&File{Metadata: h.metadata}).Get(key)
 }
 
 const (
@@ -53,21 +26,23 @@ const (
 	alignmentKey   = "general.alignment"
 )
 
-// Read reads the header of a file with a number of bytes.
-func Read(file io.Reader, size int64) (*Header, error) {
+// readHeader reads the header of a file with a number of bytes.
+func readHeader(file io.Reader, size int64) (*header, error) {
 	r := &reader{file: bufio.NewReaderSize(file, 1<<18), size: size}
-	h := &Header{Align: 32}
+	h := &header{align: 32}
 	tensors, keys := r.start()
 	for i := uint64(0); i < keys && r.err == nil; i++ {
-		h.Metadata = append(h.Metadata, r.keyValue())
+		h.metadata = append(h.metadata, r.keyValue())
 	}
 	r.check(h.unique())
 	r.check(h.alignment())
 	for i := uint64(0); i < tensors && r.err == nil; i++ {
-		h.Tensors = append(h.Tensors, r.tensor())
+		h.tensors = append(h.tensors, r.tensor())
 	}
-	h.Data = padded(r.at, h.Align)
-	r.check(h.layout(size))
+	h.data = padded(r.at, h.align)
+	if r.err == nil {
+		r.check(h.layout(size))
+	}
 	return h, r.err
 }
 
@@ -87,9 +62,9 @@ func (r *reader) start() (tensors, keys uint64) {
 	return r.count("tensors", leastTensor), r.count("keys", leastKey)
 }
 
-func (h *Header) unique() error {
+func (h *header) unique() error {
 	seen := map[string]bool{}
-	for _, kv := range h.Metadata {
+	for _, kv := range h.metadata {
 		if seen[kv.Key] {
 			return fmt.Errorf("key %q is there twice, want it once", kv.Key)
 		}
@@ -99,66 +74,16 @@ func (h *Header) unique() error {
 }
 
 // alignment takes what the metadata says of it.
-func (h *Header) alignment() error {
-	switch a := h.Get(alignmentKey).(type) {
+func (h *header) alignment() error {
+	switch a := h.get(alignmentKey).(type) {
 	case nil:
 		return nil
 	case uint32:
 		if bits.OnesCount32(a) == 1 && a <= 1<<20 {
-			h.Align = int64(a)
+			h.align = int64(a)
 			return nil
 		}
 	}
 	return fmt.Errorf("%s is %v, want a power of 2 as uint32, up to %d", alignmentKey,
-		h.Get(alignmentKey), 1<<20)
-}
-
-// tensor reads what the header says of one.
-func (r *reader) tensor() (t Tensor) {
-	t.Name = r.utf8("the name of a tensor")
-	n := r.uint32()
-	if r.err == nil && (n < 1 || n > mostDimensions) {
-		r.fail("tensor %q has %d dimensions, want 1 to %d", t.Name, n, mostDimensions)
-	}
-	for i := uint32(0); i < n && r.err == nil; i++ {
-		t.Shape = append([]uint64{r.uint64()}, t.Shape...)
-	}
-	t.Type = Type(r.uint32())
-	offset := r.uint64()
-	if r.err == nil && offset > uint64(r.size) {
-		r.fail("tensor %q is to begin at byte %d of the data, want it within the file, which has %d",
-			t.Name, offset, r.size)
-	}
-	t.Offset = int64(offset)
-	if r.err == nil {
-		r.check(t.measure(r.size))
-	}
-	return t
-}
-
-// measure finds how many bytes the tensor has: no more than the file.
-func (t *Tensor) measure(size int64) error {
-	info, known := types[t.Type]
-	if !known {
-		return nil
-	}
-	last := t.Shape[len(t.Shape)-1]
-	if last%uint64(info.Elements) != 0 {
-		return fmt.Errorf("tensor %q has rows of %d elements, want a multiple of %d, of type %v", t.Name,
-			last, info.Elements, t.Type)
-	}
-	product := uint64(info.Bytes)
-	for i, n := range t.Shape {
-		if i == len(t.Shape)-1 {
-			n /= uint64(info.Elements)
-		}
-		high, low := bits.Mul64(product, n)
-		if high != 0 || low > uint64(size) {
-			return fmt.Errorf("tensor %q has shape %d of type %v, want no more bytes than the file has, %d",
-				t.Name, t.Shape, t.Type, size)
-		}
-		product = low
-	}
-	t.Bytes = int64(product)
-	return nil
+		h.get(alignmentKey), 1<<20)
 }

@@ -7,34 +7,34 @@ import (
 )
 
 // layout makes sure that tensors have different names, and lie in the file one behind the other
-// with only what aligns them between.
-func (h *Header) layout(size int64) error {
+// with only what aligns them between. Offsets become those in the file.
+func (h *header) layout(size int64) error {
 	names := map[string]bool{}
-	for _, t := range h.Tensors {
+	for _, t := range h.tensors {
 		if names[t.Name] {
 			return fmt.Errorf("tensor %q is there twice, want it once", t.Name)
 		}
 		names[t.Name] = true
 	}
-	end := h.Data
-	sorted := slices.Clone(h.Tensors)
-	slices.SortStableFunc(sorted, func(a, b Tensor) int { // those of no elements first
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Bytes, b.Bytes))
+	end := h.data
+	sorted := slices.Clone(h.tensors)
+	slices.SortStableFunc(sorted, func(a, b *Tensor) int { // those of no elements first
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
 	for _, t := range sorted {
-		start := h.Data + t.Offset
+		start := h.data + t.Offset
 		switch {
-		case t.Offset%h.Align != 0:
+		case t.Offset%h.align != 0:
 			return fmt.Errorf("tensor %q begins at byte %d of the data, want a multiple of %d, the "+
-				"alignment", t.Name, t.Offset, h.Align)
+				"alignment", t.Name, t.Offset, h.align)
 		case start < end:
 			return fmt.Errorf("tensor %q begins at byte %d, want %d or more, where the one before it ends",
 				t.Name, start, end)
-		case t.Bytes > size-start:
+		case t.Size > size-start:
 			return fmt.Errorf("tensor %q is to be bytes %d to %d, want them within the file, which has %d",
-				t.Name, start, start+t.Bytes, size)
+				t.Name, start, start+t.Size, size)
 		}
-		end = start + t.Bytes
+		t.Offset, end = start, start+t.Size
 	}
 	return nil
 }

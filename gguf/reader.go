@@ -3,10 +3,10 @@ package gguf
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -17,10 +17,16 @@ type reader struct {
 	at   int64
 	size int64 // of the file
 	err  error
+
+	letters []byte // of a string that is being read
 }
 
-// mostBytes is more than the longest string of published files has, a tokenizer as JSON.
-const mostBytes = 64 << 20
+const (
+	// mostBytes is more than the longest string of published files has, a tokenizer as JSON.
+	mostBytes = 64 << 20
+	// mostHeader is more than the longest header of published files has, a few tokenizers.
+	mostHeader = 256 << 20
+)
 
 func (r *reader) fail(format string, args ...any) { r.check(fmt.Errorf(format, args...)) }
 
@@ -30,11 +36,14 @@ func (r *reader) check(err error) {
 	}
 }
 
+// left is how many bytes the header may have yet.
+func (r *reader) left() int64 { return min(r.size, mostHeader) - r.at }
+
 // fill takes the next bytes of the file.
 func (r *reader) fill(to []byte) {
-	if int64(len(to)) > r.size-r.at {
-		r.fail("the header needs %d bytes at byte %d, want no more than the file, which has %d", len(to),
-			r.at, r.size)
+	if int64(len(to)) > r.left() {
+		r.fail("the header needs %d bytes at byte %d, want no more than the file, which has %d, and %d "+
+			"at most", len(to), r.at, r.size, mostHeader)
 	}
 	if r.err == nil {
 		_, err := io.ReadFull(r.file, to)
@@ -56,8 +65,8 @@ func (r *reader) uint64() uint64 { return r.number(8) }
 // count is a number of things that have some bytes each at least.
 func (r *reader) count(what string, least int) uint64 {
 	n := r.uint64()
-	if left := uint64(r.size-r.at) / uint64(least); r.err == nil && n > left {
-		r.fail("it is to have %d %s, want no more than the file has bytes for, %d", n, what, left)
+	if left := uint64(r.left()) / uint64(least); r.err == nil && n > left {
+		r.fail("it is to have %d %s, want no more than the header has bytes for, %d", n, what, left)
 	}
 	return n
 }
@@ -74,16 +83,17 @@ func (r *reader) utf8(what string) string {
 // text is a string.
 func (r *reader) text(what string) string {
 	n := r.uint64()
-	if r.err == nil && n > uint64(min(mostBytes, r.size-r.at)) {
+	if r.err == nil && n > uint64(min(mostBytes, r.left())) {
 		r.fail("%s is to have %d bytes, want at most %d, and no more than the file, which has %d", what,
 			n, mostBytes, r.size)
 	}
 	if r.err != nil {
 		return ""
 	}
-	text := make([]byte, n)
-	r.fill(text)
-	return string(text)
+	if r.letters = slices.Grow(r.letters[:0], int(n))[:n]; n > 0 {
+		r.fill(r.letters)
+	}
+	return string(r.letters)
 }
 
 // The types of values in metadata.
@@ -92,22 +102,52 @@ const (
 	stringType = 8
 )
 
-// scalars reads the values that are neither strings nor arrays.
-var scalars = map[uint32]struct {
+// scalar reads values that are neither strings nor arrays: one, or an array of some.
+type scalar struct {
 	bytes int
-	value func(bits uint64) any
-}{
-	0:  {1, func(b uint64) any { return uint8(b) }},
-	1:  {1, func(b uint64) any { return int8(b) }},
-	2:  {2, func(b uint64) any { return uint16(b) }},
-	3:  {2, func(b uint64) any { return int16(b) }},
-	4:  {4, func(b uint64) any { return uint32(b) }},
-	5:  {4, func(b uint64) any { return int32(b) }},
-	6:  {4, func(b uint64) any { return math.Float32frombits(uint32(b)) }},
-	7:  {1, func(b uint64) any { return b != 0 }},
-	10: {8, func(b uint64) any { return b }},
-	11: {8, func(b uint64) any { return int64(b) }},
-	12: {8, func(b uint64) any { return math.Float64frombits(b) }},
+	value func(r *reader) any
+	array func(r *reader, n uint64) any
+}
+
+var scalars = map[uint32]scalar{
+	0:  scalarOf(1, integer[uint8]),
+	1:  scalarOf(1, integer[int8]),
+	2:  scalarOf(2, integer[uint16]),
+	3:  scalarOf(2, integer[int16]),
+	4:  scalarOf(4, integer[uint32]),
+	5:  scalarOf(4, integer[int32]),
+	6:  scalarOf(4, func(r *reader, b uint64) float32 { return finite(r, math.Float32frombits(uint32(b))) }),
+	7:  scalarOf(1, func(_ *reader, b uint64) bool { return b != 0 }),
+	10: scalarOf(8, integer[uint64]),
+	11: scalarOf(8, integer[int64]),
+	12: scalarOf(8, func(r *reader, b uint64) float64 { return finite(r, math.Float64frombits(b)) }),
+}
+
+func scalarOf[T any](bytes int, value func(r *reader, bits uint64) T) scalar {
+	next := func(r *reader) T { return value(r, r.number(bytes)) }
+	return scalar{bytes, func(r *reader) any { return next(r) },
+		func(r *reader, n uint64) any { return array(r, n, next) }}
+}
+
+func integer[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64](_ *reader,
+	bits uint64) T {
+	return T(bits)
+}
+
+func finite[T float32 | float64](r *reader, x T) T {
+	if x-x != 0 {
+		r.fail("it is %v, want finite numbers", x)
+	}
+	return x
+}
+
+// array reads n values. Memory is taken as they come.
+func array[T any](r *reader, n uint64, next func(r *reader) T) []T {
+	list := make([]T, 0, min(n, 1<<16))
+	for i := uint64(0); i < n && r.err == nil; i++ {
+		list = append(list, next(r))
+	}
+	return list
 }
 
 func (r *reader) keyValue() (kv KeyValue) {
@@ -122,42 +162,28 @@ func (r *reader) keyValue() (kv KeyValue) {
 
 // value reads one that is no array, or an array of those.
 func (r *reader) value(kind uint32, key string) any {
-	if kind != arrayType {
-		return r.plain(kind, key)
-	}
-	kind = r.uint32()
-	least := 8 // of a string, its length
-	if s, ok := scalars[kind]; ok {
-		least = s.bytes
-	}
-	n := r.count("elements", least)
-	if r.err == nil && kind == arrayType {
-		r.check(errors.New("it has arrays in an array, want numbers, bools or strings"))
-	}
-	if r.err != nil {
-		return nil
-	}
-	list := make([]any, 0, min(n, 1<<20))
-	for i := uint64(0); i < n && r.err == nil; i++ {
-		list = append(list, r.plain(kind, key))
-	}
-	return list
-}
-
-func (r *reader) plain(kind uint32, key string) any {
-	if kind == stringType {
-		return r.text(key)
+	isArray := kind == arrayType
+	if isArray {
+		kind = r.uint32()
 	}
 	s, ok := scalars[kind]
-	if !ok {
+	if kind == stringType {
+		s, ok = scalar{8, func(r *reader) any { return r.text(key) }, func(r *reader, n uint64) any {
+			return array(r, n, func(r *reader) string { return r.text(key) })
+		}}, true // a string has a length in 8 bytes, and need not have more
+	}
+	switch {
+	case r.err != nil:
+	case isArray && kind == arrayType:
+		r.fail("it has arrays in an array, want numbers, bools or strings")
+	case !ok:
 		r.fail("a value is of type %d, want 0 to 12", kind)
-		return nil
+	case isArray:
+		if n := r.count("elements", s.bytes); r.err == nil {
+			return s.array(r, n)
+		}
+	default:
+		return s.value(r)
 	}
-	value := s.value(r.number(s.bytes))
-	if f, ok := value.(float32); ok && f-f != 0 {
-		r.fail("it is %v, want finite numbers", f)
-	} else if f, ok := value.(float64); ok && f-f != 0 {
-		r.fail("it is %v, want finite numbers", f)
-	}
-	return value
+	return nil
 }

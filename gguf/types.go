@@ -1,54 +1,157 @@
 package gguf
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
-// Type is the type of a tensor's elements, by the number that files have.
-type Type uint32
-
-// The types that are known: their names, and the elements and bytes of a block.
-const (
-	F32    Type = 0
-	F16    Type = 1
-	Q4_0   Type = 2
-	Q4_1   Type = 3
-	Q5_0   Type = 6
-	Q5_1   Type = 7
-	Q8_0   Type = 8
-	Q3_K   Type = 11
-	Q4_K   Type = 12
-	Q5_K   Type = 13
-	Q6_K   Type = 14
-	IQ4_NL Type = 20
-	BF16   Type = 30
-	MXFP4  Type = 39
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// info is what is known of a type.
-type info struct {
-	Name            string
-	Elements, Bytes int
+// Type is the type of a tensor's elements, by the number that files have. Rows are blocks of some
+// elements.
+type Type uint32
+
+// The types that are known. A number that is not here may stand in a file, too: the bytes of its
+// tensors cannot be found.
+const (
+	F32     Type = 0
+	F16     Type = 1
+	Q4_0    Type = 2
+	Q4_1    Type = 3
+	Q5_0    Type = 6
+	Q5_1    Type = 7
+	Q8_0    Type = 8
+	Q8_1    Type = 9
+	Q2_K    Type = 10
+	Q3_K    Type = 11
+	Q4_K    Type = 12
+	Q5_K    Type = 13
+	Q6_K    Type = 14
+	Q8_K    Type = 15
+	IQ2_XXS Type = 16
+	IQ2_XS  Type = 17
+	IQ3_XXS Type = 18
+	IQ1_S   Type = 19
+	IQ4_NL  Type = 20
+	IQ3_S   Type = 21
+	IQ2_S   Type = 22
+	IQ4_XS  Type = 23
+	I8      Type = 24
+	I16     Type = 25
+	I32     Type = 26
+	I64     Type = 27
+	F64     Type = 28
+	IQ1_M   Type = 29
+	BF16    Type = 30
+	TQ1_0   Type = 34
+	TQ2_0   Type = 35
+	MXFP4   Type = 39
+	NVFP4   Type = 40
+)
+
+// traits is what is known of a type.
+type traits struct {
+	name            string
+	elements, bytes int                              // of a block
+	block           attn.BlockType                   // 0 for none that attn has
+	decode          func(dst []float32, data []byte) // a block, or numbers of which each is one
 }
 
-var types = map[Type]info{
-	F32: {"F32", 1, 4}, F16: {"F16", 1, 2}, BF16: {"BF16", 1, 2},
-	Q4_0: {"Q4_0", 32, 18}, Q4_1: {"Q4_1", 32, 20}, Q5_0: {"Q5_0", 32, 22}, Q5_1: {"Q5_1", 32, 24},
-	Q8_0: {"Q8_0", 32, 34}, 9: {"Q8_1", 32, 36}, 10: {"Q2_K", 256, 84}, Q3_K: {"Q3_K", 256, 110},
-	Q4_K: {"Q4_K", 256, 144}, Q5_K: {"Q5_K", 256, 176}, Q6_K: {"Q6_K", 256, 210},
-	15: {"Q8_K", 256, 292}, 16: {"IQ2_XXS", 256, 66}, 17: {"IQ2_XS", 256, 74},
-	18: {"IQ3_XXS", 256, 98}, 19: {"IQ1_S", 256, 50}, IQ4_NL: {"IQ4_NL", 32, 18},
-	21: {"IQ3_S", 256, 110}, 22: {"IQ2_S", 256, 82}, 23: {"IQ4_XS", 256, 136},
-	24: {"I8", 1, 1}, 25: {"I16", 1, 2}, 26: {"I32", 1, 4}, 27: {"I64", 1, 8}, 28: {"F64", 1, 8},
-	29: {"IQ1_M", 256, 56}, 34: {"TQ1_0", 256, 54}, 35: {"TQ2_0", 256, 66},
-	MXFP4: {"MXFP4", 32, 17}, 40: {"NVFP4", 64, 36},
+var types = map[Type]traits{
+	F32:  {name: "F32", elements: 1, bytes: 4, decode: modelfile.FromF32},
+	F16:  {"F16", 1, 2, attn.BlockF16, modelfile.FromF16},
+	BF16: {"BF16", 1, 2, attn.BlockBF16, modelfile.FromBF16},
+
+	Q8_0:   {"Q8_0", 32, 34, attn.Q8_0, decodeQ8},
+	Q4_0:   {"Q4_0", 32, 18, attn.Q4_0, decodeQ4},
+	IQ4_NL: {"IQ4_NL", 32, 18, attn.IQ4_NL, decodeIQ4},
+	MXFP4:  {"MXFP4", 32, 17, attn.MXFP4, decodeMXFP4},
+	Q4_K:   {"Q4_K", 256, 144, attn.Q4_K, decodeQ4K},
+	Q5_K:   {"Q5_K", 256, 176, attn.Q5_K, decodeQ5K},
+	Q6_K:   {"Q6_K", 256, 210, attn.Q6_K, decodeQ6K},
+
+	Q4_1: {name: "Q4_1", elements: 32, bytes: 20, decode: decodeQ41},
+	Q5_0: {name: "Q5_0", elements: 32, bytes: 22, decode: decodeQ50},
+	Q5_1: {name: "Q5_1", elements: 32, bytes: 24, decode: decodeQ51},
+	Q3_K: {name: "Q3_K", elements: 256, bytes: 110, decode: decodeQ3K},
+
+	Q8_1:    {name: "Q8_1", elements: 32, bytes: 36},
+	Q2_K:    {name: "Q2_K", elements: 256, bytes: 84},
+	Q8_K:    {name: "Q8_K", elements: 256, bytes: 292},
+	IQ2_XXS: {name: "IQ2_XXS", elements: 256, bytes: 66},
+	IQ2_XS:  {name: "IQ2_XS", elements: 256, bytes: 74},
+	IQ3_XXS: {name: "IQ3_XXS", elements: 256, bytes: 98},
+	IQ1_S:   {name: "IQ1_S", elements: 256, bytes: 50},
+	IQ3_S:   {name: "IQ3_S", elements: 256, bytes: 110},
+	IQ2_S:   {name: "IQ2_S", elements: 256, bytes: 82},
+	IQ4_XS:  {name: "IQ4_XS", elements: 256, bytes: 136},
+	I8:      {name: "I8", elements: 1, bytes: 1},
+	I16:     {name: "I16", elements: 1, bytes: 2},
+	I32:     {name: "I32", elements: 1, bytes: 4},
+	I64:     {name: "I64", elements: 1, bytes: 8},
+	F64:     {name: "F64", elements: 1, bytes: 8},
+	IQ1_M:   {name: "IQ1_M", elements: 256, bytes: 56},
+	TQ1_0:   {name: "TQ1_0", elements: 256, bytes: 54},
+	TQ2_0:   {name: "TQ2_0", elements: 256, bytes: 66},
+	NVFP4:   {name: "NVFP4", elements: 64, bytes: 36},
 }
 
 // String returns the type's name, or its number if it is not known.
 func (t Type) String() string {
-	if i, ok := types[t]; ok {
-		return i.Name
+	if of, ok := types[t]; ok {
+		return of.name
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
 // Block returns the elements and bytes of a block, 0 for a type that is not known.
-func (t Type) Block() (elements, bytes int) { return types[t].Elements, types[t].Bytes }
+func (t Type) Block() (elements, bytes int) { return types[t].elements, types[t].bytes }
+
+// BlockTypeOf returns the type of blocks that [attn.PackBlocks] takes a file's type as. Others are
+// [attn.ErrUnsupported]: those that are not known, those that attn does not multiply, and F32,
+// which is no type of blocks; what [Type.Decode] knows may be packed by [attn.PackMatrix].
+func BlockTypeOf(t Type) (attn.BlockType, error) {
+	if of := types[t]; of.block != 0 {
+		return of.block, nil
+	}
+	return 0, fmt.Errorf("gguf: %v is no type of blocks that are multiplied, want %s: %w", t,
+		listed(func(of traits) bool { return of.block != 0 }), attn.ErrUnsupported)
+}
+
+// Decode writes the numbers that whole blocks of a row, or of several, mean: each rounded once, to
+// float32. Types that are not decoded are [attn.ErrUnsupported]; bytes that are not those of as
+// many elements as dst has are [attn.ErrLength], and dst is untouched then.
+func (t Type) Decode(dst []float32, data []byte) error {
+	of := types[t]
+	switch {
+	case of.decode == nil:
+		return fmt.Errorf("gguf: %v is not decoded, want %s: %w", t,
+			listed(func(of traits) bool { return of.decode != nil }), attn.ErrUnsupported)
+	case len(dst)%of.elements != 0 || len(data) != len(dst)/of.elements*of.bytes:
+		return fmt.Errorf("gguf: len(dst) is %d and len(data) %d, want %d bytes for each %d elements of "+
+			"%v: %w", len(dst), len(data), of.bytes, of.elements, t, attn.ErrLength)
+	case of.elements == 1: // without a call for each
+		of.decode(dst, data)
+		return nil
+	}
+	for len(data) > 0 {
+		of.decode(dst[:of.elements], data[:of.bytes])
+		dst, data = dst[of.elements:], data[of.bytes:]
+	}
+	return nil
+}
+
+// listed are the names of some types.
+func listed(want func(of traits) bool) string {
+	var names []string
+	for _, t := range slices.Sorted(maps.Keys(types)) {
+		if want(types[t]) {
+			names = append(names, types[t].name)
+		}
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}

@@ -1,4 +1,10 @@
-// Package strictjson decodes JSON of which every key is obeyed or refused.
+// Package strictjson decodes JSON of which every key is obeyed or refused. A program that computes
+// by the configuration of a model must not overlook a key: what it asks for would be left out, and
+// the answers would be wrong without a word.
+//
+// A key is obeyed if it has a field in the struct that is decoded into, and allowed if the program
+// lists it as one without effect, with the values that have none. All others are errors that name
+// key and value, as is a key that an object has twice.
 package strictjson
 
 import (
@@ -6,83 +12,110 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 )
 
-// Idle are keys of a file that change nothing an engine computes, with all that is below them: a
-// key below others stands after theirs and a dot, and * at the end is for any rest. nil is for any
-// value; otherwise only these values, as JSON, have no effect. null is always one of them, as if
-// the key were not there.
+// Idle are keys without effect on what a program computes, with all that is below them. A key of an
+// inner object stands after the outer one's and a dot, without the indices of lists and the keys of
+// maps; * at the end is for any rest. A list of nil allows any value; otherwise only these values,
+// as compact JSON, are allowed: {"use_mrope": {"false"}}. null always is, as if the key were not
+// there.
 type Idle map[string][]string
 
 // AnyKey is for a first look at a file, which is then read with a list.
 var AnyKey = Idle{"*": nil}
 
-// Obey reads JSON into what it fills. A key of an object is obeyed if the object becomes a struct
-// with a field of its name, or known to be without effect; others are errors that name key and
-// value, since what they ask for would be left out. Maps have any keys. A type with an
-// UnmarshalJSON of its own sees to its keys there, with an Obey for what they depend on.
-func Obey(data []byte, into any, idle Idle) error {
+// Unmarshal decodes JSON as [json.Unmarshal] does, and refuses keys of objects that became structs
+// and have no field there, unless they are idle. Keys are those of tags, or names of fields in
+// lower case, and upper and lower case differ. Maps have any keys. A type with an UnmarshalJSON of
+// its own sees to its keys there: with Unmarshal, or with [Members] if they depend on one another.
+//
+// Where the error is one of keys, what is decoded into has been written to.
+func Unmarshal(data []byte, into any, idle Idle) error {
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("want JSON as published models have it: %w", err)
 	}
-	return idle.Check(data, reflect.TypeOf(into), "", "")
+	return CheckKeys("", data, into, idle)
 }
 
-// Check looks at all objects in data, which became a t. The place at is for people, and path,
+// CheckKeys is the second half of [Unmarshal], for what was decoded already: it refuses keys. The
+// value may stand below a key, which errors name before its own; the keys of idle are without it.
+func CheckKeys(key string, data []byte, into any, idle Idle) error {
+	return idle.check(data, reflect.TypeOf(into), key, "")
+}
+
+// ReadFile is [Unmarshal] of a file, which errors name. It may begin with a byte order mark, as
+// some editors write it.
+func ReadFile(path string, into any, idle Idle) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), into, idle); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Check refuses a key with a value in JSON, unless it is idle.
+func (idle Idle) Check(key string, value []byte) error { return idle.allow(key, key, value) }
+
+// check looks at all objects in data, which became a t. The place at is for people, and path,
 // without indices, for Idle.
-func (idle Idle) Check(data []byte, t reflect.Type, at, path string) error {
+func (idle Idle) check(data []byte, t reflect.Type, at, path string) error {
 	t = plain(t)
-	if !keyed(t) || IsNull(data) {
+	if !keyed(t) || isNull(data) {
 		return nil
 	}
 	element := func(key string, value json.RawMessage) error {
-		return idle.Check(value, t.Elem(), Join(at, key), path)
+		return idle.check(value, t.Elem(), join(at, key), path)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
 		fields := fieldsOf(t)
 		element = func(key string, value json.RawMessage) error {
 			if field, ok := fields[key]; ok {
-				return idle.Check(value, field, Join(at, key), Join(path, key))
+				return idle.check(value, field, join(at, key), join(path, key))
 			}
-			return idle.Allow(Join(path, key), Join(at, key), value)
+			return idle.allow(join(path, key), join(at, key), value)
 		}
 	case reflect.Slice, reflect.Array:
-		return Elements(data, func(i int, value json.RawMessage) error {
-			return idle.Check(value, t.Elem(), fmt.Sprintf("%s[%d]", at, i), path)
+		return elements(data, func(i int, value json.RawMessage) error {
+			return idle.check(value, t.Elem(), fmt.Sprintf("%s[%d]", at, i), path)
 		})
 	}
-	return Members(data, at, element)
+	return members(data, at, element)
 }
 
-// Allow says whether a key that nobody obeys may stand in a file.
-func (idle Idle) Allow(path, at string, value json.RawMessage) error {
-	values, ok := idle.Find(path)
+// allow says whether a key that nobody obeys may stand in a file.
+func (idle Idle) allow(path, at string, value []byte) error {
+	values, ok := idle.find(path)
 	switch {
 	case !ok:
 		return fmt.Errorf("key %q is %s, want only keys that are known here", at, Short(value))
-	case values == nil || IsNull(value) || slices.Contains(values, compact(value)):
+	case values == nil || isNull(value) || slices.Contains(values, compact(value)):
 		return nil
 	}
 	return fmt.Errorf("%s is %s, want %s", at, Short(value),
 		strings.Join(append(slices.Clone(values), "null"), " or "))
 }
 
-// Find looks for a key, or for a pattern that it matches.
-func (idle Idle) Find(path string) (values []string, ok bool) {
+// find looks for a key, or for the longest pattern that it matches.
+func (idle Idle) find(path string) (values []string, ok bool) {
 	if values, ok = idle[path]; ok {
 		return values, true
 	}
-	for pattern, values := range idle {
-		prefix, ok := strings.CutSuffix(pattern, "*")
-		if ok && strings.HasPrefix(path, prefix) {
-			return values, true
+	longest := ""
+	for pattern := range idle {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		if open && strings.HasPrefix(path, prefix) && len(pattern) > len(longest) {
+			longest, values, ok = pattern, idle[pattern], true
 		}
 	}
-	return nil, false
+	return values, ok
 }
 
 // plain is the type that pointers lead to.
@@ -119,18 +152,28 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// Members visits what is in an object, whose keys must be different: who reads one of two values
-// overlooks the other.
-func Members(data []byte, at string, visit func(key string, value json.RawMessage) error) error {
+func join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
+
+// Members visits the keys of an object, which must be different: who reads one of two values
+// overlooks the other. The first error ends it. What is no object is an error.
+func Members(data []byte, visit func(key string, value json.RawMessage) error) error {
+	if trimmed := bytes.TrimSpace(data); !json.Valid(data) || trimmed[0] != '{' {
+		return fmt.Errorf("want an object in JSON, not %s", Short(data))
+	}
+	return members(data, "", visit)
+}
+
+// members visits the keys of what is known to be an object at a place.
+func members(data []byte, at string, visit func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	seen := map[string]bool{}
-	_, err := d.Token() // the brace; that the JSON is valid has been checked
+	_, err := d.Token() // the brace
 	for err == nil && d.More() {
 		var value json.RawMessage
 		var key json.Token
 		key, err = d.Token()
 		if name, _ := key.(string); err == nil && seen[name] {
-			err = fmt.Errorf("key %q is there twice, want it once", Join(at, name))
+			err = fmt.Errorf("key %q is there twice, want it once", join(at, name))
 		} else if err = errors.Join(err, d.Decode(&value)); err == nil {
 			seen[name] = true
 			err = visit(name, value)
@@ -139,8 +182,8 @@ func Members(data []byte, at string, visit func(key string, value json.RawMessag
 	return err
 }
 
-// Elements visits what is in a list.
-func Elements(data []byte, visit func(i int, value json.RawMessage) error) error {
+// elements visits what is in a list.
+func elements(data []byte, visit func(i int, value json.RawMessage) error) error {
 	var list []json.RawMessage
 	err := json.Unmarshal(data, &list)
 	for i := 0; i < len(list) && err == nil; i++ {
@@ -149,18 +192,19 @@ func Elements(data []byte, visit func(i int, value json.RawMessage) error) error
 	return err
 }
 
-func Join(at, key string) string { return strings.TrimPrefix(at+"."+key, ".") }
+func isNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
 
-func IsNull(data []byte) bool { return string(bytes.TrimSpace(data)) == "null" }
-
-func compact(value json.RawMessage) string {
+// compact is a value without spaces between its parts; what is no JSON stays.
+func compact(value []byte) string {
 	var b bytes.Buffer
-	_ = json.Compact(&b, value) // which is valid
+	if json.Compact(&b, value) != nil {
+		return string(value)
+	}
 	return b.String()
 }
 
-// Short is a value as an error shows it.
-func Short(value json.RawMessage) string {
+// Short is a value in JSON as an error shows it: on a line, and cut after 100 characters.
+func Short(value []byte) string {
 	const most = 100
 	text := []rune(compact(value))
 	if len(text) > most {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // configFile is config.json. Pointers are nil for null.
@@ -61,7 +62,7 @@ func readConfig(l *folder.Loader) config {
 	var kind struct {
 		ModelType string `json:"model_type"`
 	}
-	l.JSON(file, &kind, folder.AnyKey)
+	l.JSON(file, &kind, strictjson.AnyKey)
 	f, err := standard(kind.ModelType)
 	l.Check(file, err)
 	l.JSON(file, &f, idleConfig)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-1415985d/attn/examples/internal/folder"
 	"github.com/seed-1415985d/attn/examples/internal/foldertest"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // TestUnknownKeys adds a key to each object of each file that is read.
@@ -279,7 +280,7 @@ func TestHelpIsNoError(t *testing.T) {
 func TestIdleKeys(t *testing.T) {
 	f := newFake("F32")
 	path := f.write(t)
-	for file, idle := range map[string]folder.Idle{"config.json": idleConfig,
+	for file, idle := range map[string]strictjson.Idle{"config.json": idleConfig,
 		"generation_config.json": idleGeneration} {
 		for key, values := range idle {
 			object := map[string]any{}

@@ -180,12 +180,10 @@ func TestDamagedFolders(t *testing.T) {
 		}, nil, []string{single, down, "shape [40 24], want [24 40] by config.json"}},
 		{"shape by config", set("intermediate_size", 41), nil,
 			[]string{single, "mlp.gate_proj", "shape [40 24], want [41 24] by config.json"}},
-		{"dtype", nil, header(func(h map[string]any) {
-			h[down].(map[string]any)["dtype"] = "F8_E4M3"
-		}), []string{single, down, "has dtype F8_E4M3, want F32, F16 or BF16"}},
-		{"integers", nil, header(func(h map[string]any) {
-			h[down].(map[string]any)["dtype"] = "I64"
-		}), []string{single, down, "has dtype I64, want F32, F16 or BF16"}},
+		{"dtype", func(_ *testing.T, f *fake) { f.kinds = map[string]string{down: "F8_E4M3"} }, nil,
+			[]string{single, down, "has dtype F8_E4M3, want F32, F16 or BF16"}},
+		{"integers", func(_ *testing.T, f *fake) { f.kinds = map[string]string{down: "I64"} }, nil,
+			[]string{single, down, "has dtype I64, want F32, F16 or BF16"}},
 		{"offsets beyond the end", nil, header(func(h map[string]any) {
 			h[down].(map[string]any)["data_offsets"] = []int64{1 << 40, 1<<40 + 3840}
 		}), []string{single, down, "within the file"}},
@@ -201,7 +199,7 @@ func TestDamagedFolders(t *testing.T) {
 		{"overlap", nil, header(func(h map[string]any) {
 			offsets := h["model.norm.weight"].(map[string]any)["data_offsets"].([]any)
 			offsets[0] = offsets[0].(float64) - 4
-		}), []string{single, "model.norm.weight begins at byte", "neither overlap"}},
+		}), []string{single, `"model.norm.weight" begins at byte`, "neither overlap"}},
 		{"all the same bytes", nil, header(func(h map[string]any) {
 			h["another"] = h[down]
 		}), []string{single, "begins at byte", "neither overlap"}},

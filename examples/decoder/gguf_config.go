@@ -82,18 +82,17 @@ func (s *sliding) UnmarshalJSON(data []byte) error {
 
 // readMetadata reads what the metadata of a GGUF file says of a model with some tokens.
 func readMetadata(l *folder.Loader, v *folder.Vocabulary) config {
-	all := map[string]generalKeys{}
-	l.Metadata("general", &all, idleGeneral)
-	name := all["general"].Architecture
+	var general generalKeys
+	l.Metadata("general", &general, idleGeneral)
+	name := general.Architecture
 	if l.Err == nil && name != "llama" && name != "qwen2" && name != "qwen3" {
 		l.Check("", fmt.Errorf("general.architecture is %q, want llama, qwen2 or qwen3", name))
 	}
 	if l.Err != nil {
 		return config{}
 	}
-	shapes := map[string]architectureKeys{}
-	l.Metadata(name, &shapes, idleArchitecture)
-	k := shapes[name]
+	var k architectureKeys
+	l.Metadata(name, &k, idleArchitecture)
 	l.CheckMetadata(idleElsewhere)
 	c, err := k.config(name, len(v.Tokens))
 	if err != nil {

@@ -182,7 +182,7 @@ func TestDamagedParts(t *testing.T) {
 		{"the same tensor", func(t *testing.T, second string, files []*gguftest.File) {
 			files[1].Tensors = append(files[1].Tensors, files[0].Tensors[0])
 			files[1].Write(t, second)
-		}, "fake-00002-of-00003.gguf: tensor blk.0.attn_k.weight is in "},
+		}, `fake-00002-of-00003.gguf: tensor "blk.0.attn_k.weight" is in `},
 		{"fewer tensors", func(t *testing.T, second string, files []*gguftest.File) {
 			files[1].Tensors = files[1].Tensors[1:]
 			files[1].Write(t, second)

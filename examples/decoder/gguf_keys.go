@@ -1,10 +1,10 @@
 package main
 
-import "github.com/seed-1415985d/attn/examples/internal/folder"
+import "github.com/seed-1415985d/attn/strictjson"
 
 // idleGeneral are keys under "general." without effect: what a file is called, where it is from and
 // who made it, and how tokens are drawn, which the command line says.
-var idleGeneral = folder.Idle{
+var idleGeneral = strictjson.Idle{
 	"type": {`"model"`}, "quantization_version": {"2"}, "alignment": nil, "file_type": nil,
 	"name": nil, "basename": nil, "author": nil, "version": nil, "organization": nil,
 	"finetune": nil, "description": nil, "quantized_by": nil, "size_label": nil, "license": nil,
@@ -15,7 +15,7 @@ var idleGeneral = folder.Idle{
 
 // idleArchitecture are those under the architecture's name. Where a key asks for something else
 // with other values, those without effect are listed.
-var idleArchitecture = folder.Idle{
+var idleArchitecture = strictjson.Idle{
 	"rope.scaling.finetuned": nil, "tensor_data_layout": {`"Meta AI original pth"`},
 	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
 	"expert_count": {"0"}, "expert_used_count": {"0"}, "pooling_type": {"0"},
@@ -24,7 +24,7 @@ var idleArchitecture = folder.Idle{
 }
 
 // idleElsewhere are the keys of other groups: how somebody's programs made the file.
-var idleElsewhere = folder.Idle{"quantize.imatrix.*": nil, "mradermacher.*": nil}
+var idleElsewhere = strictjson.Idle{"quantize.imatrix.*": nil, "mradermacher.*": nil}
 
 // idleTensorsGGUF are angles that are computed here.
 var idleTensorsGGUF = []string{"blk.*.attn_rot_embd", "blk.*.attn_rot_embd.weight"}

@@ -18,7 +18,7 @@ import (
 type fake struct {
 	config    map[string]any
 	tensors   map[string]fakeTensor
-	kind      string            // F32, F16 or BF16
+	kind      string            // F32, F16 or BF16, or one that is not read
 	kinds     map[string]string // of some tensors; nil if all are of one
 	tokenizer map[string]any
 	shards    int // files; 0 is one without an index
@@ -163,6 +163,10 @@ func appendElement(data []byte, kind string, x float32) []byte {
 		return binary.LittleEndian.AppendUint16(data, h)
 	case "BF16":
 		return binary.LittleEndian.AppendUint16(data, uint16(bits>>16))
+	case "I64": // of no meaning, as those below
+		return binary.LittleEndian.AppendUint64(data, uint64(bits))
+	case "F8_E4M3", "F8_E8M0":
+		return append(data, byte(bits))
 	}
 	return binary.LittleEndian.AppendUint32(data, bits)
 }

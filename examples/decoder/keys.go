@@ -1,10 +1,10 @@
 package main
 
-import "github.com/seed-1415985d/attn/examples/internal/folder"
+import "github.com/seed-1415985d/attn/strictjson"
 
 // idleConfig are the keys of config.json that do not change what a Llama, Mistral or Qwen computes
 // in transformers. Where a key asks for something else with other values, those without are listed.
-var idleConfig = folder.Idle{
+var idleConfig = strictjson.Idle{
 	// about the file and who wrote it
 	"_name_or_path": nil, "_commit_hash": nil, "name_or_path": nil, "transformers_version": nil,
 	"transformers.js_config": nil, "unsloth_fixed": nil, "unsloth_version": nil, "leave_empty": nil,
@@ -49,7 +49,7 @@ var idleConfig = folder.Idle{
 }
 
 // idleGeneration are those of generation_config.json: what draws tokens is on the command line.
-var idleGeneration = folder.Idle{
+var idleGeneration = strictjson.Idle{
 	"_from_model_config": nil, "transformers_version": nil, "bos_token_id": nil, "pad_token_id": nil,
 	"use_cache": nil, "cache_implementation": nil, "cache_config": nil, "return_legacy_cache": nil,
 	"prefill_chunk_size": nil, "disable_compile": nil, "compile_config": nil, "low_memory": nil,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // config is what is needed of config.json.
@@ -27,7 +28,7 @@ type config struct {
 
 // configIdle are keys of config.json that change nothing of what the encoder computes: names, what
 // training and heads need, and what generating text would.
-var configIdle = folder.Idle{
+var configIdle = strictjson.Idle{
 	"_attn_implementation_autoset": nil, "_name_or_path": nil, "_num_labels": nil,
 	"add_cross_attention": {"false"}, "attention_probs_dropout_prob": nil,
 	"bad_words_ids": nil, "bos_token_id": nil, "chunk_size_feed_forward": nil,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/strictjson"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
 )
@@ -46,7 +47,7 @@ func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:
 func readSentence(l *folder.Loader, width int) sentence {
 	const file = "modules.json"
 	s, list := usual(), []module(nil)
-	l.OptionalJSON(file, &list, folder.Idle{"kwargs": {"[]"}})
+	l.OptionalJSON(file, &list, strictjson.Idle{"kwargs": {"[]"}})
 	if list == nil {
 		list = []module{{Type: "Transformer"}, {Type: "Pooling"}, {Type: "Normalize"}}
 	} else {
@@ -102,7 +103,7 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		Lower   bool `json:"do_lower_case"`
 	}
 	file := l.First(textFiles...)
-	l.OptionalJSON(file, &limits, folder.Idle{"transformer_task": {`"feature-extraction"`},
+	l.OptionalJSON(file, &limits, strictjson.Idle{"transformer_task": {`"feature-extraction"`},
 		"module_output_name": {`"token_embeddings"`}, "unpad_inputs": nil, "model_args": {"{}"},
 		"modality_config":   {`{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`},
 		"processing_kwargs": {"{}"}, "tokenizer_args": {"{}"}, "config_args": {"{}"}})
@@ -117,7 +118,7 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		Width   *int              `json:"truncate_dim"`
 	}
 	const prompts = "config_sentence_transformers.json"
-	l.OptionalJSON(prompts, &texts, folder.Idle{"__version__": nil, "similarity_fn_name": nil,
+	l.OptionalJSON(prompts, &texts, strictjson.Idle{"__version__": nil, "similarity_fn_name": nil,
 		"model_type": {`"SentenceTransformer"`}})
 	if texts.Default != nil {
 		var ok bool
@@ -155,7 +156,7 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 	}
 	c.Bias, c.Activation = true, "Tanh"
 	file := filepath.Join(path, "config.json")
-	l.JSON(file, &c, folder.Idle{"module_input_name": {`"sentence_embedding"`},
+	l.JSON(file, &c, strictjson.Idle{"module_input_name": {`"sentence_embedding"`},
 		"module_output_name": {`"sentence_embedding"`}})
 	l.Check(file, folder.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
 	activation := c.Activation[strings.LastIndex(c.Activation, ".")+1:]

@@ -139,6 +139,12 @@ func (b *buffer) value(v any) {
 		list(b, v)
 	case []uint32:
 		list(b, v)
+	case []uint8:
+		list(b, v)
+	case []int64:
+		list(b, v)
+	case []float64:
+		list(b, v)
 	case []bool:
 		list(b, v)
 	default:

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -81,4 +82,66 @@ func TestMapIsRefused(t *testing.T) {
 	if got := Mapped(); got != before {
 		t.Errorf("%d bytes are mapped after errors", got-before)
 	}
+}
+
+// What is kept stays mapped though nobody refers to the Mapping.
+func TestKeep(t *testing.T) {
+	m := mapped(t, []byte("kept"))
+	if m == nil {
+		return
+	}
+	m.Keep()
+	before, bytes, gone := Mapped(), m.Bytes(), make(chan bool, 1)
+	runtime.AddCleanup(m, func(gone chan bool) { gone <- true }, gone)
+	m = nil
+	waitFor(t, func() bool { return len(gone) > 0 })
+	runtime.GC()
+	if got := Mapped(); got != before || string(bytes) != "kept" {
+		t.Errorf("%d bytes are mapped, want %d, and the file is %q", got, before, bytes)
+	}
+}
+
+// What is forgotten leaves memory, and is read again.
+func TestForget(t *testing.T) {
+	const size = 32 << 20
+	content := make([]byte, size)
+	for i := range content {
+		content[i] = byte(i>>12 + i)
+	}
+	m := mapped(t, content)
+	if m == nil {
+		return
+	}
+	defer m.Close()
+	for _, part := range [][2]int{{0, size}, {1, size - 1}, {4097, 8191}, {3, 4}, {size, size}} {
+		if !bytes.Equal(m.Bytes(), content) {
+			t.Fatalf("before %d: other bytes", part)
+		}
+		before := resident(t)
+		m.Forget(part[0], part[1])
+		if got := before - resident(t); runtime.GOOS == "linux" && part[0] < 2 && got < size*3/4 {
+			t.Errorf("%d: %d bytes have left memory, want %d", part, got, size)
+		}
+	}
+	if !bytes.Equal(m.Bytes(), content) {
+		t.Error("other bytes are read again")
+	}
+	heap := allocate(t, minMapped)
+	defer heap.Close()
+	heap.Bytes()[0] = 7
+	if heap.Forget(0, minMapped); heap.Bytes()[0] != 7 {
+		t.Error("memory of no file is forgotten")
+	}
+}
+
+// resident is the bytes of the process in memory, where that is known.
+func resident(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var all, pages int
+	_, err = fmt.Sscan(string(text), &all, &pages)
+	must(t, err)
+	return pages * os.Getpagesize()
 }

@@ -100,6 +100,21 @@ func hold(whole extent, bytes int) *Mapping {
 	return m
 }
 
+// Keep lets only Close give the memory back, for slices that outlive what refers to the Mapping.
+func (m *Mapping) Keep() { m.cleanup.Stop() }
+
+// Forget lets the system take back the memory of a part of a file, from page to page. Whoever looks
+// at it again waits for the file. It does nothing where the system knows no such thing.
+func (m *Mapping) Forget(from, to int) {
+	if m.whole.file {
+		page := os.Getpagesize()
+		from, to = roundUp(from, page), to&^(page-1)
+		if from < to {
+			forget(m.whole.bytes[from:to])
+		}
+	}
+}
+
 // Bytes returns the memory; nothing after Close.
 func (m *Mapping) Bytes() []byte { return m.bytes }
 

@@ -28,3 +28,6 @@ func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported 
 
 // unmapFile has nothing to do.
 func unmapFile([]byte) error { return nil }
+
+// forget has nothing to do.
+func forget([]byte) {}

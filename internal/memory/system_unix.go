@@ -55,3 +55,6 @@ func mapFile(file *os.File, bytes int) ([]byte, error) {
 
 // unmapFile unmaps what mapFile has returned.
 func unmapFile(whole []byte) error { return giveBack(whole) }
+
+// forget takes pages of a file out of memory. An error changes nothing that anybody sees.
+func forget(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of
@@ -42,7 +44,7 @@ func (m *bpeModel) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("the model is of type %q, want BPE", kind)
 	}
 	type plain bpeModel
-	return Obey(data, (*plain)(m), Idle{"dropout": {"0", "0.0"}}) // others make tokens by chance
+	return strictjson.Unmarshal(data, (*plain)(m), strictjson.Idle{"dropout": {"0", "0.0"}}) // others make tokens by chance
 }
 
 // merge is a pair of tokens that become one: a list of two strings, or in older files one with a

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // chatTemplates are a template for conversations, or several by their names.
@@ -29,7 +30,7 @@ func (c *chatTemplates) UnmarshalJSON(data []byte) error {
 		Name     string `json:"name"`
 		Template string `json:"template"`
 	}
-	if err := Obey(data, &list, nil); err != nil {
+	if err := strictjson.Unmarshal(data, &list, nil); err != nil {
 		return fmt.Errorf("chat_template: want a text, or a list of names and templates: %w", err)
 	}
 	for _, t := range list {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // Vocabulary is what the metadata of a GGUF file says of tokens, under "tokenizer.".
@@ -31,7 +32,7 @@ type Vocabulary struct {
 
 // vocabularyIdle are keys without effect: tokens for other tasks, which texts may have, and what
 // other programs read instead.
-var vocabularyIdle = Idle{
+var vocabularyIdle = strictjson.Idle{
 	"ggml.padding_token_id": nil, "ggml.mask_token_id": nil, "ggml.cls_token_id": nil,
 	"ggml.seperator_token_id": nil, "ggml.separator_token_id": nil, "ggml.add_sep_token": {"false"},
 	"ggml.token_type_count": nil, "ggml.fim_*": nil, "ggml.prefix_token_id": nil,
@@ -54,13 +55,12 @@ const tokenizerModel, tokenizerPre = "tokenizer.ggml.model", "tokenizer.ggml.pre
 
 // Vocabulary reads the tokens of a GGUF file.
 func (l *Loader) Vocabulary() *Vocabulary {
-	all := map[string]Vocabulary{}
-	l.Metadata("tokenizer", &all, vocabularyIdle)
-	v := all["tokenizer"]
+	v := &Vocabulary{}
+	l.Metadata("tokenizer", v, vocabularyIdle)
 	if l.Err == nil {
 		l.Check("", v.complete())
 	}
-	return &v
+	return v
 }
 
 // complete sets what is left out to what others take, and refuses contradictions.

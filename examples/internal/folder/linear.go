@@ -2,8 +2,10 @@ package folder
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/gguf"
 )
 
 // Part is outputs of a Linear that have a name of their own.
@@ -48,26 +50,28 @@ func (l *Loader) bias(p Part) []float32 {
 }
 
 // keeps says whether a matrix is packed without a copy in float32.
-func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding != nil && t.block != 0 }
+func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 0 }
 
-// packStored packs the blocks of a tensor.
+// packStored packs the blocks of a tensor, from where the file has them.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	made, name := Linear{In: in, Out: p.Out}, p.Name+".weight"
 	t, data := l.stored(name, []int{p.Out, in})
 	if l.Err != nil {
 		return made
 	}
-	data = pairsApart(data, t.size(in), p.Interleaved)
+	defer t.Release()
+	e := t.encoding
+	data = pairsApart(data, e.size(in), p.Interleaved)
 	var minima []byte
-	if t.as != nil {
-		data, minima = t.reblock(data)
-		name += ", of " + t.name + ","
+	if e.as != nil {
+		data, minima = e.as.reblock(data)
+		name += ", of " + e.name + ","
 	}
-	made.Matrix = l.packBlocks(t, name, data, t.block, p.Out, in, l.Integers && t.quantized)
+	made.Matrix = l.packBlocks(t, name, data, e.block, p.Out, in, l.Integers && e.quantized)
 	for i := range len(minima) / 2 {
-		if m := halfAt(minima[2*i:]); m-m != 0 {
-			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.file.Name(), name,
-				i, m)
+		if minima[2*i+1]&0x7c == 0x7c { // NaN or infinite
+			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.Path(), name, i,
+				half(minima[2*i:]))
 		}
 	}
 	if minima != nil {
@@ -79,6 +83,13 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	return made
 }
 
+// half is the number of half precision that bytes begin with.
+func half(data []byte) float32 {
+	var x [1]float32
+	_ = gguf.F16.Decode(x[:], data[:2]) // which is one
+	return x[0]
+}
+
 // packBlocks packs a tensor on all threads.
 func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.BlockType, out, in int,
 	integers bool) *attn.Matrix {
@@ -87,8 +98,7 @@ func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.Bloc
 		pack = l.pool.PackBlocks
 	}
 	m, err := pack(data, block, out, in, attn.MatrixConfig{Integers: integers})
-	if err != nil {
-		l.Fail("%s: tensor %s: %w", t.file.Name(), name, err)
+	if l.failTensor(t, name, err); err != nil {
 		return nil
 	}
 	l.Packed += m.MemoryUse()
@@ -136,19 +146,22 @@ func (l *Loader) Table(name string, rows, width int) *Table {
 	if l.Random != nil {
 		x := l.Tensor(name, rows, width)
 		data, _ := binary.Append(nil, binary.LittleEndian, x) // which cannot fail
-		return &Table{&floats, data, width}
+		return &Table{encodingOfGGUF(gguf.F32), data, width}
 	}
 	t, data := l.stored(name, []int{rows, width})
 	if l.Err != nil {
 		return nil
 	}
-	return &Table{t.encoding, data, width}
+	defer t.Release()
+	return &Table{t.encoding, slices.Clone(data), width}
 }
 
 // Row decodes a row.
 func (t *Table) Row(to []float32, i int) {
 	size := t.encoding.size(t.width)
-	t.encoding.row(to[:t.width], t.data[i*size:][:size])
+	if err := t.encoding.decode(to[:t.width], t.data[i*size:][:size]); err != nil {
+		panic(err) // rows are whole blocks of a type that is read
+	}
 }
 
 // MemoryUse is the bytes of all rows.

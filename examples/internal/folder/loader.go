@@ -3,18 +3,20 @@
 package folder
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/chat"
 	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
@@ -26,11 +28,11 @@ type Loader struct {
 	Packed   int  // bytes of all matrices so far
 	Integers bool // matrices of I8 and of blocks of integers multiply in integers
 
-	files   []*os.File
-	tensors map[string]*stored
-	header  *gguf.Header    // of a GGUF file, the first of several; nil for a folder
-	groups  map[string]bool // of its metadata, that were read
-	pool    *attn.Pool      // that packs it
+	files    io.Closer // what the tensors are in
+	tensors  map[string]*stored
+	metadata *gguf.File // nil for a folder
+	groups   []string   // of its keys, that were read
+	pool     *attn.Pool // that packs it
 }
 
 // Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
@@ -43,6 +45,20 @@ func Of(path string, integers bool) *Loader {
 			"after merging it"))
 	}
 	return l
+}
+
+// OfGGUF opens a model in a GGUF file, or in several, of which it gets the first.
+func OfGGUF(path string, integers bool) *Loader {
+	l := &Loader{Path: path, Integers: integers, tensors: map[string]*stored{},
+		pool: attn.NewPool(runtime.GOMAXPROCS(0))}
+	l.openGGUF()
+	return l
+}
+
+// IsGGUF says whether a path is that of a file, not of a folder.
+func IsGGUF(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() || filepath.Ext(path) == ".gguf"
 }
 
 // Fail notes an error, if it is the first.
@@ -59,16 +75,31 @@ func (l *Loader) Check(name string, err error) {
 	}
 }
 
-// JSON reads a file into what it fills, of which all keys must be obeyed or idle, see Obey. Some
-// editors put a byte order mark before it.
-func (l *Loader) JSON(name string, into any, idle Idle) {
-	if data := l.read(name); data != nil {
-		l.Check(name, Obey(bytes.TrimPrefix(data, []byte("\ufeff")), into, idle))
+// JSON reads a file into what it fills, of which all keys must be obeyed or idle.
+func (l *Loader) JSON(name string, into any, idle strictjson.Idle) {
+	if l.Err == nil {
+		l.Err = strictjson.ReadFile(filepath.Join(l.Path, name), into, idle)
+	}
+}
+
+// Metadata reads the keys of a GGUF file that begin with a group's name. All must be obeyed or
+// idle.
+func (l *Loader) Metadata(group string, into any, idle strictjson.Idle) {
+	if l.Err == nil {
+		l.groups = append(l.groups, group)
+		l.Err = l.metadata.Unmarshal(group, into, idle)
+	}
+}
+
+// CheckMetadata refuses keys of groups that nobody read, but for those without effect.
+func (l *Loader) CheckMetadata(idle strictjson.Idle) {
+	if l.Err == nil {
+		l.Err = l.metadata.CheckKeys(idle, append(l.groups, "split")...) // which opening reads
 	}
 }
 
 // OptionalJSON reads a file if it is there.
-func (l *Loader) OptionalJSON(name string, into any, idle Idle) {
+func (l *Loader) OptionalJSON(name string, into any, idle strictjson.Idle) {
 	if l.exists(name) {
 		l.JSON(name, into, idle)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 const (
@@ -62,7 +64,7 @@ func (t *specialToken) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	t.described = true
-	return Obey(data, &t.configToken, Idle{"__type": {`"AddedToken"`}, "id": nil})
+	return strictjson.Unmarshal(data, &t.configToken, strictjson.Idle{"__type": {`"AddedToken"`}, "id": nil})
 }
 
 // file is where the token is named.

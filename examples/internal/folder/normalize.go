@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // normalizer changes a text before words are found in it. One that may make it much longer returns
@@ -109,9 +111,9 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 		String string `json:"String"`
 		Regex  string `json:"Regex"`
 	}
-	err := Obey(data, &keys, nil)
+	err := strictjson.Unmarshal(data, &keys, nil)
 	if err == nil && (keys.String == "") == (keys.Regex == "") {
-		err = fmt.Errorf("the pattern is %s, want some letters as String or Regex", short(data))
+		err = fmt.Errorf("the pattern is %s, want some letters as String or Regex", strictjson.Short(data))
 	}
 	p.text, p.regex = keys.String, keys.Regex
 	return err

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // tokenizerFile is a tokenizer.json with a kind of model.
@@ -20,7 +22,7 @@ type tokenizerFile[M any] struct {
 
 // tokenizerIdle are keys of tokenizer.json that change no token: who calls a tokenizer says how
 // long a text may be.
-var tokenizerIdle = Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil}
+var tokenizerIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil}
 
 const tokenizerJSON = "tokenizer.json"
 

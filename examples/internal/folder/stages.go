@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // mostStages is how many normalizers, and how many of each other kind, a file may have: all
@@ -21,7 +23,7 @@ type stageKinds[T any] struct {
 
 // read returns a stage, or those of a Sequence, none for null.
 func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
-	if len(data) == 0 || isNull(data) {
+	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
 	}
 	kind := typeOf(data)
@@ -29,7 +31,7 @@ func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
 		all, err = k.sequence(data)
 	} else if create, ok := k.types[kind]; ok {
 		stage := create()
-		all, err = []T{stage}, Obey(data, stage, Idle{"type": nil})
+		all, err = []T{stage}, strictjson.Unmarshal(data, stage, strictjson.Idle{"type": nil})
 		if p, ok := any(stage).(interface{ prepare() error }); ok && err == nil {
 			err = p.prepare() // and see what is not supported
 		}
@@ -44,17 +46,20 @@ func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
 }
 
 func (k *stageKinds[T]) sequence(data []byte) (all []T, err error) {
-	err = members(data, "", func(key string, value json.RawMessage) error {
+	err = strictjson.Members(data, func(key string, value json.RawMessage) error {
 		if key != k.inner {
-			return Idle{"type": nil}.Allow(key, key, value)
+			return strictjson.Idle{"type": nil}.Check(key, value)
 		}
-		return elements(value, func(_ int, data json.RawMessage) error {
-			more, err := k.read(data)
+		var list []json.RawMessage
+		err := json.Unmarshal(value, &list)
+		for i := 0; i < len(list) && err == nil; i++ {
+			var more []T
+			more, err = k.read(list[i])
 			if all = append(all, more...); err == nil && len(all) > mostStages {
 				err = fmt.Errorf("more than %d stages, want no more", mostStages)
 			}
-			return err
-		})
+		}
+		return err
 	})
 	return all, err
 }

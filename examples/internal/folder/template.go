@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // template is what stands before and after each text.
@@ -46,7 +48,7 @@ func (n *nameAndID) UnmarshalJSON(data []byte) error {
 	var name string
 	err := json.Unmarshal(data, &list)
 	if err == nil && len(list) != 2 {
-		err = fmt.Errorf("%s, want a token's text and number", short(data))
+		err = fmt.Errorf("%s, want a token's text and number", strictjson.Short(data))
 	}
 	for i, into := range []any{&name, &n.id} {
 		if err == nil {
@@ -90,14 +92,14 @@ func (p *templatePart) UnmarshalJSON(data []byte) error {
 		Token *templateItem `json:"SpecialToken"`
 		Text  *templateItem `json:"Sequence"`
 	}
-	err := Obey(data, (*plain)(p), nil)
+	err := strictjson.Unmarshal(data, (*plain)(p), nil)
 	item := p.Token
 	if item == nil {
 		item = p.Text
 	}
 	if err == nil && (item == nil || item.Type != 0 || p.Text != nil && p.Text.ID != "A") {
 		err = fmt.Errorf("a part of the template is %s, want a SpecialToken or the Sequence A, "+
-			"of type_id 0", short(data))
+			"of type_id 0", strictjson.Short(data))
 	}
 	return err
 }

@@ -1,115 +1,70 @@
 package folder
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/safetensors"
 )
 
-// stored is one tensor of a safetensors or GGUF file, whose elements are read when they are asked
-// for: a model may have more than there is memory for twice.
+// stored is one tensor of a safetensors or GGUF file.
 type stored struct {
-	described
-	*encoding // nil for a type that is not read
-	file      *os.File
-	base      int64 // of all elements in the file
-	used      bool
+	inFile
+	shape    []int
+	encoding *encoding
+	used     bool
+}
+
+// inFile is what tensors of both kinds of files do.
+type inFile interface {
+	Path() string
+	Bytes() ([]byte, error)
+	Release()
 }
 
 // source is what errors call the parts of a kind of file.
 type source struct{ file, shapes, kind, kinds string }
 
 func (l *Loader) source() source {
-	if l.header != nil {
+	if l.metadata != nil {
 		return source{"GGUF file", "its metadata", "type", "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, " +
 			"Q5_1, IQ4_NL, MXFP4, Q3_K, Q4_K, Q5_K or Q6_K"}
 	}
 	return source{"safetensors file", "config.json", "dtype", "F32, F16 or BF16"}
 }
 
-// safetensorsEncodings are the types of safetensors files that are read. A file is a length in 8
-// bytes, so much JSON, and the elements.
-var safetensorsEncodings = map[string]*encoding{"F32": &floats, "F16": &halves, "BF16": &brains}
-
 // Open finds the tensors of the folder, in one file or in those that an index names.
 func (l *Loader) Open() {
-	const single, index = "model.safetensors", "model.safetensors.index.json"
 	l.tensors = map[string]*stored{}
 	if l.Err != nil {
 		return
 	}
-	if l.exists(single) {
-		l.Check(single, l.add(single))
+	f, err := safetensors.Open(l.Path)
+	if err != nil {
+		l.Err = err
 		return
 	}
-	var shards struct {
-		Files map[string]string `json:"weight_map"`
-	}
-	if !l.exists(index) {
-		l.Fail("%s: want %s or, for a model in several files, %s", l.Path, single, index)
-	}
-	l.JSON(index, &shards, Idle{"metadata": nil})
-	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
-		if name != filepath.Base(name) {
-			l.Check(index, fmt.Errorf("weight_map names %q, want files in the same folder", name))
-			return
-		}
-		l.Check(name, l.add(name))
-	}
-	for _, tensor := range slices.Sorted(maps.Keys(shards.Files)) {
-		if t := l.tensors[tensor]; t == nil || filepath.Base(t.file.Name()) != shards.Files[tensor] {
-			l.Check(index, fmt.Errorf("weight_map has tensor %q in %s, which has no such tensor", tensor,
-				shards.Files[tensor]))
-		}
+	l.files = f
+	for _, t := range f.Tensors {
+		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOf(t.DType)}
 	}
 }
 
-// add reads the header of a file.
-func (l *Loader) add(name string) error {
-	f, err := os.Open(filepath.Join(l.Path, name))
+// openGGUF finds the tensors of a GGUF file.
+func (l *Loader) openGGUF() {
+	f, err := gguf.Open(l.Path)
 	if err != nil {
-		return err
+		l.Err = err
+		return
 	}
-	l.files = append(l.files, f)
-	info, err := f.Stat()
-	if err != nil {
-		return err
+	l.files, l.metadata = f, f
+	for _, t := range f.Tensors {
+		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOfGGUF(t.Type)}
 	}
-	var length [8]byte
-	if _, err := f.ReadAt(length[:], 0); err != nil {
-		return fmt.Errorf("%d bytes, want a safetensors file, which begins with the length of its "+
-			"header: %w", info.Size(), err)
-	}
-	n := binary.LittleEndian.Uint64(length[:])
-	if n > uint64(info.Size()-8) || n > 100<<20 {
-		return fmt.Errorf("its header is to have %d bytes, want at most 100 MiB and no more than the "+
-			"file, which has %d", n, info.Size())
-	}
-	header := make([]byte, n)
-	if _, err := f.ReadAt(header, 8); err != nil {
-		return err
-	}
-	list, err := readHeader(header)
-	if err == nil {
-		err = checkLayout(list, uint64(info.Size())-8-n)
-	}
-	if err != nil {
-		return err
-	}
-	for tensor, d := range list {
-		if other := l.tensors[tensor]; other != nil {
-			return fmt.Errorf("tensor %s is in %s, too", tensor, other.file.Name())
-		}
-		l.tensors[tensor] = &stored{described: d, encoding: safetensorsEncodings[d.Type], file: f,
-			base: int64(n) + 8}
-	}
-	return nil
 }
 
 // Has says whether a folder has a tensor.
@@ -121,10 +76,10 @@ func (l *Loader) Kind(names ...string) attn.Format {
 	kind := attn.Format(-1)
 	for _, name := range names {
 		t := l.tensors[name]
-		if t == nil || t.encoding == nil || t.format < 0 || kind >= 0 && t.format != kind {
+		if t == nil || t.encoding.format < 0 || kind >= 0 && t.encoding.format != kind {
 			return attn.F32
 		}
-		kind = t.format
+		kind = t.encoding.format
 	}
 	return kind
 }
@@ -138,9 +93,17 @@ func (l *Loader) Tensor(name string, shape ...int) []float32 {
 	if l.Err != nil {
 		return nil
 	}
+	defer t.Release()
 	x := make([]float32, product(shape))
-	t.row(x, data)
+	l.failTensor(t, name, t.encoding.decode(x, data))
 	return x
+}
+
+// failTensor notes an error about a tensor.
+func (l *Loader) failTensor(t *stored, name string, err error) {
+	if err != nil {
+		l.Fail("%s: tensor %s: %w", t.Path(), name, err)
+	}
 }
 
 func product(shape []int) int {
@@ -151,7 +114,7 @@ func product(shape []int) int {
 	return n
 }
 
-// stored reads a tensor as it is in its file.
+// stored finds a tensor, and its bytes as they are in its file, until Close.
 func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 	t = l.tensors[name]
 	switch {
@@ -162,42 +125,36 @@ func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
 		return nil, nil
 	}
 	t.used = true
-	data, err := t.read(shape, l.source())
+	if err := t.check(shape, l.source()); err != nil {
+		l.Fail("%s: tensor %s %w", t.Path(), name, err)
+		return t, nil
+	}
+	data, err := t.Bytes()
 	if err != nil {
-		l.Fail("%s: tensor %s %w", t.file.Name(), name, err)
+		l.Fail("%w", err)
 	}
 	return t, data
 }
 
-// read returns the bytes of a tensor that must have a shape.
-func (t *stored) read(shape []int, from source) ([]byte, error) {
+// check refuses a tensor of another shape, or of a type that is not read.
+func (t *stored) check(shape []int, from source) error {
 	switch {
-	case !sameShape(t.Shape, shape):
-		return nil, fmt.Errorf("has shape %v, want %v by %s", t.Shape, shape, from.shapes)
-	case t.encoding == nil:
-		return nil, fmt.Errorf("has %s %s, want %s", from.kind, t.Type, from.kinds)
+	case !sameShape(t.shape, shape):
+		return fmt.Errorf("has shape %v, want %v by %s", t.shape, shape, from.shapes)
+	case t.encoding.decode == nil:
+		return fmt.Errorf("has %s %s, want %s", from.kind, t.encoding.name, from.kinds)
 	}
-	bytes, wanted := t.To()-t.From(), uint64(t.size(product(shape)))
-	if bytes != wanted {
-		return nil, fmt.Errorf("has %d bytes, want %d for %v elements of %s", bytes, wanted, shape,
-			t.Type)
-	}
-	data := make([]byte, bytes)
-	if _, err := t.file.ReadAt(data, t.base+int64(t.From())); err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
-	}
-	return data, nil
+	return nil
 }
 
 // sameShape compares shapes but for ones before them, which change no place of an element.
-func sameShape(a []uint64, b []int) bool {
-	for len(a) > 0 && a[0] == 1 {
-		a = a[1:]
+func sameShape(a, b []int) bool { return slices.Equal(withoutOnes(a), withoutOnes(b)) }
+
+func withoutOnes(shape []int) []int {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
 	}
-	for len(b) > 0 && b[0] == 1 {
-		b = b[1:]
-	}
-	return slices.EqualFunc(a, b, func(x uint64, y int) bool { return x == uint64(y) })
+	return shape
 }
 
 // CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
@@ -210,17 +167,17 @@ func (l *Loader) CheckUsed(idle ...string) {
 			ok, _ := path.Match(pattern, name)
 			return ok
 		})
-		if !t.used && !known && !slices.Contains(t.Shape, 0) {
+		if !t.used && !known && !slices.Contains(t.shape, 0) {
 			l.Fail("%s: tensor %s, %s %v, has no place in this kind of model, want only those that it "+
-				"has", t.file.Name(), name, t.Type, t.Shape)
+				"has", t.Path(), name, t.encoding.name, t.shape)
 		}
 	}
 }
 
 // Close closes what Open opened.
 func (l *Loader) Close() {
-	for _, f := range l.files {
-		_ = f.Close() // it was only read
+	if l.files != nil {
+		_ = l.files.Close() // they were only read
 	}
 	if l.pool != nil {
 		_ = l.pool.Close() // nobody uses it

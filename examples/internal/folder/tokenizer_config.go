@@ -3,6 +3,8 @@ package folder
 import (
 	"fmt"
 	"slices"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 const tokenizerConfigJSON = "tokenizer_config.json"
@@ -32,7 +34,7 @@ type tokenizerConfig struct {
 
 // tokenizerConfigIdle are keys of tokenizer_config.json without effect: names, and how others fill
 // up texts and decode.
-var tokenizerConfigIdle = Idle{
+var tokenizerConfigIdle = strictjson.Idle{
 	"auto_map": nil, "backend": nil, "clean_up_tokenization_spaces": nil,
 	"do_basic_tokenize": {"true"}, "errors": nil,
 	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/examples/internal/foldertest"
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // TestTemplates has tokens before and after a text, as each kind of file says it.
@@ -227,7 +228,7 @@ func FuzzTokenizers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte, text string) {
 		var bpe BPE
 		var pairs tokenizerFile[bpeModel]
-		if Obey(file, &pairs, tokenizerIdle) == nil && bpe.build(&pairs, 10) == nil {
+		if strictjson.Unmarshal(file, &pairs, tokenizerIdle) == nil && bpe.build(&pairs, 10) == nil {
 			checkTokensOf(t, bpe.Encode, text)
 			for id := range 10 {
 				bpe.Decode(id)
@@ -235,7 +236,7 @@ func FuzzTokenizers(f *testing.F) {
 		}
 		pieces := WordPiece{wordPieceModel: usualWordPiece}
 		words := tokenizerFile[wordPieceModel]{Model: usualWordPiece}
-		if Obey(file, &words, wordPieceIdle) == nil && pieces.build(&words, 10) == nil &&
+		if strictjson.Unmarshal(file, &words, wordPieceIdle) == nil && pieces.build(&words, 10) == nil &&
 			pieces.check() == nil && pieces.limit(9) == nil {
 			checkTokensOf(t, func(text string) ([]int, error) {
 				ids, _, err := pieces.Encode(text)

@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/strictjson"
 )
 
 // WordPiece is BERT's tokenizer: a text is cleaned and cut into words, and words into pieces of the
@@ -35,7 +37,7 @@ func (m *wordPieceModel) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("the model is of type %q, want WordPiece", kind)
 	}
 	type plain wordPieceModel
-	return Obey(data, (*plain)(m), nil)
+	return strictjson.Unmarshal(data, (*plain)(m), nil)
 }
 
 // HashedWords is the tokenizer of a model whose tokens mean nothing.
@@ -86,7 +88,7 @@ func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) 
 }
 
 // wordPieceIdle are keys of a tokenizer.json, whose tokens nobody decodes.
-var wordPieceIdle = Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil, "decoder": nil}
+var wordPieceIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil, "decoder": nil}
 
 func (t *WordPiece) build(f *tokenizerFile[wordPieceModel], size int) (err error) {
 	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {

@@ -1,50 +1,16 @@
-package folder
+package gguf
 
 import (
+	"encoding/binary"
 	"math"
 
-	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/internal/modelfile"
 )
 
-// ggufEncodings are the types of GGUF files that are read. Blocks are as ggml's headers describe
-// them; a weight is rounded once, to float32.
-var ggufEncodings = map[gguf.Type]*encoding{
-	gguf.F32: &floats, gguf.F16: &halves, gguf.BF16: &brains,
-	gguf.Q8_0:   q8,
-	gguf.Q4_0:   blocks(gguf.Q4_0, attn.Q4_0, decodeQ4),
-	gguf.IQ4_NL: blocks(gguf.IQ4_NL, attn.IQ4_NL, decodeIQ4),
-	gguf.MXFP4:  blocks(gguf.MXFP4, attn.MXFP4, decodeMXFP4),
-	gguf.Q4_K:   blocks(gguf.Q4_K, attn.Q4_K, decodeQ4K),
-	gguf.Q5_K:   blocks(gguf.Q5_K, attn.Q5_K, decodeQ5K),
-	gguf.Q6_K:   q6K,
-	gguf.Q5_0: others(gguf.Q5_0, decodeIntegers(integersQ50, 16, false),
-		reblocked{q8, toQ8(integersQ50, 16), nil}),
-	gguf.Q4_1: others(gguf.Q4_1, decodeIntegers(integersQ41, 0, true),
-		reblocked{q8, toQ8(integersQ41, 0), second}),
-	gguf.Q5_1: others(gguf.Q5_1, decodeIntegers(integersQ51, 0, true),
-		reblocked{q8, toQ8(integersQ51, 0), second}),
-	gguf.Q3_K: others(gguf.Q3_K, decodeQ3K, reblocked{q6K, toQ6K, nil}),
-}
+// Blocks are as ggml's headers describe them.
 
-// The types that others become.
-var (
-	q8  = blocks(gguf.Q8_0, attn.Q8_0, decodeQ8)
-	q6K = blocks(gguf.Q6_K, attn.Q6_K, decodeQ6K)
-)
-
-// others is a type that is packed as another.
-func others(t gguf.Type, decode func([]float32, []byte), as reblocked) *encoding {
-	e := blocks(t, as.to.block, decode)
-	e.as = &as
-	return e
-}
-
-func blocks(t gguf.Type, b attn.BlockType, decode func([]float32, []byte)) *encoding {
-	elements, bytes := t.Block()
-	return &encoding{name: t.String(), elements: elements, bytes: bytes, format: -1, block: b,
-		quantized: true, decode: decode}
-}
+// halfAt is the half that bytes begin with.
+func halfAt(data []byte) float32 { return modelfile.F16(data) }
 
 // decodeQ8: a scale and 32 integers of 8 bits.
 func decodeQ8(to []float32, b []byte) {
@@ -123,5 +89,42 @@ func decodeQ6K(to []float32, b []byte) {
 		half, quarter, j := i/128, i/32%4, i%32
 		n := low[64*half+quarter%2*32+j]>>(quarter/2*4)&15 | high[32*half+j]>>(2*quarter)&3<<4
 		to[i] = d * float32(int8(scales[i/16])) * float32(int(n)-32)
+	}
+}
+
+// decodeQ41: a scale, a minimum, and 32 integers of 4 bits.
+func decodeQ41(to []float32, b []byte) { decodeFive(to, b[4:], 0, b, 0, halfAt(b[2:])) }
+
+// decodeQ50: a scale, the fifth bits of 32 integers less 16, and the other four.
+func decodeQ50(to []float32, b []byte) {
+	decodeFive(to, b[6:], binary.LittleEndian.Uint32(b[2:]), b, 16, 0)
+}
+
+// decodeQ51: a scale, a minimum, the fifth bits of 32 integers, and the other four.
+func decodeQ51(to []float32, b []byte) {
+	decodeFive(to, b[8:], binary.LittleEndian.Uint32(b[4:]), b, 0, halfAt(b[2:]))
+}
+
+// decodeFive decodes integers of five bits less some, times a scale, plus a minimum.
+func decodeFive(to []float32, low []byte, fifth uint32, scale []byte, less float64, least float32) {
+	d := float64(halfAt(scale))
+	for i, x := range low {
+		for half, n := range [2]byte{x & 15, x >> 4} {
+			at := i + 16*half
+			n |= byte(fifth>>at&1) << 4
+			to[at] = float32(d*(float64(n)-less) + float64(least))
+		}
+	}
+}
+
+// decodeQ3K: a bit that says that an integer is not negative for each of 256, the other two of each,
+// a scale of 6 bits less 32 for each 16, and one of those.
+func decodeQ3K(to []float32, b []byte) {
+	signs, low, scales, d := b[:32], b[32:96], b[96:108], halfAt(b[108:])
+	for i := range to {
+		group, row, j := i/16, i/32, i%32
+		scale := int(scales[group%8]>>(group/8*4)&15|scales[8+group%4]>>(group/4*2)&3<<4) - 32
+		n := int(low[row/4*32+j]>>(row%4*2)&3) - 4 + int(signs[j]>>row&1)*4
+		to[i] = d * float32(scale) * float32(n)
 	}
 }

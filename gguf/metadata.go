@@ -1,0 +1,110 @@
+package gguf
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/strictjson"
+)
+
+// Unmarshal decodes the keys that begin with a group's name and a dot, such as "llama" or
+// "tokenizer", into a struct. Its fields have the rest of the keys as tags for JSON:
+//
+//	Heads int `json:"attention.head_count"`
+//
+// Each key must have a field or be idle, also by the rest of its name: see
+// [strictjson.Unmarshal]. Texts that are no UTF-8 are errors unless their keys are idle. Fields
+// without a key in the file keep what they have.
+func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
+	var text bytes.Buffer
+	comma := ""
+	text.WriteByte('{')
+	for _, kv := range f.Metadata {
+		key, ok := strings.CutPrefix(kv.Key, group+".")
+		if !ok {
+			continue
+		}
+		if err := checkText(kv, key, idle); err != nil {
+			return f.named(err)
+		} else if isBad(kv.Value) {
+			continue
+		}
+		fmt.Fprintf(&text, "%s%s: %s", comma, asJSON(key), asJSON(kv.Value))
+		comma = ", "
+	}
+	text.WriteByte('}')
+	if err := json.Unmarshal(text.Bytes(), into); err != nil {
+		return f.named(fmt.Errorf("%s: want metadata as published models have it: %w", group, err))
+	}
+	return f.named(strictjson.CheckKeys(group, text.Bytes(), into, idle))
+}
+
+// CheckKeys refuses keys that are in none of some groups, those that were read, unless they are
+// idle by their whole names. So a file asks for nothing that nobody has seen.
+func (f *File) CheckKeys(idle strictjson.Idle, groups ...string) error {
+	for _, kv := range f.Metadata {
+		if slices.ContainsFunc(groups, func(group string) bool {
+			return strings.HasPrefix(kv.Key, group+".")
+		}) {
+			continue
+		}
+		err := checkText(kv, kv.Key, idle)
+		if err == nil && !isBad(kv.Value) {
+			err = idle.Check(kv.Key, asJSON(kv.Value))
+		}
+		if err != nil {
+			return f.named(err)
+		}
+	}
+	return nil
+}
+
+// checkText refuses texts that are no UTF-8, unless their key, here with the rest of its name, has
+// no effect: a description changes nothing, and a token would be another one.
+func checkText(kv KeyValue, key string, idle strictjson.Idle) error {
+	bad := badText(kv.Value)
+	if bad == nil || idle.Check(key, asJSON(*bad)) == nil { // no list of values has such a text
+		return nil
+	}
+	is := "is"
+	if _, ok := kv.Value.(string); !ok {
+		is = "has"
+	}
+	return fmt.Errorf("key %q %s %q, want UTF-8", kv.Key, is, *bad)
+}
+
+func isBad(value any) bool { return badText(value) != nil }
+
+// badText is the first text of a value that is no UTF-8, nil for none.
+func badText(value any) *string {
+	texts, _ := value.([]string)
+	if text, ok := value.(string); ok {
+		texts = []string{text}
+	}
+	for i, text := range texts {
+		if !utf8.ValidString(text) {
+			return &texts[i]
+		}
+	}
+	return nil
+}
+
+// asJSON is a value of metadata: all of those have a JSON.
+func asJSON(value any) []byte {
+	if list, ok := value.([]uint8); ok { // which would be base64
+		numbers := make([]uint16, len(list))
+		for i, n := range list {
+			numbers[i] = uint16(n)
+		}
+		value = numbers
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value)
+	return bytes.TrimSpace(b.Bytes())
+}

@@ -1,0 +1,126 @@
+package gguf
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/modelfile"
+)
+
+// Tensor is what a file says of one, and its bytes. A matrix has the shape [outputs, inputs], and
+// each row is whole blocks of its type.
+type Tensor struct {
+	Name   string
+	Shape  []int // 1 to 4 dimensions of 0 or more; the last one is contiguous: the file has it first
+	Type   Type
+	Offset int64 // of its first byte in its file
+	Size   int64 // in bytes, within the file; 0 for a type that is not known
+
+	file *modelfile.File
+}
+
+// Path is the file that the tensor is in, "" with [NewFile].
+func (t *Tensor) Path() string { return t.file.Path }
+
+// Bytes returns the tensor's bytes as the file has them. Where the file is mapped they are the
+// file's own: they may be read until Close, also by several goroutines, and not written to.
+// Elsewhere each call reads a copy. A type that is not known is [attn.ErrUnsupported].
+func (t *Tensor) Bytes() ([]byte, error) {
+	if _, known := types[t.Type]; !known {
+		return nil, t.fail("is of %v, want one that is known here: %w", t.Type, attn.ErrUnsupported)
+	}
+	if t.Size == 0 {
+		return nil, nil
+	}
+	data, err := t.file.Bytes(t.Offset, t.Size)
+	if err != nil {
+		return nil, t.fail("cannot be read: %w", err)
+	}
+	return data, nil
+}
+
+// Float32s returns the tensor's elements, see [Type.Decode], in memory of their own.
+func (t *Tensor) Float32s() ([]float32, error) {
+	data, err := t.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	elements, bytes := t.Type.Block()
+	dst := make([]float32, len(data)/bytes*elements)
+	if err := t.Type.Decode(dst, data); err != nil {
+		return nil, t.fail("cannot be decoded: %w", err)
+	}
+	return dst, nil
+}
+
+// Release tells the system that the tensor's bytes are not needed soon, so that a mapped file takes
+// no memory beside what was packed of it. They may be looked at again, and are read again then.
+func (t *Tensor) Release() { t.file.Release(t.Offset, t.Size) }
+
+// fail is an error that names the tensor, and its file if it has a name.
+func (t *Tensor) fail(format string, args ...any) error {
+	err := fmt.Errorf("tensor %q "+format, append([]any{t.Name}, args...)...)
+	if t.file.Path != "" {
+		err = fmt.Errorf("%s: %w", t.file.Path, err)
+	}
+	return err
+}
+
+// tensor reads what the header says of one. Its offset is that from the first tensor.
+func (r *reader) tensor() *Tensor {
+	t := &Tensor{Name: r.utf8("the name of a tensor")}
+	n := r.uint32()
+	if r.err == nil && (n < 1 || n > mostDimensions) {
+		r.fail("tensor %q has %d dimensions, want 1 to %d", t.Name, n, mostDimensions)
+	}
+	if r.err == nil {
+		t.Shape = make([]int, n)
+	}
+	for i := range t.Shape {
+		size := r.uint64()
+		if size > math.MaxInt {
+			r.fail("tensor %q has a dimension of %d, want at most %d", t.Name, size, math.MaxInt)
+		}
+		t.Shape[len(t.Shape)-1-i] = int(size)
+	}
+	t.Type = Type(r.uint32())
+	offset := r.uint64()
+	if r.err == nil && offset > uint64(r.size) {
+		r.fail("tensor %q is to begin at byte %d of the data, want it within the file, which has %d",
+			t.Name, offset, r.size)
+	}
+	t.Offset = int64(offset)
+	if r.err == nil {
+		r.check(t.measure(r.size))
+	}
+	return t
+}
+
+// measure finds how many bytes the tensor has: no more than the file.
+func (t *Tensor) measure(size int64) error {
+	elements, bytes := t.Type.Block()
+	if elements == 0 {
+		return nil
+	}
+	last := t.Shape[len(t.Shape)-1]
+	if last%elements != 0 {
+		return fmt.Errorf("tensor %q has rows of %d elements, want a multiple of %d, of type %v", t.Name,
+			last, elements, t.Type)
+	}
+	product := uint64(bytes)
+	for i, n := range t.Shape {
+		if i == len(t.Shape)-1 {
+			n /= elements
+		}
+		high, low := bits.Mul64(product, uint64(n))
+		if high != 0 || low > uint64(size) {
+			return fmt.Errorf("tensor %q has shape %d of type %v, want no more bytes than the file has, %d",
+				t.Name, t.Shape, t.Type, size)
+		}
+		product = low
+	}
+	t.Size = int64(product)
+	return nil
+}

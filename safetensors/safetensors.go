@@ -1,0 +1,204 @@
+// Package safetensors reads tensors in place from safetensors files, as models are published on
+// Hugging Face: from one file, or from a folder with one or several. What attn multiplies as it is
+// goes to [attn.PackBlocks].
+//
+// Files are not trusted. What is damaged is an error that names the file and the tensor, and says
+// what came and what is wanted.
+//
+// It is own code because nlpodyssey/safetensors refuses files that have types it does not know,
+// also of tensors that nobody reads, and takes tensors that overlap.
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/modelfile"
+	"github.com/seed-1415985d/attn/strictjson"
+)
+
+// File is a model in a safetensors file, or in several. It does not change, so several goroutines
+// may use it, but for Close.
+type File struct {
+	Path     string            // as it was opened; "" with NewFile
+	Metadata map[string]string // of the first file: what programs wrote beside the tensors
+	Tensors  []*Tensor         // in the files' order; names are different
+
+	byName map[string]*Tensor
+	parts  []*modelfile.File
+}
+
+// Tensor is what a file says of one, and its bytes.
+type Tensor struct {
+	Name   string
+	DType  DType
+	Shape  []int // none for a scalar; the last dimension is contiguous
+	Offset int64 // of its first byte in its file
+	Size   int64 // in bytes, within the file
+
+	file *modelfile.File
+}
+
+// The files of a folder.
+const (
+	single = "model.safetensors"
+	index  = "model.safetensors.index.json"
+)
+
+// Open opens a file, or of a folder model.safetensors, or the files that
+// model.safetensors.index.json names. Files are mapped where the system can: they must not change,
+// or become shorter, until Close.
+func Open(path string) (*File, error) {
+	f := &File{Path: path, byName: map[string]*Tensor{}}
+	open := f.open
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		open = f.openFolder
+	}
+	if err := open(path); err != nil {
+		_ = f.Close() // why it cannot be used is what the caller wants to know
+		return nil, err
+	}
+	return f, nil
+}
+
+// openFolder opens the files of a folder.
+func (f *File) openFolder(path string) error {
+	if one := filepath.Join(path, single); exists(one) {
+		return f.open(one)
+	}
+	list := filepath.Join(path, index)
+	if !exists(list) {
+		return fmt.Errorf("%s: want %s or, for a model in several files, %s", path, single, index)
+	}
+	var shards struct {
+		Files map[string]string `json:"weight_map"`
+	}
+	if err := strictjson.ReadFile(list, &shards, strictjson.Idle{"metadata": nil}); err != nil {
+		return err
+	}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(shards.Files))) {
+		if name != filepath.Base(name) {
+			return fmt.Errorf("%s: weight_map names %q, want files in the same folder", list, name)
+		}
+		if err := f.open(filepath.Join(path, name)); err != nil {
+			return err
+		}
+	}
+	for _, tensor := range slices.Sorted(maps.Keys(shards.Files)) {
+		file := shards.Files[tensor]
+		if t := f.Tensor(tensor); t == nil || filepath.Base(t.Path()) != file {
+			return fmt.Errorf("%s: weight_map has tensor %q in %s, which has no such tensor", list, tensor,
+				file)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// open adds a file's tensors.
+func (f *File) open(path string) error {
+	part, err := modelfile.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := f.add(part); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// NewFile reads the header of a file that has some bytes. Tensors are read when they are asked for,
+// from the same reader, which Close does not close.
+func NewFile(r io.ReaderAt, size int64) (*File, error) {
+	f := &File{byName: map[string]*Tensor{}}
+	if err := f.add(modelfile.Of(r, size)); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	return f, nil
+}
+
+// add reads a header and adds its tensors.
+func (f *File) add(part *modelfile.File) error {
+	f.parts = append(f.parts, part)
+	h, err := readHeader(part.Header(), part.Size)
+	if err != nil {
+		return err
+	}
+	for _, name := range h.names() {
+		d := h.list[name]
+		if other := f.byName[name]; other != nil {
+			return fmt.Errorf("tensor %q is in %s, too", name, other.Path())
+		}
+		t := &Tensor{name, d.DType, d.Shape, h.data + int64(d.from()), int64(d.to() - d.from()), part}
+		f.byName[name] = t
+		f.Tensors = append(f.Tensors, t)
+	}
+	if len(f.parts) == 1 {
+		f.Metadata = h.metadata
+	}
+	return nil
+}
+
+// Tensor returns the tensor of a name, nil for none.
+func (f *File) Tensor(name string) *Tensor { return f.byName[name] }
+
+// Close closes the files. Bytes of tensors may not be looked at any more: where files are mapped,
+// that ends the program.
+func (f *File) Close() error {
+	var errs []error
+	for _, part := range f.parts {
+		errs = append(errs, part.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Path is the file that the tensor is in, "" with [NewFile].
+func (t *Tensor) Path() string { return t.file.Path }
+
+// Bytes returns the tensor's bytes as the file has them. Where the file is mapped they are the
+// file's own: they may be read until Close, also by several goroutines, and not written to.
+// Elsewhere each call reads a copy.
+func (t *Tensor) Bytes() ([]byte, error) {
+	data, err := t.file.Bytes(t.Offset, t.Size)
+	if err != nil {
+		return nil, t.fail("cannot be read: %w", err)
+	}
+	return data, nil
+}
+
+// Float32s returns the tensor's elements, see [DType.Decode], in memory of their own.
+func (t *Tensor) Float32s() ([]float32, error) {
+	if _, err := BlockTypeOf(t.DType); err != nil && t.DType != F32 {
+		return nil, t.fail("has dtype %s, want F32, F16 or BF16: %w", t.DType, attn.ErrUnsupported)
+	}
+	data, err := t.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	dst := make([]float32, len(data)/(widths[t.DType]/8))
+	return dst, t.DType.Decode(dst, data) // which has the right lengths
+}
+
+// Release tells the system that the tensor's bytes are not needed soon, so that a mapped file takes
+// no memory beside what was packed of it. They may be looked at again, and are read again then.
+func (t *Tensor) Release() { t.file.Release(t.Offset, t.Size) }
+
+// fail is an error that names the tensor, and its file if it has a name.
+func (t *Tensor) fail(format string, args ...any) error {
+	err := fmt.Errorf("tensor %q "+format, append([]any{t.Name}, args...)...)
+	if t.file.Path != "" {
+		err = fmt.Errorf("%s: %w", t.file.Path, err)
+	}
+	return err
+}
