@@ -117,8 +117,8 @@ func decodeFive(to []float32, low []byte, fifth uint32, scale []byte, less float
 	}
 }
 
-// decodeQ3K: a bit that says that an integer is not negative for each of 256, the other two of each,
-// a scale of 6 bits less 32 for each 16, and one of those.
+// decodeQ3K: for each of 256 integers a bit that says that it is not negative, and the other two; a
+// scale of 6 bits less 32 for each 16, and one of those.
 func decodeQ3K(to []float32, b []byte) {
 	signs, low, scales, d := b[:32], b[32:96], b[96:108], halfAt(b[108:])
 	for i := range to {

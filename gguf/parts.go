@@ -26,8 +26,8 @@ func (f *File) openParts() error {
 	}
 	name := partName.FindStringSubmatch(f.Path)
 	if name == nil || name[2] != "00001" || s.Number != 0 || name[3] != fmt.Sprintf("%05d", s.Count) {
-		return f.named(fmt.Errorf("split.no is %d and split.count %d, want the first file, with no 0 and "+
-			"a name that ends in -00001-of-%05d.gguf", s.Number, s.Count, s.Count))
+		return f.named(fmt.Errorf("split.no is %d and split.count %d, want the first file, with no 0 "+
+			"and a name that ends in -00001-of-%05d.gguf", s.Number, s.Count, s.Count))
 	}
 	for i := 1; i < s.Count; i++ {
 		path := fmt.Sprintf("%s-%05d-of-%s.gguf", name[1], i+1, name[3])

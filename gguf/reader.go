@@ -110,13 +110,15 @@ type scalar struct {
 }
 
 var scalars = map[uint32]scalar{
-	0:  scalarOf(1, integer[uint8]),
-	1:  scalarOf(1, integer[int8]),
-	2:  scalarOf(2, integer[uint16]),
-	3:  scalarOf(2, integer[int16]),
-	4:  scalarOf(4, integer[uint32]),
-	5:  scalarOf(4, integer[int32]),
-	6:  scalarOf(4, func(r *reader, b uint64) float32 { return finite(r, math.Float32frombits(uint32(b))) }),
+	0: scalarOf(1, integer[uint8]),
+	1: scalarOf(1, integer[int8]),
+	2: scalarOf(2, integer[uint16]),
+	3: scalarOf(2, integer[int16]),
+	4: scalarOf(4, integer[uint32]),
+	5: scalarOf(4, integer[int32]),
+	6: scalarOf(4, func(r *reader, b uint64) float32 {
+		return finite(r, math.Float32frombits(uint32(b)))
+	}),
 	7:  scalarOf(1, func(_ *reader, b uint64) bool { return b != 0 }),
 	10: scalarOf(8, integer[uint64]),
 	11: scalarOf(8, integer[int64]),

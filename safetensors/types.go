@@ -28,8 +28,8 @@ var widths = map[DType]int{
 	"U64": 64, "I64": 64, "F64": 64, "C64": 64,
 }
 
-// BlockTypeOf returns the type of blocks that [attn.PackBlocks] takes a file's type as, one number a
-// block. Others are [attn.ErrUnsupported]; F32 is packed by [attn.PackMatrix].
+// BlockTypeOf returns the type of blocks that [attn.PackBlocks] takes a file's type as, one number
+// a block. Others are [attn.ErrUnsupported]; F32 is packed by [attn.PackMatrix].
 func BlockTypeOf(t DType) (attn.BlockType, error) {
 	switch t {
 	case F16:
@@ -37,13 +37,13 @@ func BlockTypeOf(t DType) (attn.BlockType, error) {
 	case BF16:
 		return attn.BlockBF16, nil
 	}
-	return 0, fmt.Errorf("safetensors: dtype %s is no type of blocks that are multiplied, want F16 or "+
-		"BF16: %w", t, attn.ErrUnsupported)
+	return 0, fmt.Errorf("safetensors: dtype %s is no type of blocks that are multiplied, want F16 "+
+		"or BF16: %w", t, attn.ErrUnsupported)
 }
 
 // Decode writes elements as float32, exactly. Types that are not decoded are [attn.ErrUnsupported];
-// bytes that are not those of as many elements as dst has are [attn.ErrLength], and dst is untouched
-// then.
+// bytes that are not those of as many elements as dst has are [attn.ErrLength], and dst is
+// untouched then.
 func (t DType) Decode(dst []float32, data []byte) error {
 	decode := modelfile.FromF32
 	switch t {

@@ -44,7 +44,8 @@ func (m *bpeModel) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("the model is of type %q, want BPE", kind)
 	}
 	type plain bpeModel
-	return strictjson.Unmarshal(data, (*plain)(m), strictjson.Idle{"dropout": {"0", "0.0"}}) // others make tokens by chance
+	// other values make tokens by chance
+	return strictjson.Unmarshal(data, (*plain)(m), strictjson.Idle{"dropout": {"0", "0.0"}})
 }
 
 // merge is a pair of tokens that become one: a list of two strings, or in older files one with a

@@ -9,12 +9,13 @@ import (
 // encoding is how a file keeps numbers: in blocks of some elements of a row.
 type encoding struct {
 	name            string
-	elements, bytes int                                   // of a block
-	format          attn.Format                           // -1 for none
-	block           attn.BlockType                        // 0 for none
-	quantized       bool                                  // blocks have integers and scales
-	decode          func(to []float32, data []byte) error // nil for a type that is not read
-	as              *reblocked                            // what it is packed as, if that is of another type
+	elements, bytes int            // of a block
+	format          attn.Format    // -1 for none
+	block           attn.BlockType // 0 for none
+	quantized       bool           // blocks have integers and scales
+	as              *reblocked     // what it is packed as, if that is of another type
+	// nil for a type that is not read
+	decode func(to []float32, data []byte) error
 }
 
 // size is the bytes of a row.

@@ -113,7 +113,8 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 	}
 	err := strictjson.Unmarshal(data, &keys, nil)
 	if err == nil && (keys.String == "") == (keys.Regex == "") {
-		err = fmt.Errorf("the pattern is %s, want some letters as String or Regex", strictjson.Short(data))
+		err = fmt.Errorf("the pattern is %s, want some letters as String or Regex",
+			strictjson.Short(data))
 	}
 	p.text, p.regex = keys.String, keys.Regex
 	return err

@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -47,10 +48,8 @@ func sameReblocked(t *testing.T, e *encoding, data []byte, exact []float64) {
 	blocks, minima := e.as.reblock(data)
 	n := len(data) / e.bytes * e.elements
 	direct, other := make([]float32, n), make([]float32, n)
-	for err := range map[error]bool{e.decode(direct, data): true, e.as.to.Decode(other, blocks): true} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(e.decode(direct, data), e.as.to.Decode(other, blocks)); err != nil {
+		t.Fatal(err)
 	}
 	for i, x := range other { // which is exact: a half times an integer of 16 bits at most
 		sum := float64(x)
