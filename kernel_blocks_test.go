@@ -40,7 +40,7 @@ func drawBlockRows(c *trial, n int) (write, read []blockRow) {
 
 // multiplyBlocks takes blocks of any bits, whose scales may be no numbers.
 func tryMultiplyBlocks(c *trial, t BlockType, rows, n int) {
-	anyIntegers(c)
+	c.AnyIntegers()
 	of := t.traits()
 	n *= of.inputs / blockInputs
 	aStride, oStride := n+c.IntN(3), panel+c.IntN(9)

@@ -23,49 +23,28 @@ var int4KernelTests = []kernelTest{
 	compare("accumulateInt4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, Block, Block),
 		multiples("cols", panel, 19*panel, 99*panel, panel)},
 		func(c *trial, n []int) { tryAccumulateInt4(c, n[0], n[1], n[2]) }),
-	compare("accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
-		multiples("cols", panel, 19*panel, 99*panel, panel)},
-		func(c *trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }),
-}
-
-func tryAccumulateI4(c *trial, rows, keys, cols int) {
-	if rowsOfCodes(false) == 0 {
-		return // nobody calls it
-	}
-	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel,
-		Overwrite: c.IntN(2) == 0}
-	v := c.TypedInput(kernel.I8, roundUp(keys, 8)/2*cols)
-	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
-	got, want := c.Results((rows-1)*oStride + cols)
-	p := c.Factors((rows-1)*pStride + keys)
-	var alpha []float32
-	if c.IntN(2) == 0 {
-		alpha = c.Factors(rows)
-	}
-	accumulateTyped(I4, got, p, v, alpha, rows, oStride, pStride, &b)
-	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
 func tryScoreInt4(c *trial, rows, d, keys int) {
-	anyIntegers(c)
+	c.AnyIntegers()
 	cols := roundUp(keys, panel)
 	k := c.TypedInput(kernel.I8, cols*roundUp(d, 8)/2)
 	b := kernel.ScoreLayout(kernel.I4, d, cols)
 	scales := c.Factors(cols)
-	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
+	q, words := drawQueries(c, rows, d)
 	s, sWant := c.Results((rows-1)*Block + cols)
 	scoreInt4(s, &q, 0, k, scales, rows, d, keys, 0, c.IntN(2) == 0)
 	scoreInt4Generic(sWant, words, k, scales, rows, &b)
 }
 
 func tryAccumulateInt4(c *trial, rows, keys, cols int) {
-	anyIntegers(c)
+	c.AnyIntegers()
 	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel,
 		Overwrite: c.IntN(2) == 0}
 	v := c.TypedInput(kernel.I8, roundUp(keys, 8)/2*cols)
 	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), 1+c.IntN(3)
 	got, want := c.Results((rows-1)*oStride + cols)
-	words, f := drawIntegers(c, rows, wStride, keys), c.Factors((rows-1)*fStride+1)
+	words, f := drawWeights(c, rows, wStride, keys), c.Factors((rows-1)*fStride+1)
 	alpha := c.Factors(rows)
 	accumulateInt4(got, &integerRows{words: words}, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
@@ -113,7 +92,6 @@ func FuzzEncode(f *testing.F) { fuzzKernel(f, "encode") }
 func FuzzLookUp(f *testing.F) { fuzzKernel(f, "lookUp") }
 
 func FuzzScoreInt4(f *testing.F)      { fuzzKernel(f, "scoreInt4") }
-func FuzzAccumulateI4(f *testing.F)   { fuzzKernel(f, "accumulateI4") }
 func FuzzAccumulateInt4(f *testing.F) { fuzzKernel(f, "accumulateInt4") }
 
 // A code says the level whose bounds a number is between, of its sign.
@@ -159,4 +137,46 @@ func TestCodesFold(t *testing.T) {
 			t.Errorf("byte %d has codes %d, want %d", i, got, want)
 		}
 	}
+}
+
+// drawQueries is rows of d integers of 8 bits, as kernels and as the generic code take them.
+func drawQueries(c *trial, rows, d int) (got integerRows, want []int16) {
+	stride := roundUp(d, 4)
+	got.fit(rows*stride, rows, rows)
+	want = make([]int16, rows*stride)
+	row := make([]int8, d)
+	for r := range rows {
+		for k := range row {
+			row[k] = int8(c.IntN(255) - 127)
+		}
+		got.put(r*stride, r, row)
+		inGroupOrder(want[r*stride:][:stride], row)
+	}
+	switch {
+	case got.words != nil:
+		got.words = kerneltest.Guarded(c, got.words)
+		return got, want
+	case got.magnitudes != nil:
+		got.magnitudes = kerneltest.Guarded(c, got.magnitudes)
+	default:
+		got.bytes = kerneltest.Guarded(c, got.bytes)
+	}
+	got.starts = kerneltest.Guarded(c, got.starts)
+	return got, want
+}
+
+// drawWeights is rows of n integers of 15 bits that are stride apart. What completes the last group
+// of four is 0.
+func drawWeights(c *trial, rows, stride, n int) []int16 {
+	x := make([]int16, (rows-1)*stride+roundUp(n, 4))
+	for i := range x {
+		x[i] = int16(c.IntN(1 << 15))
+	}
+	for r := range rows {
+		last := x[r*stride+n/4*4:]
+		for k := n % 4; k > 0 && k < 4; k++ {
+			last[[4]int{0, 2, 1, 3}[k]] = 0
+		}
+	}
+	return kerneltest.Guarded(c, x)
 }

@@ -149,19 +149,6 @@ func (x *integerRows) put(at, group int, row []int8) {
 	}
 }
 
-// magnitudes makes groups of four magnitudes and signs of a row, see integerRows, and returns what
-// sums begin with. What completes the last four elements is 0.
-func magnitudes(dst, row []int8) (start int32) {
-	operand.Writes(dst, 2*roundUp(len(row), 4))
-	operand.Reads(row, len(row))
-	const vector = 32
-	if whole := len(row) / vector * vector; whole > 0 && tuned.ISA.Integers() {
-		start = magnitudesSIMD(&dst[0], &row[0], whole)
-		dst, row = dst[2*whole:], row[whole:]
-	}
-	return start + magnitudesGeneric(dst, row)
-}
-
 func magnitudesGeneric(dst, row []int8) (start int32) {
 	clear(dst)
 	for i, e := range row {
@@ -219,35 +206,6 @@ func quantizeRows(dst []int8, scales []float32, starts []int32, x []float32, row
 	}
 }
 
-// quantizeRotated is quantizeRows of rows that are rotated by blocks on the way, for the first of
-// them: it says for how many, of which there may be none. Rows of integers follow each other if
-// starts is not nil; else they are groups of four in panels of rows, as packed keys are.
-func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, rows, n, xStride,
-	block int) (done int) {
-	if rows = rows / panel * panel; rows == 0 || !quantizesRotated(n, block) {
-		return 0
-	}
-	operand.Writes(dst, rows*n)
-	operand.Writes(scales, rows)
-	operand.ReadsRows(x, rows, xStride, n)
-	if starts != nil {
-		operand.Writes(starts, rows)
-	}
-	for step := kernel.CallElements / n; done < rows; {
-		var start *int32
-		if starts != nil {
-			start = &starts[done]
-		}
-		want := min(step, rows-done)
-		made := quantizeRotatedStep(&dst[done*n], &scales[done], start, &x[done*xStride], want, n,
-			xStride)
-		if done += made; made < want {
-			break
-		}
-	}
-	return done
-}
-
 // quantizeGroups makes integers of rows of n elements, groups of four rows, like quantizeToken, and
 // brings them to the order of a block's values like interleave. Columns from n on are 0. four is
 // memory for a group.
@@ -302,33 +260,4 @@ func (x *integerRows) quantize(at, group int, scales, a []float32, rows, n, stri
 		clear(x.bytes[at:][:rows*width])
 	}
 	quantizeRows(x.bytes[at:], scales, x.starts[group:], a, rows, n, width, stride)
-}
-
-// copyRows brings rows of n elements together.
-func copyRows(dst, x []float32, rows, n, stride int) {
-	operand.Writes(dst, rows*n)
-	operand.ReadsRows(x, rows, stride, n)
-	step := max(1, kernel.CallCopies/n)
-	for r := 0; r < rows; r = kernel.NextPiece(r, step, rows) {
-		if m := min(step, rows-r); tuned.ISA.Integers() && n <= kernel.CallCopies {
-			copyRowsSIMD(&dst[r*n], &x[r*stride], m, n, stride)
-		} else {
-			copyRowsGeneric(dst[r*n:], x[r*stride:], m, n, stride)
-		}
-	}
-}
-
-// interleave brings n rows of some columns, whole panels, to the order of a block's values: of
-// four rows the elements of a column follow each other.
-func interleave(dst, src []byte, cols, n int) {
-	operand.Writes(dst, n*cols)
-	operand.Reads(src, n*cols)
-	step := 4 * kernel.CallCopies / cols / 4 * 4 // whole fours of rows
-	if !tuned.ISA.Integers() || step == 0 {
-		interleaveGeneric(dst, src, cols, n)
-		return
-	}
-	for j := 0; j < n; j = kernel.NextPiece(j, step, n) {
-		interleaveSIMD(&dst[j*cols], &src[j*cols], cols, min(step, n-j))
-	}
 }

@@ -37,12 +37,31 @@ var int8KernelTests = []kernelTest{
 	compare("interleave", []dim{multiples("rows", 4, 32, Block, 4), multiples("cols", panel, 9*panel,
 		20*panel, panel)},
 		func(c *trial, n []int) { tryInterleave(c, n[0], n[1]) }),
-}
-
-// anyIntegers lets kernels with and without products of four bytes be used where this CPU has it.
-func anyIntegers(c *trial) {
-	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct() && c.IntN(2) == 0
-	tuned.MinInt8Rows16 = 1 + c.IntN(3)
+	compare("largest", vectorDims, func(c *trial, n []int) {
+		x := c.Input(n[0])
+		c.Equal("largest", largest(x), largestGeneric(x))
+	}),
+	compare("quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }),
+	compare("rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5,
+		9),
+		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+		block := 1 << n[1]
+		d := block * n[2]
+		x, want := c.Results((n[0]-1)*(d+n[3]) + d)
+		rotate(x, x, n[0], d, d+n[3], d+n[3], block)
+		rotateGeneric(want, n[0], d+n[3], d, block)
+	}),
+	compare("rotateInto", []dim{size("rows", 1, 9, 20), size("log2 block", 0, 9, 10), size("blocks",
+		1, 3, 9),
+		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+		block := 1 << n[1]
+		d := block * n[2]
+		x := c.Input((n[0]-1)*(d+n[3]) + d)
+		got, want := c.Results(n[0] * d)
+		rotate(got, x, n[0], d, d, d+n[3], block)
+		copyRowsGeneric(want, x, n[0], d, d+n[3])
+		rotateGeneric(want, n[0], d, d, block)
+	}),
 }
 
 // drawIntegers is rows of n integers of 15 bits that are stride apart, in guarded memory. What
@@ -104,7 +123,7 @@ func drawBytes(c *trial, rows, stride, group, groupStride, n int) (got integerRo
 }
 
 func tryScoreInt8(c *trial, rows, d, n int) {
-	anyIntegers(c)
+	c.AnyIntegers()
 	b := kernel.ScoreLayout(kernel.I8, d, roundUp(n, panel))
 	k := c.TypedInput(kernel.I8, b.Cols*roundUp(d, 4))
 	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
@@ -115,7 +134,7 @@ func tryScoreInt8(c *trial, rows, d, n int) {
 }
 
 func tryAccumulateInt8(c *trial, rows, keys, cols int) {
-	anyIntegers(c)
+	c.AnyIntegers()
 	of := c.IntN(3)
 	var rowsOf integerRows
 	switch rowsOf.fit(1, 1, rows); {

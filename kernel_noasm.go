@@ -61,12 +61,6 @@ func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride in
 	panic(unreachable)
 }
 
-func magnitudesSIMD(dst, src *int8, n int) (start int32) { panic(unreachable) }
-
-func copyRowsSIMD(dst, x *float32, rows, n, stride int) { panic(unreachable) }
-
-func interleaveSIMD(dst, src *byte, cols, n int) { panic(unreachable) }
-
 // Passes over slices.
 
 func dot(a, b []float32) float32 { return dotGeneric(a, b) }

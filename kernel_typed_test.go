@@ -23,31 +23,9 @@ var typedKernelTests = []kernelTest{
 	compare("widenI8", typedDims[1:], func(c *trial, n []int) { tryWiden(c, I8, n) }),
 	compare("narrowF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, F16, n[0]) }),
 	compare("narrowBF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, BF16, n[0]) }),
-	compare("largest", vectorDims, func(c *trial, n []int) {
-		x := c.Input(n[0])
-		c.Equal("largest", largest(x), largestGeneric(x))
-	}),
-	compare("quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }),
-	compare("rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5,
-		9),
-		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
-		block := 1 << n[1]
-		d := block * n[2]
-		x, want := c.Results((n[0]-1)*(d+n[3]) + d)
-		rotate(x, x, n[0], d, d+n[3], d+n[3], block)
-		rotateGeneric(want, n[0], d+n[3], d, block)
-	}),
-	compare("rotateInto", []dim{size("rows", 1, 9, 20), size("log2 block", 0, 9, 10), size("blocks",
-		1, 3, 9),
-		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
-		block := 1 << n[1]
-		d := block * n[2]
-		x := c.Input((n[0]-1)*(d+n[3]) + d)
-		got, want := c.Results(n[0] * d)
-		rotate(got, x, n[0], d, d, d+n[3], block)
-		copyRowsGeneric(want, x, n[0], d, d+n[3])
-		rotateGeneric(want, n[0], d, d, block)
-	}),
+	compare("accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
+		multiples("cols", panel, 19*panel, 99*panel, panel)},
+		func(c *trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }),
 }
 
 var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
@@ -304,3 +282,23 @@ func FuzzQuantize(f *testing.F) { fuzzKernel(f, "quantize") }
 func FuzzRotate(f *testing.F) { fuzzKernel(f, "rotate") }
 
 func FuzzRotateInto(f *testing.F) { fuzzKernel(f, "rotateInto") }
+
+func tryAccumulateI4(c *trial, rows, keys, cols int) {
+	if rowsOfCodes(false) == 0 {
+		return // nobody calls it
+	}
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel,
+		Overwrite: c.IntN(2) == 0}
+	v := c.TypedInput(kernel.I8, roundUp(keys, 8)/2*cols)
+	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
+	got, want := c.Results((rows-1)*oStride + cols)
+	p := c.Factors((rows-1)*pStride + keys)
+	var alpha []float32
+	if c.IntN(2) == 0 {
+		alpha = c.Factors(rows)
+	}
+	accumulateTyped(I4, got, p, v, alpha, rows, oStride, pStride, &b)
+	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
+}
+
+func FuzzAccumulateI4(f *testing.F) { fuzzKernel(f, "accumulateI4") }

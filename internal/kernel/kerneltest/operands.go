@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Operands of kernels as they occur, drawn at random.
@@ -357,4 +358,18 @@ func (c *Trial) AnyTypedLayout(typ kernel.Format, keys, cols int) (kernel.PanelL
 		return b, groups * 4 * cols
 	}
 	return b, panels * groups * 4 * kernel.Panel
+}
+
+// Guarded is a copy of x in guarded memory that may only be read.
+func Guarded[T any](c *Trial, x []T) []T {
+	bytes := kernel.RawBytes(x)
+	write, read := c.Place((len(bytes) + 3) / 4)
+	copy(BytesIn(write), bytes)
+	return kernel.Elements[T](BytesIn(read))[:len(x)]
+}
+
+// AnyIntegers lets kernels with and without products of four bytes be used where this CPU has them.
+func (c *Trial) AnyIntegers() {
+	Tuned.DotProduct = Tuned.ISA.DotProduct() && tuning.HasDotProduct() && c.IntN(2) == 0
+	Tuned.MinInt8Rows16 = 1 + c.IntN(3)
 }
