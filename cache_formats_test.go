@@ -307,9 +307,9 @@ func TestCacheOfIntegersKeepsTheLargestFinite(t *testing.T) {
 	}
 }
 
-// integers is the keys and values of a cache of I8 in the words of its definition: whole numbers as
-// float32, and a scale for each token.
-type integers struct {
+// integerTokens is the keys and values of a cache of I8 in the words of its definition: whole
+// numbers as float32, and a scale for each token.
+type integerTokens struct {
 	k, v                   Tensor
 	keyScales, valueScales []float32 // [B, H, k.L]
 	unrotate               int       // size of the matrix that outputs are rotated back by
@@ -341,16 +341,16 @@ func integersOfAll(x Tensor) (Tensor, []float32) {
 	return y, scales
 }
 
-func newIntegers(k, v Tensor) *integers {
-	c := integers{unrotate: 1}
+func newIntegers(k, v Tensor) *integerTokens {
+	c := integerTokens{unrotate: 1}
 	c.k, c.keyScales = integersOfAll(k)
 	c.v, c.valueScales = integersOfAll(v)
 	return &c
 }
 
 // newLatentIntegers is tokens whose values are the first dv channels of keys.
-func newLatentIntegers(k Tensor, dv int) *integers {
-	c := integers{unrotate: dv & -dv}
+func newLatentIntegers(k Tensor, dv int) *integerTokens {
+	c := integerTokens{unrotate: dv & -dv}
 	c.k, c.keyScales = integersOfAll(k)
 	c.v, c.valueScales = firstOf(c.k, dv), c.keyScales
 	return &c
@@ -378,7 +378,7 @@ func latentRows(x Tensor, dv int) Tensor {
 // attend computes attention row by row, key by key, as the contract says: the chain over integers,
 // the key's scale, options, the online softmax of blocks in segments that merge as a tree, weights
 // times the values' scales. It shares nothing with the engine but kernels of a single row.
-func (c *integers) attend(dst, q Tensor, opt *Options) {
+func (c *integerTokens) attend(dst, q Tensor, opt *Options) {
 	for b := range q.B {
 		for h := range q.H {
 			for i := range q.L {
@@ -394,7 +394,7 @@ func (c *integers) attend(dst, q Tensor, opt *Options) {
 
 // integerRow is one query of a call over integers.
 type integerRow struct {
-	*integers
+	*integerTokens
 	opt      *Options
 	b, h, i  int
 	kv       int // its key/value head
@@ -406,8 +406,8 @@ type integerRow struct {
 	exists   bool
 }
 
-func newIntegerRow(c *integers, q Tensor, opt *Options, b, h, i int) *integerRow {
-	r := &integerRow{integers: c, opt: opt, b: b, h: h, i: i, kv: h / (q.H / c.k.H), keys: c.k.L,
+func newIntegerRow(c *integerTokens, q Tensor, opt *Options, b, h, i int) *integerRow {
+	r := &integerRow{integerTokens: c, opt: opt, b: b, h: h, i: i, kv: h / (q.H / c.k.H), keys: c.k.L,
 		position: opt.Offset, exists: true}
 	queries := q.L
 	if opt.KeyLens != nil {

@@ -74,8 +74,8 @@ func nearestLevel(t float64) float64 {
 }
 
 // definition is tokens in two formats: what their formats rotate is rotated.
-func (f formatPair) definition(k, v Tensor) (c *integers, queries func(q Tensor) Tensor) {
-	c = &integers{unrotate: 1}
+func (f formatPair) definition(k, v Tensor) (c *integerTokens, queries func(q Tensor) Tensor) {
+	c = &integerTokens{unrotate: 1}
 	queries = func(q Tensor) Tensor { return q }
 	if f.keys == I8 || f.keys == I4 {
 		if queries = rotatedRows; latent(k, v) {
