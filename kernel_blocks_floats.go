@@ -1,3 +1,5 @@
+//go:build (amd64 || arm64) && !purego
+
 package attn
 
 import (
@@ -35,7 +37,7 @@ func decodeBlocks(t BlockType, dst []float32, packed []byte, n int, memory *bloc
 			x.begin(t, from)
 		}
 		to := dst[i*blockInputs*panel:][:blockInputs*panel]
-		widenI8SIMD(&to[0], &bytes[i%blockChunk*size], blockInputs, 4*panel)
+		widenIntegers(&to[0], &bytes[i%blockChunk*size], blockInputs, 4*panel)
 		x.apply(t, to, from, i%per)
 	}
 }
@@ -56,11 +58,11 @@ func (x *blockFactors) begin(t BlockType, packed []byte) {
 	case Q8_0, Q6_K:
 		copy(x.d[:panel], unsafe.Slice((*float32)(unsafe.Pointer(&packed[0])), panel))
 	case MXFP4:
-		widenBF16SIMD(&x.d[0], &packed[0], panel)
+		widenHalves(BF16, &x.d[0], &packed[0], panel)
 	case Q4_K, Q5_K:
-		widenF16SIMD(&x.d[0], &packed[0], 2*panel)
+		widenHalves(F16, &x.d[0], &packed[0], 2*panel)
 	default:
-		widenF16SIMD(&x.d[0], &packed[0], panel)
+		widenHalves(F16, &x.d[0], &packed[0], panel)
 	}
 }
 

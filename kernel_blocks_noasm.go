@@ -2,19 +2,21 @@
 
 package attn
 
-// Products by blocks have no kernels here: the generic code computes them.
+// Without assembly the generic code computes everything.
 
-func blockKernels() bool { return false }
+func sumBlocks(dst []blockRow, scales []float32) {
+	sumBlocksGeneric(dst, scales)
+}
 
-func decodingKernels() bool { return false }
+func multiplyBlocks(t BlockType, o []float32, a []blockRow, packed []byte, panels, rows, n, oStride,
+	aStride int, memory *blockMemory) {
+	of := t.traits()
+	size := n / (of.inputs / blockInputs) * of.packed
+	for p := range panels {
+		multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
+	}
+}
 
-func sumBlocksStep(rows *blockRow, scales *float32, n int) { panic(unreachable) }
-
-func unpackBlocksStep(t BlockType, dst, packed *byte, n int) { panic(unreachable) }
-
-func unpackSigned(t BlockType, dst, packed *byte, n int) { panic(unreachable) }
-
-func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
-	aStride int, overwrite bool) {
-	panic(unreachable)
+func decodeBlocks(t BlockType, dst []float32, packed []byte, n int, memory *blockMemory) {
+	decodeBlocksGeneric(t, dst, packed, n)
 }

@@ -214,3 +214,15 @@ func readsTyped(t Format, v []byte, b *kernel.PanelLayout) {
 		}
 	}
 }
+
+// widenHalves widens n elements of F16 or BF16 of checked operands, whole panels of them.
+func widenHalves(t Format, dst *float32, v *byte, n int) {
+	if t == F16 {
+		widenF16SIMD(dst, v, n)
+	} else {
+		widenBF16SIMD(dst, v, n)
+	}
+}
+
+// widenIntegers widens the steps of a panel of I8 of checked operands.
+func widenIntegers(dst *float32, v *byte, steps, stride int) { widenI8SIMD(dst, v, steps, stride) }

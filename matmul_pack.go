@@ -246,8 +246,8 @@ func (p *packing) findLargest(floats, tops []float32, u packPart) (ok bool) {
 // quantize makes integers of the rotated columns of a part.
 func (p *packing) quantize(floats, scales []float32, u packPart) {
 	var memory [productInner]float32
-	var integers [productInner]int8
-	column, bytes := memory[:u.steps], integers[:u.steps]
+	var rounded [productInner]int8
+	column, bytes := memory[:u.steps], rounded[:u.steps]
 	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.group
 	panelBytes := roundUp(u.steps, group) * panel
 	p.fillColumns(floats, u)
