@@ -17,6 +17,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -386,11 +387,11 @@ func TestNoAllocationInMatMulOfTypes(t *testing.T) {
 		for _, typ := range matrixTypes {
 			m, err := PackMatrix(zeros(1, 1, 20, 9), MatrixConfig{Format: typ, Transposed: true})
 			must(t, err)
-			for _, rows := range []int{1, 2 * maxTypedRows} {
+			for _, rows := range []int{1, 2 * narrow.MaxRows} {
 				t.Run(fmt.Sprint(typ, rows), func(t *testing.T) {
 					mustNotAllocate(t, func() error {
-						var a [2 * maxTypedRows * 9]float32
-						var dst [2 * maxTypedRows * 20]float32
+						var a [2 * narrow.MaxRows * 9]float32
+						var dst [2 * narrow.MaxRows * 20]float32
 						var bias [20]float32
 						return m.MatMul(BHLD(dst[:], 1, 1, rows, 20), BHLD(a[:], 1, 1, rows, 9), bias[:])
 					})

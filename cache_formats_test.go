@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -317,7 +318,7 @@ type integerTokens struct {
 
 // integersOf is a row as a cache of I8 keeps it.
 func integersOf(row []float32) (q []float32, scale float32) {
-	scale, q = scaleOf(largestGeneric(row)), make([]float32, len(row))
+	scale, q = integers.ScaleOf(largestGeneric(row)), make([]float32, len(row))
 	for i, e := range row {
 		if scale != 0 {
 			q[i] = float32(math.RoundToEven(float64(e/scale))) + 0 // integers have one zero

@@ -194,8 +194,9 @@ func (s *packedKV) moveValue(x []byte, to int, y []byte, from int) {
 	case I4:
 		layout := s.valueLayout(Block)
 		for c := range s.cols {
-			setCode(x, kernel.PlaceOf(kernel.I4, &layout, to, c), codeAt(y, kernel.PlaceOf(kernel.I4,
-				&layout, from, c)))
+			kernel.SetCode(x, kernel.PlaceOf(kernel.I4, &layout, to, c), kernel.CodeAt(y,
+				kernel.PlaceOf(kernel.I4,
+					&layout, from, c)))
 		}
 	default:
 		for c := 0; c < s.cols; c += panel {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -189,7 +190,7 @@ func (w *scratch) finish(p *plan, c *chunk) {
 		total, step := &w.total, 1
 		if p.unrotate > 1 {
 			o := total.o[h.at*p.oStride:]
-			rotate(o, o, h.rows, p.dv, p.oStride, p.oStride, p.unrotate)
+			integers.Rotate(tuned.ISA, o, o, h.rows, p.dv, p.oStride, p.oStride, p.unrotate)
 		}
 		if p.group == 1 {
 			step = h.rows // they follow each other in dst, too

@@ -10,6 +10,8 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -273,8 +275,8 @@ func (s *packedSide) blankScale(x []byte, j int) (stray byte) {
 // wipe makes element i zero, and returns one of its bytes that were not, or zero.
 func (s *packedSide) wipe(x []byte, i int) (stray byte) {
 	if s.format == I4 {
-		stray = codeAt(x, i)
-		setCode(x, i, 0)
+		stray = kernel.CodeAt(x, i)
+		kernel.SetCode(x, i, 0)
 		return stray
 	}
 	return wipe(x, i, s.bytes)
@@ -394,7 +396,7 @@ func (s *packedSide) largestOf(x []byte, l *kernel.PanelLayout, j int,
 		if values {
 			at = kernel.PlaceOf(kernel.Format(s.format), l, j, i)
 		}
-		e := elementOf(s.format, x, at)
+		e := narrow.ElementOf(kernel.Format(s.format), x, at)
 		largest = max(largest, e, -e)
 	}
 	return largest
@@ -431,11 +433,11 @@ func (f Format) faultOfLargest(name string, j int, largest, scale float32) strin
 	most, end := float32(127), largest+0.5 // end is that of the numbers that become it, in scales
 	if f == I4 {
 		most, end = 117, 127.5
-		if i := slices.Index(levels[:len(levelBounds)], int8(largest)); i >= 0 {
-			end = levelBounds[i]
+		if i := slices.Index(kernel.Levels[:len(kernel.LevelBounds)], int8(largest)); i >= 0 {
+			end = kernel.LevelBounds[i]
 		}
 	}
-	if scaleOf(end*scale) >= scale { // it is subnormal, and was rounded
+	if integers.ScaleOf(end*scale) >= scale { // it is subnormal, and was rounded
 		return ""
 	}
 	return fmt.Sprintf("the largest element of %s %d is %v with a scale of %v, want %v", name, j,
@@ -443,7 +445,7 @@ func (f Format) faultOfLargest(name string, j int, largest, scale float32) strin
 }
 
 func faultOfScales(name string, scales []float32) string {
-	top := scaleOf(math.MaxFloat32)
+	top := integers.ScaleOf(math.MaxFloat32)
 	for j, e := range scales {
 		if !(e >= 0 && e <= top) || math.Signbit(float64(e)) {
 			return fmt.Sprintf("the scale of %s %d is %v, want 0 to %v", name, j, e, top)

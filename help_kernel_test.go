@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
 
 // What tests of this package share with those of kernels, which put rows of the tuning in force.
 
@@ -66,3 +70,11 @@ var used32 float32
 
 // fillWith makes all elements the same.
 func fillWith[T any](x []T, e T) { kerneltest.FillWith(x, e) }
+
+// rotateGeneric rotates rows in place with the generic code.
+func rotateGeneric(x []float32, rows, stride, n, block int) {
+	integers.Rotate(tuning.Generic, x, x, rows, n, stride, stride, block)
+}
+
+// largestGeneric is the largest magnitude by the generic code.
+func largestGeneric(x []float32) float32 { return integers.Largest(tuning.Generic, x) }

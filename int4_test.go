@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 )
 
 // Caches and stores of I4, and of keys and values in two formats.
@@ -41,7 +43,7 @@ func keptIn(f Format, x Tensor) (Tensor, []float32) {
 
 // levelsOf is a row as a cache of I4 keeps it.
 func levelsOf(row []float32) (q []float32, scale float32) {
-	scale, q = scaleOf(largestGeneric(row)), make([]float32, len(row))
+	scale, q = integers.ScaleOf(largestGeneric(row)), make([]float32, len(row))
 	for i, e := range row {
 		t := float64(float32(e / scale))
 		if scale == 0 {
@@ -319,4 +321,50 @@ func TestTwoFormatsStates(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A code says the level whose bounds a number is between, of its sign.
+func TestCodes(t *testing.T) {
+	for i := range 4 * 127 * 64 {
+		x := float32(i-2*127*64) / 128
+		want := math.Copysign(nearestLevel(math.Abs(float64(x))), float64(x))
+		if got := kernel.Levels[kernel.CodeOf(x)]; float64(got) != want {
+			t.Fatalf("the level of %v is %v, want %v", x, got, want)
+		}
+	}
+	if code := kernel.CodeOf(float32(math.Copysign(0, -1))); kernel.Levels[code] != -5 {
+		t.Errorf("the level of -0 is %v, want -5", kernel.Levels[code])
+	}
+}
+
+// Groups of eight codes become four bytes, and one by one they are where they are looked up.
+func TestCodesFold(t *testing.T) {
+	r := random("codes")
+	codes, folded := make([]byte, 48), make([]byte, 24)
+	for i := range codes {
+		codes[i] = byte(r.IntN(16))
+	}
+	kernel.FoldCodes(folded, codes)
+	b := kernel.PanelLayout{Stride: 4}
+	for i, want := range codes {
+		at := kernel.PlaceOf(kernel.I4, &b, i, 0)
+		if got := kernel.CodeAt(folded, at); got != want {
+			t.Errorf("code %d is %d, want %d", i, got, want)
+		}
+		kernel.SetCode(folded, at, 0)
+	}
+	for i, e := range folded {
+		if e != 0 {
+			t.Errorf("byte %d is %d, want 0", i, e)
+		}
+	}
+	kernel.PutCodes(folded, codes[:24], false)
+	kernel.PutCodes(folded, codes[24:], true)
+	for i := range folded {
+		got, want := [2]byte{kernel.CodeAt(folded, 2*i), kernel.CodeAt(folded, 2*i+1)}, [2]byte{codes[i],
+			codes[24+i]}
+		if got != want {
+			t.Errorf("byte %d has codes %d, want %d", i, got, want)
+		}
+	}
 }

@@ -5,10 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"testing"
+	"testing" // int8Problem is a random problem in integers.
 )
 
-// int8Problem is a random problem in integers.
 func int8Problem(r *rand.Rand, s shape) *problem {
 	p := finiteProblem(r, s)
 	p.opt.Integers = true
@@ -453,5 +452,31 @@ func TestInt8KeysBeyondTheDomain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnitsOfRows compares the units and factors that rows get in one pass with those that are
+// found row by row.
+func TestUnitsOfRows(t *testing.T) {
+	scales := []float32{0, math.SmallestNonzeroFloat32, 0x1p-130, 0x1p-126, 0x1.234p-60, 1, 3, 0x1p79,
+		0x1.fffffep119, 0x1p120, 0x1.8p127 / 127, math.MaxFloat32}
+	r := random(t.Name())
+	for range 1000 {
+		scales = append(scales, math.Float32frombits(r.Uint32N(0x7f800000)))
+	}
+	n := len(scales)
+	for _, scale := range scales[1:100] {
+		for _, natural := range []bool{false, true} {
+			p := &plan{scale: scale, natural: natural}
+			w := &intScratch{units: slices.Clone(scales), factors: make([]float32, n)}
+			want := &intScratch{units: make([]float32, n), factors: make([]float32, n)}
+			w.quantizeQueries(p, &chunk{rows: n}, nil, n)
+			for row, s := range scales {
+				want.setUnit(p, row, p.int8Unit(s, 1))
+			}
+			if !slices.Equal(w.units, want.units) || !slices.Equal(w.factors, want.factors) {
+				t.Fatalf("scale %v, natural %v: units or factors differ", scale, natural)
+			}
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/int4"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 )
 
 // Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
@@ -20,14 +22,14 @@ import (
 
 // intScratch is what the rows of a chunk in integers have beside their state.
 type intScratch struct {
-	queries integerRows // rows × roundUp(D, 4)
-	units   []float32   // of the scores of each row
-	factors []float32   // unit·log₂e, or log₂e where scores are natural
-	bad     []int       // rows whose query is not finite
-	row     []int8      // queries on their way
+	queries integers.Rows // rows × roundUp(D, 4)
+	units   []float32     // of the scores of each row
+	factors []float32     // unit·log₂e, or log₂e where scores are natural
+	bad     []int         // rows whose query is not finite
+	row     []int8        // queries on their way
 
-	weights integerRows // of a tile, words: rows × Block
-	scales  []float32   // of a tile's weights
+	weights integers.Rows // of a tile, words: rows × Block
+	scales  []float32     // of a tile's weights
 
 	blocks int8Blocks // of the caller's views
 
@@ -40,10 +42,10 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 	if p.packed != nil && p.packed.k.format == I4 {
 		together = math.MaxInt // one row of codes waits for look-ups, not for memory
 	}
-	w.queries.fit(rows*roundUp(p.d, 4), rows, together)
+	w.queries.Fit(&tuned, rows*roundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
 	w.row = grow(w.row, min(rows, panel)*roundUp(p.d, 4))
-	w.weights.words, w.scales = grow(w.weights.words, scores*Block), grow(w.scales, scores)
+	w.weights.Words, w.scales = grow(w.weights.Words, scores*Block), grow(w.scales, scores)
 	if p.packed == nil && p.d > 0 {
 		w.blocks.fit(p)
 	}
@@ -77,8 +79,9 @@ func (w *intScratch) packing(p *plan) *packedKV {
 // quantizeRotated makes integers of the first rows of one head's queries, which are rotated on the
 // way, and returns of how many.
 func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) {
-	if x := &w.queries; x.bytes != nil && p.packed == nil && !p.flip {
-		done = quantizeRotated(x.bytes[c.at*p.d:], w.units[c.at:], x.starts[c.at:], q, c.rows, p.d,
+	if x := &w.queries; x.Bytes != nil && p.packed == nil && !p.flip {
+		done = integers.QuantizeRotated(&tuned, x.Bytes[c.at*p.d:], w.units[c.at:], x.Starts[c.at:], q,
+			c.rows, p.d,
 			p.q.SL, p.d&-p.d)
 	}
 	return done
@@ -89,7 +92,7 @@ func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) 
 func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
 	width, units, factors := roundUp(p.d, 4), w.units[c.at:][:c.rows], w.factors[c.at:][:c.rows]
 	if at, rest := c.at+done, c.rows-done; rest > 0 {
-		w.queries.quantize(at*width, at, units[done:], q[done*p.d:], rest, p.d, p.d, w.row)
+		w.queries.Quantize(tuned.ISA, at*width, at, units[done:], q[done*p.d:], rest, p.d, p.d, w.row)
 	}
 	for r, scale := range units {
 		unit := float32(p.scale * scale)
@@ -112,7 +115,7 @@ func (w *intScratch) findUnit(p *plan, c *chunk, q []float32, r int, scale float
 		h, i := p.locate(c.kv, c.row+r)
 		finite := false
 		unit, finite = w.quantizeQuery(p, q[r*p.d:][:p.d], p.q.row(c.b, h, i))
-		if w.queries.put(row*roundUp(p.d, 4), row, w.row[:p.d]); !finite {
+		if w.queries.Put(tuned.ISA, row*roundUp(p.d, 4), row, w.row[:p.d]); !finite {
 			w.bad = append(w.bad, row)
 		}
 	}
@@ -132,7 +135,7 @@ func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, f
 		}
 		floats.Scale(tuned.ISA, q, query, factor)
 		p.rotateQueries(q)
-		if scale := quantizeToken(w.row[:p.d], q); scale == scale {
+		if scale := integers.QuantizeToken(tuned.ISA, w.row[:p.d], q); scale == scale {
 			return p.int8Unit(scale, factor), true
 		}
 	}
@@ -165,9 +168,9 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
 	n int, codes bool) {
 	if codes {
-		scoreInt4(s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
+		int4.Score(&tuned, s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	} else {
-		scoreInt8(s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
+		integers.Score(&tuned, s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
@@ -180,9 +183,9 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
 	layout *kernel.PanelLayout, codes bool) {
 	if x := &w.weights; codes {
-		accumulateInt4(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
+		int4.Accumulate(&tuned, o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	} else {
-		accumulateInt8(o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
+		integers.Accumulate(&tuned, o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	}
 }
 

@@ -17,12 +17,15 @@ import (
 
 //go:generate go run ./gen -out kernel_amd64.s
 //go:generate go run ./gen -out internal/kernel/floats/floats_amd64.s
-//go:generate go run ./gen -out kernel_typed_amd64.s
-//go:generate go run ./gen -out kernel_int8_amd64.s
+//go:generate go run ./gen -out internal/kernel/narrow/narrow_amd64.s
+//go:generate go run ./gen -out internal/kernel/integers/integers_amd64.s
 //go:generate go run ./gen -out kernel_blocks_amd64.s
-//go:generate go run ./gen -out kernel_int4_amd64.s
+//go:generate go run ./gen -out internal/kernel/int4/int4_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 //go:generate go run ./asm -out internal/kernel/floats/floats_arm64.s
+//go:generate go run ./asm -out internal/kernel/narrow/narrow_arm64.s
+//go:generate go run ./asm -out internal/kernel/integers/integers_arm64.s
+//go:generate go run ./asm -out internal/kernel/int4/int4_arm64.s
 
 func dot(a, b []float32) float32 {
 	operand.Reads(a, len(a))

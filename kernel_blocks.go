@@ -2,6 +2,8 @@ package attn
 
 import (
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 )
 
 // Kernels over weights in blocks, as GGUF files have them.
@@ -51,7 +53,8 @@ func quantizeBlocks(dst []blockRow, x []float32) {
 	for len(x) > 0 {
 		n := min(most, len(x)/blockInputs)
 		bytes := unsafe.Slice(&dst[0].integers[0], n*blockRowSize)
-		quantizeRows(bytes, scales[:], nil, x, n, blockInputs, blockRowSize, blockInputs)
+		integers.QuantizeRows(tuned.ISA, bytes, scales[:], nil, x, n, blockInputs, blockRowSize,
+			blockInputs)
 		sumBlocks(dst[:n], scales[:n])
 		x, dst = x[n*blockInputs:], dst[n:]
 	}

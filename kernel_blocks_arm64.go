@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 // Blocks are unpacked for SDOT, which takes bytes with sign: nibbles by TBL, and what belongs to
@@ -70,7 +72,7 @@ func unpackTable(to, words []byte, table *[16]int8, n, upper int) {
 // unpackLevels unpacks a block of 32 nibbles and its scales in F16.
 func unpackLevels(to, from []byte, levels *[16]int8) {
 	unpackTable(to, from[2*panel:], levels, blockUnpacked/2, blockUnpacked/2)
-	widenHalves(F16, (*float32)(unsafe.Pointer(&to[blockUnpacked])), &from[0], panel)
+	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[blockUnpacked])), &from[0], panel)
 }
 
 // unpackMinima unpacks a block of Q4_K or Q5_K.
@@ -89,7 +91,7 @@ func unpackMinima(t BlockType, to, from []byte) {
 			addBits(block[:blockUnpacked], from[blockWords:], uint64(b), 1, 0)
 		}
 		scales, at := block[blockUnpacked:], from[blockScales+2*panel*b:]
-		widenHalves(F16, (*float32)(unsafe.Pointer(&scales[0])), &from[0], panel)
+		narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&scales[0])), &from[0], panel)
 		for c := range panel {
 			putFloat(scales[4*panel:], c, -f32.FromF16(binary.LittleEndian.Uint16(from[2*(panel+c):])))
 			putFloat(scales[8*panel:], c, float32(at[c]))

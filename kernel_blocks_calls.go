@@ -3,6 +3,7 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -33,7 +34,7 @@ func multiplyBlocks(t BlockType, o []float32, a []blockRow, packed []byte, panel
 		}
 		return
 	}
-	step := callIntegers / (blockChunk * blockUnpacked)
+	step := kernel.CallIntegers / (blockChunk * blockUnpacked)
 	if panels > 1 {
 		step = blockTile
 	}

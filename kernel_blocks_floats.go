@@ -5,7 +5,9 @@ package attn
 import (
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -37,7 +39,7 @@ func decodeBlocks(t BlockType, dst []float32, packed []byte, n int, memory *bloc
 			x.begin(t, from)
 		}
 		to := dst[i*blockInputs*panel:][:blockInputs*panel]
-		widenIntegers(&to[0], &bytes[i%blockChunk*size], blockInputs, 4*panel)
+		narrow.WidenIntegers(&to[0], &bytes[i%blockChunk*size], blockInputs, 4*panel)
 		x.apply(t, to, from, i%per)
 	}
 }
@@ -58,11 +60,11 @@ func (x *blockFactors) begin(t BlockType, packed []byte) {
 	case Q8_0, Q6_K:
 		copy(x.d[:panel], unsafe.Slice((*float32)(unsafe.Pointer(&packed[0])), panel))
 	case MXFP4:
-		widenHalves(BF16, &x.d[0], &packed[0], panel)
+		narrow.WidenHalves(kernel.BF16, &x.d[0], &packed[0], panel)
 	case Q4_K, Q5_K:
-		widenHalves(F16, &x.d[0], &packed[0], 2*panel)
+		narrow.WidenHalves(kernel.F16, &x.d[0], &packed[0], 2*panel)
 	default:
-		widenHalves(F16, &x.d[0], &packed[0], panel)
+		narrow.WidenHalves(kernel.F16, &x.d[0], &packed[0], panel)
 	}
 }
 

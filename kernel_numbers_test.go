@@ -13,6 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32/f32test"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 var (
@@ -277,7 +278,7 @@ func (f *halfFormat) check(t *testing.T, magnitudes []uint32) {
 		for i, bits := range magnitudes {
 			x[i] = math.Float32frombits(bits | sign)
 		}
-		narrow(f.typ, got, x)
+		narrow.Narrow(tuned.ISA, kernel.Format(f.typ), got, x)
 		near := f.below(x[0])
 		for i, bits := range magnitudes {
 			want := f.round(bits, near)
@@ -354,7 +355,7 @@ func TestWideningIsExact(t *testing.T) {
 		for _, f := range halfFormats() {
 			got := make([]float32, 1<<16)
 			layout := kernel.PanelLayout{Keys: 1 << 16 / panel, Cols: panel, Stride: panel}
-			widen(f.typ, got, packed, 0, &layout)
+			narrow.Widen(tuned.ISA, kernel.Format(f.typ), got, packed, 0, &layout)
 			for h, x := range got {
 				if !f.is(x, uint16(h)) {
 					t.Fatalf("%v %#04x becomes %v (%#08x)", f.typ, h, x, math.Float32bits(x))

@@ -3,6 +3,7 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 // bitKind is elements of fewer bits than float32, in panels. For a few rows that see all keys of a
@@ -22,7 +23,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 		keys = w.levelKeys(p.packed, keys, b.place)
 	}
 	layout := kernel.ScoreLayout(kernel.Format(p.packed.k.read), p.d, roundUp(b.hi, panel))
-	widen(p.packed.k.read, w.k, keys, p.d*panel, &layout)
+	narrow.Widen(tuned.ISA, kernel.Format(p.packed.k.read), w.k, keys, p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
@@ -33,7 +34,8 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 		if format == I4 && c.rows > p.codeRows {
 			keys, format = w.levelKeys(p.packed, keys, b.place), I8
 		}
-		scoreTyped(format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows, p.d, hi)
+		narrow.Score(&tuned, kernel.Format(format), w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows,
+			p.d, hi)
 	} else {
 		floatKind{}.score(w, p, c, b, t, at)
 	}
@@ -67,7 +69,7 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		values = w.levelValues(p.packed, values, b.place)
 	}
 	from := p.packed.valueLayout(b.hi)
-	widen(p.packed.v.read, w.v, values, Block*panel, &from)
+	narrow.Widen(tuned.ISA, kernel.Format(p.packed.v.read), w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
@@ -97,6 +99,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format Format, values []byte,
 	t *tile, at int) {
 	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
-	accumulateTyped(format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:], values,
+	narrow.Accumulate(&tuned, kernel.Format(format), st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:],
+		values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel/integers"
+
 // integerKind is keys and values as integers of 8 bits, those of a cache or store of I8, or made of
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
@@ -31,7 +33,8 @@ func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, 
 		n := min(p.tileRows, end-row)
 		m, o := st.m[row:], st.o[row*p.oStride:]
 		x.scores(p, w.s, row, keys, keyScales, n, Block, packing.k.format == I4 && codes)
-		masked := softmaxInt8(x.weights.words, x.scales, w.s, m, st.l[row:], w.alpha, x.factors[row:],
+		masked := integers.Softmax(&tuned, x.weights.Words, x.scales, w.s, m, st.l[row:], w.alpha,
+			x.factors[row:],
 			scales, nil, n)
 		x.accumulate(p, o, values, w.alpha, n, &w.layout, packing.v.format == I4 && codes)
 		if masked {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 // latentKind is values that are the first channels of keys (ValuesInKeys), as multi-head latent
@@ -100,10 +102,11 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			layout.Stride, layout.PanelStride = 4*layout.Cols, 4*panel
 		}
 		if p.integers {
-			accumulateInt8(o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,
+			integers.Accumulate(&tuned, o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,
 				p.oStride, Block, 1, &layout)
 		} else {
-			accumulateTyped(p.packed.k.read, o, w.s, typed, w.alpha, rows, p.oStride, Block, &layout)
+			narrow.Accumulate(&tuned, kernel.Format(p.packed.k.read), o, w.s, typed, w.alpha, rows,
+				p.oStride, Block, &layout)
 		}
 	}
 }

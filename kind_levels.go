@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/kernel/int4"
+
 // Codes of I4 become integers of I8 in scratch, once for all rows of a chunk, which then read them
 // as they read I8. A few rows read them there while they are in the L1 cache.
 
@@ -29,8 +31,9 @@ func (x *levelScratch) forget() { x.keysPlace, x.valuePlace = -1, -1 }
 func (w *scratch) levelKeys(s *packedKV, codes []byte, place int) []byte {
 	if x := &w.levels; x.keysPlace != place {
 		x.keysPlace = place
-		lookUp(x.keys, codes, &levelLayout{rows: Block / panel, vectors: (s.d + 7) / 8,
-			row: roundUp(s.d, 4) * panel, step: 8 * panel, upper: 4 * panel}, w.layout.PrefetchOne)
+		int4.LookUp(tuned.ISA, x.keys, codes, &int4.LevelLayout{Rows: Block / panel,
+			Vectors: (s.d + 7) / 8,
+			Row:     roundUp(s.d, 4) * panel, Step: 8 * panel, Upper: 4 * panel}, w.layout.PrefetchOne)
 	}
 	return w.levels.keys
 }
@@ -39,8 +42,9 @@ func (w *scratch) levelKeys(s *packedKV, codes []byte, place int) []byte {
 func (w *scratch) levelValues(s *packedKV, codes []byte, place int) []byte {
 	if x := &w.levels; x.valuePlace != place {
 		x.valuePlace = place
-		lookUp(x.values, codes, &levelLayout{rows: Block / 8, vectors: s.cols / panel,
-			row: 8 * s.cols, step: 4 * panel, upper: 4 * s.cols}, w.layout.PrefetchOne)
+		int4.LookUp(tuned.ISA, x.values, codes, &int4.LevelLayout{Rows: Block / 8,
+			Vectors: s.cols / panel,
+			Row:     8 * s.cols, Step: 4 * panel, Upper: 4 * s.cols}, w.layout.PrefetchOne)
 	}
 	return w.levels.values
 }

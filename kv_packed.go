@@ -7,6 +7,9 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/int4"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/pages"
 )
@@ -179,15 +182,15 @@ func elements[T any](x []byte) []T {
 // rotate rotates keys, or back, in rows that follow each other.
 func (s *packedKV) rotate(x []float32) {
 	if !s.valuesInKeys {
-		rotate(x, x, 1, len(x), len(x), len(x), s.rotation)
+		integers.Rotate(tuned.ISA, x, x, 1, len(x), len(x), len(x), s.rotation)
 		return
 	}
 	rows := len(x) / s.d
 	if s.rotation > 1 {
-		rotate(x, x, rows, s.dv, s.d, s.d, s.rotation)
+		integers.Rotate(tuned.ISA, x, x, rows, s.dv, s.d, s.d, s.rotation)
 	}
 	if s.rotationRest > 1 {
-		rotate(x[s.dv:], x[s.dv:], rows, s.d-s.dv, s.d, s.d, s.rotationRest)
+		integers.Rotate(tuned.ISA, x[s.dv:], x[s.dv:], rows, s.d-s.dv, s.d, s.d, s.rotationRest)
 	}
 }
 
@@ -282,11 +285,13 @@ func (w *tokenWriter) writePanels(s *packedKV, keys []byte, scales []float32, j 
 		floats.PackKeys(&tuned, elements[float32](keys)[j*s.d:], k, stride, m, s.d)
 	case F16, BF16:
 		floats.PackKeys(&tuned, w.panel, k, stride, m, s.d)
-		narrow(s.k.format, elements[uint16](keys)[j*s.d:][:panel*s.d], w.panel[:panel*s.d])
+		narrow.Narrow(tuned.ISA, kernel.Format(s.k.format), elements[uint16](keys)[j*s.d:][:panel*s.d],
+			w.panel[:panel*s.d])
 	case I8:
 		width, done := roundUp(s.d, 4), 0
 		if s.rotates && !s.valuesInKeys {
-			done = quantizeRotated(elements[int8](keys)[j*width:], scales[j:], nil, k, m, s.d, stride,
+			done = integers.QuantizeRotated(&tuned, elements[int8](keys)[j*width:], scales[j:], nil, k, m,
+				s.d, stride,
 				s.rotation)
 		}
 		if rest := m - done; rest > 0 {
@@ -294,14 +299,14 @@ func (w *tokenWriter) writePanels(s *packedKV, keys []byte, scales []float32, j 
 			if s.d < width {
 				clear(w.bytes[:rest*width])
 			}
-			quantizeRows(w.bytes, scales[j+done:], nil, k, rest, s.d, width, stride)
+			integers.QuantizeRows(tuned.ISA, w.bytes, scales[j+done:], nil, k, rest, s.d, width, stride)
 			w.packGroups(keys[(j+done)*width:], rawBytes(w.bytes), width, rest)
 		}
 	case I4:
 		width := roundUp(s.d, 8)
 		k, stride = w.rotateKeys(s, k, stride, m)
-		encodeRows(rawBytes(w.bytes), scales[j:], k, m, s.d, width, stride)
-		foldCodes(w.folded, rawBytes(w.bytes)[:m*width])
+		int4.EncodeRows(tuned.ISA, rawBytes(w.bytes), scales[j:], k, m, s.d, width, stride)
+		kernel.FoldCodes(w.folded, rawBytes(w.bytes)[:m*width])
 		w.packGroups(keys[j*width/2:], w.folded, width/2, m)
 	}
 }
@@ -313,10 +318,10 @@ func (w *tokenWriter) rotateKeys(s *packedKV, k []float32, stride, m int) ([]flo
 	}
 	rows := w.row[:m*s.d]
 	if s.valuesInKeys {
-		copyRows(rows, k, m, s.d, stride)
+		integers.CopyRows(tuned.ISA, rows, k, m, s.d, stride)
 		s.rotate(rows)
 	} else {
-		rotate(rows, k, m, s.d, s.d, stride, s.rotation)
+		integers.Rotate(tuned.ISA, rows, k, m, s.d, s.d, stride, s.rotation)
 	}
 	return rows, s.d
 }
@@ -337,15 +342,15 @@ func (w *tokenWriter) writeKey(s *packedKV, keys []byte, scales []float32, j int
 	case F32:
 		spread(elements[float32](keys)[j/panel*panel*s.d+j%panel:], k)
 	case F16, BF16:
-		narrow(s.k.format, w.half[:s.d], k)
+		narrow.Narrow(tuned.ISA, kernel.Format(s.k.format), w.half[:s.d], k)
 		spread(elements[uint16](keys)[j/panel*panel*s.d+j%panel:], w.half[:s.d])
 	case I8:
-		scales[j] = quantizeToken(w.bytes[:s.d], k)
+		scales[j] = integers.QuantizeToken(tuned.ISA, w.bytes[:s.d], k)
 		spreadGroups(keys[j/panel*panel*roundUp(s.d, 4)+j%panel*4:], rawBytes(w.bytes[:s.d]))
 	case I4:
 		width := roundUp(s.d, 8)
-		encodeRows(rawBytes(w.bytes), scales[j:], k, 1, s.d, width, s.d)
-		foldCodes(w.folded, rawBytes(w.bytes)[:width])
+		int4.EncodeRows(tuned.ISA, rawBytes(w.bytes), scales[j:], k, 1, s.d, width, s.d)
+		kernel.FoldCodes(w.folded, rawBytes(w.bytes)[:width])
 		spreadGroups(keys[j/panel*panel*width/2+j%panel*4:], w.folded[:width/2])
 	}
 }
@@ -377,8 +382,8 @@ func (w *tokenWriter) writeValues(s *packedKV, x []byte, j int, v []float32, str
 	}
 	if s.v.format == I4 && s.unrotate > 1 {
 		rows := w.row[:n*s.dv]
-		copyRows(rows, v, n, s.dv, stride)
-		rotate(rows, rows, 1, len(rows), len(rows), len(rows), s.unrotate)
+		integers.CopyRows(tuned.ISA, rows, v, n, s.dv, stride)
+		integers.Rotate(tuned.ISA, rows, rows, 1, len(rows), len(rows), len(rows), s.unrotate)
 		v, stride = rows, s.dv
 	}
 	for i := 0; i < n; {
@@ -397,15 +402,16 @@ func (w *tokenWriter) writeGroups(s *packedKV, values []byte, scales []float32, 
 	stride, n int) {
 	if s.v.format == I4 {
 		rows := w.bytes[:n*s.cols]
-		encodeRows(rawBytes(rows), scales[j:], v, n, s.dv, s.cols, stride)
-		interleave(w.folded, rawBytes(rows), s.cols, n)
+		int4.EncodeRows(tuned.ISA, rawBytes(rows), scales[j:], v, n, s.dv, s.cols, stride)
+		integers.Interleave(tuned.ISA, w.folded, rawBytes(rows), s.cols, n)
 		for group := range n / 4 {
 			at, size := j/4+group, 4*s.cols
-			putCodes(values[at/2*size:], w.folded[group*size:][:size], at%2 == 1)
+			kernel.PutCodes(values[at/2*size:], w.folded[group*size:][:size], at%2 == 1)
 		}
 		return
 	}
-	quantizeGroups(elements[int8](values)[j*s.cols:], scales[j:], v, n, s.dv, s.cols, stride, w.bytes)
+	integers.QuantizeGroups(tuned.ISA, elements[int8](values)[j*s.cols:], scales[j:], v, n, s.dv,
+		s.cols, stride, w.bytes)
 }
 
 // writeValue writes value j of a block of fewer bits. Columns that the value does not have are 0.
@@ -413,7 +419,7 @@ func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j
 	switch s.v.format {
 	case I8:
 		row := w.bytes[:s.cols]
-		scales[j] = quantizeToken(row[:len(v)], v)
+		scales[j] = integers.QuantizeToken(tuned.ISA, row[:len(v)], v)
 		clear(row[len(v):])
 		to := elements[int8](values)[j/4*4*s.cols+j%4:]
 		for c, e := range row {
@@ -422,15 +428,15 @@ func (w *tokenWriter) writeValue(s *packedKV, values []byte, scales []float32, j
 		return
 	case I4:
 		row := rawBytes(w.bytes[:s.cols])
-		encodeRows(row, scales[j:], v, 1, s.dv, s.cols, s.dv)
+		int4.EncodeRows(tuned.ISA, row, scales[j:], v, 1, s.dv, s.cols, s.dv)
 		layout := s.valueLayout(Block)
 		for c, code := range row {
-			setCode(values, kernel.PlaceOf(kernel.I4, &layout, j, c), code)
+			kernel.SetCode(values, kernel.PlaceOf(kernel.I4, &layout, j, c), code)
 		}
 		return
 	}
 	row := w.half[:s.cols]
-	narrow(s.v.format, row[:len(v)], v)
+	narrow.Narrow(tuned.ISA, kernel.Format(s.v.format), row[:len(v)], v)
 	clear(row[len(v):])
 	to := elements[uint16](values)[j*panel:]
 	for c := 0; c < s.cols; c += panel {
@@ -457,7 +463,8 @@ func (s *packedKV) readKey(k []float32, x []byte, j int) {
 	keys, scales := s.keys(x)
 	layout := kernel.ScoreLayout(kernel.Format(s.k.format), s.d, Block)
 	for x := range k {
-		k[x] = elementOf(s.k.format, keys, kernel.PlaceOf(kernel.Format(s.k.format), &layout, x, j))
+		k[x] = narrow.ElementOf(kernel.Format(s.k.format), keys,
+			kernel.PlaceOf(kernel.Format(s.k.format), &layout, x, j))
 	}
 	if scales != nil {
 		scaleBy(k, scales[j])
@@ -472,13 +479,14 @@ func (s *packedKV) readValue(v []float32, x []byte, j int) {
 	values, scales := s.values(x)
 	layout := s.valueLayout(Block)
 	for c := range v {
-		v[c] = elementOf(s.v.format, values, kernel.PlaceOf(kernel.Format(s.v.format), &layout, j, c))
+		v[c] = narrow.ElementOf(kernel.Format(s.v.format), values,
+			kernel.PlaceOf(kernel.Format(s.v.format), &layout, j, c))
 	}
 	if scales != nil {
 		scaleBy(v, scales[j])
 	}
 	if s.unrotate > 1 {
-		rotate(v, v, 1, len(v), len(v), len(v), s.unrotate)
+		integers.Rotate(tuned.ISA, v, v, 1, len(v), len(v), len(v), s.unrotate)
 	}
 }
 
@@ -492,10 +500,10 @@ func scaleBy(x []float32, scale float32) {
 // rotateCopy brings rows of queries together, stride apart, and rotates them as rotateQueries does.
 func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
 	if rotation := p.d & -p.d; p.packed == nil && rotation > 1 && !p.flip {
-		rotate(dst, q, rows, p.d, p.d, stride, rotation)
+		integers.Rotate(tuned.ISA, dst, q, rows, p.d, p.d, stride, rotation)
 		return
 	}
-	copyRows(dst, q, rows, p.d, stride)
+	integers.CopyRows(tuned.ISA, dst, q, rows, p.d, stride)
 	if p.flip {
 		floats.Scale(tuned.ISA, dst, dst, -1)
 	}
@@ -508,6 +516,6 @@ func (p *plan) rotateQueries(q []float32) {
 	case p.packed != nil && p.packed.rotates:
 		p.packed.rotate(q)
 	case p.packed == nil && p.integers && rotation > 1:
-		rotateAll(q, rotation)
+		integers.RotateAll(tuned.ISA, q, rotation)
 	}
 }

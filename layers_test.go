@@ -23,12 +23,9 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
-	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_rows
-		kernel_int8 kernel_typed kernel_typed_generic kernel_typed_amd64 kernel_typed_arm64
-		kernel_typed_stubs kernel_blocks kernel_blocks_calls kernel_blocks_generic kernel_blocks_amd64
-		kernel_blocks_arm64 kernel_blocks_noasm kernel_blocks_floats kernel_int8_amd64
-		kernel_int8_arm64 kernel_int4 kernel_int4_amd64 kernel_int4_arm64 kernel_amd64 kernel_arm64
-		kernel_noasm kernel_noavx`},
+	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_blocks kernel_blocks_generic
+		kernel_blocks_amd64 kernel_blocks_arm64 kernel_blocks_noasm kernel_blocks_floats
+		kernel_amd64 kernel_arm64 kernel_noasm`},
 	{Name: "types", Files: "view options format block_type errors"},
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
@@ -405,7 +407,7 @@ type projection struct {
 
 	// Of a matrix with Integers, in the place of a: rows of integers, with a scale for each int8Group
 	// of a row; of blocks with Integers, rows of blocks.
-	ints   integerRows
+	ints   integers.Rows
 	scales []float32
 	blocks []blockRow
 
@@ -449,7 +451,7 @@ func (p *projection) check() error {
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
 	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
-	if p.m.blocks == 0 && p.dst.L <= maxTypedRows {
+	if p.m.blocks == 0 && p.dst.L <= narrow.MaxRows {
 		p.cols = fewRowsCols
 	}
 	if p.m.format != F32 && len(p.blocks) == 0 { // blocks are unpacked for few rows as well

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -414,7 +415,8 @@ func (m *Matrix) largestOf(data []byte, c int) (largest float32) {
 	for steps, part := range m.stepsOf(data) {
 		layout := kernel.ScoreLayout(kernel.Format(m.format), steps, roundUp(m.cols, panel))
 		for k := range steps {
-			e := elementOf(m.format, part, kernel.PlaceOf(kernel.Format(m.format), &layout, k, c))
+			e := narrow.ElementOf(kernel.Format(m.format), part, kernel.PlaceOf(kernel.Format(m.format),
+				&layout, k, c))
 			largest = max(largest, e, -e)
 		}
 	}

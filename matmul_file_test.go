@@ -21,6 +21,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
@@ -76,7 +77,7 @@ func TestMatrixFile(t *testing.T) {
 			if at := uintptr(unsafe.Pointer(&m.data[0])); at%64 != 0 {
 				t.Errorf("%s: elements begin at %#x, want a multiple of 64", e.name, at)
 			}
-			for _, rows := range []int{1, maxTypedRows + 1} {
+			for _, rows := range []int{1, narrow.MaxRows + 1} {
 				mustMultiplyAlike(t, e.name, m, want, rows)
 			}
 			must(t, m.Close())
@@ -539,9 +540,9 @@ func TestMatrixFilesOfIntegersThatNoColumnBecomes(t *testing.T) {
 		}
 		for k := 0; k < inputs && c.elementsTo != -1; k += productInner {
 			steps := min(productInner, inputs-k)
-			layout := kernel.ScoreLayout(kernel.Format(I8), steps, roundUp(outputs, panel))
+			layout := kernel.ScoreLayout(kernel.I8, steps, roundUp(outputs, panel))
 			for i := range steps {
-				at := kernel.PlaceOf(kernel.Format(I8), &layout, i, c.output)
+				at := kernel.PlaceOf(kernel.I8, &layout, i, c.output)
 				setInteger(I8, m.panels(1, 0, k, 0, outputs), at, c.elementsTo)
 			}
 		}

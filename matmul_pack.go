@@ -5,7 +5,10 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -199,7 +202,7 @@ func (p *packing) packFloats(w *scratch, u packPart) {
 	}
 	w.k = grow(w.k, productInner*packCols)
 	p.fill(w.k, u)
-	narrow(p.m.format, elements[uint16](to), w.k[:len(to)/2])
+	narrow.Narrow(tuned.ISA, kernel.Format(p.m.format), elements[uint16](to), w.k[:len(to)/2])
 }
 
 // packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
@@ -213,7 +216,7 @@ func (p *packing) packIntegers(w *scratch, u packPart) {
 		}
 	}
 	for c, top := range scales {
-		scales[c] = scaleOf(top)
+		scales[c] = integers.ScaleOf(top)
 	}
 	for k := 0; k < u.steps; k += productInner {
 		p.quantize(w.k, scales, u.from(k))
@@ -234,11 +237,11 @@ func (p *packing) findLargest(floats, tops []float32, u packPart) (ok bool) {
 	p.fillColumns(floats, u)
 	for c := range tops {
 		p.column(column, floats, u, c)
-		if !(largest(column) <= p.limit()) {
+		if !(integers.Largest(tuned.ISA, column) <= p.limit()) {
 			return false
 		}
-		rotate(column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
-		tops[c] = max(tops[c], largest(column))
+		integers.Rotate(tuned.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
+		tops[c] = max(tops[c], integers.Largest(tuned.ISA, column))
 	}
 	return true
 }
@@ -253,8 +256,8 @@ func (p *packing) quantize(floats, scales []float32, u packPart) {
 	p.fillColumns(floats, u)
 	for c, scale := range scales {
 		p.column(column, floats, u, c)
-		rotate(column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
-		quantize(bytes, column, scale)
+		integers.Rotate(tuned.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
+		integers.Quantize(tuned.ISA, bytes, column, scale)
 		spreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
 	}
 }
@@ -311,7 +314,7 @@ func (p *packing) checkFinite() error {
 		for h := range p.x.H {
 			for r := range p.x.L {
 				row := p.x.row(b, h, r)
-				if largest(row) <= limit {
+				if integers.Largest(tuned.ISA, row) <= limit {
 					continue
 				}
 				c := slices.IndexFunc(row, func(e float32) bool { return !(e >= -limit && e <= limit) })

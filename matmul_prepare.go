@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -42,7 +43,7 @@ type preparation struct {
 	first   int    // row of those at hand
 	source  Tensor // rows of a at hand
 	rotated Tensor // and what they become
-	ints    integerRows
+	ints    integers.Rows
 	scales  []float32
 	blocks  []blockRow
 }
@@ -83,8 +84,9 @@ func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
 		x.rotated = BHLD(w.rotated, x.a.B, x.a.H, x.source.L, d)
 	}
 	if x.needs&needsIntegers != 0 {
-		groups := rows * int8Groups(d)
-		w.rounded.fit(rows*roundUp(d, 4), groups, math.MaxInt) // of a matrix, any number is enough
+		groups := rows * integers.Groups(d)
+		// of a matrix, any number is enough
+		w.rounded.Fit(&tuned, rows*roundUp(d, 4), groups, math.MaxInt)
 		w.scales = grow(w.scales, groups)
 		x.ints, x.scales = w.rounded, w.scales
 	}
@@ -126,7 +128,7 @@ func (x *preparation) unit(i int) {
 		}
 		row := x.rotated.Data[r*d:][:d]
 		if x.rotation > 1 {
-			rotate(row, from, 1, d, d, d, x.rotation)
+			integers.Rotate(tuned.ISA, row, from, 1, d, d, d, x.rotation)
 		} else {
 			stop.Copy(row, from)
 		}
@@ -139,14 +141,16 @@ func (x *preparation) unit(i int) {
 // quantize makes integers of row r, group by group. Where one has an element that is not finite,
 // its scale and with it the products are NaN.
 func (x *preparation) quantize(r int, row []float32) {
-	var bytes [int8Group]int8
-	first, groups := r*roundUp(len(row), 4), int8Groups(len(row))
+	var bytes [integers.Group]int8
+	first, groups := r*roundUp(len(row), 4), integers.Groups(len(row))
 	scales := x.scales[r*groups:]
-	whole := len(row) / int8Group
-	x.ints.quantize(first, r*groups, scales, row, whole, int8Group, int8Group, bytes[:])
-	if done := whole * int8Group; done < len(row) {
+	whole := len(row) / integers.Group
+	x.ints.Quantize(tuned.ISA, first, r*groups, scales, row, whole, integers.Group, integers.Group,
+		bytes[:])
+	if done := whole * integers.Group; done < len(row) {
 		last := row[done:]
-		x.ints.quantize(first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0, bytes[:])
+		x.ints.Quantize(tuned.ISA, first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0,
+			bytes[:])
 	}
 }
 

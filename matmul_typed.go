@@ -3,6 +3,8 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 // Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
@@ -23,7 +25,7 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 		p.multiplyBlocks(dst, stride, u)
 	} else if p.m.int8 {
 		p.multiplyInt8(dst, stride, u)
-	} else if u.rows <= maxTypedRows {
+	} else if u.rows <= narrow.MaxRows {
 		p.multiplyPacked(dst, a, stride, u)
 	} else {
 		p.multiplyWidened(dst, a, stride, u)
@@ -54,7 +56,7 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 				u.rows)
 			layout := packedLayout(typed.Keys, min(widenedCols, u.cols-c))
 			layout.Overwrite = k == 0
-			widen(p.m.format, w.k, part, layout.PanelStride, &typed)
+			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, part, layout.PanelStride, &typed)
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}
 	}
@@ -67,7 +69,7 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 	whole := cols / panel * panel
 	part := *b0
 	if part.Cols = whole; whole > 0 {
-		accumulateTyped(t, dst, a, b, nil, rows, dstStride, aStride, &part)
+		narrow.Accumulate(&tuned, kernel.Format(t), dst, a, b, nil, rows, dstStride, aStride, &part)
 	}
 	if whole == cols {
 		return
@@ -75,7 +77,8 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 	var last ragged
 	last.load(dst[whole:], rows, dstStride, cols-whole)
 	part.Cols = panel
-	accumulateTyped(t, last[:], a, b[whole/panel*b0.PanelStride*formats[t].bytes:], nil, rows, panel,
+	narrow.Accumulate(&tuned, kernel.Format(t), last[:], a,
+		b[whole/panel*b0.PanelStride*formats[t].bytes:], nil, rows, panel,
 		aStride, &part)
 	last.store(dst[whole:], rows, dstStride, cols-whole)
 }
@@ -116,10 +119,10 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 // inputs the exact sum of products times the scale of the group, added in ascending order.
 func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 	inner := roundUp(p.m.inner, 4)
-	groups := int8Groups(p.m.inner)
+	groups := integers.Groups(p.m.inner)
 	first := (u.b*p.a.H+u.h)*p.a.L + u.row
-	step := int8Group
-	if p.ints.together() {
+	step := integers.Group
+	if p.ints.Together() {
 		step = productInner
 	}
 	for k := 0; k < p.m.inner; k += productInner {
@@ -128,23 +131,24 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			at := first*groups + (k+g)/int8Group
-			addInt8(dst, p.ints.from(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,
+			at := first*groups + (k+g)/integers.Group
+			addInt8(dst, p.ints.From(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,
 				groups, &layout)
 		}
 	}
 }
 
 // addInt8 is accumulateInt8 for any number of columns.
-func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBlock, stride, wStride,
+func addInt8(dst []float32, w integers.Rows, v []byte, f []float32, u *productBlock, stride,
+	wStride,
 	fStride int, b0 *kernel.PanelLayout) {
 	const step = productRows
 	whole := u.cols / panel * panel
 	part := *b0
 	for r := 0; r < u.rows; r += step {
-		rows, w, f := min(step, u.rows-r), w.from(r*wStride, r*fStride), f[r*fStride:]
+		rows, w, f := min(step, u.rows-r), w.From(r*wStride, r*fStride), f[r*fStride:]
 		if part.Cols = whole; whole > 0 {
-			accumulateInt8(dst[r*stride:], &w, v, nil, f, rows, stride, wStride, fStride, &part)
+			integers.Accumulate(&tuned, dst[r*stride:], &w, v, nil, f, rows, stride, wStride, fStride, &part)
 		}
 		if whole == u.cols {
 			continue
@@ -152,7 +156,8 @@ func addInt8(dst []float32, w integerRows, v []byte, f []float32, u *productBloc
 		var last ragged
 		last.load(dst[r*stride+whole:], rows, stride, u.cols-whole)
 		part.Cols = panel
-		accumulateInt8(last[:], &w, v[whole/panel*b0.PanelStride:], nil, f, rows, panel, wStride, fStride,
+		integers.Accumulate(&tuned, last[:], &w, v[whole/panel*b0.PanelStride:], nil, f, rows, panel,
+			wStride, fStride,
 			&part)
 		last.store(dst[r*stride+whole:], rows, stride, u.cols-whole)
 	}

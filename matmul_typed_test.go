@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 )
 
 var matrixTypes = []Format{F32, F16, BF16, I8}
@@ -15,11 +16,11 @@ var matrixTypes = []Format{F32, F16, BF16, I8}
 // rows and widened parts end anywhere.
 var typedShapes = append([]productShape{
 	{1, 1, 1, 2*productInner + 3, productCols + 9, 1, 1},
-	{1, 1, maxTypedRows, productInner + 6, 2*productCols + 17, 1, 1},
-	{1, 1, maxTypedRows + 1, productInner + 5, 2*productCols + 33, 1, 1},
+	{1, 1, narrow.MaxRows, productInner + 6, 2*productCols + 17, 1, 1},
+	{1, 1, narrow.MaxRows + 1, productInner + 5, 2*productCols + 33, 1, 1},
 	{1, 1, 3, 2 * productInner, 2 * panel, 1, 1},
 	{1, 1, widenedRows + 1, 7, 2*productCols + 3, 1, 1},
-	{1, 2, widenedRows + productRows + maxTypedRows + 2, 5, 19, 1, 2},
+	{1, 2, widenedRows + productRows + narrow.MaxRows + 2, 5, 19, 1, 2},
 }, productShapes...)
 
 // transposedView is the same numbers with rows and columns exchanged, in rows that are apart.

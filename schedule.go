@@ -2,6 +2,8 @@ package attn
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/int4"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -229,10 +231,10 @@ func (p *plan) decideReads(t *tuning.Row) {
 		kernel.ProductsOf(rows, Block*max(p.d, cols)) <= kernel.CallProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
-		p.typedRows = maxTypedRows
+		p.typedRows = narrow.MaxRows
 	}
 	if s := p.packed; s != nil && !s.valuesInKeys && (s.k.format == I4 || s.v.format == I4) {
-		p.codeRows = rowsOfCodes(p.integers)
+		p.codeRows = int4.RowsOfCodes(tuned.ISA, p.integers)
 	}
 	if p.ahead = t.PrefetchInt8; p.listed {
 		return // what is gathered is in the cache, for few rows as for many
@@ -265,7 +267,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 		p.decideViews(t)
 	case p.packed == nil || !p.plain: // one block after another
 	case p.keyKind != kindPanels || p.valueKind == kindBits:
-		p.blocks, p.spanRows = Segment/Block, maxTypedRows
+		p.blocks, p.spanRows = Segment/Block, narrow.MaxRows
 	case p.full || p.packed.valuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}

@@ -1,8 +1,10 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/kernel"
 	"sync"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 )
 
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
@@ -41,7 +43,7 @@ type scratch struct {
 	finite     bool                 // none of the values at hand is NaN or infinite
 	writer     tokenWriter          // rows on their way into a cache or store
 	rotated    []float32            // rows on their way into a product
-	rounded    integerRows          // the same as integers
+	rounded    integers.Rows        // the same as integers
 	scales     []float32            // and their scales
 	blocks     []blockRow           // rows on their way into a product by blocks
 	unpacked   *blockMemory         // of a panel of it

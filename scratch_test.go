@@ -5,9 +5,12 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	// The scratch of a worker fits the L2 cache, whatever the lengths.
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// The scratch of a worker fits the L2 cache, whatever the lengths.
 func TestScratchFitsTheCache(t *testing.T) {
 	for _, cache := range []int{512 << 10, 1 << 20, 2 << 20} {
 		row := tuned.WithCaches(0, cache)
@@ -171,4 +174,47 @@ func TestScratchWithoutKeys(t *testing.T) {
 			t.Error("no call is divided into segments")
 		}
 	})
+}
+
+// What rows over fewer bits read is prefetched so far ahead that the last of the panels side by
+// side has been requested before it is read, and values as far ahead as keys.
+func TestTypedAhead(t *testing.T) {
+	row := tuned
+	row.PrefetchTyped, row.PrefetchScaled, row.MinTypedRows16, row.FourPanels = 4096, 8192, 2, false
+	for _, c := range []struct {
+		isa              tuning.ISA
+		format           Format
+		rows, side, want int
+	}{
+		{tuning.AVX512, F16, 1, 2, 4096 + 4096},
+		{tuning.AVX512, F16, 2, 4, 4096 + 3*4096},
+		{tuning.AVX512, BF16, 5, 2, 4096 + 4096},
+		{tuning.AVX512, I8, 1, 4, 8192 + 3*2048},
+		{tuning.AVX512, I4, 1, 4, 8192 + 3*1024},
+		{tuning.AVX2, F16, 3, 2, 4096 + 4096},
+		{tuning.AVX2, F16, 4, 1, 4096 + 4096},
+		{tuning.AVX2, I8, 1, 4, 8192 + 3*2048},
+	} {
+		row.ISA, row.DotProduct = c.isa, false
+		useTuning(t, row)
+		if _, got := kernel.TypedKernel(&tuned, kernel.Format(c.format), c.rows); got != c.side {
+			t.Errorf("%+v: %d panels side by side", c, got)
+		}
+		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
+		var keys kernel.PrefetchHint
+		keys.SetTyped(&tuned, kernel.Format(c.format), c.rows, s.d*panel*s.k.bits/8,
+			formats[c.format].scaled)
+		if keys.PrefetchOne != c.want {
+			t.Errorf("%+v: %d bytes ahead", c, keys.PrefetchOne)
+		}
+		var w scratch
+		w.layoutTyped(&plan{}, &s, c.rows)
+		if got := w.layout.PrefetchOne; got != c.want {
+			t.Errorf("%+v: values %d bytes ahead", c, got)
+		}
+	}
+	var far kernel.PrefetchHint
+	if far.SetTyped(&tuned, kernel.F16, 4, 1<<20, false); far.PrefetchFew != tuning.MostAhead {
+		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.PrefetchFew, tuning.MostAhead)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/segment"
 )
@@ -399,6 +400,6 @@ func (s *State) fixRotations(t *State, copies []nodeRows) {
 // rotateNodes rotates the outputs of nodes, or back.
 func (s *State) rotateNodes(nodes []nodeRows) {
 	for i := range nodes {
-		rotateAll(nodes[i].o[:s.rows()*s.d], s.rotation())
+		integers.RotateAll(tuned.ISA, nodes[i].o[:s.rows()*s.d], s.rotation())
 	}
 }

@@ -3,6 +3,8 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -78,7 +80,8 @@ func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible
 	row, rows, at, lo, hi int) (masked bool) {
 	s, m, l, alpha := w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:]
 	if x := &w.ints; p.integers {
-		return softmaxInt8(x.weights.words, x.scales, s, m, l, alpha, x.factors[row:], scales, visible,
+		return integers.Softmax(&tuned, x.weights.Words, x.scales, s, m, l, alpha, x.factors[row:],
+			scales, visible,
 			rows)
 	}
 	if rows == 1 && visible == nil && keyScales != nil && scales != nil {
@@ -174,7 +177,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		floats.Score(&tuned, w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
-		scoreTyped(keyFormat, w.s, q, keys, rows, p.d, b.hi)
+		narrow.Score(&tuned, kernel.Format(keyFormat), w.s, q, keys, rows, p.d, b.hi)
 	case kindIntegers:
 		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat == I4)
 	}
@@ -187,7 +190,8 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		floats.Accumulate(&tuned, o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block,
 			layout)
 	case kindBits:
-		accumulateTyped(valueFormat, o, w.s, values, w.alpha, rows, p.oStride, Block, layout)
+		narrow.Accumulate(&tuned, kernel.Format(valueFormat), o, w.s, values, w.alpha, rows, p.oStride,
+			Block, layout)
 	case kindIntegers:
 		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat == I4)
 	case kindLatent:

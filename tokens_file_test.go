@@ -676,7 +676,7 @@ func useAll(t testing.TB, s *Sequence) {
 // setInteger makes element i of integers or codes another one, whose magnitude in I4 is a code.
 func setInteger(f Format, x []byte, i, to int) {
 	if f == I4 {
-		setCode(x, i, byte(to))
+		kernel.SetCode(x, i, byte(to))
 		return
 	}
 	x[i] = byte(int8(to))
@@ -739,7 +739,7 @@ func mustRefuseToken(t *testing.T, g CacheConfig, name string, j int) {
 		default:
 			largest, most := float32(c.elementsTo), 127
 			if g.Format == I4 {
-				largest, most = float32(levels[c.elementsTo]), 117
+				largest, most = float32(kernel.Levels[c.elementsTo]), 117
 			}
 			mustFail(t, what, err, ErrFormat, fmt.Sprintf("page %d, head 1: the largest element of %s is "+
 				"%v with a scale of %v, want %d", j/Block, of, largest, scales[j%Block], most))

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -298,7 +299,7 @@ func checkScales(name string, x *Tensor, f Format, limit float32) error {
 	for b := range x.B {
 		for i := range x.L {
 			for h := range x.H {
-				if top := largest(x.row(b, h, i)); !(top <= limit) {
+				if top := integers.Largest(tuned.ISA, x.row(b, h, i)); !(top <= limit) {
 					return fail(ErrOption, "%s has an element of size %v in token %d of head %d, batch entry %d, "+
 						"want at most %v for %v", name, top, i, h, b, limit, f)
 				}

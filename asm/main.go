@@ -23,8 +23,11 @@ func main() {
 
 // families are the files, from the repository's root, and what emits their kernels.
 var families = map[string]func(p *program){
-	"kernel_arm64.s":                        (*program).slicePasses,
-	"internal/kernel/floats/floats_arm64.s": (*program).floats,
+	"kernel_arm64.s":                            (*program).slicePasses,
+	"internal/kernel/floats/floats_arm64.s":     (*program).floats,
+	"internal/kernel/narrow/narrow_arm64.s":     (*program).narrow,
+	"internal/kernel/integers/integers_arm64.s": (*program).integers,
+	"internal/kernel/int4/int4_arm64.s":         (*program).int4,
 }
 
 // assembly returns the text of a file for the repository in a folder.
@@ -66,7 +69,7 @@ func (p *program) floats() {
 	p.scaleColumns()
 }
 
-// slicePasses are passes over slices, and other families.
+// slicePasses are passes over slices, and products by blocks.
 func (p *program) slicePasses() {
 	p.dot()
 	p.addProducts()
@@ -74,6 +77,11 @@ func (p *program) slicePasses() {
 	p.exp()
 	p.expSum()
 	p.sumExp()
+	p.blockKernels()
+}
+
+// narrow are the kernels over fewer bits.
+func (p *program) narrow() {
 	p.accumulateTyped("accumulateF16SIMD", elementF16)
 	p.accumulateTyped("accumulateBF16SIMD", elementBF16)
 	p.accumulateTyped("accumulateI8SIMD", elementI8)
@@ -82,13 +90,20 @@ func (p *program) slicePasses() {
 	p.widenI8()
 	p.narrowF16()
 	p.narrowBF16()
+}
+
+// integers are the kernels in integers.
+func (p *program) integers() {
 	p.largest()
 	p.quantize()
 	p.rotate()
 	p.int8Kernels()
 	p.accumulateInt8()
 	p.weightsInt8()
-	p.blockKernels()
+}
+
+// int4 are the kernels of codes of four bits.
+func (p *program) int4() {
 	p.encode()
 	p.lookUp()
 	p.int4Kernels()

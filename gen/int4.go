@@ -18,7 +18,6 @@ func int4Kernels() {
 	encodeKernel()
 	lookUpKernel("lookUpSIMD", YMM, vector)
 	lookUpKernel("lookUpAVX512", ZMM, avx512Vector)
-	typedAccumulateKernel("accumulateI4AVX512", typedI4, true)
 	int4Kernel("scoreInt4SIMD", int4AVX2, scoreInt8)
 	int4Kernel("accumulateInt4SIMD", int4AVX2, accumulateInt8)
 	int4Kernel("scoreInt4VNNIAVX512", int4VNNI, scoreInt8)

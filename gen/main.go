@@ -23,10 +23,10 @@ func main() {
 	os.Exit(generate.Command("gen", os.Args[1:], map[string]generate.File{
 		"kernel_amd64.s":        func() ([]byte, error) { return assembly(passKernels) },
 		"floats_amd64.s":        func() ([]byte, error) { return assembly(floatKernels) },
-		"kernel_typed_amd64.s":  func() ([]byte, error) { return assembly(typedKernels) },
-		"kernel_int8_amd64.s":   func() ([]byte, error) { return assembly(int8Kernels) },
+		"narrow_amd64.s":        func() ([]byte, error) { return assembly(typedKernels) },
+		"integers_amd64.s":      func() ([]byte, error) { return assembly(int8Kernels) },
 		"kernel_blocks_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
-		"kernel_int4_amd64.s":   func() ([]byte, error) { return assembly(int4Kernels) },
+		"int4_amd64.s":          func() ([]byte, error) { return assembly(int4Kernels) },
 	}, os.Stderr))
 }
 

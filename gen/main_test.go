@@ -24,8 +24,8 @@ func generator(t *testing.T) string {
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	program := generator(t)
 	for _, file := range []string{"kernel_amd64.s", "internal/kernel/floats/floats_amd64.s",
-		"kernel_typed_amd64.s", "kernel_int8_amd64.s", "kernel_int4_amd64.s",
-		"kernel_blocks_amd64.s"} {
+		"internal/kernel/narrow/narrow_amd64.s", "internal/kernel/integers/integers_amd64.s",
+		"internal/kernel/int4/int4_amd64.s", "kernel_blocks_amd64.s"} {
 		out := filepath.Join(t.TempDir(), filepath.Base(file))
 		run := exec.Command(program, "-out", out)
 		run.Dir = ".."
@@ -89,7 +89,7 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 			"MaximaDim": maximaRows*maximaSteps + lastSteps},
 		"../internal/kernel/floats/kernels_amd64.go": {"inPlaceKeys": touchRows},
 		"../kernel_int8_amd64.go":                    {"rotatedElements": rotatedElements},
-		"../kernel_int8.go":                          {"int8Group": int8Group},
+		"../internal/kernel/integers/rows.go":        {"Group": int8Group},
 	} {
 		values, err := constants.Read(file)
 		if err != nil {

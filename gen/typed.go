@@ -21,15 +21,12 @@ func typedKernels() {
 	typedAccumulateKernel("accumulateBF16AVX512", typedBF16, true)
 	typedAccumulateKernel("accumulateI8SIMD", typedI8, false)
 	typedAccumulateKernel("accumulateI8AVX512", typedI8, true)
+	typedAccumulateKernel("accumulateI4AVX512", typedI4, true)
 	widenHalfKernel("widenF16SIMD", typedF16)
 	widenHalfKernel("widenBF16SIMD", typedBF16)
 	widenI8Kernel()
 	narrowF16Kernel()
 	narrowBF16Kernel()
-	largestKernel()
-	quantizeKernel()
-	rotateKernel()
-	rotateAVX512Kernel()
 }
 
 // Registers by role, beside those of tile.go.

@@ -80,3 +80,6 @@ func (b *PanelLayout) Reads(v []float32) {
 		}
 	}
 }
+
+// CallIntegers bounds the products of one call of assembly: at 16 a cycle of 1.5 GHz, 44 µs.
+const CallIntegers = 1 << 20

@@ -21,3 +21,6 @@ func (f Format) Bits() int { return formatBits[f] }
 
 // Bytes is its size as kernels read it: levels of I4 become integers of I8.
 func (f Format) Bytes() int { return formatBytes[f] }
+
+// Scaled reports whether elements are integers with a scale for each token and head.
+func (f Format) Scaled() bool { return f == I8 || f == I4 }

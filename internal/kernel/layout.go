@@ -4,6 +4,8 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/sanitize"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -200,8 +202,8 @@ func (a *PrefetchQueue) Advance(n int) {
 	}
 }
 
-// ScoreLayout is the layout of packed keys for accumulateTyped, which makes products of n keys in d
-// dimensions of them.
+// ScoreLayout is the layout of packed keys for narrow.Accumulate, which makes products of n keys in
+// d dimensions of them.
 func ScoreLayout(t Format, d, n int) (l PanelLayout) {
 	l.OfKeys(t, d, n)
 	return l
@@ -227,4 +229,22 @@ func PlaceOf(t Format, b *PanelLayout, k, c int) int {
 		return 2*(c/Panel*b.PanelStride+k/8*b.Stride+c%Panel*4+k%4) + k%8/4
 	}
 	return c/Panel*b.PanelStride + k*b.Stride + c%Panel
+}
+
+// ReadsTyped: the values of a block, panel by panel.
+func ReadsTyped(t Format, v []byte, b *PanelLayout) {
+	steps := (b.Keys-1)*b.Stride + Panel
+	switch t {
+	case I8:
+		steps = (b.Keys-1)/4*b.Stride + 4*Panel
+	case I4:
+		steps = (b.Keys-1)/8*b.Stride + 4*Panel
+	}
+	last := (b.Cols - 1) / Panel
+	operand.Need(v, (last*b.PanelStride+steps)*t.Bytes())
+	if sanitize.Enabled {
+		for c := range last + 1 {
+			operand.Reads(v[c*b.PanelStride*t.Bytes():], steps*t.Bytes())
+		}
+	}
 }

@@ -19,3 +19,12 @@ func RawBytes[T any](x []T) []byte {
 	var e T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
 }
+
+// Grow returns x, if it has n elements, or a slice that has. It never gets shorter: others may
+// rely on what they have seen.
+func Grow[T any](x []T, n int) []T {
+	if len(x) < n {
+		return make([]T, n)
+	}
+	return x
+}

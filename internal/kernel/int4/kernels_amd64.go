@@ -1,14 +1,16 @@
 //go:build !purego
 
-package attn
+package int4
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // lookUpStep looks up codes of checked operands, in one call.
-func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
-	if tuned.ISA.Lanes16() {
+func lookUpStep(isa tuning.ISA, dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+	if isa.Lanes16() {
 		lookUpAVX512(dst, src, rows, vectors, row, step, upper, ahead)
 		return
 	}
@@ -20,26 +22,27 @@ func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 //go:noescape
 func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
-// scoreInt4Step is scoreInt4 of checked operands, in one call.
-func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+// scoreInt4Step is Score of checked operands, in one call.
+func scoreInt4Step(s *float32, q *integers.Rows, row int, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
-	if q.bytes != nil {
-		scoreInt4VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
+	if q.Bytes != nil {
+		scoreInt4VNNIAVX512(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
 		return
 	}
-	scoreInt4SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
+	scoreInt4SIMD(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
 }
 
-// accumulateInt4Step is accumulateInt4 of checked operands, in one call.
-func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+// accumulateInt4Step is Accumulate of checked operands, in one call.
+func accumulateInt4Step(cpu *tuning.Row, o *float32, w *integers.Rows, row int, v *byte, alpha,
+	f *float32, rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
-	if tuned.DotProduct && tuned.ISA.Lanes16() {
-		accumulateInt4VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	if cpu.DotProduct && cpu.ISA.Lanes16() {
+		accumulateInt4VNNIAVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	accumulateInt4SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	accumulateInt4SIMD(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.

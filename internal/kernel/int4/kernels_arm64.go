@@ -1,26 +1,29 @@
 //go:build !purego
 
-package attn
+package int4
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // lookUpStep looks up codes of checked operands, in one call.
-func lookUpStep(dst, src *byte, rows, vectors, row, step, upper, ahead int) {
+func lookUpStep(isa tuning.ISA, dst, src *byte, rows, vectors, row, step, upper, ahead int) {
 	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
 }
 
-func scoreInt4Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+func scoreInt4Step(s *float32, q *integers.Rows, row int, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
-	scoreInt4Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
+	scoreInt4Dot(s, &q.Bytes[at], k, scales, rows, qStride, b)
 }
 
-func accumulateInt4Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+func accumulateInt4Step(cpu *tuning.Row, o *float32, w *integers.Rows, row int, v *byte, alpha,
+	f *float32, rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
-	accumulateInt4Dot(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	accumulateInt4Dot(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // scoreInt4Dot is scoreInt8Dot of codes. It works like scoreInt4Generic.

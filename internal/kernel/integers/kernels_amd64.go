@@ -1,54 +1,58 @@
 //go:build !purego
 
-package attn
+package integers
 
 import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // int8Lanes16 reports whether kernels in integers have 16 lanes for a number of rows.
-func int8Lanes16(rows int) bool { return tuned.ISA.Lanes16() && rows >= tuned.MinInt8Rows16 }
+func int8Lanes16(cpu *tuning.Row, rows int) bool {
+	return cpu.ISA.Lanes16() && rows >= cpu.MinInt8Rows16
+}
 
-// scoreInt8Step is scoreInt8 of checked operands, in one call.
-func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+// scoreInt8Step is Score of checked operands, in one call.
+func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
 	switch {
-	case q.bytes != nil:
-		scoreInt8VNNIAVX512(s, &q.bytes[at], &q.starts[row], k, scales, rows, qStride, b)
-	case int8Lanes16(rows):
-		scoreInt8AVX512(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
+	case q.Bytes != nil:
+		scoreInt8VNNIAVX512(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
+	case int8Lanes16(cpu, rows):
+		scoreInt8AVX512(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
 	default:
-		scoreInt8SIMD(s, &q.magnitudes[2*at], &q.starts[row], k, scales, rows, qStride, b)
+		scoreInt8SIMD(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
 	}
 }
 
 // groupsTogether: see integerRows.together.
 const groupsTogether = true
 
-// accumulateInt8Step is accumulateInt8 of checked operands, in one call.
-func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+// accumulateInt8Step is Accumulate of checked operands, in one call.
+func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
+	rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at, start := row*wStride, row*fStride
 	switch {
-	case w.bytes != nil:
-		multiplyInt8VNNIAVX512(o, &w.bytes[at], &w.starts[start], v, f, rows, oStride, wStride, fStride,
+	case w.Bytes != nil:
+		multiplyInt8VNNIAVX512(o, &w.Bytes[at], &w.Starts[start], v, f, rows, oStride, wStride, fStride,
 			b)
-	case w.magnitudes != nil && int8Lanes16(rows):
-		multiplyInt8AVX512(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+	case w.Magnitudes != nil && int8Lanes16(cpu, rows):
+		multiplyInt8AVX512(o, &w.Magnitudes[2*at], &w.Starts[start], v, f, rows, oStride, wStride,
 			fStride, b)
-	case w.magnitudes != nil:
-		multiplyInt8SIMD(o, &w.magnitudes[2*at], &w.starts[start], v, f, rows, oStride, wStride,
+	case w.Magnitudes != nil:
+		multiplyInt8SIMD(o, &w.Magnitudes[2*at], &w.Starts[start], v, f, rows, oStride, wStride,
 			fStride, b)
-	case tuned.DotProduct && int8Lanes16(rows):
-		accumulateInt8VNNIAVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
-	case int8Lanes16(rows):
-		accumulateInt8AVX512(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	case cpu.DotProduct && int8Lanes16(cpu, rows):
+		accumulateInt8VNNIAVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	case int8Lanes16(cpu, rows):
+		accumulateInt8AVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	default:
-		accumulateInt8SIMD(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8SIMD(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
 }
 
@@ -110,9 +114,10 @@ func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *floa
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
 // row, of which the integers and their scale are wrong.
-func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
+func softmaxInt8Step(cpu *tuning.Row, w *int16, f, s, m, l, alpha, c, scales *float32,
+	visible *uint64, rows int) (
 	masked, rare bool) {
-	switch lanes16 := int8Lanes16(rows); {
+	switch lanes16 := int8Lanes16(cpu, rows); {
 	case visible == nil && lanes16:
 		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, rows)
 	case visible == nil:
@@ -146,11 +151,12 @@ func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int
 func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
 	rows int) (masked, rare bool)
 
-// quantizeRowsStep works like quantizeRows without kernels. It stops where a row is near whose
+// quantizeRowsStep works like QuantizeRows without kernels. It stops where a row is near whose
 // largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰. starts may be nil.
-func quantizeRowsStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+func quantizeRowsStep(isa tuning.ISA, dst *int8, scales *float32, starts *int32, x *float32, rows,
+	n, dstStride,
 	xStride int) (done int) {
-	if tuned.ISA.Lanes16() {
+	if isa.Lanes16() {
 		return quantizeRowsAVX512(dst, scales, starts, x, rows, n, dstStride, xStride)
 	}
 	done = quantizeRowsSIMD(dst, scales, x, rows, n, dstStride, xStride)
@@ -175,9 +181,9 @@ func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, r
 
 // quantizesRotated reports whether there is a kernel that rotates such rows and makes integers of
 // them, quantizeRotatedStep.
-func quantizesRotated(n, rotation int) bool {
+func quantizesRotated(cpu *tuning.Row, n, rotation int) bool {
 	return (n == rotatedElements || n == 2*rotatedElements) && rotation == n &&
-		tuned.ISA.Lanes16() && tuned.DotProduct
+		cpu.ISA.Lanes16() && cpu.DotProduct
 }
 
 // rotatedElements, and twice as many, are the elements of rows of quantizeRotatedStep.
@@ -198,8 +204,9 @@ func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *flo
 
 // quantizeGroupsStep works like quantizeFourRows for groups of four rows. It stops at a group with
 // a row whose largest magnitude is not between 2⁻¹⁰⁰ and 2⁸⁰.
-func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {
-	if tuned.ISA.Lanes16() {
+func quantizeGroupsStep(isa tuning.ISA, dst *int8, scales, x *float32, rows, n, cols,
+	xStride int) (done int) {
+	if isa.Lanes16() {
 		return quantizeGroupsAVX512(dst, scales, x, rows, n, cols, xStride)
 	}
 	return quantizeGroupsSIMD(dst, scales, x, rows, n, cols, xStride)
@@ -230,26 +237,26 @@ func interleaveSIMD(dst, src *byte, cols, n int)
 //go:noescape
 func copyRowsSIMD(dst, x *float32, rows, n, stride int)
 
-// magnitudes makes groups of four magnitudes and signs of a row, see integerRows, and returns what
+// magnitudes makes groups of four magnitudes and signs of a row, see Rows, and returns what
 // sums begin with. What completes the last four elements is 0.
-func magnitudes(dst, row []int8) (start int32) {
-	operand.Writes(dst, 2*roundUp(len(row), 4))
+func magnitudes(isa tuning.ISA, dst, row []int8) (start int32) {
+	operand.Writes(dst, 2*kernel.RoundUp(len(row), 4))
 	operand.Reads(row, len(row))
 	const vector = 32
-	if whole := len(row) / vector * vector; whole > 0 && tuned.ISA.Integers() {
+	if whole := len(row) / vector * vector; whole > 0 && isa.Integers() {
 		start = magnitudesSIMD(&dst[0], &row[0], whole)
 		dst, row = dst[2*whole:], row[whole:]
 	}
 	return start + magnitudesGeneric(dst, row)
 }
 
-// copyRows brings rows of n elements together.
-func copyRows(dst, x []float32, rows, n, stride int) {
+// CopyRows brings rows of n elements together.
+func CopyRows(isa tuning.ISA, dst, x []float32, rows, n, stride int) {
 	operand.Writes(dst, rows*n)
 	operand.ReadsRows(x, rows, stride, n)
 	step := max(1, kernel.CallCopies/n)
 	for r := 0; r < rows; r = kernel.NextPiece(r, step, rows) {
-		if m := min(step, rows-r); tuned.ISA.Integers() && n <= kernel.CallCopies {
+		if m := min(step, rows-r); isa.Integers() && n <= kernel.CallCopies {
 			copyRowsSIMD(&dst[r*n], &x[r*stride], m, n, stride)
 		} else {
 			copyRowsGeneric(dst[r*n:], x[r*stride:], m, n, stride)
@@ -257,13 +264,13 @@ func copyRows(dst, x []float32, rows, n, stride int) {
 	}
 }
 
-// interleave brings n rows of some columns, whole panels, to the order of a block's values: of
+// Interleave brings n rows of some columns, whole panels, to the order of a block's values: of
 // four rows the elements of a column follow each other.
-func interleave(dst, src []byte, cols, n int) {
+func Interleave(isa tuning.ISA, dst, src []byte, cols, n int) {
 	operand.Writes(dst, n*cols)
 	operand.Reads(src, n*cols)
 	step := 4 * kernel.CallCopies / cols / 4 * 4 // whole fours of rows
-	if !tuned.ISA.Integers() || step == 0 {
+	if !isa.Integers() || step == 0 {
 		interleaveGeneric(dst, src, cols, n)
 		return
 	}
@@ -272,12 +279,13 @@ func interleave(dst, src []byte, cols, n int) {
 	}
 }
 
-// quantizeRotated is quantizeRows of rows that are rotated by blocks on the way, for the first of
+// QuantizeRotated is QuantizeRows of rows that are rotated by blocks on the way, for the first of
 // them: it says for how many, of which there may be none. Rows of integers follow each other if
 // starts is not nil; else they are groups of four in panels of rows, as packed keys are.
-func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, rows, n, xStride,
+func QuantizeRotated(cpu *tuning.Row, dst []int8, scales []float32, starts []int32, x []float32,
+	rows, n, xStride,
 	block int) (done int) {
-	if rows = rows / panel * panel; rows == 0 || !quantizesRotated(n, block) {
+	if rows = rows / kernel.Panel * kernel.Panel; rows == 0 || !quantizesRotated(cpu, n, block) {
 		return 0
 	}
 	operand.Writes(dst, rows*n)
@@ -300,3 +308,24 @@ func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, 
 	}
 	return done
 }
+
+// rotateStep transforms rows of blocks, at least 2 elements each, of which dst has those of x
+// afterwards. Both may be the same. It works like rotateGeneric.
+func rotateStep(isa tuning.ISA, dst, x *float32, rows, n, dstStride, xStride, block int,
+	factor float32) {
+	if isa.Lanes16() && block >= 16 {
+		rotateRowsAVX512(dst, x, rows, n, dstStride, xStride, block, factor)
+		return
+	}
+	rotateRowsSIMD(dst, x, rows, n, dstStride, xStride, block, factor)
+}
+
+// rotateRowsSIMD is rotateStep with 8 lanes.
+//
+//go:noescape
+func rotateRowsSIMD(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32)
+
+// rotateRowsAVX512 is rotateStep with 16 lanes, for blocks of at least 16 elements.
+//
+//go:noescape
+func rotateRowsAVX512(dst, x *float32, rows, n, dstStride, xStride, block int, factor float32)

@@ -1,34 +1,38 @@
 //go:build !purego
 
-package attn
+package integers
 
 import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-func scoreInt8Step(s *float32, q *integerRows, row int, k *byte, scales *float32, rows,
+func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
-	scoreInt8Dot(s, &q.bytes[at], k, scales, rows, qStride, b)
+	scoreInt8Dot(s, &q.Bytes[at], k, scales, rows, qStride, b)
 }
 
-func accumulateInt8Step(o *float32, w *integerRows, row int, v *byte, alpha, f *float32, rows,
+func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
+	rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
-	if w.bytes != nil {
-		multiplyInt8Dot(o, &w.bytes[at], v, f, rows, oStride, wStride, fStride, b)
+	if w.Bytes != nil {
+		multiplyInt8Dot(o, &w.Bytes[at], v, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	accumulateInt8Dot(o, &w.words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	accumulateInt8Dot(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
 // row, of which the integers and their scale are wrong.
-func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) (
+func softmaxInt8Step(cpu *tuning.Row, w *int16, f, s, m, l, alpha, c, scales *float32,
+	visible *uint64, rows int) (
 	masked, rare bool) {
 	at := func(x *float32, i int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(x), 4*i)) }
 	for r := range rows {
@@ -36,8 +40,9 @@ func softmaxInt8Step(w *int16, f, s, m, l, alpha, c, scales *float32, visible *u
 		if visible != nil {
 			seen = (*uint64)(unsafe.Add(unsafe.Pointer(visible), 8*r))
 		}
-		if floats.SoftmaxStep(&tuned, at(s, r*Block), at(m, r), at(l, r), at(alpha, r), seen, 1, *at(c,
-			r)) {
+		if floats.SoftmaxStep(cpu, at(s, r*kernel.Block), at(m, r), at(l, r), at(alpha, r), seen, 1,
+			*at(c,
+				r)) {
 			masked = true
 		}
 	}
@@ -72,12 +77,33 @@ func accumulateInt8Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, o
 func weightsInt8Dot(w *int16, f, s, scales *float32, visible *uint64, rows int) (rare bool)
 
 // quantizeRowsStep has no kernel here: the generic code makes each row.
-func quantizeRowsStep(dst *int8, scales *float32, starts *int32, x *float32, rows, n, dstStride,
+func quantizeRowsStep(isa tuning.ISA, dst *int8, scales *float32, starts *int32, x *float32, rows,
+	n, dstStride,
 	xStride int) (done int) {
 	return 0
 }
 
 // quantizeGroupsStep likewise.
-func quantizeGroupsStep(dst *int8, scales, x *float32, rows, n, cols, xStride int) (done int) {
+func quantizeGroupsStep(isa tuning.ISA, dst *int8, scales, x *float32, rows, n, cols,
+	xStride int) (done int) {
 	return 0
 }
+
+// rotateStep transforms rows of blocks, of which dst has those of x afterwards. Both may be the
+// same.
+func rotateStep(isa tuning.ISA, dst, x *float32, rows, n, dstStride, xStride, block int,
+	factor float32) {
+	for r := range rows {
+		row := operand.At(dst, r*dstStride)
+		if dst != x {
+			copy(unsafe.Slice(row, n), unsafe.Slice(operand.At(x, r*xStride), n))
+		}
+		rotateSIMD(row, n, block, factor)
+	}
+}
+
+// rotateSIMD transforms the blocks of one row, at least 2 elements each. It works like
+// rotateGeneric.
+//
+//go:noescape
+func rotateSIMD(x *float32, n, block int, factor float32)

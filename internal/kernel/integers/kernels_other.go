@@ -1,33 +1,36 @@
 //go:build !amd64 || purego
 
-package attn
+package integers
+
+import "github.com/seed-1415985d/attn/internal/tuning"
 
 // groupsTogether: see integerRows.together.
 const groupsTogether = false
 
-func quantizesRotated(n, rotation int) bool { return false }
+func quantizesRotated(cpu *tuning.Row, n, rotation int) bool { return false }
 
-// quantizeRotated is quantizeRows of rows that are rotated by blocks on the way, for the first of
+// QuantizeRotated is QuantizeRows of rows that are rotated by blocks on the way, for the first of
 // them: it says for how many, of which there may be none. Rows of integers follow each other if
 // starts is not nil; else they are groups of four in panels of rows, as packed keys are.
-func quantizeRotated(dst []int8, scales []float32, starts []int32, x []float32, rows, n, xStride,
+func QuantizeRotated(cpu *tuning.Row, dst []int8, scales []float32, starts []int32, x []float32,
+	rows, n, xStride,
 	block int) (done int) {
 	return 0 // there is no such kernel
 }
 
-// magnitudes makes groups of four magnitudes and signs of a row, see integerRows, and returns what
+// magnitudes makes groups of four magnitudes and signs of a row, see Rows, and returns what
 // sums begin with. What completes the last four elements is 0.
-func magnitudes(dst, row []int8) (start int32) {
+func magnitudes(isa tuning.ISA, dst, row []int8) (start int32) {
 	return magnitudesGeneric(dst, row)
 }
 
-// copyRows brings rows of n elements together.
-func copyRows(dst, x []float32, rows, n, stride int) {
+// CopyRows brings rows of n elements together.
+func CopyRows(isa tuning.ISA, dst, x []float32, rows, n, stride int) {
 	copyRowsGeneric(dst, x, rows, n, stride)
 }
 
-// interleave brings n rows of some columns, whole panels, to the order of a block's values: of
+// Interleave brings n rows of some columns, whole panels, to the order of a block's values: of
 // four rows the elements of a column follow each other.
-func interleave(dst, src []byte, cols, n int) {
+func Interleave(isa tuning.ISA, dst, src []byte, cols, n int) {
 	interleaveGeneric(dst, src, cols, n)
 }

@@ -1,4 +1,4 @@
-package attn
+package integers
 
 import (
 	"math"
@@ -10,55 +10,70 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// int8KernelTests has every kernel of kernel_int8.go.
-var int8KernelTests = []kernelTest{
-	compare("scoreInt8",
-		[]dim{size("rows", 1, 30, 99), size("d", 1, 70, 20000), size("keys", 1, Block, Block)},
-		func(c *trial, n []int) { tryScoreInt8(c, n[0], n[1], n[2]) }),
-	compare("accumulateInt8", []dim{size("rows", 1, 30, 99), size("keys", 1, 70, 300),
-		multiples("cols", panel, 9*panel, 20*panel, panel)},
-		func(c *trial, n []int) { tryAccumulateInt8(c, n[0], n[1], n[2]) }),
-	compare("softmaxInt8", []dim{size("rows", 1, 2*kernel.SoftmaxRows+1, 600)},
-		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }),
-	compare("softmaxInt8FewRows", []dim{size("rows", 1, 2, 2)}, // one row has code of its own
-		func(c *trial, n []int) { trySoftmaxInt8(c, n[0]) }),
-	compare("quantizeRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
-		func(c *trial, n []int) { tryQuantizeRows(c, n[0], n[1]) }),
-	compare("quantizeRotated", []dim{size("rows", 1, 20, 90), multiples("n", 64, 64, 128, 64)},
-		func(c *trial, n []int) { tryQuantizeRotated(c, n[0], n[1]) }),
-	compare("quantizeGroups", []dim{multiples("rows", 4, 32, Block, 4), size("n", 1, 70, 300)},
-		func(c *trial, n []int) { tryQuantizeGroups(c, n[0], n[1]) }),
-	compare("magnitudes", []dim{size("n", 1, 200, 600)}, func(c *trial, n []int) {
-		tryMagnitudes(c,
-			n[0])
-	}),
-	compare("copyRows", []dim{size("rows", 1, 20, 90), size("n", 1, 70, 600)},
-		func(c *trial, n []int) { tryCopyRows(c, n[0], n[1]) }),
-	compare("interleave", []dim{multiples("rows", 4, 32, Block, 4), multiples("cols", panel, 9*panel,
-		20*panel, panel)},
-		func(c *trial, n []int) { tryInterleave(c, n[0], n[1]) }),
-	compare("largest", vectorDims, func(c *trial, n []int) {
+// kernelTests has every kernel of kernel_int8.go.
+var kernelTests = []kerneltest.KernelTest{
+	kerneltest.Compare("scoreInt8",
+		[]kerneltest.Dim{kerneltest.Size("rows", 1, 30, 99), kerneltest.Size("d", 1, 70, 20000),
+			kerneltest.Size("keys", 1, kernel.Block, kernel.Block)},
+		func(c *kerneltest.Trial, n []int) { tryScoreInt8(c, n[0], n[1], n[2]) }),
+	kerneltest.Compare("accumulateInt8", []kerneltest.Dim{kerneltest.Size("rows", 1, 30, 99),
+		kerneltest.Size("keys", 1, 70, 300),
+		kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel, 20*kernel.Panel, kernel.Panel)},
+		func(c *kerneltest.Trial, n []int) { tryAccumulateInt8(c, n[0], n[1], n[2]) }),
+	kerneltest.Compare("softmaxInt8", []kerneltest.Dim{kerneltest.Size("rows", 1,
+		2*kernel.SoftmaxRows+1, 600)},
+		func(c *kerneltest.Trial, n []int) { trySoftmaxInt8(c, n[0]) }),
+	// one row has code of its own
+	kerneltest.Compare("softmaxInt8FewRows", []kerneltest.Dim{kerneltest.Size("rows", 1, 2, 2)},
+		func(c *kerneltest.Trial, n []int) { trySoftmaxInt8(c, n[0]) }),
+	kerneltest.Compare("quantizeRows", []kerneltest.Dim{kerneltest.Size("rows", 1, 20, 90),
+		kerneltest.Size("n", 1, 70, 600)},
+		func(c *kerneltest.Trial, n []int) { tryQuantizeRows(c, n[0], n[1]) }),
+	kerneltest.Compare("quantizeRotated", []kerneltest.Dim{kerneltest.Size("rows", 1, 20, 90),
+		kerneltest.Multiples("n", 64, 64, 128, 64)},
+		func(c *kerneltest.Trial, n []int) { tryQuantizeRotated(c, n[0], n[1]) }),
+	kerneltest.Compare("quantizeGroups", []kerneltest.Dim{kerneltest.Multiples("rows", 4, 32,
+		kernel.Block, 4), kerneltest.Size("n", 1, 70, 300)},
+		func(c *kerneltest.Trial, n []int) { tryQuantizeGroups(c, n[0], n[1]) }),
+	kerneltest.Compare("magnitudes", []kerneltest.Dim{kerneltest.Size("n", 1, 200, 600)},
+		func(c *kerneltest.Trial, n []int) {
+			tryMagnitudes(c,
+				n[0])
+		}),
+	kerneltest.Compare("copyRows", []kerneltest.Dim{kerneltest.Size("rows", 1, 20, 90),
+		kerneltest.Size("n", 1, 70, 600)},
+		func(c *kerneltest.Trial, n []int) { tryCopyRows(c, n[0], n[1]) }),
+	kerneltest.Compare("interleave", []kerneltest.Dim{kerneltest.Multiples("rows", 4, 32,
+		kernel.Block, 4), kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel,
+		20*kernel.Panel, kernel.Panel)},
+		func(c *kerneltest.Trial, n []int) { tryInterleave(c, n[0], n[1]) }),
+	kerneltest.Compare("largest", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		x := c.Input(n[0])
-		c.Equal("largest", largest(x), largestGeneric(x))
+		c.Equal("largest", Largest(kerneltest.Tuned.ISA, x), largestGeneric(x))
 	}),
-	compare("quantize", vectorDims, func(c *trial, n []int) { tryQuantize(c, n[0]) }),
-	compare("rotate", []dim{size("rows", 1, 5, 20), size("log2 block", 0, 9, 10), size("blocks", 1, 5,
-		9),
-		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+	kerneltest.Compare("quantize", kerneltest.VectorDims, func(c *kerneltest.Trial,
+		n []int) {
+		tryQuantize(c, n[0])
+	}),
+	kerneltest.Compare("rotate", []kerneltest.Dim{kerneltest.Size("rows", 1, 5, 20),
+		kerneltest.Size("log2 block", 0, 9, 10), kerneltest.Size("blocks", 1, 5,
+			9),
+		kerneltest.Size("gap", 0, 20, 100)}, func(c *kerneltest.Trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
 		x, want := c.Results((n[0]-1)*(d+n[3]) + d)
-		rotate(x, x, n[0], d, d+n[3], d+n[3], block)
+		Rotate(kerneltest.Tuned.ISA, x, x, n[0], d, d+n[3], d+n[3], block)
 		rotateGeneric(want, n[0], d+n[3], d, block)
 	}),
-	compare("rotateInto", []dim{size("rows", 1, 9, 20), size("log2 block", 0, 9, 10), size("blocks",
-		1, 3, 9),
-		size("gap", 0, 20, 100)}, func(c *trial, n []int) {
+	kerneltest.Compare("rotateInto", []kerneltest.Dim{kerneltest.Size("rows", 1, 9, 20),
+		kerneltest.Size("log2 block", 0, 9, 10), kerneltest.Size("blocks",
+			1, 3, 9),
+		kerneltest.Size("gap", 0, 20, 100)}, func(c *kerneltest.Trial, n []int) {
 		block := 1 << n[1]
 		d := block * n[2]
 		x := c.Input((n[0]-1)*(d+n[3]) + d)
 		got, want := c.Results(n[0] * d)
-		rotate(got, x, n[0], d, d, d+n[3], block)
+		Rotate(kerneltest.Tuned.ISA, got, x, n[0], d, d, d+n[3], block)
 		copyRowsGeneric(want, x, n[0], d, d+n[3])
 		rotateGeneric(want, n[0], d, d, block)
 	}),
@@ -66,11 +81,11 @@ var int8KernelTests = []kernelTest{
 
 // drawIntegers is rows of n integers of 15 bits that are stride apart, in guarded memory. What
 // completes the last group of four is 0.
-func drawIntegers(c *trial, rows, stride, n int) []int16 {
-	size := (rows-1)*stride + roundUp(n, 4)
+func drawIntegers(c *kerneltest.Trial, rows, stride, n int) []int16 {
+	size := (rows-1)*stride + kernel.RoundUp(n, 4)
 	write, read := c.Place((size + 1) / 2)
-	c.Fill(anyBits, write)
-	x := elements[int16](kerneltest.BytesIn(write))
+	c.Fill(kerneltest.AnyBits, write)
+	x := kernel.Elements[int16](kerneltest.BytesIn(write))
 	for i := range x {
 		x[i] &= math.MaxInt16
 	}
@@ -80,33 +95,34 @@ func drawIntegers(c *trial, rows, stride, n int) []int16 {
 			last[[4]int{0, 2, 1, 3}[k]] = 0
 		}
 	}
-	return elements[int16](kerneltest.BytesIn(read))[:size]
+	return kernel.Elements[int16](kerneltest.BytesIn(read))[:size]
 }
 
 // drawBytes is rows of n integers of 8 bits that are stride apart, as kernels and as the generic
 // code take them, in guarded memory. Their sums have a start for each group of elements; those of
 // rows are groupStride apart.
-func drawBytes(c *trial, rows, stride, group, groupStride, n int) (got integerRows, want []int16) {
-	size, groups := (rows-1)*stride+roundUp(n, 4), (rows-1)*groupStride+(n+group-1)/group
+func drawBytes(c *kerneltest.Trial, rows, stride, group, groupStride, n int) (got Rows,
+	want []int16) {
+	size, groups := (rows-1)*stride+kernel.RoundUp(n, 4), (rows-1)*groupStride+(n+group-1)/group
 	at := func(bytes int) (write, read []byte) {
 		x, y := c.Place((bytes + 3) / 4)
 		return kerneltest.BytesIn(x), kerneltest.BytesIn(y)
 	}
-	var write integerRows
-	switch write.fit(1, 1, rows); {
-	case write.words != nil:
+	var write Rows
+	switch write.Fit(kerneltest.Tuned, 1, 1, rows); {
+	case write.Words != nil:
 		x, y := at(2 * size)
-		write.words, got.words = elements[int16](x)[:size], elements[int16](y)[:size]
-	case write.magnitudes != nil:
+		write.Words, got.Words = kernel.Elements[int16](x)[:size], kernel.Elements[int16](y)[:size]
+	case write.Magnitudes != nil:
 		x, y := at(2 * size)
-		write.magnitudes, got.magnitudes = elements[int8](x)[:2*size], elements[int8](y)[:2*size]
+		write.Magnitudes, got.Magnitudes = kernel.Elements[int8](x)[:2*size], kernel.Elements[int8](y)[:2*size]
 	default:
 		x, y := at(size)
-		write.bytes, got.bytes = elements[int8](x)[:size], elements[int8](y)[:size]
+		write.Bytes, got.Bytes = kernel.Elements[int8](x)[:size], kernel.Elements[int8](y)[:size]
 	}
-	if write.starts != nil {
+	if write.Starts != nil {
 		x, y := at(4 * groups)
-		write.starts, got.starts = elements[int32](x)[:groups], elements[int32](y)[:groups]
+		write.Starts, got.Starts = kernel.Elements[int32](x)[:groups], kernel.Elements[int32](y)[:groups]
 	}
 	row := make([]int8, n)
 	want = make([]int16, size)
@@ -115,91 +131,94 @@ func drawBytes(c *trial, rows, stride, group, groupStride, n int) (got integerRo
 			row[k] = int8(c.IntN(255) - 127)
 		}
 		for k := 0; k < n; k += group {
-			write.put(r*stride+k, r*groupStride+k/group, row[k:min(k+group, n)])
+			write.Put(kerneltest.Tuned.ISA, r*stride+k, r*groupStride+k/group, row[k:min(k+group, n)])
 		}
-		inGroupOrder(want[r*stride:][:roundUp(n, 4)], row)
+		InGroupOrder(want[r*stride:][:kernel.RoundUp(n, 4)], row)
 	}
 	return got, want
 }
 
-func tryScoreInt8(c *trial, rows, d, n int) {
+func tryScoreInt8(c *kerneltest.Trial, rows, d, n int) {
 	c.AnyIntegers()
-	b := kernel.ScoreLayout(kernel.I8, d, roundUp(n, panel))
-	k := c.TypedInput(kernel.I8, b.Cols*roundUp(d, 4))
-	q, words := drawBytes(c, rows, roundUp(d, 4), d, 1, d)
+	b := kernel.ScoreLayout(kernel.I8, d, kernel.RoundUp(n, kernel.Panel))
+	k := c.TypedInput(kernel.I8, b.Cols*kernel.RoundUp(d, 4))
+	q, words := drawBytes(c, rows, kernel.RoundUp(d, 4), d, 1, d)
 	scales := c.Factors(b.Cols)
-	got, want := c.Results((rows-1)*Block + b.Cols)
-	scoreInt8(got, &q, 0, k, scales, rows, d, n, 0, c.IntN(2) == 0)
+	got, want := c.Results((rows-1)*kernel.Block + b.Cols)
+	Score(kerneltest.Tuned, got, &q, 0, k, scales, rows, d, n, 0, c.IntN(2) == 0)
 	scoreInt8Generic(want, words, k, scales, rows, &b)
 }
 
-func tryAccumulateInt8(c *trial, rows, keys, cols int) {
+func tryAccumulateInt8(c *kerneltest.Trial, rows, keys, cols int) {
 	c.AnyIntegers()
 	of := c.IntN(3)
-	var rowsOf integerRows
-	switch rowsOf.fit(1, 1, rows); {
+	var rowsOf Rows
+	switch rowsOf.Fit(kerneltest.Tuned, 1, 1, rows); {
 	case of != 0:
-		keys = min(keys, Block)
-	case !rowsOf.together():
-		keys = min(keys, int8Group)
+		keys = min(keys, kernel.Block)
+	case !rowsOf.Together():
+		keys = min(keys, Group)
 	}
-	groups := int8Groups(keys)
+	groups := Groups(keys)
 	b, elements := c.AnyTypedLayout(kernel.I8, keys, cols)
 	v := c.TypedInput(kernel.I8, elements)
-	oStride, wStride, fStride := cols+c.IntN(9), roundUp(keys, 4)+c.IntN(9), groups+c.IntN(3)
+	oStride, wStride, fStride := cols+c.IntN(9), kernel.RoundUp(keys, 4)+c.IntN(9), groups+c.IntN(3)
 	got, want := c.Results((rows-1)*oStride + cols)
 	words, f := drawIntegers(c, rows, wStride, keys), c.Factors((rows-1)*fStride+groups)
-	w := integerRows{words: words}
+	w := Rows{Words: words}
 	var alpha []float32
 	switch of {
 	case 0:
-		w, words = drawBytes(c, rows, wStride, int8Group, fStride, keys)
+		w, words = drawBytes(c, rows, wStride, Group, fStride, keys)
 	case 1:
 		alpha = c.Factors(rows)
 	}
-	accumulateInt8(got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	Accumulate(kerneltest.Tuned, got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
 	for g := range groups {
 		part := b
-		part.Keys = min(int8Group, keys-g*int8Group)
+		part.Keys = min(Group, keys-g*Group)
 		part.Overwrite = b.Overwrite && g == 0
-		accumulateInt8Generic(want, words[g*int8Group:], v[g*int8Group/4*b.Stride:], alpha, f[g:], rows,
+		accumulateInt8Generic(want, words[g*Group:], v[g*Group/4*b.Stride:], alpha, f[g:], rows,
 			oStride, wStride, fStride, &part)
 	}
 }
 
-func trySoftmaxInt8(c *trial, rows int) {
+func trySoftmaxInt8(c *kerneltest.Trial, rows int) {
 	s, sWant := c.Scores(rows)
 	m, mWant, l, lWant := c.RunningState(rows)
 	alpha, alphaWant := c.Results(rows)
 	f, fWant := c.Results(rows)
-	w, wWant := c.ResultsOf(rows*Block/2, normal)
+	w, wWant := c.ResultsOf(rows*kernel.Block/2, kerneltest.Normal)
 	var visible []uint64
 	if c.IntN(2) == 0 {
 		visible = c.VisibleBits(rows)
 	}
 	units, scales := c.Factors(rows), drawValueScales(c)
-	masked := softmaxInt8(elements[int16](kerneltest.BytesIn(w)), f, s, m, l, alpha, units, scales,
+	masked := Softmax(kerneltest.Tuned, kernel.Elements[int16](kerneltest.BytesIn(w)), f, s, m, l,
+		alpha, units, scales,
 		visible, rows)
-	c.Equal("masked", masked, softmaxInt8Generic(elements[int16](kerneltest.BytesIn(wWant)), fWant,
+	c.Equal("masked", masked, softmaxInt8Generic(kerneltest.Tuned,
+		kernel.Elements[int16](kerneltest.BytesIn(wWant)), fWant,
 		sWant, mWant,
 		lWant, alphaWant, units, scales, visible, rows))
 }
 
-// quantizeRows also has rows that are 0, tiny, infinite or NaN.
-func tryQuantizeRows(c *trial, rows, n int) {
+// QuantizeRows also has rows that are 0, tiny, infinite or NaN.
+func tryQuantizeRows(c *kerneltest.Trial, rows, n int) {
 	dstStride, xStride := n+c.IntN(9), n+c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
-	dst, dstWant := c.ResultsOf(((rows-1)*dstStride+n+3)/4, normal)
+	dst, dstWant := c.ResultsOf(((rows-1)*dstStride+n+3)/4, kerneltest.Normal)
 	scales, scalesWant := c.Results(rows)
-	starts, startsWant := c.ResultsOf(rows, normal)
-	got := elements[int32](kerneltest.BytesIn(starts))
-	want := elements[int32](kerneltest.BytesIn(startsWant))
+	starts, startsWant := c.ResultsOf(rows, kerneltest.Normal)
+	got := kernel.Elements[int32](kerneltest.BytesIn(starts))
+	want := kernel.Elements[int32](kerneltest.BytesIn(startsWant))
 	if c.IntN(2) == 0 {
 		got = nil
 	}
-	quantizeRows(elements[int8](kerneltest.BytesIn(dst)), scales, got, x, rows, n, dstStride, xStride)
+	QuantizeRows(kerneltest.Tuned.ISA, kernel.Elements[int8](kerneltest.BytesIn(dst)), scales, got, x,
+		rows, n, dstStride, xStride)
 	for r := range rows {
-		to := elements[int8](kerneltest.BytesIn(dstWant))[r*dstStride:][:n]
+		to := kernel.Elements[int8](kerneltest.BytesIn(dstWant))[r*dstStride:][:n]
 		scalesWant[r] = quantizedGeneric(to, x[r*xStride:][:n])
 		if got != nil {
 			want[r] = startOf(to)
@@ -207,24 +226,25 @@ func tryQuantizeRows(c *trial, rows, n int) {
 	}
 }
 
-// quantizeRotated does the first rows of what quantizeRows does after a rotation, or of what packed
+// QuantizeRotated does the first rows of what QuantizeRows does after a rotation, or of what packed
 // keys are then, and writes nothing of those that follow the panel at which it stops.
-func tryQuantizeRotated(c *trial, rows, n int) {
-	tuned.DotProduct = tuned.ISA.DotProduct() && tuning.HasDotProduct()
+func tryQuantizeRotated(c *kerneltest.Trial, rows, n int) {
+	kerneltest.Tuned.DotProduct = kerneltest.Tuned.ISA.DotProduct() && tuning.HasDotProduct()
 	xStride := n + c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
-	dst, dstWant := c.ResultsOf(rows*n/4, normal)
+	dst, dstWant := c.ResultsOf(rows*n/4, kerneltest.Normal)
 	scales, scalesWant := c.Results(rows)
-	starts, startsWant := c.ResultsOf(rows, normal)
-	got, want := elements[int32](kerneltest.BytesIn(starts)),
-		elements[int32](kerneltest.BytesIn(startsWant))
+	starts, startsWant := c.ResultsOf(rows, kerneltest.Normal)
+	got, want := kernel.Elements[int32](kerneltest.BytesIn(starts)),
+		kernel.Elements[int32](kerneltest.BytesIn(startsWant))
 	if c.IntN(2) == 0 {
 		got = nil
 	}
 	block := n & -n
-	done := quantizeRotated(elements[int8](kerneltest.BytesIn(dst)), scales, got, x, rows, n, xStride,
+	done := QuantizeRotated(kerneltest.Tuned, kernel.Elements[int8](kerneltest.BytesIn(dst)), scales,
+		got, x, rows, n, xStride,
 		block)
-	made, row := elements[int8](kerneltest.BytesIn(dstWant)), make([]float32, n)
+	made, row := kernel.Elements[int8](kerneltest.BytesIn(dstWant)), make([]float32, n)
 	for r := range done {
 		copy(row, x[r*xStride:])
 		rotateGeneric(row, 1, n, n, block)
@@ -233,15 +253,16 @@ func tryQuantizeRotated(c *trial, rows, n int) {
 			copy(made[r*n:], to)
 			want[r] = startOf(to)
 		} else {
-			spreadGroups(rawBytes(made[r/panel*panel*n+r%panel*4:]), rawBytes(to))
+			spreadGroups(kernel.RawBytes(made[r/kernel.Panel*kernel.Panel*n+r%kernel.Panel*4:]),
+				kernel.RawBytes(to))
 		}
 	}
-	quantizes, special := quantizesRotated(n, block), 0
-	for r := range rows / panel * panel {
+	quantizes, special := quantizesRotated(kerneltest.Tuned, n, block), 0
+	for r := range rows / kernel.Panel * kernel.Panel {
 		copy(row, x[r*xStride:])
 		rotateGeneric(row, 1, n, n, block)
 		if top := largestGeneric(row); !(top >= 0x1p-100 && top < 0x1p80) && special == 0 {
-			special = 1 + r/panel*panel
+			special = 1 + r/kernel.Panel*kernel.Panel
 		}
 	}
 	switch {
@@ -250,12 +271,12 @@ func tryQuantizeRotated(c *trial, rows, n int) {
 	case special > 0:
 		c.Equal("done", done, special-1)
 	default:
-		c.Equal("done", done, rows/panel*panel)
+		c.Equal("done", done, rows/kernel.Panel*kernel.Panel)
 	}
 }
 
 // drawSpecialRows is rows of n elements, of which one may be 0, tiny, large, infinite or NaN.
-func drawSpecialRows(c *trial, rows, n, stride int) []float32 {
+func drawSpecialRows(c *kerneltest.Trial, rows, n, stride int) []float32 {
 	write, x := c.Place((rows-1)*stride + n)
 	c.Fill(c.Kind, write)
 	if c.IntN(2) == 0 {
@@ -268,37 +289,38 @@ func drawSpecialRows(c *trial, rows, n, stride int) []float32 {
 	return x
 }
 
-// quantizedGeneric is quantizeToken of generic code.
+// quantizedGeneric is QuantizeToken of generic code.
 func quantizedGeneric(dst []int8, x []float32) (scale float32) {
 	clear(dst)
 	top := largestGeneric(x)
 	if !(top <= math.MaxFloat32) {
 		return float32(math.NaN())
 	}
-	scale = scaleOf(top)
+	scale = ScaleOf(top)
 	quantizeGeneric(dst, x, scale)
 	return scale
 }
 
-func tryQuantizeGroups(c *trial, rows, n int) {
-	cols, xStride := roundUp(n, panel), n+c.IntN(9)
+func tryQuantizeGroups(c *kerneltest.Trial, rows, n int) {
+	cols, xStride := kernel.RoundUp(n, kernel.Panel), n+c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
-	dst, want := c.ResultsOf(rows*cols/4, normal)
+	dst, want := c.ResultsOf(rows*cols/4, kerneltest.Normal)
 	scales, scalesWant := c.Results(rows)
-	quantizeGroups(elements[int8](kerneltest.BytesIn(dst)), scales, x, rows, n, cols, xStride,
+	QuantizeGroups(kerneltest.Tuned.ISA, kernel.Elements[int8](kerneltest.BytesIn(dst)), scales, x,
+		rows, n, cols, xStride,
 		make([]int8, 4*cols))
 	all := make([]int8, rows*cols)
 	for r := range rows {
 		scalesWant[r] = quantizedGeneric(all[r*cols:][:n], x[r*xStride:][:n])
 	}
-	interleaveGeneric(kerneltest.BytesIn(want), rawBytes(all), cols, rows)
+	interleaveGeneric(kerneltest.BytesIn(want), kernel.RawBytes(all), cols, rows)
 }
 
 // Kernels make integers without dividing each number. A quotient that is next to a half, where
 // rounding it once decides which integer it becomes, becomes the same one as by a division.
 func TestQuotientsRoundLikeDivisions(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		c := random(t.Name())
+	kerneltest.ForEach(t, func(t *testing.T) {
+		c := kerneltest.Random(t.Name())
 		// whose scales are 1, nearly 2, more than 1
 		tops := []float32{127, 127 * 0x1.fffffep+0, 0x1.fc0002p6}
 		for range 1000 {
@@ -310,7 +332,7 @@ func TestQuotientsRoundLikeDivisions(t *testing.T) {
 		var scale [1]float32
 		for _, top := range tops {
 			limitsOfRounding(x[:], top)
-			quantizeRows(got[:], scale[:], nil, x[:], 1, len(x), len(x), len(x))
+			QuantizeRows(kerneltest.Tuned.ISA, got[:], scale[:], nil, x[:], 1, len(x), len(x), len(x))
 			if s := quantizedGeneric(want[:], x[:]); s != scale[0] || got != want {
 				for i, e := range x {
 					if got[i] != want[i] {
@@ -326,7 +348,7 @@ func TestQuotientsRoundLikeDivisions(t *testing.T) {
 // limitsOfRounding is top and the numbers whose quotients by its scale are nearest to where
 // rounding changes an integer.
 func limitsOfRounding(x []float32, top float32) {
-	scale, i := scaleOf(top), 0
+	scale, i := ScaleOf(top), 0
 	add := func(e float32) {
 		if x[i] = e; i%2 == 1 {
 			x[i] = -e
@@ -347,31 +369,31 @@ func limitsOfRounding(x []float32, top float32) {
 	}
 }
 
-func tryMagnitudes(c *trial, n int) {
-	row := elements[int8](c.TypedInput(kernel.I8, n))
-	dst, want := c.ResultsOf(roundUp(n, 4)/2, normal)
-	got := magnitudes(elements[int8](kerneltest.BytesIn(dst)), row)
-	c.Equal("start", got, magnitudesGeneric(elements[int8](kerneltest.BytesIn(want)), row))
+func tryMagnitudes(c *kerneltest.Trial, n int) {
+	row := kernel.Elements[int8](c.TypedInput(kernel.I8, n))
+	dst, want := c.ResultsOf(kernel.RoundUp(n, 4)/2, kerneltest.Normal)
+	got := magnitudes(kerneltest.Tuned.ISA, kernel.Elements[int8](kerneltest.BytesIn(dst)), row)
+	c.Equal("start", got, magnitudesGeneric(kernel.Elements[int8](kerneltest.BytesIn(want)), row))
 }
 
-func tryCopyRows(c *trial, rows, n int) {
+func tryCopyRows(c *kerneltest.Trial, rows, n int) {
 	stride := n + c.IntN(9)
 	x := c.Input((rows-1)*stride + n)
 	dst, want := c.Results(rows * n)
-	copyRows(dst, x, rows, n, stride)
+	CopyRows(kerneltest.Tuned.ISA, dst, x, rows, n, stride)
 	copyRowsGeneric(want, x, rows, n, stride)
 }
 
-func tryInterleave(c *trial, rows, cols int) {
+func tryInterleave(c *kerneltest.Trial, rows, cols int) {
 	src := c.TypedInput(kernel.I8, rows*cols)
-	dst, want := c.ResultsOf(rows*cols/4, normal)
-	interleave(kerneltest.BytesIn(dst), src, cols, rows)
+	dst, want := c.ResultsOf(rows*cols/4, kerneltest.Normal)
+	Interleave(kerneltest.Tuned.ISA, kerneltest.BytesIn(dst), src, cols, rows)
 	interleaveGeneric(kerneltest.BytesIn(want), src, cols, rows)
 }
 
 // drawValueScales is scales of a block's values, some of them 0, tiny or no numbers.
-func drawValueScales(c *trial) []float32 {
-	write, read := c.Place(Block)
+func drawValueScales(c *kerneltest.Trial) []float32 {
+	write, read := c.Place(kernel.Block)
 	size := []float32{1, 1, 1, 0, 0x1p-101, 0x1p-149}[c.IntN(6)]
 	for i := range write {
 		write[i] = float32(c.Float32() * size)
@@ -383,7 +405,7 @@ func drawValueScales(c *trial) []float32 {
 }
 
 // Kernels in integers give the bits of the generic code, and touch nothing outside their operands.
-func TestInt8KernelsEqualGeneric(t *testing.T) { equalGeneric(t, int8KernelTests, false) }
+func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }
 
 func FuzzScoreInt8(f *testing.F)       { fuzzKernel(f, "scoreInt8") }
 func FuzzAccumulateInt8(f *testing.F)  { fuzzKernel(f, "accumulateInt8") }
@@ -397,45 +419,60 @@ func FuzzInterleave(f *testing.F)      { fuzzKernel(f, "interleave") }
 
 // Kernels widen values of one block on their stack, so more are refused before anything is written.
 func TestWordsOfMoreThanABlock(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		if !integerProducts() {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		if !Products(kerneltest.Tuned) {
 			return // the generic code has no such bound
 		}
-		const keys = Block + 4
-		b := kernel.PanelLayout{Keys: keys, Cols: panel, Stride: 4 * panel, PanelStride: 4 * panel}
-		o, f := make([]float32, panel), []float32{1}
+		const keys = kernel.Block + 4
+		b := kernel.PanelLayout{Keys: keys, Cols: kernel.Panel, Stride: 4 * kernel.Panel,
+			PanelStride: 4 * kernel.Panel}
+		o, f := make([]float32, kernel.Panel), []float32{1}
 		defer func() {
 			if recover() == nil || slices.ContainsFunc(o, func(e float32) bool { return e != 0 }) {
 				t.Errorf("%d keys are accepted", keys)
 			}
 		}()
-		accumulateInt8(o, &integerRows{words: make([]int16, keys)}, make([]byte, 2*keys*panel), nil, f,
-			1, panel, keys, 1, &b)
+		Accumulate(kerneltest.Tuned, o, &Rows{Words: make([]int16, keys)}, make([]byte,
+			2*keys*kernel.Panel), nil, f,
+			1, kernel.Panel, keys, 1, &b)
 	})
 }
 
-// TestUnitsOfRows compares the units and factors that rows get in one pass with those that are
-// found row by row.
-func TestUnitsOfRows(t *testing.T) {
-	scales := []float32{0, math.SmallestNonzeroFloat32, 0x1p-130, 0x1p-126, 0x1.234p-60, 1, 3, 0x1p79,
-		0x1.fffffep119, 0x1p120, 0x1.8p127 / 127, math.MaxFloat32}
-	r := random(t.Name())
-	for range 1000 {
-		scales = append(scales, math.Float32frombits(r.Uint32N(0x7f800000)))
-	}
-	n := len(scales)
-	for _, scale := range scales[1:100] {
-		for _, natural := range []bool{false, true} {
-			p := &plan{scale: scale, natural: natural}
-			w := &intScratch{units: slices.Clone(scales), factors: make([]float32, n)}
-			want := &intScratch{units: make([]float32, n), factors: make([]float32, n)}
-			w.quantizeQueries(p, &chunk{rows: n}, nil, n)
-			for row, s := range scales {
-				want.setUnit(p, row, p.int8Unit(s, 1))
-			}
-			if !slices.Equal(w.units, want.units) || !slices.Equal(w.factors, want.factors) {
-				t.Fatalf("scale %v, natural %v: units or factors differ", scale, natural)
-			}
+// quantize takes elements that a scale suits.
+func tryQuantize(c *kerneltest.Trial, n int) {
+	write, x := c.Place(n)
+	c.Fill([]kerneltest.Distribution{kerneltest.Normal, kerneltest.Zeroes, kerneltest.Huge,
+		kerneltest.Tiny, kerneltest.Coarse}[c.IntN(5)], write)
+	for i, e := range write {
+		if e-e != 0 {
+			write[i] = 1
 		}
+	}
+	scale := ScaleOf(largestGeneric(x))
+	out, wantOut := c.ResultsOf((n+3)/4+c.IntN(9), kerneltest.Normal)
+	got, want := kernel.Elements[int8](kerneltest.BytesIn(out)),
+		kernel.Elements[int8](kerneltest.BytesIn(wantOut))
+	Quantize(kerneltest.Tuned.ISA, got[:n], x, scale)
+	quantizeGeneric(want[:n], x, scale)
+	for i := range want {
+		if got[i] != want[i] {
+			c.Wrong("element %d of %d is %d, generic %d", i, n, got[i], want[i])
+		}
+	}
+	c.Outputs = c.Outputs[:0]
+}
+
+func FuzzLargest(f *testing.F) { fuzzKernel(f, "largest") }
+
+func FuzzQuantize(f *testing.F) { fuzzKernel(f, "quantize") }
+
+func FuzzRotate(f *testing.F) { fuzzKernel(f, "rotate") }
+
+func FuzzRotateInto(f *testing.F) { fuzzKernel(f, "rotateInto") }
+
+// spreadGroups writes groups of four of a row to where packed keys have them.
+func spreadGroups(dst, row []byte) {
+	for x, e := range row {
+		dst[x/4*4*kernel.Panel+x%4] = e
 	}
 }

@@ -1,36 +1,40 @@
-package attn
+package integers
 
 import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// integerRows is rows of integers of 8 bits as kernels take them.
-type integerRows struct {
-	words []int16 // in the order of inGroupOrder
+// Rows is rows of integers of 8 bits as kernels take them.
+type Rows struct {
+	Words []int16 // in the order of InGroupOrder
 
 	// In the place of words, where one instruction adds products of four bytes. With VNNI kernels add
 	// 128 to what a row meets, to have no signs there, and sums begin with −128 times the sum of the
 	// row, or of each group of it that has a sum.
-	bytes  []int8
-	starts []int32
+	Bytes  []int8
+	Starts []int32
 
 	// In the place of both, where one instruction multiplies bytes without sign by bytes with one: of
 	// each four elements their magnitudes, then −1 where one is negative and else 0. Sums begin with
 	// starts, here the sum of the magnitudes of negative elements: see addSigned in gen.
-	magnitudes []int8
+	Magnitudes []int8
 }
 
-// fit makes the memory large enough, for at least that number of rows a call.
-func (x *integerRows) fit(elements, groups, rows int) {
+// Fit makes the memory large enough, for at least that number of rows a call.
+func (x *Rows) Fit(cpu *tuning.Row, elements, groups, rows int) {
 	was := *x
-	*x = integerRows{} // what there is means that kernels take it
+	*x = Rows{} // what there is means that kernels take it
 	switch {
-	case tuned.DotProduct && rows >= tuned.MinInt8Rows16:
-		x.bytes, x.starts = grow(was.bytes, elements), grow(was.starts, groups)
-	case tuned.ISA.Integers():
-		x.magnitudes, x.starts = grow(was.magnitudes, 2*elements), grow(was.starts, groups)
+	case cpu.DotProduct && rows >= cpu.MinInt8Rows16:
+		x.Bytes, x.Starts = kernel.Grow(was.Bytes, elements), kernel.Grow(was.Starts, groups)
+	case cpu.ISA.Integers():
+		x.Magnitudes, x.Starts = kernel.Grow(was.Magnitudes, 2*elements), kernel.Grow(was.Starts, groups)
 	default:
-		x.words = grow(was.words, elements)
+		x.Words = kernel.Grow(was.Words, elements)
 	}
 }
 
@@ -43,35 +47,35 @@ func startOf(row []int8) int32 {
 	return -128 * sum
 }
 
-// from is the rows from an element and a group on.
-func (x *integerRows) from(at, group int) integerRows {
+// From is the rows from an element and a group on.
+func (x *Rows) From(at, group int) Rows {
 	switch {
-	case x.words != nil:
-		return integerRows{words: x.words[at:]}
-	case x.magnitudes != nil:
-		return integerRows{magnitudes: x.magnitudes[2*at:], starts: x.starts[group:]}
+	case x.Words != nil:
+		return Rows{Words: x.Words[at:]}
+	case x.Magnitudes != nil:
+		return Rows{Magnitudes: x.Magnitudes[2*at:], Starts: x.Starts[group:]}
 	}
-	return integerRows{bytes: x.bytes[at:], starts: x.starts[group:]}
+	return Rows{Bytes: x.Bytes[at:], Starts: x.Starts[group:]}
 }
 
-// reads: rows from one on, of n elements and some groups.
-func (x *integerRows) reads(row, rows, stride, groupStride, n, groups int) {
-	if x.words != nil {
-		operand.ReadsRows(x.words[row*stride:], rows, stride, n)
+// Reads: rows from one on, of n elements and some groups.
+func (x *Rows) Reads(row, rows, stride, groupStride, n, groups int) {
+	if x.Words != nil {
+		operand.ReadsRows(x.Words[row*stride:], rows, stride, n)
 		return
 	}
-	operand.ReadsRows(x.starts[row*groupStride:], rows, groupStride, groups)
-	if x.magnitudes != nil {
-		operand.ReadsRows(x.magnitudes[2*row*stride:], rows, 2*stride, 2*n)
+	operand.ReadsRows(x.Starts[row*groupStride:], rows, groupStride, groups)
+	if x.Magnitudes != nil {
+		operand.ReadsRows(x.Magnitudes[2*row*stride:], rows, 2*stride, 2*n)
 	} else {
-		operand.ReadsRows(x.bytes[row*stride:], rows, stride, n)
+		operand.ReadsRows(x.Bytes[row*stride:], rows, stride, n)
 	}
 }
 
-// inGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,
+// InGroupOrder widens a row to 16 bits, in the order that kernels take it: of each group of four,
 // elements 0, 2, 1, 3. So pairs meet the even and the odd bytes of a group, which shifts separate.
 // Elements that complete the last group are 0.
-func inGroupOrder(dst []int16, row []int8) {
+func InGroupOrder(dst []int16, row []int8) {
 	whole := len(row) / 4 * 4
 	for i := 0; i < whole; i += 4 {
 		from, to := row[i:][:4], dst[i:][:4]
@@ -80,6 +84,102 @@ func inGroupOrder(dst []int16, row []int8) {
 	if whole < len(dst) {
 		var last [4]int8
 		copy(last[:], row[whole:])
-		inGroupOrder(dst[whole:], last[:])
+		InGroupOrder(dst[whole:], last[:])
 	}
+}
+
+// Products reports whether there are kernels of weights and values in integers, and of rows
+// of bytes.
+func Products(cpu *tuning.Row) bool { return cpu.ISA.Integers() || cpu.DotProduct }
+
+// Group inputs of a matrix have one scale: a sum of that many products is below 2²⁴, so float32
+// holds it.
+const Group = 128
+
+// Together reports whether kernels of such rows go on from one int8Group of inputs to the next.
+func (x *Rows) Together() bool { return groupsTogether && x.Words == nil }
+
+// Groups is the number of scales of a row of inputs.
+func Groups(inputs int) int { return (inputs + Group - 1) / Group }
+
+// Put makes a row, or the group of one with that number, the elements from one on. What completes
+// the last four is 0.
+func (x *Rows) Put(isa tuning.ISA, at, group int, row []int8) {
+	switch n := kernel.RoundUp(len(row), 4); {
+	case x.Words != nil:
+		InGroupOrder(x.Words[at:][:n], row)
+	case x.Magnitudes != nil:
+		x.Starts[group] = magnitudes(isa, x.Magnitudes[2*at:][:2*n], row)
+	default:
+		to := x.Bytes[at:][:n]
+		clear(to[copy(to, row):])
+		x.Starts[group] = startOf(row)
+	}
+}
+
+// QuantizeToken is dst = rint(x/scale), and returns the scale: NaN if some element is not finite.
+func QuantizeToken(isa tuning.ISA, dst []int8, x []float32) (scale float32) {
+	top := Largest(isa, x)
+	if !(top <= math.MaxFloat32) {
+		clear(dst)
+		return float32(math.NaN())
+	}
+	scale = ScaleOf(top)
+	Quantize(isa, dst, x, scale)
+	return scale
+}
+
+// quantizeFourRows is QuantizeGroups of a group.
+func quantizeFourRows(isa tuning.ISA, dst []int8, scales, x []float32, n, cols, xStride int,
+	four []int8) {
+	clear(four[:4*cols])
+	for r := range 4 {
+		scales[r] = QuantizeToken(isa, four[r*cols:][:n], x[r*xStride:][:n])
+	}
+	Interleave(isa, kernel.RawBytes(dst), kernel.RawBytes(four), cols, 4)
+}
+
+// Quantize makes x, from an element and a group on, rows of n elements as QuantizeRows does. What
+// completes the last four of a row is 0. spare is memory for a row or several, and strides of x are
+// n in whole fours.
+func (x *Rows) Quantize(isa tuning.ISA, at, group int, scales, a []float32, rows, n, stride int,
+	spare []int8) {
+	width := kernel.RoundUp(n, 4)
+	if x.Bytes == nil {
+		together := len(spare) / n
+		for r := 0; r < rows; r += together {
+			m := min(together, rows-r)
+			QuantizeRows(isa, spare, scales[r:], nil, a[r*stride:], m, n, n, stride)
+			for i := range m {
+				x.Put(isa, at+(r+i)*width, group+r+i, spare[i*n:][:n])
+			}
+		}
+		return
+	}
+	if n < width {
+		clear(x.Bytes[at:][:rows*width])
+	}
+	QuantizeRows(isa, x.Bytes[at:], scales, x.Starts[group:], a, rows, n, width, stride)
+}
+
+// ScaleOf is the scale of numbers of which the largest magnitude is top: top/127. Where that is
+// subnormal and was rounded down, it is so much more that no number becomes more than 127. Where
+// 127 scales would be infinite, it is the next smaller number.
+func ScaleOf(top float32) float32 {
+	scale := top / 127
+	for scale > 0 && top/scale >= 127.5 {
+		scale = math.Nextafter32(scale, 1)
+	}
+	if top > 0 && scale == 0 {
+		scale = math.SmallestNonzeroFloat32
+	}
+	if 127*scale > math.MaxFloat32 {
+		scale = math.Nextafter32(scale, 0)
+	}
+	return scale
+}
+
+// RotateAll rotates rows that follow each other: so do their blocks.
+func RotateAll(isa tuning.ISA, x []float32, block int) {
+	Rotate(isa, x, x, 1, len(x), len(x), len(x), block)
 }

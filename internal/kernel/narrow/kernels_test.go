@@ -1,4 +1,4 @@
-package attn
+package narrow
 
 import (
 	"fmt"
@@ -8,34 +8,60 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/int4"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/memory"
-	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// typedKernelTests has every kernel of kernel_typed.go.
-var typedKernelTests = []kernelTest{
-	compare("accumulateF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, F16, n) }),
-	compare("accumulateBF16", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, BF16, n) }),
-	compare("accumulateI8", typedDims, func(c *trial, n []int) { tryAccumulateTyped(c, I8, n) }),
-	compare("widenF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, F16, n) }),
-	compare("widenBF16", typedDims[1:], func(c *trial, n []int) { tryWiden(c, BF16, n) }),
-	compare("widenI8", typedDims[1:], func(c *trial, n []int) { tryWiden(c, I8, n) }),
-	compare("narrowF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, F16, n[0]) }),
-	compare("narrowBF16", vectorDims, func(c *trial, n []int) { tryNarrow(c, BF16, n[0]) }),
-	compare("accumulateI4", []dim{size("rows", 1, codeRows, codeRows), size("keys", 1, 70, 128),
-		multiples("cols", panel, 19*panel, 99*panel, panel)},
-		func(c *trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }),
+// kernelTests has every kernel of kernel_typed.go.
+var kernelTests = []kerneltest.KernelTest{
+	kerneltest.Compare("accumulateF16", typedDims, func(c *kerneltest.Trial,
+		n []int) {
+		tryAccumulateTyped(c, kernel.F16, n)
+	}),
+	kerneltest.Compare("accumulateBF16", typedDims, func(c *kerneltest.Trial,
+		n []int) {
+		tryAccumulateTyped(c, kernel.BF16, n)
+	}),
+	kerneltest.Compare("accumulateI8", typedDims, func(c *kerneltest.Trial,
+		n []int) {
+		tryAccumulateTyped(c, kernel.I8, n)
+	}),
+	kerneltest.Compare("widenF16", typedDims[1:], func(c *kerneltest.Trial, n []int) {
+		tryWiden(c,
+			kernel.F16, n)
+	}),
+	kerneltest.Compare("widenBF16", typedDims[1:], func(c *kerneltest.Trial, n []int) {
+		tryWiden(c,
+			kernel.BF16, n)
+	}),
+	kerneltest.Compare("widenI8", typedDims[1:], func(c *kerneltest.Trial, n []int) {
+		tryWiden(c,
+			kernel.I8, n)
+	}),
+	kerneltest.Compare("narrowF16", kerneltest.VectorDims, func(c *kerneltest.Trial,
+		n []int) {
+		tryNarrow(c, kernel.F16, n[0])
+	}),
+	kerneltest.Compare("narrowBF16", kerneltest.VectorDims, func(c *kerneltest.Trial,
+		n []int) {
+		tryNarrow(c, kernel.BF16, n[0])
+	}),
+	kerneltest.Compare("accumulateI4", []kerneltest.Dim{kerneltest.Size("rows", 1, int4.CodeRows,
+		int4.CodeRows), kerneltest.Size("keys", 1, 70, 128),
+		kerneltest.Multiples("cols", kernel.Panel, 19*kernel.Panel, 99*kernel.Panel, kernel.Panel)},
+		func(c *kerneltest.Trial, n []int) { tryAccumulateI4(c, n[0], n[1], n[2]) }),
 }
 
-var typedDims = []dim{size("rows", 1, 12, 99), size("keys", 1, 70, 300),
-	multiples("cols", panel, 9*panel, 20*panel, panel)}
+var typedDims = []kerneltest.Dim{kerneltest.Size("rows", 1, 12, 99), kerneltest.Size("keys", 1, 70,
+	300),
+	kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel, 20*kernel.Panel, kernel.Panel)}
 
-func tryAccumulateTyped(c *trial, typ Format, n []int) {
-	tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
+func tryAccumulateTyped(c *kerneltest.Trial, typ kernel.Format, n []int) {
+	kerneltest.Tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
-		keys = []int{Block, 128, 96}[c.IntN(3)]
+		keys = []int{kernel.Block, 128, 96}[c.IntN(3)]
 	}
 	b, elements := c.AnyTypedLayout(kernel.Format(typ), keys, cols)
 	v := c.TypedInput(kernel.Format(typ), elements)
@@ -46,30 +72,30 @@ func tryAccumulateTyped(c *trial, typ Format, n []int) {
 	if c.IntN(3) > 0 {
 		alpha = c.Factors(rows)
 	}
-	accumulateTyped(typ, got, p, v, alpha, rows, oStride, pStride, &b)
+	Accumulate(kerneltest.Tuned, typ, got, p, v, alpha, rows, oStride, pStride, &b)
 	accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
-func tryWiden(c *trial, typ Format, n []int) {
+func tryWiden(c *kerneltest.Trial, typ kernel.Format, n []int) {
 	keys, cols := n[0], n[1]
 	b, elements := c.AnyTypedLayout(kernel.Format(typ), keys, cols)
 	v := c.TypedInput(kernel.Format(typ), elements)
-	stride := (keys + c.IntN(3)) * panel
-	got, want := c.Results((cols/panel-1)*stride + keys*panel)
-	widen(typ, got, v, stride, &b)
-	for x := 0; x < cols; x += panel {
-		from := v[x/panel*b.PanelStride*formats[typ].bytes:]
-		widenGeneric(typ, want[x/panel*stride:], from, keys, b.Stride)
+	stride := (keys + c.IntN(3)) * kernel.Panel
+	got, want := c.Results((cols/kernel.Panel-1)*stride + keys*kernel.Panel)
+	Widen(kerneltest.Tuned.ISA, typ, got, v, stride, &b)
+	for x := 0; x < cols; x += kernel.Panel {
+		from := v[x/kernel.Panel*b.PanelStride*typ.Bytes():]
+		widenGeneric(typ, want[x/kernel.Panel*stride:], from, keys, b.Stride)
 	}
 }
 
 // narrow compares the bits of what is written, and of what must not be.
-func tryNarrow(c *trial, typ Format, n int) {
+func tryNarrow(c *kerneltest.Trial, typ kernel.Format, n int) {
 	x := c.Input(n)
-	out, wantOut := c.ResultsOf((n+1)/2+c.IntN(9), normal)
-	got, want := elements[uint16](kerneltest.BytesIn(out)),
-		elements[uint16](kerneltest.BytesIn(wantOut))
-	narrow(typ, got[:n], x)
+	out, wantOut := c.ResultsOf((n+1)/2+c.IntN(9), kerneltest.Normal)
+	got, want := kernel.Elements[uint16](kerneltest.BytesIn(out)),
+		kernel.Elements[uint16](kerneltest.BytesIn(wantOut))
+	Narrow(kerneltest.Tuned.ISA, typ, got[:n], x)
 	narrowGeneric(typ, want[:n], x)
 	for i := range want {
 		if got[i] != want[i] {
@@ -79,32 +105,9 @@ func tryNarrow(c *trial, typ Format, n int) {
 	c.Outputs = c.Outputs[:0] // halves in pairs may look like a NaN
 }
 
-// quantize takes elements that a scale suits.
-func tryQuantize(c *trial, n int) {
-	write, x := c.Place(n)
-	c.Fill([]distribution{normal, zeroes, huge, tiny, coarse}[c.IntN(5)], write)
-	for i, e := range write {
-		if e-e != 0 {
-			write[i] = 1
-		}
-	}
-	scale := scaleOf(largestGeneric(x))
-	out, wantOut := c.ResultsOf((n+3)/4+c.IntN(9), normal)
-	got, want := elements[int8](kerneltest.BytesIn(out)),
-		elements[int8](kerneltest.BytesIn(wantOut))
-	quantize(got[:n], x, scale)
-	quantizeGeneric(want[:n], x, scale)
-	for i := range want {
-		if got[i] != want[i] {
-			c.Wrong("element %d of %d is %d, generic %d", i, n, got[i], want[i])
-		}
-	}
-	c.Outputs = c.Outputs[:0]
-}
-
 // Kernels over fewer bits, and those that make them, give the bits of the generic code, and touch
 // nothing outside their operands.
-func TestTypedKernelsEqualGeneric(t *testing.T) { equalGeneric(t, typedKernelTests, false) }
+func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }
 
 // Kernels of one row and two may take numbers of 8 bits 2²⁴ times as large as they are: sums that
 // overflow only so, or on the way, that are subnormal, infinite or NaN have the bits of the generic
@@ -114,14 +117,14 @@ func TestSumsOfI8AtTheEndsOfFloat32(t *testing.T) {
 	for _, e := range []int{-149, -140, -127, -126, -110, -50, 0, 96, 100, 103, 104, 110, 120, 127} {
 		special = append(special, float32(math.Ldexp(1, e)), -float32(math.Ldexp(1.25, e)))
 	}
-	special = append(special, 0, math.MaxFloat32, negInf, -negInf, float32(math.NaN()))
-	const keys, cols, most = 61, 6 * panel, 3
-	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel}
-	forEach(t, func(t *testing.T) {
-		r := random(t.Name())
-		p, alpha := make([]float32, most*Block), make([]float32, most)
+	special = append(special, 0, math.MaxFloat32, kernel.NegInf, -kernel.NegInf, float32(math.NaN()))
+	const keys, cols, most = 61, 6 * kernel.Panel, 3
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * kernel.Panel}
+	kerneltest.ForEach(t, func(t *testing.T) {
+		r := kerneltest.Random(t.Name())
+		p, alpha := make([]float32, most*kernel.Block), make([]float32, most)
 		got, want := make([]float32, most*cols), make([]float32, most*cols)
-		v := make([]byte, roundUp(keys, 4)*cols)
+		v := make([]byte, kernel.RoundUp(keys, 4)*cols)
 		for _, x := range special {
 			for _, y := range special {
 				rows := 1 + r.IntN(most)
@@ -139,58 +142,15 @@ func TestSumsOfI8AtTheEndsOfFloat32(t *testing.T) {
 				}
 				copy(got, want)
 				b.Overwrite = r.IntN(3) == 0
-				accumulateTyped(I8, got, p, v, alpha, rows, cols, Block, &b)
-				accumulateTypedGeneric(I8, want, p, v, alpha, rows, cols, Block, &b)
-				if i := firstDifference(got, want); i >= 0 {
+				Accumulate(kerneltest.Tuned, kernel.I8, got, p, v, alpha, rows, cols, kernel.Block, &b)
+				accumulateTypedGeneric(kernel.I8, want, p, v, alpha, rows, cols, kernel.Block, &b)
+				if i := kerneltest.FirstDifference(got, want); i >= 0 {
 					t.Fatalf("%d rows of %v and %v: output %d is %v, generic %v", rows, x, y, i, got[i],
 						want[i])
 				}
 			}
 		}
 	})
-}
-
-// What rows over fewer bits read is prefetched so far ahead that the last of the panels side by
-// side has been requested before it is read, and values as far ahead as keys.
-func TestTypedAhead(t *testing.T) {
-	row := tuned
-	row.PrefetchTyped, row.PrefetchScaled, row.MinTypedRows16, row.FourPanels = 4096, 8192, 2, false
-	for _, c := range []struct {
-		isa              tuning.ISA
-		format           Format
-		rows, side, want int
-	}{
-		{tuning.AVX512, F16, 1, 2, 4096 + 4096},
-		{tuning.AVX512, F16, 2, 4, 4096 + 3*4096},
-		{tuning.AVX512, BF16, 5, 2, 4096 + 4096},
-		{tuning.AVX512, I8, 1, 4, 8192 + 3*2048},
-		{tuning.AVX512, I4, 1, 4, 8192 + 3*1024},
-		{tuning.AVX2, F16, 3, 2, 4096 + 4096},
-		{tuning.AVX2, F16, 4, 1, 4096 + 4096},
-		{tuning.AVX2, I8, 1, 4, 8192 + 3*2048},
-	} {
-		row.ISA, row.DotProduct = c.isa, false
-		useTuning(t, row)
-		if _, got := kernel.TypedKernel(&tuned, kernel.Format(c.format), c.rows); got != c.side {
-			t.Errorf("%+v: %d panels side by side", c, got)
-		}
-		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
-		var keys kernel.PrefetchHint
-		keys.SetTyped(&tuned, kernel.Format(c.format), c.rows, s.d*panel*s.k.bits/8,
-			formats[c.format].scaled)
-		if keys.PrefetchOne != c.want {
-			t.Errorf("%+v: %d bytes ahead", c, keys.PrefetchOne)
-		}
-		var w scratch
-		w.layoutTyped(&plan{}, &s, c.rows)
-		if got := w.layout.PrefetchOne; got != c.want {
-			t.Errorf("%+v: values %d bytes ahead", c, got)
-		}
-	}
-	var far kernel.PrefetchHint
-	if far.SetTyped(&tuned, kernel.F16, 4, 1<<20, false); far.PrefetchFew != tuning.MostAhead {
-		t.Errorf("panels of 1 MiB: %d bytes ahead, want %d", far.PrefetchFew, tuning.MostAhead)
-	}
 }
 
 // BenchmarkTyped reads keys and values as decoding does: for each block the products of some rows
@@ -207,10 +167,10 @@ func BenchmarkTyped(b *testing.B) {
 
 func benchmarkTyped(b *testing.B, size int) {
 	memory, err := memory.Allocate(size)
-	must(b, err)
+	kerneltest.Must(b, err)
 	buffer := memory.Floats()
 	defer memory.Close()
-	fillWith(buffer, 1)
+	kerneltest.FillWith(buffer, 1)
 	v := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buffer))), size)
 	pass := func(b *testing.B, block int, use func(at int)) {
 		b.SetBytes(int64(size))
@@ -221,38 +181,43 @@ func benchmarkTyped(b *testing.B, size int) {
 		}
 	}
 	b.Run("read", func(b *testing.B) {
-		pass(b, 1<<14, func(at int) { floats.AllFinite(tuned.ISA, buffer[at/4:][:1<<13]) })
+		pass(b, 1<<14, func(at int) { floats.AllFinite(kerneltest.Tuned.ISA, buffer[at/4:][:1<<13]) })
 	})
 	const d = 128
 	for _, rows := range []int{1, 2, 4, 8} {
 		q, o, p, scores := make([]float32, rows*d), make([]float32, rows*d), make([]float32,
-			rows*Block), make([]float32, rows*Block)
+			rows*kernel.Block), make([]float32, rows*kernel.Block)
 		var a kernel.PrefetchHint
-		a.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, true)
+		a.Set(kerneltest.Tuned, kerneltest.Tuned.PrefetchOne, kerneltest.Tuned.PrefetchFew, true)
 		b.Run(fmt.Sprintf("rows=%d/F32", rows), func(b *testing.B) {
-			l := kernel.PanelLayout{Keys: Block, Cols: d, Stride: panel, PanelStride: Block * panel,
+			l := kernel.PanelLayout{Keys: kernel.Block, Cols: d, Stride: kernel.Panel,
+				PanelStride:  kernel.Block * kernel.Panel,
 				PrefetchHint: a}
 			var queue kernel.PrefetchQueue
 			queue.Clear()
 			queue.PrefetchHint = a
-			pass(b, 4*Block*d, func(at int) {
-				floats.Score(&tuned, scores, q, buffer[at/4:], rows, d, Block/panel, &queue)
-				floats.Accumulate(&tuned, o, p, buffer[at/4+Block*d:], nil, rows, d, Block, &l)
+			pass(b, 4*kernel.Block*d, func(at int) {
+				floats.Score(kerneltest.Tuned, scores, q, buffer[at/4:], rows, d, kernel.Block/kernel.Panel,
+					&queue)
+				floats.Accumulate(kerneltest.Tuned, o, p, buffer[at/4+kernel.Block*d:], nil, rows, d,
+					kernel.Block, &l)
 			})
 		})
-		for _, typ := range []Format{F16, BF16, I8} {
+		for _, typ := range []kernel.Format{kernel.F16, kernel.BF16, kernel.I8} {
 			b.Run(fmt.Sprintf("rows=%d/%v", rows, typ), func(b *testing.B) {
-				keys := kernel.ScoreLayout(kernel.Format(typ), d, Block)
-				values := kernel.PanelLayout{Keys: Block, Cols: d, Stride: panel, PanelStride: Block * panel}
-				if typ == I8 {
-					values.Stride, values.PanelStride = 4*d, 4*panel
+				keys := kernel.ScoreLayout(kernel.Format(typ), d, kernel.Block)
+				values := kernel.PanelLayout{Keys: kernel.Block, Cols: d, Stride: kernel.Panel,
+					PanelStride: kernel.Block * kernel.Panel}
+				if typ == kernel.I8 {
+					values.Stride, values.PanelStride = 4*d, 4*kernel.Panel
 				}
-				keys.PrefetchHint.SetTyped(&tuned, kernel.Format(typ), rows, d*panel*formats[typ].bytes, false)
+				keys.PrefetchHint.SetTyped(kerneltest.Tuned, kernel.Format(typ), rows,
+					d*kernel.Panel*typ.Bytes(), false)
 				values.PrefetchHint = keys.PrefetchHint
-				block := Block * d * formats[typ].bytes
+				block := kernel.Block * d * typ.Bytes()
 				pass(b, block, func(at int) {
-					accumulateTyped(typ, scores, q, v[at:], nil, rows, Block, d, &keys)
-					accumulateTyped(typ, o, p, v[at+block:], nil, rows, d, Block, &values)
+					Accumulate(kerneltest.Tuned, typ, scores, q, v[at:], nil, rows, kernel.Block, d, &keys)
+					Accumulate(kerneltest.Tuned, typ, o, p, v[at+block:], nil, rows, d, kernel.Block, &values)
 				})
 			})
 		}
@@ -275,21 +240,13 @@ func FuzzNarrowF16(f *testing.F) { fuzzKernel(f, "narrowF16") }
 
 func FuzzNarrowBF16(f *testing.F) { fuzzKernel(f, "narrowBF16") }
 
-func FuzzLargest(f *testing.F) { fuzzKernel(f, "largest") }
-
-func FuzzQuantize(f *testing.F) { fuzzKernel(f, "quantize") }
-
-func FuzzRotate(f *testing.F) { fuzzKernel(f, "rotate") }
-
-func FuzzRotateInto(f *testing.F) { fuzzKernel(f, "rotateInto") }
-
-func tryAccumulateI4(c *trial, rows, keys, cols int) {
-	if rowsOfCodes(false) == 0 {
+func tryAccumulateI4(c *kerneltest.Trial, rows, keys, cols int) {
+	if int4.RowsOfCodes(kerneltest.Tuned.ISA, false) == 0 {
 		return // nobody calls it
 	}
-	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * panel,
+	b := kernel.PanelLayout{Keys: keys, Cols: cols, Stride: 4 * cols, PanelStride: 4 * kernel.Panel,
 		Overwrite: c.IntN(2) == 0}
-	v := c.TypedInput(kernel.I8, roundUp(keys, 8)/2*cols)
+	v := c.TypedInput(kernel.I8, kernel.RoundUp(keys, 8)/2*cols)
 	oStride, pStride := cols+c.IntN(9), keys+c.IntN(9)
 	got, want := c.Results((rows-1)*oStride + cols)
 	p := c.Factors((rows-1)*pStride + keys)
@@ -297,8 +254,8 @@ func tryAccumulateI4(c *trial, rows, keys, cols int) {
 	if c.IntN(2) == 0 {
 		alpha = c.Factors(rows)
 	}
-	accumulateTyped(I4, got, p, v, alpha, rows, oStride, pStride, &b)
-	accumulateTypedGeneric(I4, want, p, v, alpha, rows, oStride, pStride, &b)
+	Accumulate(kerneltest.Tuned, kernel.I4, got, p, v, alpha, rows, oStride, pStride, &b)
+	accumulateTypedGeneric(kernel.I4, want, p, v, alpha, rows, oStride, pStride, &b)
 }
 
 func FuzzAccumulateI4(f *testing.F) { fuzzKernel(f, "accumulateI4") }

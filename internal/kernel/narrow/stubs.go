@@ -1,6 +1,6 @@
 //go:build (amd64 || arm64) && !purego
 
-package attn
+package narrow
 
 import "github.com/seed-1415985d/attn/internal/kernel"
 
@@ -48,24 +48,3 @@ func narrowF16SIMD(dst *uint16, x *float32, n int)
 //
 //go:noescape
 func narrowBF16SIMD(dst *uint16, x *float32, n int)
-
-// largestSIMD is the largest magnitude. It works like largestGeneric.
-//
-//go:noescape
-func largestSIMD(x *float32, n int) float32
-
-// quantizeSIMD rounds multiples of a scale. It works like quantizeGeneric of a scale that is not 0.
-//
-//go:noescape
-func quantizeSIMD(dst *int8, x *float32, n int, scale float32)
-
-// encodeSIMD makes codes of I4. It works like encodeGeneric of a scale that is not 0.
-//
-//go:noescape
-func encodeSIMD(dst *byte, x *float32, n int, scale float32)
-
-// lookUpSIMD makes levels of codes, of rows of vectors of 64 bytes, and prefetches what is some
-// bytes ahead of them. It works like lookUpGeneric.
-//
-//go:noescape
-func lookUpSIMD(dst, src *byte, rows, vectors, row, step, upper, ahead int)
