@@ -17326,7 +17326,7 @@ panels295End:
 	VZEROUPPER
 	RET
 
-// quantizeRowsSIMD works like quantizeToken.
+// quantizeRowsSIMD works like QuantizeToken.
 // func quantizeRowsSIMD(dst *int8, scales *float32, x *float32, rows int, n int, dstStride int, xStride int) (done int)
 // Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·quantizeRowsSIMD(SB), NOSPLIT, $72-64
@@ -17973,7 +17973,7 @@ DATA joinBytes<>+24(SB)/4, $0x00000001
 DATA joinBytes<>+28(SB)/4, $0x00000001
 GLOBL joinBytes<>(SB), RODATA|NOPTR, $32
 
-// quantizeRowsAVX512 works like quantizeToken.
+// quantizeRowsAVX512 works like QuantizeToken.
 // func quantizeRowsAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows int, n int, dstStride int, xStride int) (done int)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, FMA3
 TEXT ·quantizeRowsAVX512(SB), NOSPLIT, $80-72
@@ -18440,7 +18440,7 @@ DATA inOrder16<>+56(SB)/4, $0x0000000b
 DATA inOrder16<>+60(SB)/4, $0x0000000f
 GLOBL inOrder16<>(SB), RODATA|NOPTR, $64
 
-// quantizeRotatedVNNIAVX512 works like quantizeToken.
+// quantizeRotatedVNNIAVX512 works like QuantizeToken.
 // func quantizeRotatedVNNIAVX512(dst *int8, scales *float32, starts *int32, x *float32, rows int, n int, xStride int) (done int)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·quantizeRotatedVNNIAVX512(SB), $16488-64
