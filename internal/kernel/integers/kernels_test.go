@@ -115,7 +115,8 @@ func drawBytes(c *kerneltest.Trial, rows, stride, group, groupStride, n int) (go
 		write.Words, got.Words = kernel.Elements[int16](x)[:size], kernel.Elements[int16](y)[:size]
 	case write.Magnitudes != nil:
 		x, y := at(2 * size)
-		write.Magnitudes, got.Magnitudes = kernel.Elements[int8](x)[:2*size], kernel.Elements[int8](y)[:2*size]
+		write.Magnitudes, got.Magnitudes = kernel.Elements[int8](x)[:2*size],
+			kernel.Elements[int8](y)[:2*size]
 	default:
 		x, y := at(size)
 		write.Bytes, got.Bytes = kernel.Elements[int8](x)[:size], kernel.Elements[int8](y)[:size]

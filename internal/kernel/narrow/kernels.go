@@ -72,7 +72,8 @@ func Widen(isa tuning.ISA, t kernel.Format, dst []float32, v []byte, dstStride i
 	b *kernel.PanelLayout) {
 	kernel.ReadsTyped(t, v, b)
 	for c := 0; c < b.Cols; c = kernel.NextPiece(c, kernel.Panel, b.Cols) {
-		to, from := dst[c/kernel.Panel*dstStride:][:b.Keys*kernel.Panel], v[c/kernel.Panel*b.PanelStride*t.Bytes():]
+		to, from := dst[c/kernel.Panel*dstStride:][:b.Keys*kernel.Panel],
+			v[c/kernel.Panel*b.PanelStride*t.Bytes():]
 		operand.Writes(to, len(to))
 		if !isa.SIMD() {
 			widenGeneric(t, to, from, b.Keys, b.Stride)
