@@ -54,8 +54,9 @@
 // [Options] selects variants; nil, like the zero value, lets every query see every key, so a causal
 // model sets Causal also for several queries at once. There are causal alignment, sliding window,
 // mask, trees of queries, additive bias, ALiBi slopes, softcap, sinks, lengths per batch entry, and
-// the log-sum-exp and weights as further outputs. All compose. What each means exactly, and which
-// options reproduce a call of another library, is in docs/semantics.md.
+// the log-sum-exp and weights as further outputs. They compose, but for a few pairs, such as lists
+// of keys with trees. docs/semantics.md has a table of these pairs, what each option means exactly,
+// and which ones reproduce a call of another library.
 //
 // # The numeric contract
 //

@@ -35,8 +35,8 @@ func (c Causal) String() string {
 type Window struct{ Left, Right int }
 
 // Options selects variants of attention. Nil and the zero value compute softmax(QKᵀ/√D)V: every
-// query sees every key, also where there are several queries, so a causal model sets Causal. All
-// options compose.
+// query sees every key, also where there are several queries, so a causal model sets Causal.
+// Options compose, but for those that exclude others below: docs/semantics.md has a table of them.
 //
 // H is the number of query heads, Lq the number of queries, Lk of keys.
 type Options struct {
@@ -82,15 +82,15 @@ type Options struct {
 	Integers bool
 	// Blocks [B or 1, H or 1, ⌈Lq/64⌉, ⌈Lk/64⌉]: a query sees keys of those blocks of 64 only whose
 	// element is true for its own block of 64. Blocks count from query 0 and from key 0. It means what
-	// a Mask of their elements means, has its bits, and composes with everything; blocks that nobody
-	// sees cost nothing. The zero View is none.
+	// a Mask of their elements means, has its bits, and composes with everything but Keys; blocks that
+	// nobody sees cost nothing. The zero View is none.
 	Blocks Mask
 	// Documents, for B = 1, holds the lengths of sequences that lie one after the other, 0 included.
 	// They add up to Lq, and a query sees keys of its own document only. Causal, Window and Slopes
 	// count positions from the document's first query and key, and BottomRight aligns by its lengths:
 	// the bits are those of a call for each. LSE, Mask, Bias, Blocks and Weights keep the indices of
 	// the whole, and weights of other documents' keys are 0. It is for [Attend] and [Pool.Attend],
-	// with an Offset of 0 and without QueryLens and KeyLens. nil is none.
+	// with an Offset of 0 and without QueryLens, KeyLens, Tree and Keys. nil is none.
 	Documents []int
 	// KeyDocuments holds the numbers of keys of the Documents, which add up to Lk; nil means the
 	// Documents themselves.

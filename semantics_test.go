@@ -1,11 +1,13 @@
 package attn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -450,5 +452,178 @@ func (p *problem) nanUnderOverflow(t *testing.T, mark int, isNaN bool,
 				}
 			})
 		}
+	}
+}
+
+// optionSetters set options to what every call of five queries of two heads and five keys takes.
+var optionSetters = []struct {
+	name string
+	set  func(o *Options)
+}{
+	{"Scale", func(o *Options) { o.Scale = 0.3 }},
+	{"TopLeft", func(o *Options) { o.Causal = TopLeft }},
+	{"BottomRight", func(o *Options) { o.Causal = BottomRight }},
+	{"Offset", func(o *Options) { o.Offset = 2 }},
+	{"Window", func(o *Options) { o.Window = Window{Left: 3} }},
+	{"Softcap", func(o *Options) { o.Softcap = 20 }},
+	{"Mask", func(o *Options) { o.Mask = BHLD(slices.Repeat([]bool{true}, 25), 1, 1, 5, 5) }},
+	{"Bias", func(o *Options) { o.Bias = zeros(1, 1, 5, 5) }},
+	{"Slopes", func(o *Options) { o.Slopes = []float32{0.5, 0.25} }},
+	{"Sinks", func(o *Options) { o.Sinks = []float32{1, 2} }},
+	{"QueryLens", func(o *Options) { o.QueryLens = []int{5} }},
+	{"KeyLens", func(o *Options) { o.KeyLens = []int{5} }},
+	{"LSE", func(o *Options) { o.LSE = make([]float32, 10) }},
+	{"Integers", func(o *Options) { o.Integers = true }},
+	{"Blocks", func(o *Options) { o.Blocks = BHLD([]bool{true}, 1, 1, 1, 1) }},
+	{"Documents", func(o *Options) { o.Documents = []int{2, 3} }},
+	{"KeyDocuments", func(o *Options) { o.Documents, o.KeyDocuments = []int{2, 3}, []int{3, 2} }},
+	{"Tree", func(o *Options) { o.Tree = []int{-1, 0, 0, 1, 1} }},
+	{"Keys", func(o *Options) {
+		o.Keys = View[int32]{Data: []int32{0, 1, 2, 3, 4}, B: 1, H: 1, L: 5, D: 5, SB: Broadcast,
+			SH: Broadcast, SL: Broadcast}
+	}},
+	{"Weights", func(o *Options) { o.Weights = zeros(1, 2, 5, 5) }},
+}
+
+// callsWithOptions are calls that take options.
+func callsWithOptions(t *testing.T) map[string]func(o *Options) error {
+	r := random("options")
+	q, k := tensor(r, normal, 1, 2, 5, 8), tensor(r, normal, 1, 1, 5, 8)
+	dst := zeros(1, 2, 5, 8)
+	c, err := filledIn(I8, k, k)
+	must(t, err)
+	seq := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 1, Format: I8})
+	must(t, seq.Append(k, k))
+	seqs, pool := []*Sequence{seq}, threeWorkers()
+	state := func(update func(s *State) error) error {
+		s, err := NewState(StateConfig{1, 2, 5, 8})
+		must(t, err)
+		return update(s)
+	}
+	five := func(o *Options) *Options { // queries
+		o.QueryLens = []int{5}
+		return o
+	}
+	return map[string]func(o *Options) error{
+		"Attend":           func(o *Options) error { return Attend(dst, q, k, k, o) },
+		"Pool.Attend":      func(o *Options) error { return pool.Attend(dst, q, k, k, o) },
+		"Cache.Attend":     func(o *Options) error { return c.Attend(dst, q, o) },
+		"Pool.AttendCache": func(o *Options) error { return pool.AttendCache(dst, q, c, o) },
+		"AttendSequences":  func(o *Options) error { return AttendSequences(dst, q, seqs, five(o)) },
+		"Pool.AttendSequences": func(o *Options) error {
+			return pool.AttendSequences(dst, q, seqs, five(o))
+		},
+		"State.Update": func(o *Options) error {
+			return state(func(s *State) error { return s.Update(q, k, k, o) })
+		},
+		"Pool.Update": func(o *Options) error {
+			return state(func(s *State) error { return pool.Update(s, q, k, k, o) })
+		},
+		"State.UpdateSequence": func(o *Options) error {
+			return state(func(s *State) error { return s.UpdateSequence(q, seq, o) })
+		},
+		"Pool.UpdateSequence": func(o *Options) error {
+			return state(func(s *State) error { return pool.UpdateSequence(s, q, seq, o) })
+		},
+		"State.UpdateSequences": func(o *Options) error {
+			return state(func(s *State) error { return s.UpdateSequences(q, seqs, o) })
+		},
+		"Pool.UpdateSequences": func(o *Options) error {
+			return state(func(s *State) error { return pool.UpdateSequences(s, q, seqs, o) })
+		},
+	}
+}
+
+// errorKinds are the errors of options by name.
+var errorKinds = map[string]error{"ErrOption": ErrOption, "ErrUnsupported": ErrUnsupported}
+
+// refusals is a table of docs/semantics.md below a heading: what names in the first column do not
+// go with in the second, and which error says so.
+func refusals(t *testing.T, heading string) map[[2]string]error {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("docs", "semantics.md"))
+	must(t, err)
+	_, rest, ok := strings.Cut(string(text), "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("docs/semantics.md has no %q", heading)
+	}
+	rest, _, _ = strings.Cut(rest, "\n#")
+	names := regexp.MustCompile("`([A-Za-z.]+)`")
+	all := map[[2]string]error{}
+	for _, line := range strings.Split(rest, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		kind := errorKinds[names.FindStringSubmatch(cells[len(cells)-2])[1]]
+		if kind == nil {
+			t.Errorf("%q names no error", line)
+		}
+		for _, a := range names.FindAllStringSubmatch(cells[1], -1) {
+			for _, b := range names.FindAllStringSubmatch(cells[2], -1) {
+				all[[2]string{a[1], b[1]}] = kind
+			}
+		}
+	}
+	return all
+}
+
+// The tables of what does not go together are what calls do: every pair of options, in every call
+// that takes both alone.
+func TestOptionsThatDoNotGoTogether(t *testing.T) {
+	pairs := refusals(t, "### Options that do not go together")
+	calls := refusals(t, "### Options that a call does not take")
+	covered := reflect.ValueOf(&Options{}).Elem()
+	for _, a := range optionSetters {
+		a.set(covered.Addr().Interface().(*Options))
+	}
+	for i := range covered.NumField() {
+		if covered.Field(i).IsZero() {
+			t.Errorf("no setter sets %s", covered.Type().Field(i).Name)
+		}
+	}
+	unused := map[[2]string]bool{}
+	for pair := range pairs {
+		unused[pair] = true
+	}
+	for pair := range calls {
+		unused[pair] = true
+	}
+	for name, run := range callsWithOptions(t) {
+		alone := func(option string) error { return calls[[2]string{name, option}] }
+		for i, a := range optionSetters {
+			var o Options
+			a.set(&o)
+			mustBeAsDocumented(t, name+" with "+a.name, run(&o), alone(a.name))
+			delete(unused, [2]string{name, a.name})
+			for _, b := range optionSetters[i+1:] {
+				if alone(a.name) != nil || alone(b.name) != nil || a.name == "TopLeft" &&
+					b.name == "BottomRight" || strings.HasSuffix(name, "AttendSequences") &&
+					(a.name == "QueryLens" || b.name == "QueryLens") { // which it always has
+					continue
+				}
+				var o Options
+				a.set(&o)
+				b.set(&o)
+				want := cmp.Or(pairs[[2]string{a.name, b.name}], pairs[[2]string{b.name, a.name}])
+				mustBeAsDocumented(t, name+" with "+a.name+" and "+b.name, run(&o), want)
+				delete(unused, [2]string{a.name, b.name})
+				delete(unused, [2]string{b.name, a.name})
+			}
+		}
+	}
+	for pair := range unused {
+		t.Errorf("a table has %v, which no call knows", pair)
+	}
+}
+
+// mustBeAsDocumented makes sure that a call has the error that a table says, or none.
+func mustBeAsDocumented(t *testing.T, what string, err, want error) {
+	t.Helper()
+	switch {
+	case want != nil:
+		mustFail(t, what, err, want)
+	case err != nil:
+		t.Errorf("%s: error is %v, and no table says so", what, err)
 	}
 }
