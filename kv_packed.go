@@ -127,6 +127,14 @@ func (s *packedKV) shape() string {
 	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.heads, s.d, s.dv, s.formats(), in)
 }
 
+// formats names the formats of keys and values.
+func (s *packedKV) formats() string {
+	if s.k.format == s.v.format {
+		return s.k.format.String()
+	}
+	return s.k.format.String() + " and " + s.v.format.String()
+}
+
 // at is the memory of a block.
 func (s *packedKV) at(head, block int) []byte {
 	return s.data[head*s.headStride+block*s.block:][:s.block]

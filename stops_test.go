@@ -65,8 +65,8 @@ func TestStopsOfTheWorld(t *testing.T) {
 			for try := 0; try < 5 && best > longestStop; try++ {
 				best = min(best, stopsBeside(t, c.run))
 			}
-			if t.Logf("%s, %s: %.0f µs", c.function, c.of, best*1e6); best > longestStop {
-				t.Errorf("%s, %s: three of four stops of the world wait for %.0f µs or more, want at most "+
+			if t.Logf("%s %s: %.0f µs", c.function, c.of, best*1e6); best > longestStop {
+				t.Errorf("%s %s: three of four stops of the world wait for %.0f µs or more, want at most "+
 					"%.0f", c.function, c.of, best*1e6, longestStop*1e6)
 			}
 			unmeasured[c.function] = false
@@ -193,6 +193,11 @@ func sliceCalls(*testing.T) []longCall {
 	}
 }
 
+// dotWorker computes a dot product in each part.
+type dotWorker []float32
+
+func (w dotWorker) Work(int) { Dot(w, w) }
+
 // wide is a dimension of heads whose blocks take milliseconds to copy.
 const wide = 65536
 
@@ -279,6 +284,7 @@ func pooledCalls(t *testing.T) []longCall {
 			state.Reset()
 			return state.UpdateSequences(p.q, seqs, nil)
 		}},
+		{"Pool.Run", "", func() error { return pool.Run(8, dotWorker(w.Data)) }},
 		{"Pool.MatMul", "", func() error { return pool.MatMul(product, a, w) }},
 		{"Pool.MulMatrix", "", func() error { return pool.MulMatrix(product, a, m, nil) }},
 		{"Pool.MulMatrices", "", func() error {
@@ -314,7 +320,7 @@ func cacheCallsOf(t *testing.T, d, tokens int) (calls []longCall) {
 		must(t, c.Append(k, k))
 		file := cacheFileOf(t, c)
 		call := func(name, of string, run func() error) {
-			calls = append(calls, longCall{"Cache." + name, fmt.Sprint(f, d, of), run})
+			calls = append(calls, longCall{"Cache." + name, fmt.Sprint(f, " ", d, " ", of), run})
 		}
 		call("Append", "", func() error { c.Reset(); return c.Append(k, k) })
 		call("Read", "", func() error { return c.Read(read, values, 0) })
@@ -395,7 +401,7 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 			path, file := filepath.Join(t.TempDir(), "matrix"), matrixFileOf(t, m)
 			must(t, os.WriteFile(path, file, 0o600))
 			call := func(name, of string, run func() error) {
-				calls = append(calls, longCall{name, fmt.Sprint(f, n, of), run})
+				calls = append(calls, longCall{name, fmt.Sprint(f, " ", n, " ", of), run})
 			}
 			call("PackMatrix", "", func() error { return closed(PackMatrix(w, MatrixConfig{Format: f})) })
 			call("PackMatrix", "transposed", func() error {
@@ -455,7 +461,7 @@ func stateCallsOf(t *testing.T, rows, d int) (calls []longCall) {
 	must(t, err)
 	before := make([]byte, 1<<24)
 	call := func(name, of string, run func() error) {
-		calls = append(calls, longCall{"State." + name, fmt.Sprint(rows, d, of), run})
+		calls = append(calls, longCall{"State." + name, fmt.Sprint(rows, "×", d, " ", of), run})
 	}
 	call("Update", "", func() error { s.Reset(); return s.Update(p.q, p.k, p.v, nil) })
 	call("Merge", "into none", func() error { s.Reset(); return s.Merge(other) })

@@ -238,14 +238,6 @@ func (s *packedKV) fits(batch, blocks int) bool {
 	return ok && valuesOK && scalesOK && keys+values+scales <= maxElements
 }
 
-// formats names the formats of keys and values.
-func (s *packedKV) formats() string {
-	if s.k.format == s.v.format {
-		return s.k.format.String()
-	}
-	return s.k.format.String() + " and " + s.v.format.String()
-}
-
 // checkTokens makes sure that k and v are tokens of a number of sequences.
 func (s *packedKV) checkTokens(k, v *Tensor, batch int) error {
 	if err := checkView("k", k); err != nil {
