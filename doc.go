@@ -48,6 +48,7 @@
 //     each input, or for each output as Linear layers keep them, and stores
 //     them in any [Format], [PackBlocks] blocks of GGUF files, and [MulMatrices] multiplies one
 //     input by several. [Matrix.Save] and [MapMatrix] let a program start with packed weights.
+//     Packages gguf and safetensors beside this one read them from models' files.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
 //     slices.
 //

@@ -41,7 +41,8 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// Float32s returns the tensor's elements, see [Type.Decode], in memory of their own.
+// Float32s returns the tensor's elements, see [Type.Decode], in memory of their own: who does not
+// trust a file compares Shape with what the model's sizes imply first.
 func (t *Tensor) Float32s() ([]float32, error) {
 	data, err := t.Bytes()
 	if err != nil {

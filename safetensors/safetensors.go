@@ -177,7 +177,8 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return data, nil
 }
 
-// Float32s returns the tensor's elements, see [DType.Decode], in memory of their own.
+// Float32s returns the tensor's elements, see [DType.Decode], in memory of their own: who does not
+// trust a file compares Shape with what the model's sizes imply first.
 func (t *Tensor) Float32s() ([]float32, error) {
 	if _, err := BlockTypeOf(t.DType); err != nil && t.DType != F32 {
 		return nil, t.fail("has dtype %s, want F32, F16 or BF16: %w", t.DType, attn.ErrUnsupported)
