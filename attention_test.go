@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
-	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/reference"
 )
 
@@ -290,31 +289,6 @@ func TestWindowAfterTheKeys(t *testing.T) {
 		BHLD(x, 1, 1, 10, 8),
 		&Options{Window: Window{Left: 3}, Offset: 20}))
 	mustEqualBits(t, "output", dst, x)
-}
-
-// FuzzAttend composes all options: strides, implementation and the way it is
-// computed must not change a bit, and a row must not depend on its neighbours.
-func FuzzAttend(f *testing.F) {
-	seedInputs(f)
-	operands := new(kerneltest.Arena)
-	f.Cleanup(operands.Free)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		t.Cleanup(func() { tuned = chosen })
-		r := randomFrom(data)
-		p := problemOf(r, distribution(r.IntN(int(distributions))), fewRowsAndKeys(r))
-		got := p.solve(t, Attend)
-		one := selection{[]int{r.IntN(p.q.B)}, []int{r.IntN(p.q.H)}, r.IntN(p.q.L), 1}
-		part := p.part(one)
-		part.same(t, "one row", part.solve(t, Attend), one.of(p, got))
-		anyTuning(t, r)
-		for _, way := range ways {
-			p.same(t, way.name, p.solveStrided(t, r, operands, way.attend), got)
-		}
-		for _, i := range implementations()[1:] {
-			switchTo(i)
-			p.same(t, chosen.ISA.String(), got, p.solve(t, Attend))
-		}
-	})
 }
 
 // fewRowsAndKeys draws a shape, tiny in most cases, so that the fuzzer tries

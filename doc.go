@@ -75,7 +75,7 @@
 // that sees no key is zero and its log-sum-exp −Inf. A NaN in what a row sees
 // makes that row NaN and touches no other row; which NaN is left open.
 //
-// This is version 2 of the contract; the generic code, kernel_generic.go, is its text. The
+// This is version 2 of the contract; the generic code is its text. The
 // root-mean-square error of outputs and log-sum-exps against float64 is at most 1.25 times that of
 // the textbook float32 algorithm, for float32, float16, bfloat16 and integer values alike;
 // docs/semantics.md says what the claim leaves out.
@@ -117,8 +117,8 @@ package attn
 //	tile_options.go                        does to scores what options say
 //	kind.go, kind_*.go                     how keys and values lie: a file for each kind
 //	tree.go                                merges the states of segments
-//	kernel.go                              calls assembly, in pieces that are short
-//	kernel_typed.go, kernel_int8.go        are kernels of fewer bits, and of integers
+//	internal/kernel                        calls assembly, in pieces that are short: floats, narrow
+//	                                       over fewer bits, integers, int4
 //
-// What a kernel computes is the function of the same name and Generic, in kernel_generic.go and
-// kernel_typed_generic.go; the line of P·V is the FMA in accumulateGeneric.
+// What a kernel computes is the function of the same name and Generic, in generic.go of its folder;
+// the line of P·V is the FMA in accumulateGeneric. kernel.go has passes over slices.

@@ -1,10 +1,7 @@
 package attn
 
 import (
-	"slices"
 	"testing"
-
-	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
 // passTests has every pass over slices.
@@ -56,20 +53,3 @@ var passTests = []kernelTest{
 func TestPassesEqualGeneric(t *testing.T) {
 	equalGeneric(t, passTests, true)
 }
-
-// fuzzKernel compares one kernel of kernel_test.go with its generic twin.
-func fuzzKernel(f *testing.F, name string) {
-	kerneltest.FuzzOneOf(f, slices.Concat(passTests, blockKernelTests), name)
-}
-
-func FuzzDot(f *testing.F) { fuzzKernel(f, "dot") }
-
-func FuzzAddProducts(f *testing.F) { fuzzKernel(f, "addProducts") }
-
-func FuzzMaxOf(f *testing.F) { fuzzKernel(f, "maxOf") }
-
-func FuzzExp(f *testing.F) { fuzzKernel(f, "exp") }
-
-func FuzzExpSum(f *testing.F) { fuzzKernel(f, "expSum") }
-
-func FuzzSumExp(f *testing.F) { fuzzKernel(f, "sumExp") }
