@@ -163,11 +163,11 @@ A type in the name of a case is that of keys and values, or of a matrix of 4096 
 weights are the same for all. *Integers* are i8, or rounded to it in the call; attn multiplies them
 as such, and others do as they do with i8. attn multiplies i4 and matrices as integers, too.
 
-A cell is the least time of a call in milliseconds, and the median in parentheses, of the same
-turns. *At the limit* is what the work would take at the rate that loops of multiply-adds, of floats
-or integers, reached in these turns, or for decoding and one row loops that read as many bytes with
-nothing in the caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's;
-below 1 that peer is faster. The picture has six of the cases, as shares of the limit.
+A cell is the least time of a call in milliseconds; medians are in peers.json. *At the limit* is
+what the work would take at the rate that loops of multiply-adds, of floats or integers, reached in
+the same turns, or for decoding and one row loops that read as many bytes with nothing in the
+caches. *Ahead* is the least time of the fastest other peer, as a multiple of attn's; below 1 that
+peer is faster. The picture has six of the cases, as shares of the limit.
 `
 
 // table writes the cases of a number of threads.
@@ -193,9 +193,9 @@ func (r *Report) table(w io.Writer, threads int) {
 			case nil:
 				fmt.Fprint(w, " – |")
 			case first:
-				fmt.Fprintf(w, " **%s** (%s) |", milliseconds(x.Best), milliseconds(x.Median))
+				fmt.Fprintf(w, " **%s** |", milliseconds(x.Best))
 			default:
-				fmt.Fprintf(w, " %s (%s) |", milliseconds(x.Best), milliseconds(x.Median))
+				fmt.Fprintf(w, " %s |", milliseconds(x.Best))
 			}
 		}
 		ahead := "–"

@@ -18,25 +18,32 @@ var typed = regexp.MustCompile(
 	`^(\w+=\S* )*(go|git|attn|attn-cluster|\.ci/\w+|chrt|for|while|cd|mkdir|cp) `)
 
 // sessions are those of a Markdown file. Lines without a command at their beginning, such as what
-// one prints, end a session.
+// one prints, end a session, but for those within a loop, and those that a backslash continues.
 func sessions(text string) (list []session) {
-	inside, nested := false, 0
+	next, nested := 0, 0 // the line that goes on with the last session, 0 if none does
 	for _, p := range pieces(text) {
 		if p.kind != command {
 			continue
 		}
 		n := len(list) - 1
-		follows := inside && p.line == list[n].line+len(list[n].lines)
+		follows := p.line == next
+		if follows {
+			last := &list[n].lines[len(list[n].lines)-1]
+			if before, continued := strings.CutSuffix(*last, "\\"); continued {
+				*last, next = before+p.text, next+1
+				continue
+			}
+		}
 		if !typed.MatchString(p.text+" ") && !(follows && nested > 0) {
-			inside = false
+			next = 0
 			continue
 		}
 		if !follows {
-			list, inside, nested = append(list, session{line: p.line}), true, 0
+			list, nested = append(list, session{line: p.line}), 0
 			n++
 		}
 		nested += strings.Count(" "+p.text+" ", " do ") - strings.Count(" "+p.text+" ", " done ")
-		list[n].lines = append(list[n].lines, p.text)
+		list[n].lines, next = append(list[n].lines, p.text), p.line+1
 	}
 	return list
 }

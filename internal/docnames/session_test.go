@@ -96,15 +96,15 @@ func writeInputs(t *testing.T, folder string) {
 }
 
 func TestSessionsOfADocument(t *testing.T) {
-	text := "Text.\n\n    go test .    # a remark\n    A=b go run ./x -h\n    for i in 1 2; do\n" +
-		"        echo $i\n    done\n\n    it prints this\n\n    attn run\n    printed\n    attn info\n" +
-		"```\n    go vet\n```\n"
+	text := "Text.\n\n    go test .    # a remark\n    A=b go run ./x -h\n" +
+		"    for i in 1 2; do\n        echo $i\n    done\n\n    it prints this\n\n" +
+		"    attn run \\\n        -q x\n    printed\n    attn info\n```\n    go vet\n```\n"
 	var got []string
 	for _, s := range sessions(text) {
 		got = append(got, fmt.Sprintf("%d: %s", s.line, strings.Join(s.lines, "|")))
 	}
-	if want := []string{"3: go test .|A=b go run ./x -h|for i in 1 2; do|echo $i|done", "11: attn run",
-		"13: attn info"}; !slices.Equal(got, want) {
+	if want := []string{"3: go test .|A=b go run ./x -h|for i in 1 2; do|echo $i|done",
+		"11: attn run -q x", "14: attn info"}; !slices.Equal(got, want) {
 		t.Errorf("sessions are %q, want %q", got, want)
 	}
 }
