@@ -3,6 +3,7 @@ package attn
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,17 +25,19 @@ var gatedInstructions = map[string]string{
 	"fma3":       `VFN?M(ADD|SUB)(132|213|231)[PS]S`,
 	"f16c":       `VCVTPH2PS VCVTPS2PH`,
 	"avx512vnni": `VPDPWSSD VPDPBUSD(\.BCST)?`,
+	// AMX-INT8 by words, VBMI, and what kernels with tiles have besides
+	"amx": `LONG WORD BYTE VPERMT2B VPBROADCASTW MOVW KMOVD VMOVDQU64 VMOVDQU16\.Z`,
 	// F, BW, DQ and VL, which come with BMI2
 	"avx512": `BZHIL KMOVW VBROADCAST[FI]32X4 VEXTRACTI(32X4|64X4) VPANDD VPCMPUD VPMOVDB
 		VBLENDMPS VPERMW VEXTRACTF32X8 VEXTRACTI32X8 VMOV[AU]PS\.Z VMOVDQ[AU]32
 		VFMADD231PS\.BCST VMULPS\.(BCST|Z) VPMULLD\.BCST VPTERNLOGD VPXORD VSHUFF32X4`,
 }
 
-// allowedInstructions are those of all features, or of all but AVX-512.
-func allowedInstructions(avx512 bool) *regexp.Regexp {
+// allowedInstructions are those of all features, or of all but AMX, or of neither AVX-512.
+func allowedInstructions(avx512, amx bool) *regexp.Regexp {
 	var all []string
 	for gate, list := range gatedInstructions {
-		if avx512 || !strings.HasPrefix(gate, "avx512") {
+		if (avx512 || !strings.HasPrefix(gate, "avx512")) && (amx || gate != "amx") {
 			all = append(all, strings.Fields(list)...)
 		}
 	}
@@ -42,7 +45,10 @@ func allowedInstructions(avx512 bool) *regexp.Regexp {
 }
 
 // isAVX512: the kernel is only called where there is AVX-512.
-func (f *asmFunction) isAVX512() bool { return strings.Contains(f.name, "AVX512(") }
+func (f *asmFunction) isAVX512() bool { return strings.Contains(f.name, "AVX512(") || f.isAMX() }
+
+// isAMX: the kernel is only called where there is AMX.
+func (f *asmFunction) isAMX() bool { return strings.Contains(f.name, "AMX(") }
 
 var (
 	vectorRegister    = regexp.MustCompile(`\b[XYZ]\d+\b`)
@@ -95,7 +101,7 @@ func TestAssemblyIsGated(t *testing.T) {
 	}
 	count := 0
 	for _, f := range functions {
-		allowed := allowedInstructions(f.isAVX512())
+		allowed := allowedInstructions(f.isAVX512(), f.isAMX())
 		if f.isAVX512() {
 			count++
 		}
@@ -116,6 +122,9 @@ func TestAssemblyIsGated(t *testing.T) {
 			}
 		}
 		f.checkReturns(t)
+		if f.isAMX() {
+			f.checkTiles(t)
+		}
 	}
 	if count == 0 {
 		t.Error("no kernel counts as one for AVX-512")
@@ -139,9 +148,27 @@ func (f *asmFunction) checkReturns(t *testing.T) {
 	}
 }
 
+// checkTiles makes sure that a kernel which has configured tiles gives them back before it returns:
+// the words of tilerelease, before VZEROUPPER.
+func (f *asmFunction) checkTiles(t *testing.T) {
+	const configures, releases = "LONG $0x4978e2c4", "BYTE $0xc0"
+	text := make([]string, len(f.lines))
+	for i, l := range f.lines {
+		text[i] = l.op + " " + l.operands
+	}
+	if !slices.Contains(text, configures) {
+		t.Errorf("%s: %s configures no tiles", f.file, f.name)
+	}
+	for i, l := range f.lines {
+		if l.op == "RET" && (i < 3 || text[i-3] != configures || text[i-2] != releases) {
+			t.Errorf("%s:%d, %s: RET without tilerelease", f.file, l.number, f.name)
+		}
+	}
+}
+
 // The test above must see what it looks for.
 func TestAssemblyCheckSees(t *testing.T) {
-	allowed := allowedInstructions(false)
+	allowed := allowedInstructions(false, false)
 	for _, op := range []string{"VFMADD231PS", "VMOVUPS", "JNE", "VPBROADCASTD", "VCVTPH2PS"} {
 		if !allowed.MatchString(op) {
 			t.Errorf("%s is not allowed, but its gate is checked", op)
@@ -153,8 +180,8 @@ func TestAssemblyCheckSees(t *testing.T) {
 			t.Errorf("%s is allowed, but no gate covers it", op)
 		}
 	}
-	if !allowedInstructions(true).MatchString("KMOVW") ||
-		allowedInstructions(true).MatchString("VRNDSCALEPS") {
+	if !allowedInstructions(true, false).MatchString("KMOVW") ||
+		allowedInstructions(true, false).MatchString("VRNDSCALEPS") {
 		t.Error("what is gated by AVX-512 is wrong")
 	}
 	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": avx512Register,

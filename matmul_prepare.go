@@ -86,7 +86,7 @@ func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
 	if x.needs&needsIntegers != 0 {
 		groups := rows * integers.Groups(d)
 		// of a matrix, any number is enough
-		w.rounded.Fit(&tuned, rows*roundUp(d, 4), groups, math.MaxInt)
+		w.rounded.Fit(&tuned, rows*integers.Pitch(d), groups, math.MaxInt)
 		w.scales = grow(w.scales, groups)
 		x.ints, x.scales = w.rounded, w.scales
 	}
@@ -142,7 +142,7 @@ func (x *preparation) unit(i int) {
 // its scale and with it the products are NaN.
 func (x *preparation) quantize(r int, row []float32) {
 	var bytes [integers.Group]int8
-	first, groups := r*roundUp(len(row), 4), integers.Groups(len(row))
+	first, groups := r*integers.Pitch(len(row)), integers.Groups(len(row))
 	scales := x.scales[r*groups:]
 	whole := len(row) / integers.Group
 	x.ints.Quantize(tuned.ISA, first, r*groups, scales, row, whole, integers.Group, integers.Group,

@@ -118,7 +118,7 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 // multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
 // inputs the exact sum of products times the scale of the group, added in ascending order.
 func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
-	inner := roundUp(p.m.inner, 4)
+	inner := integers.Pitch(p.m.inner)
 	groups := integers.Groups(p.m.inner)
 	first := (u.b*p.a.H+u.h)*p.a.L + u.row
 	step := integers.Group

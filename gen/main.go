@@ -24,6 +24,7 @@ func main() {
 		"kernel_amd64.s":        func() ([]byte, error) { return assembly(passKernels) },
 		"floats_amd64.s":        func() ([]byte, error) { return assembly(floatKernels) },
 		"narrow_amd64.s":        func() ([]byte, error) { return assembly(typedKernels) },
+		"tiles_amd64.s":         func() ([]byte, error) { return assembly(tilesKernels) },
 		"integers_amd64.s":      func() ([]byte, error) { return assembly(int8Kernels) },
 		"kernel_blocks_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
 		"int4_amd64.s":          func() ([]byte, error) { return assembly(int4Kernels) },
@@ -95,7 +96,7 @@ func withTwins(text []byte) []byte {
 // twin is the Go function that a kernel works like: the generic one of its name, or one of twins.
 func twin(kernel string) string {
 	name := kernel
-	for _, ending := range []string{"SIMD", "AVX512", "VNNI"} {
+	for _, ending := range []string{"SIMD", "AVX512", "VNNI", "AMX"} {
 		name = strings.TrimSuffix(name, ending)
 	}
 	if t, ok := twins[name]; ok {
@@ -115,6 +116,9 @@ var twins = map[string]string{
 	"narrowF16":         "narrowGeneric",
 	"narrowBF16":        "narrowGeneric",
 	"multiplyInt8":      "accumulateInt8Generic",
+	"multiplyTiles":     "accumulateInt8Generic",
+	"accumulateTiles":   "accumulateInt8Generic",
+	"scoreTiles":        "scoreInt8Generic",
 	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "QuantizeToken",
 	"quantizeRotated":   "QuantizeToken",

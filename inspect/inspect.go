@@ -6,6 +6,7 @@ package inspect
 import (
 	_ "github.com/seed-1415985d/attn" // sets internal/inspect.Schedule
 	internal "github.com/seed-1415985d/attn/internal/inspect"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Call is the shape of a call over views, or over a cache: B, H, KVH, Lq, Lk, D and Dv as in
@@ -16,3 +17,11 @@ type Call = internal.Call
 // Schedule returns the schedule of a call on this machine: lines of a name, its value and what that
 // means. A size outside its range, or an unknown layout, is an error.
 func Schedule(c Call) (string, error) { return internal.Schedule(c) }
+
+// Tiles says whether products in integers of many rows go through the tiles of AMX in this process,
+// and why, or why not. The environment variable ATTN_AMX=off, read when the program starts, leaves
+// them out; no result changes.
+func Tiles() (used bool, why string) {
+	t := tuning.HostTiles()
+	return t.Use, t.Why
+}

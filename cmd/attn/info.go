@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/inspect"
 )
 
 const infoAbout = `attn info [-call H=…,Lq=…,D=…]
@@ -48,6 +49,7 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
 	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation(), runtime.GOARCH))
 	fmt.Fprintf(stdout, "integers        %s\n", integers(attn.Implementation()))
+	fmt.Fprintf(stdout, "tiles           %s\n", tiles(inspect.Tiles()))
 	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
 	return nil
 }
@@ -150,6 +152,14 @@ func integers(implementation string) string {
 		return "SDOT"
 	}
 	return "Go code; same results, less speed"
+}
+
+// tiles says what the tiles of AMX are used for, or why they are not.
+func tiles(used bool, why string) string {
+	if used {
+		return "TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values: " + why
+	}
+	return "not used: " + why
 }
 
 // lacking names the first feature that is missing of those that any assembly needs.

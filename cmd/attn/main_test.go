@@ -267,3 +267,14 @@ func TestIntegers(t *testing.T) {
 		}
 	}
 }
+
+// What is said of tiles says why, whether they are used or not.
+func TestTiles(t *testing.T) {
+	got := tiles(true, "reason")
+	if !strings.Contains(got, "TDPBSSD") || !strings.HasSuffix(got, "reason") {
+		t.Errorf("used: %q", got)
+	}
+	if got := tiles(false, "reason"); got != "not used: reason" {
+		t.Errorf("not used: %q", got)
+	}
+}

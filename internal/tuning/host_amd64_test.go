@@ -59,3 +59,34 @@ func TestTuningKnowsMicroarchitectures(t *testing.T) {
 		}
 	}
 }
+
+// ATTN_AMX=off decides, an implementation without tiles does not ask the system, and what is not
+// known is a mistake.
+func TestTilesAreAskedFor(t *testing.T) {
+	asked := 0
+	request := func() Tiles { asked++; return Tiles{Use: true, Why: "granted"} }
+	for _, c := range []struct {
+		value string
+		isa   ISA
+		use   bool
+		asked int
+		why   string
+	}{
+		{"off", AVX512, false, 0, "ATTN_AMX=off"},
+		{"", AVX2, false, 0, "the implementation is avx2, which has none"},
+		{"", Generic, false, 0, "the implementation is generic, which has none"},
+		{"", AVX512, true, 1, "granted"},
+	} {
+		asked = 0
+		got := tilesAsked(c.value, c.isa, request)
+		if got.Use != c.use || got.Why != c.why || asked != c.asked {
+			t.Errorf("ATTN_AMX=%q with %v: %+v, asked %d times", c.value, c.isa, got, asked)
+		}
+	}
+	defer func() {
+		if text, _ := recover().(string); text != "attn: ATTN_AMX=on is not known, want off or nothing" {
+			t.Errorf("ATTN_AMX=on: %q", text)
+		}
+	}()
+	tilesAsked("on", AVX512, request)
+}

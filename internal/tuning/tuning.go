@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -87,6 +88,10 @@ type Row struct {
 
 	DotProduct bool // kernels in integers add products of four bytes in one instruction
 
+	AMX              bool // and many rows are multiplied by tiles,
+	MinAMXRows       int  // from that many on in attention, 0 if there are no such kernels,
+	MinAMXMatrixRows int  // and from that many on by a matrix
+
 	// MinInt8Rows16 rows or more over integers have 16 lanes. One row with 8 waits less for memory:
 	// its prefetches are further apart.
 	MinInt8Rows16 int
@@ -126,6 +131,7 @@ var table = []Row{
 	{CPU: Zen4, ISA: AVX512, MinRows16: never, MinInt8Rows16: 2, FewRows: 128, MaximaInScore: true,
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		MinAMXRows: 9, MinAMXMatrixRows: 5,
 		TileRows: 96},
 	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
 		Reads:       SequentialReads,
@@ -136,6 +142,7 @@ var table = []Row{
 		MinPagedPanels: 6,
 		PrefetchOne:    6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
+		MinAMXRows: 9, MinAMXMatrixRows: 5,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
@@ -145,12 +152,14 @@ var table = []Row{
 	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
 		QuarterSteps: true,
 		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		MinAMXRows: 9, MinAMXMatrixRows: 5,
 		TileRows: 96, MinL1: 48 << 10},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		TileRows: 96, MinL1: 48 << 10},
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		MinAMXRows: 9, MinAMXMatrixRows: 5,
 		TileRows: 48},
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
@@ -164,8 +173,15 @@ func Host() Row {
 	cpu, l1, l2, possible := detect()
 	row := For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
 	row.DotProduct = row.ISA.DotProduct() && HasDotProduct()
+	row.AMX = HostTiles().Use && row.MinAMXRows > 0
 	return row
 }
+
+// HostTiles says whether this process may use tiles. The first call asks the system.
+var HostTiles = sync.OnceValue(func() Tiles {
+	_, _, _, possible := detect()
+	return tilesAsked(os.Getenv("ATTN_AMX"), choose(os.Getenv("ATTN_ISA"), possible...), requestTiles)
+})
 
 // Possible returns the implementations that this machine can run, best first.
 func Possible() []ISA {

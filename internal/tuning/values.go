@@ -53,6 +53,9 @@ var fields = []Field{
 
 	{Name: "DotProduct", Most: 1}, // where the implementation and the machine have it
 	{Name: "MinInt8Rows16", Most: never},
+	{Name: "AMX", Most: 1}, // likewise
+	{Name: "MinAMXRows", Most: never},
+	{Name: "MinAMXMatrixRows", Most: never},
 }
 
 // Of returns the field of a row.
@@ -109,6 +112,11 @@ func (t *Row) Check() error {
 			"at most %d with PrefetchFew, which is %d", MostAhead, t.PrefetchFew))
 	case t.DotProduct && !(t.ISA.DotProduct() && HasDotProduct()):
 		return t.wrong("DotProduct", true, "false: there are no such kernels, or not on this machine")
+	case t.AMX && !(t.ISA == AVX512 && t.DotProduct && HostTiles().Use):
+		return t.wrong("AMX", true, "false: there are no such kernels, or not on this machine")
+	case t.AMX && min(t.MinAMXRows, t.MinAMXMatrixRows) < 1:
+		return t.wrong("MinAMXRows or MinAMXMatrixRows", min(t.MinAMXRows, t.MinAMXMatrixRows),
+			"at least 1 with AMX")
 	}
 	return t.checkCosts()
 }

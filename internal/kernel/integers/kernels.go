@@ -28,11 +28,11 @@ func Score(cpu *tuning.Row, s []float32, q *Rows, row int, k []byte, scales []fl
 		scoreInt8Generic(s, q.Words[row*stride:], k, scales, rows, &b)
 		return
 	}
-	all, cols := b.Cols, b.Cols
-	if d*cols > kernel.CallIntegers {
+	all, cols, most := b.Cols, b.Cols, callProducts(cpu, q, rows, false)
+	if d*cols > most {
 		cols = kernel.Panel
 	}
-	step := max(1, kernel.CallIntegers/(d*cols))
+	step := max(1, most/(d*cols))
 	for c := 0; c < all; c += cols {
 		b.Cols = min(cols, all-c)
 		for r := 0; r < rows; r += step {
@@ -103,9 +103,9 @@ func Accumulate(cpu *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []floa
 	if w.Words != nil && b.Keys > kernel.Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	all := b.Cols
-	cols := max(4*kernel.Panel, kernel.CallIntegers/(rows*b.Keys)/kernel.Panel*kernel.Panel)
-	step := max(1, kernel.CallIntegers/(b.Keys*min(cols, all)))
+	all, most := b.Cols, callProducts(cpu, w, rows, w.Words == nil)
+	cols := max(4*kernel.Panel, most/(rows*b.Keys)/kernel.Panel*kernel.Panel)
+	step := max(1, most/(b.Keys*min(cols, all)))
 	for c := 0; c < all; c += cols {
 		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
 		for r := 0; r < rows; r += step {

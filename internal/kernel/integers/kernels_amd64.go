@@ -18,6 +18,14 @@ func int8Lanes16(cpu *tuning.Row, rows int) bool {
 // scoreInt8Step is Score of checked operands, in one call.
 func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout) {
+	if least := leastTileRows(cpu, q, false); q.Bytes != nil && rows >= least {
+		n := tileRows(rows, least)
+		scoreTiles(s, q, row, k, scales, n, qStride, b)
+		if rows -= n; rows == 0 {
+			return
+		}
+		s, row = operand.At(s, n*kernel.Block), row+n
+	}
 	at := row * qStride
 	switch {
 	case q.Bytes != nil:
@@ -36,6 +44,21 @@ const groupsTogether = true
 func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
 	rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	if least := leastTileRows(cpu, w, w.Words == nil); rows >= least && tilesTake(w, alpha, b) {
+		n := tileRows(rows, least)
+		if w.Bytes != nil {
+			multiplyTiles(o, w, row, v, f, n, oStride, wStride, fStride, b)
+		} else {
+			accumulateTiles(o, w, row, v, alpha, f, n, oStride, wStride, fStride, b)
+		}
+		if rows -= n; rows == 0 {
+			return
+		}
+		o, row, f = operand.At(o, n*oStride), row+n, operand.At(f, n*fStride)
+		if alpha != nil {
+			alpha = operand.At(alpha, n)
+		}
+	}
 	at, start := row*wStride, row*fStride
 	switch {
 	case w.Bytes != nil:

@@ -30,12 +30,28 @@ func (x *Rows) Fit(cpu *tuning.Row, elements, groups, rows int) {
 	*x = Rows{} // what there is means that kernels take it
 	switch {
 	case cpu.DotProduct && rows >= cpu.MinInt8Rows16:
-		x.Bytes, x.Starts = kernel.Grow(was.Bytes, elements), kernel.Grow(was.Starts, groups)
+		x.Bytes, x.Starts = growLines(was.Bytes, elements), kernel.Grow(was.Starts, groups)
 	case cpu.ISA.Integers():
 		x.Magnitudes, x.Starts = kernel.Grow(was.Magnitudes, 2*elements), kernel.Grow(was.Starts, groups)
 	default:
 		x.Words = kernel.Grow(was.Words, elements)
 	}
+}
+
+// growLines is kernel.Grow of memory that begins at a cache line: a tile takes several times as
+// long to load if its rows lie in two.
+func growLines(x []int8, n int) []int8 {
+	if len(x) >= n {
+		return x
+	}
+	x = make([]int8, n+kernel.CacheLine-1)
+	return x[-operand.Address(x, 0)%kernel.CacheLine:][:n]
+}
+
+// Pitch is the elements between the rows of a matrix's inputs: whole cache lines, and an odd number
+// of them, so that rows do not meet in the same sets of a cache.
+func Pitch(inputs int) int {
+	return ((inputs+kernel.CacheLine-1)/kernel.CacheLine | 1) * kernel.CacheLine
 }
 
 // startOf is −128 times the sum of a row.

@@ -368,8 +368,12 @@ func Guarded[T any](c *Trial, x []T) []T {
 	return kernel.Elements[T](BytesIn(read))[:len(x)]
 }
 
-// AnyIntegers lets kernels with and without products of four bytes be used where this CPU has them.
+// AnyIntegers lets kernels with and without products of four bytes, and by tiles, be used where
+// this CPU has them.
 func (c *Trial) AnyIntegers() {
 	Tuned.DotProduct = Tuned.ISA.DotProduct() && tuning.HasDotProduct() && c.IntN(2) == 0
 	Tuned.MinInt8Rows16 = 1 + c.IntN(3)
+	Tuned.AMX = Tuned.ISA == tuning.AVX512 && Tuned.DotProduct && tuning.HostTiles().Use &&
+		c.IntN(2) == 0
+	Tuned.MinAMXRows, Tuned.MinAMXMatrixRows = 1+c.IntN(20), 1+c.IntN(20)
 }

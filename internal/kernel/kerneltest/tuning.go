@@ -51,6 +51,7 @@ func Use(t testing.TB, i tuning.ISA) {
 // SwitchTo puts the kernels of another implementation in force, for the row that there is.
 func SwitchTo(i tuning.ISA) {
 	Tuned.ISA, Tuned.DotProduct = i, Tuned.DotProduct && i.DotProduct()
+	Tuned.AMX = Tuned.AMX && i == tuning.AVX512
 }
 
 // With16Lanes lets kernels with 16 lanes be used even if the CPU prefers others.
@@ -115,6 +116,9 @@ func AnyTuning(t *testing.T, r *rand.Rand) {
 	row.MinPagedPanels = []int{0, 1, 6}[(floats+2*typed)%3]
 	row.MaximaInScore = coin()
 	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
+	row.MinAMXRows = []int{1, 8, 16}[(floats+typed)%3]
+	row.MinAMXMatrixRows = row.MinAMXRows
+	row.AMX = row.ISA == tuning.AVX512 && row.DotProduct && tuning.HostTiles().Use && coin()
 	if coin() { // a Pool shares even the smallest calls
 		row.SmallCall, row.WakingCall = 0, 0
 	}

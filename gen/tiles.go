@@ -1,0 +1,338 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Products in integers by tiles of AMX: 16 rows of up to 64 bytes times 64 bytes of 16 columns are
+// one instruction. Panels of integers lie as its second operand wants them, rows of integers as its
+// first. Sums of two panels go from tiles to memory and are made floats there, while the products
+// of the next two panels are on their way: sums have two places, which take turns.
+
+// tilesKernels emits everything by tiles.
+func tilesKernels() {
+	(&tilesProgram{}).multiply("multiplyTilesAMX")
+	(&tilesProgram{}).score("scoreTilesAMX")
+	(&tilesProgram{}).accumulate("accumulateTilesAMX")
+}
+
+// Tiles: sums of two panels for two groups of inputs, then rows and panels, each in two sizes: of
+// 64 inputs, and of what is left.
+const (
+	tileSums   tile = 0
+	tileRow    tile = 4
+	tileRest   tile = 5
+	tilePanel  tile = 6
+	tileEnding tile = 7
+)
+
+const (
+	tileInputs = 64               // inputs of a tile
+	rowsOfTile = 16               // rows of a tile
+	tileBytes  = rowsOfTile * 64  // bytes of a tile, of inputs or of sums
+	turnBytes  = 4 * tileBytes    // sums of a turn
+	mostHalves = 256 / tileInputs // tiles of inputs in a call
+)
+
+// Registers by role.
+var (
+	tilesRow     = reg.RSI // rows of inputs at hand
+	tilesRowStep = reg.RDX // bytes between them
+	tilesPanel   = reg.RBX // panel at hand
+	tilesSecond  = reg.R13 // bytes from it to the second one, 0 if there is none
+	tilesLine    = reg.RCX // bytes between rows of sums and panels, 64
+	tilesOut     = reg.RDI // outputs of rows and panel at hand
+	tilesOutStep = reg.R8  // bytes between their rows
+	tilesTurn    = reg.R11 // where sums go in this turn
+	tilesScale   = reg.R10 // scales of the rows at hand
+	tilesScaleBy = reg.R9  // bytes between them
+	tilesLeft    = reg.R12 // panels left
+	tilesTemp    = reg.RAX
+)
+
+// tilesProgram emits one kernel.
+type tilesProgram struct {
+	config, sums, digits                              Mem
+	rows, rowsLeft, panels, inputs                    Mem
+	panel, panelStep, out, outNext                    Mem
+	lastOut, lastSecond, lastTurn, lastScale, pending Mem
+	scale, scaleStep, alpha, lastAlpha, row           Mem
+}
+
+// begin reserves the frame, and makes tiles of the sizes of the call: rows, and what is left of the
+// inputs after whole tiles, or one whole one.
+func (p *tilesProgram) begin(name, signature string) {
+	TEXT(name, growsStack, signature)
+	p.config = AllocLocal(64)
+	p.sums = AllocLocal(2*turnBytes + 64)
+	stackSlots(&p.rows, &p.rowsLeft, &p.panels, &p.inputs, &p.panel, &p.panelStep, &p.out, &p.outNext,
+		&p.lastOut, &p.lastSecond, &p.lastTurn, &p.lastScale, &p.pending, &p.scale, &p.scaleStep,
+		&p.alpha,
+		&p.lastAlpha, &p.row)
+}
+
+// configure fills the sizes in. rows and rest, inputs after whole tiles, are in registers. If
+// alike, all tiles of rows and of panels are of the rest.
+func (p *tilesProgram) configure(rows, rest reg.Register, alike bool) {
+	zero := reg.X0
+	Comment("Sizes: palette 1, bytes of rows, rows.")
+	VPXOR(zero, zero, zero)
+	for i := 0; i < 64; i += 16 {
+		VMOVDQU(zero, p.config.Offset(i))
+	}
+	MOVB(Imm(1), p.config)
+	bytes := func(t tile) Mem { return p.config.Offset(16 + 2*int(t)) }
+	rowsOf := func(t tile) Mem { return p.config.Offset(48 + int(t)) }
+	for _, t := range []tile{0, 1, 2, 3, tileRow, tilePanel, tileEnding} {
+		MOVW(U16(64), bytes(t))
+	}
+	MOVW(rest.(reg.GPPhysical).As16(), bytes(tileRest))
+	if alike {
+		MOVW(rest.(reg.GPPhysical).As16(), bytes(tileRow))
+	}
+	for _, t := range []tile{0, 1, 2, 3, tileRow, tileRest} {
+		MOVB(rows.(reg.GPPhysical).As8(), rowsOf(t))
+	}
+	MOVB(Imm(16), rowsOf(tilePanel))
+	SHRQ(Imm(2), rest)
+	MOVB(rest.(reg.GPPhysical).As8(), rowsOf(tileEnding))
+	if alike {
+		MOVB(rest.(reg.GPPhysical).As8(), rowsOf(tilePanel))
+	}
+	LEAQ(p.config, tilesTemp)
+	tileConfig(Mem{Base: tilesTemp})
+}
+
+// sizes makes tiles for the rows of the call and, in a register, its inputs.
+func (p *tilesProgram) sizes(inputs reg.Register, alike bool) {
+	Comment("What the last tile of inputs has, 1 to 64.")
+	DECQ(inputs)
+	ANDQ(Imm(tileInputs-1), inputs)
+	INCQ(inputs)
+	Load(Param("rows"), tilesLeft)
+	CMPQ(tilesLeft, Imm(rowsOfTile))
+	JLE(LabelRef("fewRows"))
+	MOVQ(U32(rowsOfTile), tilesLeft)
+	Label("fewRows")
+	MOVQ(tilesLeft, p.rows)
+	MOVQ(inputs, tilesPanel)
+	p.configure(tilesLeft, tilesPanel, alike)
+}
+
+// keepOutputs has ones in a mask where outputs are added to, and zeros where they are overwritten.
+func (p *tilesProgram) keepOutputs() {
+	MOVL(U32(0xffff), tilesTemp.As32())
+	CMPB(paramAddress("overwrite"), Imm(0))
+	JE(LabelRef("kept"))
+	XORL(tilesTemp.As32(), tilesTemp.As32())
+	Label("kept")
+	KMOVW(tilesTemp.As32(), reg.K1)
+}
+
+// firstTurn begins with the first place of sums, and nothing that is to become outputs.
+func (p *tilesProgram) firstTurn() {
+	MOVQ(U32(0), tilesTemp)
+	MOVQ(tilesTemp, p.pending)
+	LEAQ(p.sums.Offset(63), tilesTurn)
+	ANDQ(I32(-64), tilesTurn)
+}
+
+// second finds the second panel. Where there is none it is the first one again, which gives the
+// same outputs twice.
+func (p *tilesProgram) second(stride string) {
+	Load(Param(stride), tilesSecond)
+	CMPQ(tilesLeft, Imm(1))
+	JNE(LabelRef("two"))
+	XORL(tilesSecond.As32(), tilesSecond.As32())
+	Label("two")
+}
+
+// keep notes what becomes outputs in the next turn.
+func (p *tilesProgram) keep() {
+	MOVQ(tilesOut, p.lastOut)
+	MOVQ(tilesSecond, p.lastSecond)
+	MOVQ(tilesTurn, p.lastTurn)
+	MOVQ(U32(1), tilesTemp)
+	MOVQ(tilesTemp, p.pending)
+}
+
+// lastSecondOutput is how many bytes after those of the first panel the outputs of the second one
+// lie in the turn before: none, if there is none.
+func (p *tilesProgram) lastSecondOutput(name string, second reg.GPPhysical) {
+	XORL(second.As32(), second.As32())
+	CMPQ(p.lastSecond, Imm(0))
+	JEQ(LabelRef(name + "Alone"))
+	MOVQ(U32(panelBytes), second)
+	Label(name + "Alone")
+}
+
+// multiply emits products of rows by a part of a matrix, of at most 256 inputs: for each group of
+// 128 inputs the sum times the scale of the row's group is added to the outputs.
+func (p *tilesProgram) multiply(name string) {
+	p.begin(name, "func(o *float32, a *int8, v *byte, f *float32, rows, panels, inputs, oStride, "+
+		"aStride, fStride, vStride int, overwrite bool)")
+	Load(Param("inputs"), tilesTemp)
+	p.sizes(tilesTemp, false)
+	p.keepOutputs()
+	MOVQ(U32(64), tilesLine)
+	Load(Param("a"), tilesRow)
+	Load(Param("aStride"), tilesRowStep)
+	Load(Param("f"), tilesScale)
+	Load(Param("fStride"), tilesScaleBy)
+	SHLQ(Imm(2), tilesScaleBy)
+	Load(Param("oStride"), tilesOutStep)
+	SHLQ(Imm(2), tilesOutStep)
+	spill("o", p.outNext)
+	spill("rows", p.rowsLeft)
+	p.firstTurn()
+
+	Label("rows")
+	MOVQ(p.outNext, tilesOut)
+	Load(Param("v"), tilesPanel)
+	Load(Param("panels"), tilesLeft)
+	Label("panels")
+	p.second("vStride")
+	Load(Param("inputs"), tilesTemp)
+	for halves := 1; halves < mostHalves; halves++ {
+		CMPQ(tilesTemp, U32(halves*tileInputs))
+		JLE(LabelRef(halvesLabel(halves)))
+	}
+	for halves := mostHalves; halves >= 1; halves-- {
+		Label(halvesLabel(halves))
+		p.products(halves)
+		if halves > 1 {
+			JMP(LabelRef("multiplied"))
+		}
+	}
+	Label("multiplied")
+	CMPQ(p.pending, Imm(0))
+	JEQ(LabelRef("turned"))
+	p.outputs("previous")
+	Label("turned")
+	p.keep()
+	MOVQ(tilesScale, p.lastScale)
+	p.turn()
+	ADDQ(imm(2*panelBytes), tilesOut)
+	LEAQ(Mem{Base: tilesPanel, Index: tilesSecond, Scale: 2}, tilesPanel)
+	SUBQ(Imm(2), tilesLeft)
+	JG(LabelRef("panels"))
+
+	Comment("The next rows.")
+	MOVQ(p.rows, tilesTemp)
+	MOVQ(tilesRowStep, tilesPanel)
+	IMULQ(tilesTemp, tilesPanel)
+	ADDQ(tilesPanel, tilesRow)
+	MOVQ(tilesScaleBy, tilesPanel)
+	IMULQ(tilesTemp, tilesPanel)
+	ADDQ(tilesPanel, tilesScale)
+	MOVQ(tilesOutStep, tilesPanel)
+	IMULQ(tilesTemp, tilesPanel)
+	ADDQ(tilesPanel, p.outNext)
+	SUBQ(tilesTemp, p.rowsLeft)
+	JG(LabelRef("rows"))
+	p.outputs("last")
+	tileRelease()
+	VZEROUPPER()
+	RET()
+}
+
+func halvesLabel(halves int) string {
+	return []string{"", "one", "twoHalves", "three", "four"}[halves]
+}
+
+// savedRegister is a register that is used for something else meanwhile.
+type savedRegister struct {
+	register reg.Register
+	slot     Mem
+}
+
+// turn takes the other place of sums.
+func (p *tilesProgram) turn() {
+	LEAQ(p.sums.Offset(63), tilesTemp)
+	ANDQ(I32(-64), tilesTemp)
+	LEAQ(Mem{Base: tilesTemp, Disp: turnBytes, Index: tilesTemp, Scale: 1}, tilesTemp)
+	SUBQ(tilesTurn, tilesTemp)
+	MOVQ(tilesTemp, tilesTurn)
+}
+
+// products multiplies the rows at hand by two panels, of which halves tiles of inputs there are.
+func (p *tilesProgram) products(halves int) {
+	for h := range halves {
+		group := tile(h / 2)
+		first, second := tileSums+2*group, tileSums+2*group+1
+		if h%2 == 0 {
+			tileZero(first)
+			tileZero(second)
+		}
+		row, panel := tileRow, tilePanel
+		if h == halves-1 {
+			row, panel = tileRest, tileEnding
+		}
+		tileLoad(Mem{Base: tilesRow, Index: tilesRowStep, Scale: 1, Disp: h * tileInputs}, row)
+		tileLoad(Mem{Base: tilesPanel, Index: tilesLine, Scale: 1, Disp: h * tileBytes}, panel)
+		signedDot.add(panel, row, first)
+		if h == 0 {
+			LEAQ(Mem{Base: tilesPanel, Index: tilesSecond, Scale: 1}, tilesTemp)
+		}
+		tileLoad(Mem{Base: tilesTemp, Index: tilesLine, Scale: 1, Disp: h * tileBytes}, panel)
+		signedDot.add(panel, row, second)
+		if h%2 == 1 || h == halves-1 {
+			at := 2 * int(group) * tileBytes
+			tileStore(first, Mem{Base: tilesTurn, Index: tilesLine, Scale: 1, Disp: at})
+			tileStore(second, Mem{Base: tilesTurn, Index: tilesLine, Scale: 1, Disp: at + tileBytes})
+		}
+	}
+}
+
+// outputs adds the sums of the turn before to outputs, if there was one. It changes registers that
+// the caller's loop has, and brings them back.
+func (p *tilesProgram) outputs(name string) {
+	sums, out, second, scale, left := tilesTemp, tilesPanel, tilesSecond, tilesScale, tilesLeft
+	saved := []savedRegister{{tilesPanel, p.panel}, {tilesSecond, p.panelStep}, {tilesScale, p.out},
+		{tilesLeft, p.panels}}
+	for _, s := range saved {
+		MOVQ(s.register, s.slot)
+	}
+	MOVQ(p.lastTurn, sums)
+	MOVQ(p.lastOut, out)
+	MOVQ(p.lastScale, scale)
+	MOVQ(p.rows, left)
+	p.lastSecondOutput(name, second)
+	CMPQ(paramAddress("inputs"), imm(int8Group))
+	JG(LabelRef(name + "Both"))
+	for _, groups := range []int{1, 2} {
+		loop := name + []string{"", "One", "Two"}[groups]
+		if groups == 2 {
+			Label(name + "Both")
+		}
+		Label(loop)
+		o := [2]Mem{{Base: out}, {Base: out, Index: second, Scale: 1}}
+		for i := range 2 {
+			VMOVUPS_Z(o[i], reg.K1, zmm[i])
+		}
+		for g := range groups {
+			VBROADCASTSS(Mem{Base: scale, Disp: 4 * g}, zmm[2])
+			for i := range 2 {
+				VCVTDQ2PS(Mem{Base: sums, Disp: (2*g + i) * tileBytes}, zmm[3+i])
+				VFMADD231PS(zmm[2], zmm[3+i], zmm[i])
+			}
+		}
+		for i := range 2 {
+			VMOVUPS(zmm[i], o[i])
+		}
+		ADDQ(tilesLine, sums)
+		ADDQ(tilesOutStep, out)
+		ADDQ(tilesScaleBy, scale)
+		DECQ(left)
+		JNE(LabelRef(loop))
+		if groups == 1 {
+			JMP(LabelRef(name + "Done"))
+		}
+	}
+	Label(name + "Done")
+	for _, s := range saved {
+		MOVQ(s.slot, s.register)
+	}
+}

@@ -1,0 +1,125 @@
+//go:build !purego
+
+package integers
+
+import (
+	"math"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// Products by tiles of AMX: 16 rows of up to 64 bytes times the 64 bytes of 16 columns are one
+// instruction. Sums of integers are exact, so the bits are those of the other kernels. Each call of
+// assembly configures the tiles and releases them.
+
+// leastTileRows is how many rows go through tiles, at least: of queries and weights, or of a
+// matrix's inputs. Magnitudes do not.
+func leastTileRows(cpu *tuning.Row, x *Rows, matrix bool) int {
+	switch {
+	case !cpu.AMX || x.Magnitudes != nil:
+		return math.MaxInt
+	case matrix:
+		return cpu.MinAMXMatrixRows
+	}
+	return cpu.MinAMXRows
+}
+
+// tilesTake reports whether tiles multiply such rows: bytes by a part of a matrix, or words by
+// values where outputs are scaled or overwritten.
+func tilesTake(w *Rows, alpha *float32, b *kernel.PanelLayout) bool {
+	if w.Bytes != nil {
+		return b.Keys <= 2*Group && b.Stride == 4*kernel.Panel
+	}
+	return w.Words != nil && (alpha != nil || b.Overwrite)
+}
+
+// tileRows is how many of the rows of a call go through tiles: whole tiles, and those left if they
+// are enough for another one.
+func tileRows(rows, least int) int {
+	if rest := rows % 16; rest < least {
+		return rows - rest
+	}
+	return rows
+}
+
+// callProducts bounds the products of a call: tiles multiply so many more in the time, 1024 a cycle
+// and at least a twentieth of that, that eight times as many take 80 µs at most.
+func callProducts(cpu *tuning.Row, x *Rows, rows int, matrix bool) int {
+	if rows >= leastTileRows(cpu, x, matrix) {
+		return 8 * kernel.CallIntegers
+	}
+	return kernel.CallIntegers
+}
+
+// tilePart is how many of the rows left a call takes: whole tiles, then those of the last one,
+// since a call has tiles of one size.
+func tilePart(rows int) int {
+	if rows < 16 {
+		return rows
+	}
+	return rows / 16 * 16
+}
+
+// scoreTiles is scoreInt8Step of rows of bytes.
+func scoreTiles(s *float32, q *Rows, row int, k *byte, scales *float32, rows, qStride int,
+	b *kernel.PanelLayout) {
+	for r := 0; r < rows; {
+		n := tilePart(rows - r)
+		scoreTilesAMX(operand.At(s, r*kernel.Block), &q.Bytes[(row+r)*qStride], k, scales, n,
+			b.Cols/kernel.Panel, kernel.RoundUp(b.Keys, 4), qStride, b.PanelStride)
+		r += n
+	}
+}
+
+// multiplyTiles is accumulateInt8Step of rows of bytes, of at most two groups of inputs.
+func multiplyTiles(o *float32, w *Rows, row int, v *byte, f *float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout) {
+	for r := 0; r < rows; {
+		n := tilePart(rows - r)
+		multiplyTilesAMX(operand.At(o, r*oStride), &w.Bytes[(row+r)*wStride], v,
+			operand.At(f, r*fStride), n, b.Cols/kernel.Panel, kernel.RoundUp(b.Keys, 4), oStride, wStride,
+			fStride, b.PanelStride, b.Overwrite)
+		r += n
+	}
+}
+
+// accumulateTiles is accumulateInt8Step of rows of words, which have an alpha unless they
+// overwrite.
+func accumulateTiles(o *float32, w *Rows, row int, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *kernel.PanelLayout) {
+	if alpha == nil {
+		alpha = f // not used
+	}
+	for r := 0; r < rows; {
+		n := tilePart(rows - r)
+		accumulateTilesAMX(operand.At(o, r*oStride), &w.Words[(row+r)*wStride], v,
+			operand.At(alpha, r), operand.At(f, r*fStride), n, b.Cols/kernel.Panel,
+			kernel.RoundUp(b.Keys, 4), oStride, wStride, fStride, b.Stride, b.PanelStride, b.Overwrite)
+		r += n
+	}
+}
+
+// scoreTilesAMX makes scores of rows of bytes, of 1 to 15 or a multiple of 16, and panels of keys
+// of d dimensions, a multiple of 4. It works like scoreInt8Generic.
+//
+//go:noescape
+func scoreTilesAMX(s *float32, q *int8, k *byte, scales *float32, rows, panels, d, qStride,
+	kStride int)
+
+// multiplyTilesAMX adds products of rows of bytes, of 1 to 15 or a multiple of 16, and panels of a
+// matrix of up to 256 inputs, a multiple of 4: for each Group of them the sum times the scale in f.
+// It works like accumulateInt8Generic, group by group.
+//
+//go:noescape
+func multiplyTilesAMX(o *float32, a *int8, v *byte, f *float32, rows, panels, inputs, oStride,
+	aStride, fStride, vStride int, overwrite bool)
+
+// accumulateTilesAMX adds values weighted by rows of words, of 1 to 15 or a multiple of 16, and up
+// to 64 keys, a multiple of 4, whose groups of four are vLine bytes apart. It works like
+// accumulateInt8Generic.
+//
+//go:noescape
+func accumulateTilesAMX(o *float32, w *int16, v *byte, alpha, f *float32, rows, panels, keys,
+	oStride, wStride, fStride, vLine, vStride int, overwrite bool)

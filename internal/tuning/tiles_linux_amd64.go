@@ -1,0 +1,26 @@
+//go:build !purego
+
+package tuning
+
+import (
+	"fmt"
+
+	"github.com/klauspost/cpuid/v2"
+	"golang.org/x/sys/unix"
+)
+
+// requestTiles asks Linux for the registers of AMX, once for all threads of the process. Linux
+// refuses if some thread's alternative stack for signals is too small to save them: they are 8 KiB.
+func requestTiles() Tiles {
+	const (
+		requestPermission = 0x1023 // ARCH_REQ_XCOMP_PERM
+		tileData          = 18     // XFEATURE_XTILEDATA
+	)
+	if !cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXINT8, cpuid.AVX512VBMI, cpuid.AVX512VNNI) {
+		return Tiles{Why: "this CPU has no AMX-INT8"}
+	}
+	if _, _, err := unix.Syscall(unix.SYS_ARCH_PRCTL, requestPermission, tileData, 0); err != 0 {
+		return Tiles{Why: fmt.Sprintf("the system refuses its registers: %v", err)}
+	}
+	return Tiles{Use: true, Why: "this CPU has AMX-INT8"}
+}
