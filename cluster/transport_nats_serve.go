@@ -40,8 +40,12 @@ type natsRequest struct {
 	last time.Time // when a piece came
 }
 
-// assembling is how many messages of the largest size may arrive at the same time.
-const assembling = 4
+// assembling is how many messages of the largest size may arrive at the same time, and mostArriving
+// how many of any size.
+const (
+	assembling   = 4
+	mostArriving = 1024
+)
 
 // Serve is that of [Transport].
 func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
@@ -193,16 +197,17 @@ func (s *natsServer) refuse(key natsKey, err error) {
 func (s *natsServer) receivePiece(key natsKey, f *frame) {
 	s.mu.Lock()
 	limit := assembling * int64(s.link.most)
-	if f.offset == 0 && s.requests[key] == nil && s.bytes+int64(f.total) <= limit {
+	if f.offset == 0 && s.requests[key] == nil && s.bytes+int64(f.total) <= limit &&
+		len(s.requests) < mostArriving {
 		s.requests[key] = &natsRequest{incoming: incoming{total: f.total}}
 		s.bytes += int64(f.total)
 	}
-	r, arriving := s.requests[key], s.bytes
+	r, arriving, count := s.requests[key], s.bytes, len(s.requests)
 	if r == nil || f.total != r.total {
 		s.mu.Unlock()
 		if f.offset == 0 {
-			s.reply(key, errorReply(fail(ErrBusy, "requests of %d bytes in all are arriving, and one of "+
-				"%d, want at most %d", arriving, f.total, limit)))
+			s.reply(key, errorReply(fail(ErrBusy, "%d requests of %d bytes in all are arriving, and one "+
+				"of %d, want at most %d of %d bytes", count, arriving, f.total, mostArriving, limit)))
 		}
 		return
 	}

@@ -62,5 +62,20 @@ func TestArriving(t *testing.T) {
 	reply, err := link.Call(context.Background(), "w0", make([]byte, 10*pieceSize))
 	must(t, err)
 	_, err = decodeReply("w0", reply)
-	refusal{ErrBusy, "requests of 268435456 bytes in all are arriving"}.check(t, "one more", err)
+	refusal{ErrBusy, "4 requests of 268435456 bytes in all are arriving"}.check(t, "one more", err)
+}
+
+// So is their number: of small ones, what is noted about each is more than its bytes.
+func TestArrivingAreFew(t *testing.T) {
+	b := newBench(t, 1, quick)
+	link := b.dial()
+	for id := range uint64(mostArriving) {
+		f := frame{kind: kindRequest, id: id, total: 2, payload: make([]byte, 1)}
+		must(t, link.conn.PublishRequest("attn.worker.w0", link.inbox+"x", f.append(nil)))
+	}
+	must(t, link.conn.Flush())
+	reply, err := link.Call(context.Background(), "w0", make([]byte, 10*pieceSize))
+	must(t, err)
+	_, err = decodeReply("w0", reply)
+	refusal{ErrBusy, "1024 requests of 2048 bytes in all are arriving"}.check(t, "one more", err)
 }
