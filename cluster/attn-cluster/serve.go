@@ -57,8 +57,8 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.IntVar(&w.Copies, "copies", 0, "of parts that may be here (default 65536)")
 	fs.IntVar(&w.Calls, "calls", 0, "that run at once (default 64)")
 	fs.Var(&reply, "reply", "`bytes` of the largest reply (default 64 MiB)")
-	fs.Var(&flight, "in-flight", "`bytes` of requests, states and replies at the same time (default "+
-		"512 MiB)")
+	fs.Var(&flight, "in-flight", "`bytes` of requests, of what is made of them, and of replies at the "+
+		"same time (default 512 MiB)")
 	fs.Var(&rate, "copy-rate", "`bytes` a second that copies take from other workers, and as many "+
 		"that they are given (default 256 MiB)")
 	fs.DurationVar(&w.Lease, "lease", 0, "longest `time` for which nothing may be heard of a client "+
