@@ -32,7 +32,6 @@ var (
 	anyTuning       = kerneltest.AnyTuning
 	budget          = kerneltest.Budget
 	compare         = kerneltest.Compare
-	multiples       = kerneltest.Multiples
 	chosen          = kerneltest.Chosen
 	equalGeneric    = kerneltest.EqualGeneric
 	splitVectors    = kerneltest.SplitVectors
@@ -48,14 +47,12 @@ var (
 	mustFail        = kerneltest.MustFail
 	nan32           = kerneltest.Nan32
 	nans            = kerneltest.Nans
-	newTrial        = kerneltest.NewTrial
 	random          = kerneltest.Random
 	randomFrom      = kerneltest.RandomFrom
 	readingAs       = kerneltest.ReadingAs
 	sameBits        = kerneltest.SameBits
 	seedInputs      = kerneltest.SeedInputs
 	size            = kerneltest.Size
-	slowestFMA      = kerneltest.SlowestFMA
 	specials        = kerneltest.Specials
 	switchTo        = kerneltest.SwitchTo
 	use             = kerneltest.Use
@@ -64,9 +61,6 @@ var (
 	vectorDims      = kerneltest.VectorDims
 	with16Lanes     = kerneltest.With16Lanes
 )
-
-// used32 keeps results of benchmarks alive.
-var used32 float32
 
 // fillWith makes all elements the same.
 func fillWith[T any](x []T, e T) { kerneltest.FillWith(x, e) }
