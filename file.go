@@ -213,8 +213,7 @@ func (s *packedKV) readPage(f *frames.Reader, i, heads, page, lo, hi int) error 
 	}
 	for h := range heads {
 		x := s.at(h, page)
-		s.littleEndian(x)
-		if fault := s.faultOfBlock(x, lo, hi); fault != "" {
+		if fault := s.takeBlock(x, lo, hi); fault != "" {
 			return fail(ErrFormat, "page %d, %s: %s", i, s.nameOfHead(h, heads), fault)
 		}
 	}
@@ -229,11 +228,13 @@ func (s *packedKV) nameOfHead(h, heads int) string {
 	return fmt.Sprintf("batch entry %d, head %d", h/s.heads, h%s.heads)
 }
 
-// faultOfBlock says what in a block no tokens lo to hi−1 become. It is empty if there is nothing.
-func (s *packedKV) faultOfBlock(x []byte, lo, hi int) string {
+// takeBlock makes a file's block one of this machine. It says what in it no tokens lo to hi−1
+// become, and is empty if there is nothing.
+func (s *packedKV) takeBlock(x []byte, lo, hi int) (fault string) {
 	if stray := s.blank(x, lo, hi); stray != 0 {
 		return fmt.Sprintf("a byte of no token is %d, want 0", stray)
 	}
+	s.littleEndian(x)
 	return s.faultOfIntegers(x)
 }
 
