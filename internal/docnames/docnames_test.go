@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const root = "../.."
@@ -118,6 +119,26 @@ func TestLengths(t *testing.T) {
 		}
 		if n := strings.Count(string(text), "\n"); n > most {
 			t.Errorf("%s has %d lines, want at most %d", name, n, most)
+		}
+	}
+}
+
+// TestColumns keeps lines of documents within 100 characters, but for tables, pictures in links,
+// addresses, and comments that say what a table shows.
+func TestColumns(t *testing.T) {
+	skipShort(t)
+	const most = 100
+	list := documents(t)
+	text, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unbroken := regexp.MustCompile(`^\||^\[!\[|^<!-- bench |^\S*$`)
+	for _, d := range append(list, document{"CHANGELOG.md", string(text)}) {
+		for i, line := range strings.Split(d.text, "\n") {
+			if n := utf8.RuneCountInString(line); n > most && !unbroken.MatchString(line) {
+				t.Errorf("%s:%d has %d columns, want at most %d", d.name, i+1, n, most)
+			}
 		}
 	}
 }
