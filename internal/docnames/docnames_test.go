@@ -110,7 +110,7 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// TestLengths keeps short what is read first.
+// TestLengths keeps short what is read first, and docs what somebody can read.
 func TestLengths(t *testing.T) {
 	for name, most := range map[string]int{"README.md": 110, "docs/performance.md": 160} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -120,6 +120,15 @@ func TestLengths(t *testing.T) {
 		if n := strings.Count(string(text), "\n"); n > most {
 			t.Errorf("%s has %d lines, want at most %d", name, n, most)
 		}
+	}
+	words := 0
+	for _, d := range documents(t) {
+		if strings.HasPrefix(d.name, "docs/") {
+			words += len(strings.Fields(d.text))
+		}
+	}
+	if words > 35000 {
+		t.Errorf("docs has %d words, want at most 35000: say it shorter, or once", words)
 	}
 }
 
