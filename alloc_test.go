@@ -463,6 +463,19 @@ func TestNoAllocationInRun(t *testing.T) {
 	mustNotAllocate(t, func() error { return (*Pool)(nil).Run(0, x) })
 }
 
+// Rows takes no memory, neither for what it decodes.
+func TestNoAllocationInRows(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		for _, m := range severalMatrices(t, 256) {
+			mustNotAllocate(t, func() error {
+				var dst [3 * 256]float32
+				outputs := [3]int32{0, int32(m.cols - 1), 0}
+				return m.Rows(BHLD(dst[:], 1, 1, 3, 256), outputs[:])
+			})
+		}
+	})
+}
+
 // However long a sequence or a cache is, it goes through a buffer of a block.
 func TestFilesOfTokensTakeLittleMemory(t *testing.T) {
 	s := newSequenceIn(t, StoreConfig{KVHeads: 1, HeadDim: 64, ValueDim: 64, Pages: 40}, 0, 20*Block)

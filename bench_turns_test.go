@@ -212,6 +212,47 @@ func ordinaryBlocks(r *rand.Rand, typ BlockType, outputs, inputs int) []byte {
 	return data
 }
 
+// BenchmarkRows is embeddings of random tokens out of a matrix, in turns with copies of rows of a
+// table of float32, which would be kept beside it.
+func BenchmarkRows(b *testing.B) {
+	const tokens, width = 16384, 1024
+	r := random(b.Name())
+	table, turn := tensor(r, normal, 1, 1, tokens, width), 0
+	draws := make([]int32, 1<<16)
+	for i := range draws {
+		draws[i] = int32(r.IntN(tokens))
+	}
+	next := func(n int) []int32 {
+		turn = (turn + n) % (len(draws) - n)
+		return draws[turn:][:n]
+	}
+	bench := func(m *Matrix, err error) {
+		must(b, err)
+		name := m.Format().String()
+		if t, ok := m.BlockType(); ok {
+			name = t.String()
+		}
+		for _, n := range []int{1, 512} {
+			dst := zeros(1, 1, n, width)
+			b.Run(fmt.Sprintf("%s/rows=%d", name, n), func(b *testing.B) {
+				ratioInTurns(b, 4, func() error { return m.Rows(dst, next(n)) }, func() error {
+					for i, token := range next(n) {
+						copy(dst.Row(0, 0, i), table.Row(0, 0, int(token)))
+					}
+					return nil
+				})
+			})
+		}
+		must(b, m.Close())
+	}
+	for _, f := range matrixTypes {
+		bench(PackMatrix(table, MatrixConfig{Format: f, Transposed: true}))
+	}
+	for _, typ := range integerBlockTypes {
+		bench(PackBlocks(ordinaryBlocks(r, typ, tokens, width), typ, tokens, width, MatrixConfig{}))
+	}
+}
+
 // BenchmarkPackBlocks is the rate at which bytes of a file are packed, by two workers.
 func BenchmarkPackBlocks(b *testing.B) {
 	const n = 4096

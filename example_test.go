@@ -419,6 +419,49 @@ func ExamplePackMatrix_transposed() {
 	// 2
 }
 
+// A model with tied weights keeps one matrix: its rows are the embeddings of tokens, and products
+// by it are logits.
+func ExampleMatrix_Rows() {
+	weights := matrix(4, // 4 tokens, of 2 numbers each
+		1, 0,
+		0, 1,
+		0.5, 2,
+		3, -1)
+	c := attn.MatrixConfig{Format: attn.BF16, Transposed: true}
+	m, err := attn.PackMatrix(weights, c)
+	check(err)
+	_, _, width, tokens := m.Dims()
+
+	x := matrix(3, make([]float32, 3*width)...)
+	check(m.Rows(x, []int32{2, 0, 2}))
+	printRows(x, "%g")
+
+	logits := matrix(3, make([]float32, 3*tokens)...)
+	check(m.MatMul(logits, x, nil))
+	printRows(logits, "%g")
+	// Output:
+	// 0.5 2
+	// 1 0
+	// 0.5 2
+	// 0.5 2 4.25 -0.5
+	// 1 0 0.5 3
+	// 0.5 2 4.25 -0.5
+}
+
+// Whoever gets a matrix from a file can ask what it is made of.
+func ExampleMatrix_BlockType() {
+	tensor := make([]byte, 3*34) // of a GGUF file: 3 outputs, each a block of 32 inputs
+	m, err := attn.PackBlocks(tensor, attn.Q8_0, 3, 32, attn.MatrixConfig{Integers: true})
+	check(err)
+	fmt.Println(m.Format())
+	if t, ok := m.BlockType(); ok {
+		fmt.Println(t)
+	}
+	// Output:
+	// Blocks
+	// Q8_0
+}
+
 // Weights are packed once and kept in a file. A program that maps it starts at once, and its
 // products have the same bits.
 func ExampleMapMatrix() {

@@ -27,6 +27,9 @@ const (
 	// the memory of I8. It is for caches and stores, which rotate keys and values, see
 	// docs/low-precision.md.
 	I4 = Format(kernel.I4)
+	// Blocks is what [Matrix.Format] returns for a matrix of blocks, of a [BlockType]. It is no
+	// format that something can be packed or kept in.
+	Blocks = Format(-1)
 )
 
 // formats has what the package knows of each format, in the order of the constants.
@@ -49,9 +52,6 @@ type formatTraits struct {
 	rotated bool // outliers are spread before elements become integers
 }
 
-// inBlocks is in the place of the format of a matrix from [PackBlocks] that keeps blocks.
-const inBlocks Format = -1
-
 // traits is the row of a format that exists.
 func (f Format) traits() *formatTraits { return &formats[f] }
 
@@ -60,7 +60,10 @@ func (f Format) valid() bool { return f >= 0 && int(f) < len(formats) }
 
 // String returns the name of the format.
 func (f Format) String() string {
-	if !f.valid() {
+	switch {
+	case f == Blocks:
+		return "Blocks"
+	case !f.valid():
 		return fmt.Sprintf("Format(%d)", int(f))
 	}
 	return f.traits().name

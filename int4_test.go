@@ -250,9 +250,9 @@ func TestTwoFormatsErrors(t *testing.T) {
 	_, err = NewCache(config)
 	mustFail(t, "latent", err, ErrOption, "CacheConfig.ValueFormat is I4 with ValuesInKeys, want 0 "+
 		"or Format, I8")
-	store := StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 4, Pages: 1, Format: I4, ValueFormat: -1}
+	store := StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 4, Pages: 1, Format: I4, ValueFormat: -2}
 	_, err = NewStore(store)
-	mustFail(t, "store", err, ErrOption, "StoreConfig.ValueFormat is Format(-1), want F16, BF16, I8, "+
+	mustFail(t, "store", err, ErrOption, "StoreConfig.ValueFormat is Format(-2), want F16, BF16, I8, "+
 		"I4, or 0 for Format")
 
 	mixed, err := formatPair{I8, F16}.filled(k, v)

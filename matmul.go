@@ -303,7 +303,7 @@ type Matrix struct {
 	format Format
 	formatTraits
 	b, h, inner, cols int
-	blocks            BlockType       // of a matrix in blocks, whose format is inBlocks; else 0
+	blocks            BlockType       // of a matrix in blocks, whose format is Blocks; else 0
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed

@@ -21,7 +21,7 @@ type weightParts struct {
 }
 
 func (w weightParts) value() float64 {
-	return w.d*float64(w.scale*w.n) - w.dmin*float64(w.min)
+	return w.d*float64(w.scale)*float64(w.n) - w.dmin*float64(w.min) // with the sign of a zero
 }
 
 func halfAt(x []byte) float64 {

@@ -336,7 +336,7 @@ func TestPackErrors(t *testing.T) {
 		fails(with(math.NaN()), I8, ErrOption, "w is NaN"+end)
 		fails(with(math.Inf(1)), I8, ErrOption, "w is +Inf"+end)
 		fails(with(math.Inf(-1)), I8, ErrOption, "w is -Inf"+end)
-		fails(with(0), -1, ErrOption, "MatrixConfig.Format is Format(-1), want F32, F16, BF16 or I8")
+		fails(with(0), -2, ErrOption, "MatrixConfig.Format is Format(-2), want F32, F16, BF16 or I8")
 		fails(with(0), I8+1, ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8")
 		for _, typ := range matrixTypes {
 			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, "w is [1 1 0 1], "+rows)

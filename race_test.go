@@ -65,6 +65,7 @@ func racedOperands() map[string]func() error {
 	}
 	vectorRaces(races)
 	productRaces(races)
+	rowsRaces(races)
 	cacheRaces(races)
 	for kind := F32; kind <= I8; kind++ {
 		// rows whose kernels read the cache, and for which it is widened
@@ -139,6 +140,21 @@ func productRaces(races map[string]func() error) {
 			"dst": look(dst.Data)} {
 			races[fmt.Sprintf("MatMul of %d rows, %s", rows, name)] = func() error {
 				return race(func() error { return MatMul(dst, a, b) }, other)
+			}
+		}
+	}
+}
+
+func rowsRaces(races map[string]func() error) {
+	for _, c := range matrixConfigs {
+		m, err := PackMatrix(zeros(1, 1, 64, 40), c)
+		if err != nil {
+			panic(err)
+		}
+		dst, outputs := zeros(1, 1, 20, 64), make([]int32, 20)
+		for name, other := range map[string]func(){"outputs": overwrite(outputs), "dst": look(dst.Data)} {
+			races[fmt.Sprintf("Rows of %v, %s", c, name)] = func() error {
+				return race(func() error { return m.Rows(dst, outputs) }, other)
 			}
 		}
 	}

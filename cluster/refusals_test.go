@@ -292,8 +292,8 @@ func TestRefusedArguments(t *testing.T) {
 			refusal{attn.ErrShape, "sizes of 1"}},
 		"Format": {SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, Format: 9},
 			refusal{attn.ErrOption, "want F32, F16, BF16, I8 or I4"}},
-		"ValueFormat": {SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, ValueFormat: -1},
-			refusal{attn.ErrOption, "SequenceConfig.ValueFormat is Format(-1), want F16"}},
+		"ValueFormat": {SequenceConfig{Layers: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, ValueFormat: -2},
+			refusal{attn.ErrOption, "SequenceConfig.ValueFormat is Format(-2), want F16"}},
 	} {
 		_, err := b.client.NewSequence(x.config)
 		x.check(t, name, err)
