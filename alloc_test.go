@@ -501,7 +501,7 @@ func TestFilesOfTokensTakeLittleMemory(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		must(t, err)
 		if got, most := int(after.TotalAlloc-before.TotalAlloc),
-			2*s.store.packed.block; n != int64(len(file)) || got > most {
+			2*s.store.packed.Size; n != int64(len(file)) || got > most {
 			t.Errorf("%s of %d bytes allocates %d bytes, want at most %d", name, n, got, most)
 		}
 	}

@@ -3,6 +3,7 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -56,7 +57,7 @@ type CacheConfig struct {
 type Cache struct {
 	config CacheConfig
 	ringSpan
-	packed packedKV
+	packed packed.Blocks
 }
 
 // NewCache allocates an empty cache. The error is [ErrShape] for a size outside 1 to 2²⁸, a cache
@@ -69,12 +70,12 @@ type Cache struct {
 func NewCache(c CacheConfig) (*Cache, error) {
 	sizes := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Capacity", c.Capacity}}
-	packed, err := openPacked("CacheConfig", c.Format, c.ValueFormat, sizes[:],
+	blocks, err := openPacked("CacheConfig", c.Format, c.ValueFormat, sizes[:],
 		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, blocksOf(c.Capacity), c.ValuesInKeys)
 	if err != nil {
 		return nil, err
 	}
-	return &Cache{config: c, packed: packed}, nil
+	return &Cache{config: c, packed: blocks}, nil
 }
 
 // blocksOf is how many blocks a number of tokens takes.
@@ -110,18 +111,18 @@ func (c *Cache) Grow(capacity int) error {
 	for i := range c.blocks() {
 		j, _, _ := c.at(i)
 		for h := range c.heads() {
-			stop.Copy(grown.packed.at(h, j/Block%grown.packed.blocks),
-				c.packed.at(h, j/Block%c.packed.blocks))
+			stop.Copy(grown.packed.At(h, j/Block%grown.packed.Count),
+				c.packed.At(h, j/Block%c.packed.Count))
 		}
 	}
-	_ = c.packed.close() // the cache has grown, whatever becomes of the memory before
+	_ = c.packed.Close() // the cache has grown, whatever becomes of the memory before
 	c.config, c.packed = larger, grown.packed
 	return nil
 }
 
 // MemoryUse returns the bytes that the cache takes for keys and values, whatever part of them is in
 // use; 0 after Close.
-func (c *Cache) MemoryUse() int { return len(c.packed.data) }
+func (c *Cache) MemoryUse() int { return len(c.packed.Data) }
 
 // Close gives the cache's memory back. Calls that begin later, Close among them, return
 // [ErrClosed]; Len is 0.
@@ -133,12 +134,12 @@ func (c *Cache) Close() error {
 		return err
 	}
 	c.Reset()
-	return c.packed.close()
+	return c.packed.Close()
 }
 
 // checkOpen makes sure that the cache has memory.
 func (c *Cache) checkOpen() error {
-	if c.packed.memory == nil {
+	if !c.packed.Open() {
 		return fail(ErrClosed, "the cache was closed, or is not from NewCache")
 	}
 	return nil
@@ -179,20 +180,20 @@ func (c *Cache) Append(k, v Tensor) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if err := c.packed.checkTokens(&k, &v, c.config.Batch); err != nil {
+	if err := checkTokens(&c.packed, &k, &v, c.config.Batch); err != nil {
 		return err
 	}
 	if err := c.checkRoom(k.L); err != nil {
 		return err
 	}
-	if err := c.packed.checkFinite(&k, &v); err != nil {
+	if err := checkFinite(&c.packed, &k, &v); err != nil {
 		return err
 	}
 	at := c.length
 	c.length += k.L // before scratch is shared, which would hide a race from the detector
 	w := scratches.Get().(*scratch)
 	for b := range k.B {
-		w.writer.write(&c.packed, nil, &k, &v, b, at)
+		writeTokens(&w.writer, &c.packed, nil, &k, &v, b, at)
 	}
 	scratches.Put(w)
 	runtime.KeepAlive(c) // and with it its memory
@@ -211,7 +212,7 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if err := c.packed.checkTokens(&k, &v, c.config.Batch); err != nil {
+	if err := checkTokens(&c.packed, &k, &v, c.config.Batch); err != nil {
 		return err
 	}
 	if from < c.first || from > c.length || k.L > c.length-from {
@@ -222,7 +223,7 @@ func (c *Cache) Read(k, v Tensor, from int) error {
 		return err
 	}
 	for b := range k.B {
-		c.packed.read(nil, &k, &v, b, from)
+		readTokens(&c.packed, nil, &k, &v, b, from)
 	}
 	runtime.KeepAlive(c) // and with it its memory
 	return nil

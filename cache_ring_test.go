@@ -16,7 +16,7 @@ func rollCache(t testing.TB, c *Cache, times int) {
 	r := goldenRandom("rolling")
 	for range times {
 		must(t, c.DropBefore(max(c.First(), c.Len()-20)))
-		n := min(c.config.Capacity-(c.length-c.first), (c.first/Block+c.packed.blocks)*Block-c.length)
+		n := min(c.config.Capacity-(c.length-c.first), (c.first/Block+c.packed.Count)*Block-c.length)
 		k := goldenTensor(r, 4, g.Batch, g.KVHeads, n, g.HeadDim)
 		v := goldenTensor(r, 2, g.Batch, g.KVHeads, n, g.ValueDim)
 		must(t, c.Append(k, g.kept(v)))
@@ -264,7 +264,7 @@ func TestCacheRingEnds(t *testing.T) {
 	file := cacheFileOf(t, c)
 	binary.LittleEndian.PutUint32(file[36:], from)
 	binary.LittleEndian.PutUint32(file[40:], from+10)
-	repair(file, 2*c.packed.block)
+	repair(file, 2*c.packed.Size)
 	far := newCacheOf(t, g, 0)
 	_, err := far.Load(bytes.NewReader(file))
 	must(t, err)

@@ -126,7 +126,7 @@ func testCacheModel(t *testing.T) {
 			r := random(t.Name())
 			c, err := NewCache(config)
 			must(t, err)
-			fillWith(elements[float32](c.packed.data), nan32())
+			fillWith(elements[float32](c.packed.Data), nan32())
 			m := newTokens(config)
 			for range 60 {
 				switch free := config.Capacity - m.k.L; r.IntN(6) {
@@ -298,7 +298,7 @@ func TestCacheIsAligned(t *testing.T) {
 	for d := 1; d < 6; d++ {
 		c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: d, ValueDim: d, Capacity: 3})
 		must(t, err)
-		if at := uintptr(unsafe.Pointer(&c.packed.data[0])); at%64 != 0 {
+		if at := uintptr(unsafe.Pointer(&c.packed.Data[0])); at%64 != 0 {
 			t.Errorf("memory starts at %x, want a multiple of 64", at)
 		}
 	}
@@ -350,7 +350,7 @@ func newCachePlay(t *testing.T, c *trial) *cachePlay {
 		t.Fatal(err)
 	}
 	// as if it had been used; in other types, too, these bytes are NaN or −1
-	fillWith(elements[float32](cache.packed.data), nan32())
+	fillWith(elements[float32](cache.packed.Data), nan32())
 	return &cachePlay{T: t, trial: c, cache: cache, model: newTokens(config)}
 }
 
@@ -470,22 +470,22 @@ func poisonUnused(c *Cache) {
 	s := &c.packed
 	blocks := map[int][2]int{} // that have tokens
 	for j := c.First(); j < c.Len(); j++ {
-		i := j / Block % s.blocks
+		i := j / Block % s.Count
 		if _, in := blocks[i]; !in {
 			blocks[i] = [2]int{j % Block, 0}
 		}
 		blocks[i] = [2]int{blocks[i][0], j%Block + 1}
 	}
-	of, all := make([]byte, s.block), make([]byte, s.block) // of which tokens are there, and of any
-	for i := range s.blocks {
+	of, all := make([]byte, s.Size), make([]byte, s.Size) // of which tokens are there, and of any
+	for i := range s.Count {
 		for k := range of {
 			of[k], all[k] = 0xff, 0xff
 		}
-		s.blank(of, blocks[i][0], blocks[i][1])
-		s.blank(all, 0, Block)
+		s.Blank(of, blocks[i][0], blocks[i][1])
+		s.Blank(all, 0, Block)
 		for h := range c.heads() {
-			for k, x := range s.at(h, i) {
-				s.at(h, i)[k] = x | all[k]&^of[k]
+			for k, x := range s.At(h, i) {
+				s.At(h, i)[k] = x | all[k]&^of[k]
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 		if p.flip {
 			floats.Scale(tuned.ISA, q, q, -1)
 		}
-		if p.integers || p.packed != nil && p.packed.rotates {
+		if p.integers || p.packed != nil && p.packed.Rotates {
 			p.rotateQueries(q)
 		}
 		if p.integers {

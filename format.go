@@ -32,31 +32,8 @@ const (
 	Blocks = Format(-1)
 )
 
-// formats has what the package knows of each format, in the order of the constants.
-var formats = [...]formatTraits{
-	F32:  {name: "F32", bits: 32, bytes: 4, group: 1, whole: 1},
-	F16:  {name: "F16", bits: 16, bytes: 2, group: 1, whole: 1},
-	BF16: {name: "BF16", bits: 16, bytes: 2, group: 1, whole: 1},
-	I8:   {name: "I8", bits: 8, bytes: 1, group: 4, whole: 4, scaled: true, rotated: true},
-	I4:   {name: "I4", bits: 4, bytes: 1, group: 4, whole: 8, scaled: true, rotated: true},
-}
-
-// formatTraits is what differs between formats.
-type formatTraits struct {
-	name    string
-	bits    int  // of an element in memory,
-	bytes   int  // and as kernels read it: levels of I4 become integers of I8
-	group   int  // elements of one product that lie side by side for kernels
-	whole   int  // dimensions of keys in memory are a multiple of that
-	scaled  bool // integers with a float32 scale for each token and head, or for each column
-	rotated bool // outliers are spread before elements become integers
-}
-
-// traits is the row of a format that exists.
-func (f Format) traits() *formatTraits { return &formats[f] }
-
 // valid reports whether there is such a format.
-func (f Format) valid() bool { return f >= 0 && int(f) < len(formats) }
+func (f Format) valid() bool { return kernel.Format(f).Valid() }
 
 // String returns the name of the format.
 func (f Format) String() string {
@@ -66,13 +43,5 @@ func (f Format) String() string {
 	case !f.valid():
 		return fmt.Sprintf("Format(%d)", int(f))
 	}
-	return f.traits().name
-}
-
-// readAs is the format in which kernels read keys and values.
-func (f Format) readAs() Format {
-	if f == I4 {
-		return I8
-	}
-	return f
+	return kernel.Format(f).Traits().Name
 }

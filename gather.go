@@ -3,6 +3,7 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -23,7 +24,7 @@ func (w *scratch) gather(p *plan, c *chunk, b *part) {
 	}
 }
 
-// gatherRows brings rows of a view together: row lo and those after it.
+// gatherRows brings rows of a view packed.Together: row lo and those after it.
 func (w *scratch) gatherRows(x *Tensor, c *chunk, list []int32, lo int) []float32 {
 	rows := w.gathered.rows[:(lo+len(list))*x.D]
 	for i, j := range list {
@@ -44,138 +45,32 @@ func (w *scratch) gatherPanels(p *plan, c *chunk, b *part, list []int32) {
 // gatherIntegers makes integers of keys and values of views.
 func (w *scratch) gatherIntegers(p *plan, c *chunk, b *part, list []int32) {
 	x, to := &w.ints.blocks.format, w.ints.gathered()
-	w.writer.fit(x)
-	w.writer.writeKeys(x, to, b.lo, w.gatherRows(&p.k, c, list, 0), p.d, len(list))
-	w.writer.writeValues(x, to, b.lo, w.gatherRows(&p.v, c, list, 0), p.dv, len(list))
+	w.writer.Fit(x)
+	w.writer.WriteKeys(&tuned, x, to, b.lo, w.gatherRows(&p.k, c, list, 0), p.d, len(list))
+	w.writer.WriteValues(&tuned, x, to, b.lo, w.gatherRows(&p.v, c, list, 0), p.dv, len(list))
 }
 
 // gatherTokens copies tokens of a cache or store, some at a time, so that memory brings those of
 // several places side by side. What completes the first ones and the last is one of the others
 // again.
 func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
-	to := b.memory[b.place:][:p.packed.block]
-	var from [together]token
-	for j := b.lo / together * together; j < b.hi; j += together {
+	to := b.memory[b.place:][:p.packed.Size]
+	var from [packed.Together]packed.Token
+	for j := b.lo / packed.Together * packed.Together; j < b.hi; j += packed.Together {
 		for i := range from {
 			position := int(list[min(max(j+i, b.lo), b.hi-1)-b.lo])
 			var place [1]int
 			memory := p.findBlocks(c, position, place[:])
-			from[i] = token{memory[place[0]:][:p.packed.block], position % Block}
+			from[i] = packed.Token{
+				Block: memory[place[0]:][:p.packed.Size], At: position % Block}
 		}
-		p.packed.copyTokens(to, j, &from)
+		p.packed.CopyTokens(to, j, &from)
 	}
 	w.levels.forget()
 }
 
-// together is how many tokens are copied at a time.
-const together = panel / 2
-
-// token is where a token of a cache or store is: its block, and which one it is of that.
-type token struct {
-	block []byte
-	at    int
-}
-
-// copyTokens makes tokens those of a block from token j on.
-func (s *packedKV) copyTokens(block []byte, j int, from *[together]token) {
-	keys, scales := s.keys(block)
-	var x [together][]byte
-	for i := range from {
-		k, f := s.keys(from[i].block)
-		if x[i] = k; s.k.scaled {
-			scales[j+i] = f[from[i].at]
-		}
-	}
-	if s.k.bits == 16 {
-		copyLanes[uint16](keys, j, s.d, &x, from)
-	} else { // float32, or groups of four bytes
-		copyLanes[uint32](keys, j, s.k.bits*roundUp(s.d, s.k.whole)/32, &x, from)
-	}
-	if s.valuesInKeys {
-		return
-	}
-	values, scales := s.values(block)
-	for i := range from {
-		v, f := s.values(from[i].block)
-		if x[i] = v; s.v.scaled {
-			scales[j+i] = f[from[i].at]
-		}
-	}
-	switch s.v.bits {
-	case 32:
-		copyColumns[uint32](values, j, s.cols, &x, from)
-	case 16:
-		copyColumns[uint16](values, j, s.cols, &x, from)
-	case 8:
-		copyGroups(values, j, s.cols, &x, from)
-	default:
-		copyCodes(values, j, s.cols, &x, from)
-	}
-}
-
-// copyLanes copies keys of d elements in panels of their own to keys from j on, which are side by
-// side in one.
-func copyLanes[T uint16 | uint32](dst []byte, j, d int, from *[together][]byte,
-	at *[together]token) {
-	n := (d-1)*panel + 1
-	lane := func(i int) []T { return elements[T](from[i])[at[i].at/panel*panel*d+at[i].at%panel:][:n] }
-	x0, x1, x2, x3 := lane(0), lane(1), lane(2), lane(3)
-	x4, x5, x6, x7 := lane(4), lane(5), lane(6), lane(7)
-	to := elements[T](dst)[j/panel*panel*d+j%panel:][:n-1+together]
-	for x := 0; x < n; x += panel {
-		y := (*[together]T)(to[x:])
-		y[0], y[1], y[2], y[3] = x0[x], x1[x], x2[x], x3[x]
-		y[4], y[5], y[6], y[7] = x4[x], x5[x], x6[x], x7[x]
-	}
-}
-
-// copyColumns copies values of some columns, whole panels.
-func copyColumns[T uint16 | uint32](dst []byte, j, cols int, from *[together][]byte,
-	at *[together]token) {
-	for i := range together {
-		to, v := elements[T](dst)[(j+i)*panel:], elements[T](from[i])[at[i].at*panel:]
-		for x := 0; x < cols*Block; x += panel * Block {
-			*(*[panel]T)(to[x:]) = *(*[panel]T)(v[x:])
-		}
-	}
-}
-
-// copyGroups copies values whose columns are in groups of the integers of four tokens.
-func copyGroups(dst []byte, j, cols int, from *[together][]byte, at *[together]token) {
-	const width = 4
-	for first := 0; first < together; first += width {
-		lane := func(i int) []byte {
-			i += first
-			return from[i][at[i].at/width*width*cols+at[i].at%width:][:width*cols-width+1]
-		}
-		a, b, c, d := lane(0), lane(1), lane(2), lane(3)
-		to := dst[(j+first)*cols:][:width*cols]
-		for x := 0; x < len(a); x += width {
-			y := (*[width]byte)(to[x:])
-			y[0], y[1], y[2], y[3] = a[x], b[x], c[x], d[x]
-		}
-	}
-}
-
-// copyCodes copies values whose columns are in groups of the codes of eight tokens.
-func copyCodes(dst []byte, j, cols int, from *[together][]byte, at *[together]token) {
-	const half = together / 2
-	lane := func(i int) (codes []byte, shift int) {
-		of := at[i].at
-		return from[i][of/8*half*cols+of%half:][:half*cols-half+1], of % 8 / half * 4
-	}
-	for i := range half {
-		lower, down := lane(i)
-		upper, up := lane(half + i)
-		to := dst[j/8*half*cols+i:]
-		for x := 0; x < len(lower); x += half {
-			to[x] = lower[x]>>down&15 | upper[x]>>up&15<<4
-		}
-	}
-}
-
 // gathered is the block that gatherIntegers makes.
-func (w *intScratch) gathered() []byte { return w.blocks.data[:w.blocks.format.block] }
+func (w *intScratch) gathered() []byte { return w.blocks.data[:w.blocks.format.Size] }
 
 // What belongs to a pair of query and key is found by the key's position.
 

@@ -584,3 +584,10 @@ func (p *problem) firstSpan(t *testing.T) (plan plan, s span) {
 
 // zeros is a contiguous tensor of zeros.
 func zeros(b, h, l, d int) Tensor { return BHLD(make([]float32, b*h*l*d), b, h, l, d) }
+
+// scaleBy multiplies by a factor.
+func scaleBy(x []float32, factor float32) {
+	for i := range x {
+		x[i] *= factor
+	}
+}

@@ -399,10 +399,10 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 		c.seqs = append(c.seqs, s)
 		longest = max(longest, n)
 	}
-	c.q = packed(q, c.lens, q.H, q.D)
+	c.q = sideBySide(q, c.lens, q.H, q.D)
 	c.opt.KeyLens, c.opt.QueryLens = nil, c.lens
 	if !opt.Mask.none() {
-		mask := packed(opt.Mask, c.lens, opt.Mask.H, longest)
+		mask := sideBySide(opt.Mask, c.lens, opt.Mask.H, longest)
 		c.opt.Mask = mask
 	}
 	if !opt.Blocks.none() {
@@ -410,13 +410,13 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 		for _, n := range c.lens {
 			rows = append(rows, parts(n, Block))
 		}
-		c.opt.Blocks = packed(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
+		c.opt.Blocks = sideBySide(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
 	}
 	if opt.Tree != nil {
 		c.opt.Tree = slices.Repeat(opt.Tree, q.B)
 	}
 	if !opt.Bias.none() {
-		bias := packed(opt.Bias, c.lens, opt.Bias.H, longest)
+		bias := sideBySide(opt.Bias, c.lens, opt.Bias.H, longest)
 		c.opt.Bias = bias
 	}
 	if opt.LSE != nil {
@@ -425,7 +425,7 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 	pairs := longest
 	if !opt.Keys.none() {
 		pairs = opt.Keys.D
-		c.opt.Keys = packed(opt.Keys, c.lens, opt.Keys.H, pairs)
+		c.opt.Keys = sideBySide(opt.Keys, c.lens, opt.Keys.H, pairs)
 	}
 	if !opt.Weights.none() {
 		weights := BHLD(nans(q.H*c.q.L*pairs), 1, q.H, c.q.L, pairs)
@@ -454,8 +454,8 @@ func entryOf(x Tensor, b, n int) Tensor {
 	return x
 }
 
-// packed is the first rows of each batch entry, one after another, d elements of each.
-func packed[T any](x View[T], lens []int, heads, d int) View[T] {
+// sideBySide is the first rows of each batch entry, one after another, d elements of each.
+func sideBySide[T any](x View[T], lens []int, heads, d int) View[T] {
 	n := 0
 	for _, l := range lens {
 		n += l

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -55,8 +56,8 @@ func planOf(c inspect.Call) (plan, error) {
 	case "blhd":
 		view = func(_ []float32, b, h, l, d int) Tensor { return BLHD[float32](nil, b, l, h, d) }
 	case "cache":
-		packed := newPackedKV(F32, F32, c.KVH, c.D, c.Dv, false)
-		p.packed = &packed
+		blocks := packed.New(kernel.F32, kernel.F32, c.KVH, c.D, c.Dv, false)
+		p.packed = &blocks
 		return p, nil
 	default:
 		return plan{}, fail(ErrOption, "layout is %q, want bhld, blhd or cache", c.Layout)

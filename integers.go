@@ -8,6 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/int4"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // Attention in 8-bit integers, Options.Integers. Blocks, spans, tiles and the softmax are those of
@@ -39,7 +40,7 @@ type intScratch struct {
 // fit makes the memory large enough for calls of a plan.
 func (w *intScratch) fit(p *plan, rows, scores int) {
 	together := p.headsPerChunk * p.chunkRows
-	if p.packed != nil && p.packed.k.format == I4 {
+	if p.packed != nil && p.packed.K.Codes {
 		together = math.MaxInt // one row of codes waits for look-ups, not for memory
 	}
 	w.queries.Fit(&tuned, rows*roundUp(p.d, 4), rows, together)
@@ -54,10 +55,12 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 // checkIntegers validates the option against the keys.
 func (p *plan) checkIntegers() error {
 	switch {
-	case p.packed != nil && p.packed.k.read != I8:
-		return fail(ErrOption, "Integers is true over keys in %v, want I8 or I4", p.packed.k.format)
-	case p.packed != nil && p.packed.v.read != I8:
-		return fail(ErrOption, "Integers is true over values in %v, want I8 or I4", p.packed.v.format)
+	case p.packed != nil && p.packed.K.Read != kernel.I8:
+		return fail(ErrOption, "Integers is true over keys in %v, want I8 or I4",
+			Format(p.packed.K.Format))
+	case p.packed != nil && p.packed.V.Read != kernel.I8:
+		return fail(ErrOption, "Integers is true over values in %v, want I8 or I4",
+			Format(p.packed.V.Format))
 	case p.d >= maxInt8Dim:
 		return fail(ErrUnsupported, "k.D is %d with Integers, want less than %d: sums would overflow",
 			p.d, maxInt8Dim)
@@ -69,7 +72,7 @@ func (p *plan) checkIntegers() error {
 const maxInt8Dim = 1 << 16
 
 // packing is how keys and values of the call are packed.
-func (w *intScratch) packing(p *plan) *packedKV {
+func (w *intScratch) packing(p *plan) *packed.Blocks {
 	if p.packed != nil {
 		return p.packed
 	}
@@ -166,8 +169,8 @@ func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 // scores are the products of rows of queries from one on with the first n packed keys, which are
 // integers or codes.
 func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []float32, rows,
-	n int, codes bool) {
-	if codes {
+	n int, format kernel.Format) {
+	if format == kernel.I4 {
 		int4.Score(&tuned, s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
 	} else {
 		integers.Score(&tuned, s, &w.queries, row, k, scales, rows, p.d, n, p.ahead, p.integersInOrder)
@@ -181,8 +184,8 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 
 // accumulate adds the values, integers or codes, that a tile's weights weigh.
 func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
-	layout *kernel.PanelLayout, codes bool) {
-	if x := &w.weights; codes {
+	layout *kernel.PanelLayout, format kernel.Format) {
+	if x := &w.weights; format == kernel.I4 {
 		int4.Accumulate(&tuned, o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
 	} else {
 		integers.Accumulate(&tuned, o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
@@ -199,7 +202,7 @@ func fillNaN(x []float32) {
 // format I8. As many as maxKeptBytes hold stay until the head is another one, because all chunks of
 // its rows read them; those behind take turns in the last place.
 type int8Blocks struct {
-	format packedKV
+	format packed.Blocks
 	data   []byte
 	kept   []bool // blocks of the head that are integers
 	b, kv  int    // the head,
@@ -212,14 +215,14 @@ const maxKeptBytes = 8 << 20
 
 // fit makes the memory large enough for a call, and forgets the blocks of the call before.
 func (x *int8Blocks) fit(p *plan) {
-	if x.format.d != p.d || x.format.dv != p.dv || x.format.block == 0 {
-		x.format = newPackedKV(I8, I8, 1, p.d, p.dv, false)
+	if x.format.D != p.d || x.format.DV != p.dv || x.format.Size == 0 {
+		x.format = packed.New(kernel.I8, kernel.I8, 1, p.d, p.dv, false)
 	}
 	n := 0
 	if p.chunksPerHead > 1 && !p.listed {
-		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.block)
+		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.Size)
 	}
-	x.data, x.kept = grow(x.data, (n+1)*x.format.block), grow(x.kept, n)[:n]
+	x.data, x.kept = grow(x.data, (n+1)*x.format.Size), grow(x.kept, n)[:n]
 	x.forget(-1, -1, 0)
 }
 
@@ -227,4 +230,27 @@ func (x *int8Blocks) fit(p *plan) {
 func (x *int8Blocks) forget(b, kv, base int) {
 	x.b, x.kv, x.base, x.last = b, kv, base, -1
 	clear(x.kept)
+}
+
+// rotateCopy brings rows of queries together, stride apart, and rotates them as rotateQueries does.
+func (p *plan) rotateCopy(dst, q []float32, rows, stride int) {
+	if rotation := p.d & -p.d; p.packed == nil && rotation > 1 && !p.flip {
+		integers.Rotate(tuned.ISA, dst, q, rows, p.d, p.d, stride, rotation)
+		return
+	}
+	integers.CopyRows(tuned.ISA, dst, q, rows, p.d, stride)
+	if p.flip {
+		floats.Scale(tuned.ISA, dst, dst, -1)
+	}
+	p.rotateQueries(dst)
+}
+
+// rotateQueries rotates rows that follow each other as the call's keys are rotated.
+func (p *plan) rotateQueries(q []float32) {
+	switch rotation := p.d & -p.d; {
+	case p.packed != nil && p.packed.Rotates:
+		p.packed.Rotate(tuned.ISA, q)
+	case p.packed == nil && p.integers && rotation > 1:
+		integers.RotateAll(tuned.ISA, q, rotation)
+	}
 }

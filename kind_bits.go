@@ -4,6 +4,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // bitKind is elements of fewer bits than float32, in panels. For a few rows that see all keys of a
@@ -18,23 +19,18 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	keys, _ := p.packed.keys(b.memory[b.place:])
-	if p.packed.k.format == I4 {
-		keys = w.levelKeys(p.packed, keys, b.place)
-	}
-	layout := kernel.ScoreLayout(kernel.Format(p.packed.k.read), p.d, roundUp(b.hi, panel))
-	narrow.Widen(tuned.ISA, kernel.Format(p.packed.k.read), w.k, keys, p.d*panel, &layout)
+	keys, _ := p.packed.Keys(b.memory[b.place:])
+	keys, format := w.readKeys(p.packed, keys, b.place, false)
+	layout := kernel.ScoreLayout(format, p.d, roundUp(b.hi, panel))
+	narrow.Widen(tuned.ISA, format, w.k, keys, p.d*panel, &layout)
 }
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	keys, scales := p.packed.keys(b.memory[b.place:])
+	keys, scales := p.packed.Keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
-		format := p.packed.k.format
-		if format == I4 && c.rows > p.codeRows {
-			keys, format = w.levelKeys(p.packed, keys, b.place), I8
-		}
-		narrow.Score(&tuned, kernel.Format(format), w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows,
+		keys, format := w.readKeys(p.packed, keys, b.place, c.rows <= p.codeRows)
+		narrow.Score(&tuned, format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows,
 			p.d, hi)
 	} else {
 		floatKind{}.score(w, p, c, b, t, at)
@@ -45,17 +41,17 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 }
 
 // layoutTyped makes w.layout that of values in panels of fewer bits, which a number of rows read.
-func (w *scratch) layoutTyped(p *plan, s *packedKV, rows int) {
+func (w *scratch) layoutTyped(p *plan, s *packed.Blocks, rows int) {
 	l := &w.layout
-	l.Cols, l.Stride, l.PanelStride = s.cols, panel, Block*panel
-	if s.v.group > 1 {
-		l.Stride, l.PanelStride = s.v.group*s.cols, s.v.group*panel
+	l.Cols, l.Stride, l.PanelStride = s.Cols, panel, Block*panel
+	if s.V.Group > 1 {
+		l.Stride, l.PanelStride = s.V.Group*s.Cols, s.V.Group*panel
 	}
 	if p.integers {
 		l.Set(&tuned, p.ahead, p.ahead, false)
 		return
 	}
-	l.SetTyped(&tuned, kernel.Format(s.v.read), rows, s.d*panel*s.k.bits/8, formats[s.k.format].scaled)
+	l.SetTyped(&tuned, s.V.Read, rows, s.D*panel*s.K.Bits/8, s.K.Scaled)
 }
 
 func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
@@ -64,20 +60,18 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		return
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache
-	values, _ := p.packed.values(b.memory[b.place:])
-	if p.packed.v.format == I4 {
-		values = w.levelValues(p.packed, values, b.place)
-	}
-	from := p.packed.valueLayout(b.hi)
-	narrow.Widen(tuned.ISA, kernel.Format(p.packed.v.read), w.v, values, Block*panel, &from)
+	values, _ := p.packed.Values(b.memory[b.place:])
+	values, format := w.readValues(p.packed, values, b.place, false)
+	from := p.packed.ValueLayout(b.hi)
+	narrow.Widen(tuned.ISA, format, w.v, values, Block*panel, &from)
 }
 
 // scales is the scales of a part's values.
 func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
-	if p.packed.valuesInKeys {
-		_, scales = p.packed.keys(b.memory[b.place:])
+	if p.packed.ValuesInKeys {
+		_, scales = p.packed.Keys(b.memory[b.place:])
 	} else {
-		_, scales = p.packed.values(b.memory[b.place:])
+		_, scales = p.packed.Values(b.memory[b.place:])
 	}
 	return scales
 }
@@ -87,19 +81,16 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.values(b.memory[b.place:])
-	format := p.packed.v.format
-	if format == I4 && c.rows > p.codeRows {
-		values, format = w.levelValues(p.packed, values, b.place), I8
-	}
+	values, _ := p.packed.Values(b.memory[b.place:])
+	values, format := w.readValues(p.packed, values, b.place, c.rows <= p.codeRows)
 	w.accumulateTyped(p, c, st, format, values, t, at)
 }
 
 // accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
-func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format Format, values []byte,
+func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format kernel.Format, values []byte,
 	t *tile, at int) {
 	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
-	narrow.Accumulate(&tuned, kernel.Format(format), st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:],
+	narrow.Accumulate(&tuned, format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:],
 		values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

@@ -52,7 +52,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		w.layoutPanels(p, c.rows <= p.inOrderRows)
 		w.layout.Packed = p.panelRows > 0 && c.rows >= p.panelRows
 		if c.rows >= p.panelRows && c.rows <= p.values.pagedRows {
-			w.layout.Pointer = operand.Address(b.memory, b.place+p.packed.keyBytes)
+			w.layout.Pointer = operand.Address(b.memory, b.place+p.packed.KeyBytes)
 		}
 		return
 	}
@@ -114,7 +114,7 @@ func (w *scratch) hides(b *part, v []float32) bool {
 // floatKeys is the keys of a part that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](b.memory[b.place:][:p.packed.keyBytes])
+		return elements[float32](b.memory[b.place:][:p.packed.KeyBytes])
 	}
 	return w.k
 }
@@ -124,7 +124,7 @@ func (w *scratch) floatKeys(p *plan, b *part) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](b.memory[b.place:][p.packed.keyBytes:p.packed.block])
+		return elements[float32](b.memory[b.place:][p.packed.KeyBytes:p.packed.Size])
 	case c.rows-b.blind <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}

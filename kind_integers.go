@@ -1,6 +1,10 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/kernel/integers"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
+)
 
 // integerKind is keys and values as integers of 8 bits, those of a cache or store of I8, or made of
 // the caller's rows. Both products are exact sums, see integers.go.
@@ -8,35 +12,27 @@ type integerKind struct{}
 
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
 	packing := w.ints.packing(p)
-	keys, scales := packing.keys(w.integersOf(p, c, b))
-	codes := packing.k.format == I4
-	if codes && c.rows > p.codeRows {
-		keys, codes = w.levelKeys(packing, keys, b.place), false
-	}
-	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), codes)
+	keys, scales := packing.Keys(w.integersOf(p, c, b))
+	keys, format := w.readKeys(packing, keys, b.place, c.rows <= p.codeRows)
+	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), format)
 }
 
 // fullTiles is scratch.fullTiles of rows of the state from row on.
 func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, row, rows int) {
 	x, packing, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
-	keys, keyScales := packing.keys(block)
-	values, scales := packing.values(block)
-	codes := c.rows <= p.codeRows
-	if packing.k.format == I4 && !codes {
-		keys = w.levelKeys(packing, keys, b.place)
-	}
-	if packing.v.format == I4 && !codes {
-		values = w.levelValues(packing, values, b.place)
-	}
+	keys, keyScales := packing.Keys(block)
+	values, scales := packing.Values(block)
+	keys, keyFormat := w.readKeys(packing, keys, b.place, c.rows <= p.codeRows)
+	values, valueFormat := w.readValues(packing, values, b.place, c.rows <= p.codeRows)
 	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	for end := row + rows; row < end; row += p.tileRows {
 		n := min(p.tileRows, end-row)
 		m, o := st.m[row:], st.o[row*p.oStride:]
-		x.scores(p, w.s, row, keys, keyScales, n, Block, packing.k.format == I4 && codes)
+		x.scores(p, w.s, row, keys, keyScales, n, Block, keyFormat)
 		masked := integers.Softmax(&tuned, x.weights.Words, x.scales, w.s, m, st.l[row:], w.alpha,
 			x.factors[row:],
 			scales, nil, n)
-		x.accumulate(p, o, values, w.alpha, n, &w.layout, packing.v.format == I4 && codes)
+		x.accumulate(p, o, values, w.alpha, n, &w.layout, valueFormat)
 		if masked {
 			clearMasked(m, o, n, p.oStride)
 		}
@@ -49,26 +45,24 @@ func (integerKind) values(w *scratch, p *plan, c *chunk) {
 }
 
 func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
-	_, scales := w.ints.packing(p).values(w.integersOf(p, c, b))
+	_, scales := w.ints.packing(p).Values(w.integersOf(p, c, b))
 	return scales
 }
 
 func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile) {
 	packing := w.ints.packing(p)
-	values, _ := packing.values(w.integersOf(p, c, b))
-	codes := packing.v.format == I4
-	if codes && c.rows > p.codeRows {
-		values, codes = w.levelValues(packing, values, b.place), false
-	}
-	w.accumulateIntegers(p, c, st, values, t, codes)
+	values, _ := packing.Values(w.integersOf(p, c, b))
+	values, format := w.readValues(packing, values, b.place, c.rows <= p.codeRows)
+	w.accumulateIntegers(p, c, st, values, t, format)
 }
 
 // accumulateIntegers adds values that are integers, or codes, of the keys up to the last one that
 // some row sees. Keys that a row does not see have weights of 0.
 func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile,
-	codes bool) {
+	format kernel.Format) {
 	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
-	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout, codes)
+	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout,
+		format)
 }
 
 // integersOf is the block of a part: of the cache or store, or made of the caller's keys and
@@ -76,7 +70,7 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
 	switch {
 	case p.packed != nil:
-		return b.memory[b.place:][:p.packed.block]
+		return b.memory[b.place:][:p.packed.Size]
 	case p.listed:
 		return w.ints.gathered()
 	}
@@ -90,7 +84,7 @@ func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 		x.forget(c.b, c.kv, c.base)
 	}
 	place := min(i, len(x.kept))
-	to := x.data[place*x.format.block:][:x.format.block]
+	to := x.data[place*x.format.Size:][:x.format.Size]
 	switch {
 	case place == len(x.kept) && x.last == i, place < len(x.kept) && x.kept[place]:
 		return to
@@ -101,10 +95,10 @@ func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
 	}
 	from := max(first, c.from)
 	n := min(first+Block, c.keys) - from
-	w.writer.fit(&x.format)
+	w.writer.Fit(&x.format)
 	keys := p.k.Data[p.k.offset(c.b, c.kv, c.base+from):]
 	values := p.v.Data[p.v.offset(c.b, c.kv, c.base+from):]
-	w.writer.writeKeys(&x.format, to, from-first, keys, p.k.SL, n)
-	w.writer.writeValues(&x.format, to, from-first, values, p.v.SL, n)
+	w.writer.WriteKeys(&tuned, &x.format, to, from-first, keys, p.k.SL, n)
+	w.writer.WriteValues(&tuned, &x.format, to, from-first, values, p.v.SL, n)
 	return to
 }

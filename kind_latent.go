@@ -40,23 +40,21 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 		floats.TransposeFloats(tuned.ISA, w.v, w.floatKeys(p, b), p.d, p.dv, b.hi)
 	default:
 		keys := w.latentKeys(p, b)
-		latentKind{}.transpose(w, p, keys, p.dv, p.packed.cols, b.hi)
+		latentKind{}.transpose(w, p, keys, p.dv, p.packed.Cols, b.hi)
 	}
 }
 
 // latentKeys is the keys of a part as they are transposed.
 func (w *scratch) latentKeys(p *plan, b *part) []byte {
-	keys, _ := p.packed.keys(b.memory[b.place:])
-	if p.packed.k.format == I4 {
-		keys = w.levelKeys(p.packed, keys, b.place)
-	}
+	keys, _ := p.packed.Keys(b.memory[b.place:])
+	keys, _ = w.readKeys(p.packed, keys, b.place, false)
 	return keys
 }
 
 // transpose brings the first channels of n keys of fewer bits to the order of values, in w.v.
 func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n int) {
 	to := memoryOf(w.v)
-	if p.packed.k.bytes == 2 {
+	if p.packed.K.Bytes == 2 {
 		floats.TransposeHalves(tuned.ISA, elements[uint16](to), elements[uint16](keys), p.d, channels, n)
 	} else {
 		floats.TransposeGroups(tuned.ISA, to, keys, p.d, channels, cols, n)
@@ -69,11 +67,11 @@ func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, 
 		keys := w.latentKeys(p, b)
 		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
 	case p.integers:
-		w.accumulateIntegers(p, c, st, memoryOf(w.v), t, false)
+		w.accumulateIntegers(p, c, st, memoryOf(w.v), t, p.packed.K.Read)
 	case !w.typed:
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 	default:
-		w.accumulateTyped(p, c, st, p.packed.k.read, memoryOf(w.v), t, at)
+		w.accumulateTyped(p, c, st, p.packed.K.Read, memoryOf(w.v), t, at)
 	}
 }
 
@@ -85,7 +83,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 	overwrite bool) {
 	layout := kernel.PanelLayout{Keys: n, Stride: panel, PanelStride: Block * panel,
 		Overwrite: overwrite}
-	size, typed := p.packed.k.bytes, memoryOf(w.v)
+	size, typed := p.packed.K.Bytes, memoryOf(w.v)
 	step := fewBytes / Block / size
 	for first := 0; first < p.dv; first += step {
 		channels := min(step, p.dv-first)
@@ -105,7 +103,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			integers.Accumulate(&tuned, o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,
 				p.oStride, Block, 1, &layout)
 		} else {
-			narrow.Accumulate(&tuned, kernel.Format(p.packed.k.read), o, w.s, typed, w.alpha, rows,
+			narrow.Accumulate(&tuned, p.packed.K.Read, o, w.s, typed, w.alpha, rows,
 				p.oStride, Block, &layout)
 		}
 	}

@@ -22,7 +22,7 @@ var layerTable = []layers.Layer{
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
-	{Name: "plan", Files: "plan plan_sequences kv_packed file"},
+	{Name: "plan", Files: "plan plan_sequences tokens file"},
 	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_blocks kernel_blocks_generic
 		kernel_blocks_amd64 kernel_blocks_arm64 kernel_blocks_noasm kernel_blocks_floats
 		kernel_amd64 kernel_arm64 kernel_noasm`},

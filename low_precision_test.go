@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -398,8 +400,8 @@ func TestLowPrecisionMemory(t *testing.T) {
 	const tokens, heads = 128 << 10, 32
 	for f, want := range map[formatPair]int{{F32, F32}: 4096, {F16, F16}: 2048, {BF16, BF16}: 2048,
 		{I8, I8}: 1056, {I8, I4}: 800, {I4, I4}: 544} {
-		s := newPackedKV(f.keys, f.values, heads, 128, 128, false)
-		if got := heads * tokens / Block * s.block; got != want<<20 {
+		s := packed.New(kernel.Format(f.keys), kernel.Format(f.values), heads, 128, 128, false)
+		if got := heads * tokens / Block * s.Size; got != want<<20 {
 			t.Errorf("%v: %d bytes, want %d MiB", f, got, want)
 		}
 	}

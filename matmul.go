@@ -300,8 +300,8 @@ func (x *ragged) store(dst []float32, rows, stride, cols int) {
 // [MapMatrix] opens that without packing. It does not change, so any number of goroutines may
 // multiply by it and save it. Its memory is like that of a [Cache].
 type Matrix struct {
-	format Format
-	formatTraits
+	format            Format
+	traits            kernel.Traits // of the format
 	b, h, inner, cols int
 	blocks            BlockType       // of a matrix in blocks, whose format is Blocks; else 0
 	int8              bool            // inputs become integers, too
@@ -356,10 +356,10 @@ func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) 
 // panels is the memory of the panels of columns [first, first+cols) for the inner steps that begin
 // with k.
 func (m *Matrix) panels(b, h, k, first, cols int) []byte {
-	steps := roundUp(min(productInner, m.inner-k), m.group)
-	at := (m.index(b, h)*roundUp(m.inner, m.group)+k)*roundUp(m.cols, panel) + first*steps
+	steps := roundUp(min(productInner, m.inner-k), m.traits.Group)
+	at := (m.index(b, h)*roundUp(m.inner, m.traits.Group)+k)*roundUp(m.cols, panel) + first*steps
 	n := roundUp(cols, panel) * steps
-	return m.data[at*m.bytes:][:n*m.bytes]
+	return m.data[at*m.traits.Bytes:][:n*m.traits.Bytes]
 }
 
 // blockPanel is the bytes of a panel.

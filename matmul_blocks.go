@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
@@ -104,7 +105,7 @@ func newBlockMatrix(t BlockType, outputs, inputs int) (m *Matrix, ok bool) {
 	if t.halves() {
 		return newMatrix(t.traits().format, 1, 1, inputs, outputs)
 	}
-	m = &Matrix{format: Blocks, formatTraits: formatTraits{name: t.String(), bytes: 1, group: 1},
+	m = &Matrix{format: Blocks, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
 		blocks: t, b: 1, h: 1, inner: inputs, cols: outputs, rotation: 1}
 	_, ok = product(roundUp(inputs, blockInputs), roundUp(outputs, panel), 2)
 	return m, ok

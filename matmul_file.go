@@ -14,6 +14,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -69,7 +70,7 @@ func (m *Matrix) Save(w io.Writer) (n int64, err error) {
 	h := fileHeader{m.fileFormat(), m.fileFormat(), m.int8, m.b, m.h, m.inner, m.cols, 0, 0}
 	buffer := make([]byte, 0, min(filePiece, max(headerSize, m.size()))+frames.ChecksumSize)
 	err = f.Write(h.append(buffer, matrixMagic), true)
-	if m.scaled {
+	if m.traits.Scaled {
 		if err == nil {
 			err = writeNumbers(&f, buffer, rawBytes(m.scales), 4, false)
 		}
@@ -78,7 +79,7 @@ func (m *Matrix) Save(w io.Writer) (n int64, err error) {
 		}
 	}
 	if err == nil {
-		err = writeNumbers(&f, buffer, m.data, m.bytes, true)
+		err = writeNumbers(&f, buffer, m.data, m.traits.Bytes, true)
 	}
 	runtime.KeepAlive(m) // and with it its memory
 	return f.N, errWriting(&f, err)
@@ -90,8 +91,8 @@ func writeNumbers(f *frames.Writer, buffer, x []byte, size int, last bool) error
 		n := min(len(x), cap(buffer)-frames.ChecksumSize)
 		piece := append(buffer[:0], x[:n]...)
 		x = x[n:]
-		if bigEndian() {
-			swapEach(piece, size)
+		if packed.BigEndian() {
+			packed.SwapEach(piece, size)
 		}
 		if err := f.Write(piece, last && len(x) == 0); err != nil {
 			return err
@@ -149,7 +150,7 @@ func MapMatrix(path string) (*Matrix, error) {
 
 // mapMatrix maps a file, or reads it where that cannot be done.
 func mapMatrix(file *os.File) (*Matrix, error) {
-	if !bigEndian() {
+	if !packed.BigEndian() {
 		if mapping, err := memory.Map(file); err == nil {
 			return matrixIn(mapping)
 		}
@@ -190,7 +191,7 @@ func matrixIn(file *memory.Mapping) (m *Matrix, err error) {
 	}
 	x = x[headerSize:]
 	scales := x[:m.scaleSize()]
-	if m.scaled {
+	if m.traits.Scaled {
 		x = x[len(scales)+scalePadding+frames.ChecksumSize:]
 	}
 	m.use(file, x[:m.size()], scales)
@@ -246,7 +247,7 @@ func (h *fileHeader) blockMatrix() (*Matrix, error) {
 // fileSize is the bytes of the matrix's file.
 func (m *Matrix) fileSize() int {
 	n := headerSize + m.size() + frames.ChecksumSize
-	if m.scaled {
+	if m.traits.Scaled {
 		n += m.scaleSize() + scalePadding + frames.ChecksumSize
 	}
 	return n
@@ -270,7 +271,7 @@ func (m *Matrix) readFrom(f *frames.Reader) (err error) {
 		}
 	}()
 	const part = "elements"
-	if err := readNumbers(f, part, &all, m.size(), m.bytes); err != nil {
+	if err := readNumbers(f, part, &all, m.size(), m.traits.Bytes); err != nil {
 		return err
 	}
 	if err := f.End(); err != nil {
@@ -281,7 +282,7 @@ func (m *Matrix) readFrom(f *frames.Reader) (err error) {
 	}
 	x := all.Mapping().Bytes()
 	data, own := x[:m.size()], x[m.size():]
-	if m.scaled {
+	if m.traits.Scaled {
 		stop.Copy(own, scales.Mapping().Bytes())
 	}
 	if fault := m.faultOfElements(data, elements[float32](own)); fault != "" {
@@ -295,7 +296,7 @@ func (m *Matrix) readFrom(f *frames.Reader) (err error) {
 func (m *Matrix) readScales(f *frames.Reader) (memory.Growing, error) {
 	const part = "scales"
 	g := memory.Growing{Most: m.scaleSize()}
-	if !m.scaled {
+	if !m.traits.Scaled {
 		return g, nil
 	}
 	err := readNumbers(f, part, &g, m.scaleSize(), 4)
@@ -323,8 +324,8 @@ func readNumbers(f *frames.Reader, part string, to *memory.Growing, bytes, size 
 		if err := f.Read(x); err != nil {
 			return errPart(f, part, err)
 		}
-		if bigEndian() {
-			swapEach(x, size)
+		if packed.BigEndian() {
+			packed.SwapEach(x, size)
 		}
 		bytes -= len(x)
 	}
@@ -353,7 +354,7 @@ func readZeros(f *frames.Reader, part string, n int) error {
 // faultOfScales says what among scales no matrix has. It is empty if there is nothing.
 func (m *Matrix) faultOfScales(scales []float32) string {
 	for ; len(scales) > 0; scales = scales[roundUp(m.cols, panel):] {
-		if fault := faultOfScales("output", scales[:m.cols]); fault != "" {
+		if fault := packed.FaultOfScales("output", scales[:m.cols]); fault != "" {
 			return fault
 		}
 		for _, e := range scales[m.cols:roundUp(m.cols, panel)] {
@@ -371,7 +372,7 @@ func (m *Matrix) faultOfElements(data []byte, scales []float32) string {
 	if m.blocks != 0 {
 		return m.faultOfBlocks(data)
 	}
-	if m.scaled && stop.IndexByte(data, 0x80) >= 0 {
+	if m.traits.Scaled && stop.IndexByte(data, 0x80) >= 0 {
 		return "one is -128, want -127 to 127"
 	}
 	size, cols := len(data)/(m.b*m.h), roundUp(m.cols, panel)
@@ -379,7 +380,7 @@ func (m *Matrix) faultOfElements(data []byte, scales []float32) string {
 		if stray := m.stray(data[:size]); stray != 0 {
 			return fmt.Sprintf("a byte of no input or output is %d, want 0", stray)
 		}
-		if m.scaled {
+		if m.traits.Scaled {
 			if fault := m.faultOfColumns(data[:size], scales[:m.cols]); fault != "" {
 				return fault
 			}
@@ -393,17 +394,18 @@ func (m *Matrix) faultOfElements(data []byte, scales []float32) string {
 func (m *Matrix) faultOfColumns(data []byte, scales []float32) string {
 	all := make([]marks.Marks, roundUp(m.cols, panel)/2)
 	for steps, part := range m.stepsOf(data) {
-		size := roundUp(steps, m.group) * panel
+		size := roundUp(steps, m.traits.Group) * panel
 		for c := 0; c < m.cols; c += panel {
 			marks.Bytes(all[c/2:][:panel/2], part[c/panel*size:][:size])
 		}
 	}
 	for c, scale := range scales {
-		word, bits := m.format.bitsOf(c, false)
+		word, bits := packed.BitsOf(kernel.Format(m.format), c, false)
 		if any, top := all[word].In(bits); scale > 0 && top || scale == 0 && !any {
 			continue
 		}
-		if fault := m.format.faultOfLargest("output", c, m.largestOf(data, c), scale); fault != "" {
+		fault := packed.FaultOfLargest(kernel.Format(m.format), "output", c, m.largestOf(data, c), scale)
+		if fault != "" {
 			return fault
 		}
 	}
@@ -428,7 +430,7 @@ func (m *Matrix) stepsOf(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(steps int, part []byte) bool) {
 		for k := 0; k < m.inner; k += productInner {
 			steps := min(productInner, m.inner-k)
-			n := roundUp(steps, m.group) * roundUp(m.cols, panel) * m.bytes
+			n := roundUp(steps, m.traits.Group) * roundUp(m.cols, panel) * m.traits.Bytes
 			if !yield(steps, data[:n]) {
 				return
 			}
@@ -490,9 +492,9 @@ func (m *Matrix) strayIn(x []byte, steps int) byte {
 		if c >= m.cols {
 			first = 0
 		}
-		for k := first; k < roundUp(steps, m.group); k++ {
-			at := kernel.PlaceOf(kernel.Format(m.format), &layout, k, c) * m.bytes
-			for _, e := range x[at:][:m.bytes] {
+		for k := first; k < roundUp(steps, m.traits.Group); k++ {
+			at := kernel.PlaceOf(kernel.Format(m.format), &layout, k, c) * m.traits.Bytes
+			for _, e := range x[at:][:m.traits.Bytes] {
 				if e != 0 {
 					return e
 				}

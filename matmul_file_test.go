@@ -23,6 +23,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // matrixFileOf is what Save writes.
@@ -252,7 +253,7 @@ func TestMatrixFileCorrupted(t *testing.T) {
 				continue // files take long
 			}
 			must(t, os.WriteFile(path, spoiled, 0o600))
-			if mapped, err := MapMatrix(path); at < elements || bigEndian() {
+			if mapped, err := MapMatrix(path); at < elements || packed.BigEndian() {
 				mustFail(t, what, err, ErrFormat)
 			} else {
 				must(t, err)
@@ -320,7 +321,7 @@ func TestMatrixFileHostile(t *testing.T) {
 		copy(file[e.at:], e.to)
 		what := fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at)
 		parts := []int{m.size()}
-		if m.scaled {
+		if m.traits.Scaled {
 			parts = []int{m.scaleSize() + scalePadding, m.size()}
 		}
 		repair(file, parts...)
@@ -404,7 +405,7 @@ func TestMatrixFileBroken(t *testing.T) {
 	_, err = MapMatrix(path)
 	mustFail(t, "short", err, ErrFormat)
 	if want := fmt.Sprintf("%v: the file has 100 bytes, want the %d of its matrix (mapping %s)",
-		ErrFormat, len(file), path); !bigEndian() && err.Error() != want {
+		ErrFormat, len(file), path); !packed.BigEndian() && err.Error() != want {
 		t.Errorf("the error is %q, want %q", err, want)
 	}
 	_, err = new(Matrix).Save(io.Discard)
@@ -482,7 +483,7 @@ func FuzzReadMatrix(f *testing.F) {
 				m, _ = newBlockMatrix(integerBlockTypes[int(data[0]&7)%len(integerBlockTypes)], 5, 256)
 			}
 			parts := []int{m.size()}
-			if m.scaled {
+			if m.traits.Scaled {
 				parts = []int{m.scaleSize() + scalePadding, m.size()}
 			}
 			repair(file, parts...)

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -112,12 +113,12 @@ func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
 // newMatrix describes a matrix, which has no memory yet. It is not ok if it is larger than memory
 // can be.
 func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
-	m = &Matrix{format: f, formatTraits: *f.traits(), b: batch, h: heads, inner: inner, cols: cols,
-		rotation: 1}
-	if m.rotated {
+	m = &Matrix{format: f, traits: *kernel.Format(f).Traits(), b: batch, h: heads,
+		inner: inner, cols: cols, rotation: 1}
+	if m.traits.Rotated {
 		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
 	}
-	_, ok = product(m.b, m.h, roundUp(m.inner, m.group), roundUp(m.cols, panel))
+	_, ok = product(m.b, m.h, roundUp(m.inner, m.traits.Group), roundUp(m.cols, panel))
 	return m, ok
 }
 
@@ -130,11 +131,11 @@ func (m *Matrix) size() int {
 	if m.blocks != 0 {
 		return roundUp(m.cols, panel) / panel * m.blockPanel()
 	}
-	return m.b * m.h * roundUp(m.inner, m.group) * roundUp(m.cols, panel) * m.bytes
+	return m.b * m.h * roundUp(m.inner, m.traits.Group) * roundUp(m.cols, panel) * m.traits.Bytes
 }
 
 func (m *Matrix) scaleSize() int {
-	if !m.scaled {
+	if !m.traits.Scaled {
 		return 0
 	}
 	return 4 * m.b * m.h * roundUp(m.cols, panel)
@@ -150,7 +151,7 @@ func (m *Matrix) use(memory *memory.Mapping, data, scales []byte) {
 // are read from end to end as long as there is work for all.
 func (p *packing) divide(workers int) {
 	p.steps, p.cols = productInner, packCols
-	if p.m.scaled {
+	if p.m.traits.Scaled {
 		p.steps = roundUp(p.m.inner, productInner)
 	}
 	if p.m.format == F32 {
@@ -177,7 +178,7 @@ func (p *packing) unit(w *scratch, i int) {
 	u := packPart{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
 	u.cols = min(p.cols, p.m.cols-u.first)
 	u.steps = min(p.steps, p.m.inner-u.k)
-	if p.m.scaled {
+	if p.m.traits.Scaled {
 		p.packIntegers(w, u)
 		return
 	}
@@ -187,10 +188,10 @@ func (p *packing) unit(w *scratch, i int) {
 // cost estimates the nanoseconds of packing on one core.
 func (p *packing) cost() float64 {
 	perElement := 0.5
-	if p.m.scaled {
+	if p.m.traits.Scaled {
 		perElement = 3
 	}
-	return perElement * float64(p.m.size()) / float64(p.m.bytes)
+	return perElement * float64(p.m.size()) / float64(p.m.traits.Bytes)
 }
 
 // packFloats packs at most productInner steps.
@@ -251,14 +252,14 @@ func (p *packing) quantize(floats, scales []float32, u packPart) {
 	var memory [productInner]float32
 	var rounded [productInner]int8
 	column, bytes := memory[:u.steps], rounded[:u.steps]
-	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.group
+	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.traits.Group
 	panelBytes := roundUp(u.steps, group) * panel
 	p.fillColumns(floats, u)
 	for c, scale := range scales {
 		p.column(column, floats, u, c)
 		integers.Rotate(tuned.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
 		integers.Quantize(tuned.ISA, bytes, column, scale)
-		spreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
+		packed.SpreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
 	}
 }
 

@@ -91,7 +91,7 @@ func (m *Matrix) rowsOfPanel(dst Tensor, b, h int, outputs []int32, w *scratch) 
 			for x := range row {
 				row[x] = from[x*panel]
 			}
-			if m.scaled {
+			if m.traits.Scaled {
 				scale := m.scalesOf(b, h, int(output), 1)[0]
 				for x := range row {
 					row[x] *= scale

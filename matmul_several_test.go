@@ -49,7 +49,7 @@ func TestMulMatrices(t *testing.T) {
 				for name, pool := range map[string]*Pool{"alone": nil, "pool": threeWorkers()} {
 					must(t, pool.MulMatrices(dsts, a, some, biases))
 					for i, m := range some {
-						mustEqualBits(t, fmt.Sprint(name, rows, m.name), dsts[i].Data, want[i].Data)
+						mustEqualBits(t, fmt.Sprint(name, rows, m.traits.Name), dsts[i].Data, want[i].Data)
 					}
 				}
 				must(t, some[1].MatMul(want[1], a, nil))

@@ -30,7 +30,7 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 	} else {
 		p.multiplyWidened(dst, a, stride, u)
 	}
-	if p.m.scaled {
+	if p.m.traits.Scaled {
 		scaleProducts(dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, stride)
 	}
 }
@@ -78,7 +78,7 @@ func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStri
 	last.load(dst[whole:], rows, dstStride, cols-whole)
 	part.Cols = panel
 	narrow.Accumulate(&tuned, kernel.Format(t), last[:], a,
-		b[whole/panel*b0.PanelStride*formats[t].bytes:], nil, rows, panel,
+		b[whole/panel*b0.PanelStride*kernel.Format(t).Bytes():], nil, rows, panel,
 		aStride, &part)
 	last.store(dst[whole:], rows, dstStride, cols-whole)
 }
@@ -99,14 +99,14 @@ func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, kernel.Panel
 	if m.int8 {
 		layout.Set(&tuned, tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	} else {
-		layout.SetTyped(&tuned, kernel.Format(m.format), rows, productInner*panel*m.bytes, false)
+		layout.SetTyped(&tuned, kernel.Format(m.format), rows, productInner*panel*m.traits.Bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
 
 // scalesOf are the scales of columns [first, first+cols), for I8.
 func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
-	if !m.scaled {
+	if !m.traits.Scaled {
 		return nil
 	}
 	return m.scales[m.index(b, h)*roundUp(m.cols, panel)+first:][:cols]

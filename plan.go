@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pages"
 )
 
@@ -187,10 +188,10 @@ type chunk struct {
 
 	list, listed int // where the list of the rows is, and how many keys it has
 
-	table    *pages.Table // of the sequence that the keys are of, in a call over several,
-	packed   *packedKV    // and its store, if that is not the plan's
-	together int          // of how many sequences with a common prefix rows are, see scratch.prefix
-	apart    bool         // rows are of several sequences: outputs are not side by side
+	table    *pages.Table   // of the sequence that the keys are of, in a call over several,
+	packed   *packed.Blocks // and its store, if that is not the plan's
+	together int            // of how many sequences with a common prefix rows are, see scratch.prefix
+	apart    bool           // rows are of several sequences: outputs are not side by side
 
 	lo, hi       int // keys [lo, hi) are seen by some row, by position
 	allLo, allHi int // keys [allLo, allHi) are seen by every row
@@ -402,17 +403,17 @@ func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 // between kernels lets memory pause.)
 func (p *plan) findBlocks(c *chunk, j int, at []int) (memory []byte) {
 	// stored in the chunk, they would make the caller's buffers escape
-	table, packed := p.table, p.packed
+	table, blocks := p.table, p.packed
 	if c.table != nil {
 		table = c.table
 	}
 	if c.packed != nil {
-		packed = c.packed
+		blocks = c.packed
 	}
 	for i := range at {
-		at[i] = packed.offsetOf(table, c.b, c.kv, j+i*Block)
+		at[i] = blocks.OffsetOf(table, c.b, c.kv, j+i*Block)
 	}
-	return packed.data
+	return blocks.Data
 }
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -46,7 +47,7 @@ func testPrefetchedOnce(t *testing.T) {
 		{4, 60, 700, Options{}, nil, true, true},
 		{3, 30, 200, Options{Offset: 150, Causal: TopLeft, Window: Window{101, 0}}, nil, false, true},
 		{kernel.PairRuns, 5, 100, Options{}, nil, true, true},
-		{1, 40, 200, Options{}, func(p *plan) { p.packed = new(packedKV) }, false, true},
+		{1, 40, 200, Options{}, func(p *plan) { p.packed = new(packed.Blocks) }, false, true},
 		{1, 40, 200, Options{}, func(p *plan) { p.dst = Tensor{} }, true, false},
 	} {
 		view := func(h, l, d int) Tensor { return zeros(batch, h, l, d) }

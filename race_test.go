@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
 // raceOperand names, in the environment of a child process, the race to commit.
@@ -195,8 +197,8 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 	k, v := tensor(r, normal, 1, 1, n, d), tensor(r, normal, 1, 1, n, dv)
 	q, dst := tensor(r, normal, 1, 1, lq, d), tensor(r, normal, 1, 1, lq, dv)
 	store := func(c *Cache) (keys, values []byte, keyScales, valueScales []float32) {
-		keys, keyScales = c.packed.keys(c.packed.at(0, 1))
-		values, valueScales = c.packed.values(c.packed.at(0, 1))
+		keys, keyScales = c.packed.Keys(c.packed.At(0, 1))
+		values, valueScales = c.packed.Values(c.packed.At(0, 1))
 		return keys, values, keyScales, valueScales
 	}
 	operands := map[string]func(c *Cache){
@@ -231,10 +233,10 @@ func typedRaces(races map[string]func() error, kind Format, lq int) {
 		if err != nil {
 			return err
 		}
-		keys, _ := c.packed.keys(c.packed.at(0, 0))
+		keys, _ := c.packed.Keys(c.packed.At(0, 0))
 		return race(func() error {
 			return c.Append(rowsOf(k, 0, lq), rowsOf(v, 0, lq))
-		}, func() { look(elements[float32](keys[:panel*d*formats[kind].bytes]))() })
+		}, func() { look(elements[float32](keys[:panel*d*kernel.Format(kind).Bytes()]))() })
 	}
 }
 

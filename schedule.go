@@ -85,7 +85,7 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 		p.keyKind = kindIntegers
 	case p.packed == nil:
 		p.keyKind = kindViews
-	case p.packed.k.format == F32:
+	case p.packed.K.Format == kernel.F32:
 		p.keyKind = kindPanels
 	default:
 		p.keyKind = kindBits
@@ -94,10 +94,10 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.valueKind = p.keyKind
 	switch {
 	case p.packed == nil:
-	case p.packed.valuesInKeys:
+	case p.packed.ValuesInKeys:
 		p.valueKind = kindLatent
 		states = 1 // of a segment: the second one has its turn after every 16 blocks
-	case p.keyKind == kindPanels && p.packed.v.format != F32:
+	case p.keyKind == kindPanels && p.packed.V.Format != kernel.F32:
 		p.valueKind = kindBits
 	}
 	const factors = 6 // maxima and sums of both states, alpha and beta
@@ -223,17 +223,17 @@ func (p *plan) decideReads(t *tuning.Row) {
 	}
 	lieAsRead := p.group == 1 && p.q.SL == p.d || queries == 1 && p.q.SH == p.d
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
-		!(p.packed != nil && p.packed.rotates)
+		!(p.packed != nil && p.packed.Rotates)
 	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
 	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
-		!(p.packed != nil && (p.packed.k.scaled || p.packed.v.scaled)) && t.ISA.SIMD() &&
+		!(p.packed != nil && (p.packed.K.Scaled || p.packed.V.Scaled)) && t.ISA.SIMD() &&
 		kernel.ProductsOf(rows, Block*max(p.d, cols)) <= kernel.CallProducts
 	p.fullIntegers = !p.natural && p.keyKind == kindIntegers && p.valueKind == kindIntegers
 	if (p.keyKind == kindBits || p.valueKind == kindBits) && !p.looks {
 		p.typedRows = narrow.MaxRows
 	}
-	if s := p.packed; s != nil && !s.valuesInKeys && (s.k.format == I4 || s.v.format == I4) {
+	if s := p.packed; s != nil && !s.ValuesInKeys && (s.K.Codes || s.V.Codes) {
 		p.codeRows = int4.RowsOfCodes(tuned.ISA, p.integers)
 	}
 	if p.ahead = t.PrefetchInt8; p.listed {
@@ -247,8 +247,8 @@ func (p *plan) decideReads(t *tuning.Row) {
 		if p.sequences == nil {
 			p.further = t.PrefetchRun
 		}
-		if p.chunkRows > 1 || p.packed.k.format == p.packed.v.format { // else it takes longer
-			p.ahead = t.Ahead(p.packed.block)
+		if p.chunkRows > 1 || p.packed.K.Format == p.packed.V.Format { // else it takes longer
+			p.ahead = t.Ahead(p.packed.Size)
 		}
 	}
 	if p.packed == nil || t.Reads == tuning.PagedReads {
@@ -268,7 +268,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	case p.packed == nil || !p.plain: // one block after another
 	case p.keyKind != kindPanels || p.valueKind == kindBits:
 		p.blocks, p.spanRows = Segment/Block, narrow.MaxRows
-	case p.full || p.packed.valuesInKeys:
+	case p.full || p.packed.ValuesInKeys:
 		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}
 }
@@ -326,8 +326,8 @@ func (p *plan) decidePages(t *tuning.Row, to *placement, x *Tensor) {
 func (p *plan) bytesOf(keys float64) float64 {
 	bits := 32 * float64(p.d+p.dv)
 	if s := p.packed; s != nil {
-		if bits = float64(s.k.bits) * float64(p.d); !s.valuesInKeys {
-			bits += float64(s.v.bits) * float64(p.dv)
+		if bits = float64(s.K.Bits) * float64(p.d); !s.ValuesInKeys {
+			bits += float64(s.V.Bits) * float64(p.dv)
 		}
 	}
 	return keys * bits / 8

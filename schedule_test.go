@@ -10,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -344,8 +345,8 @@ func TestSchedulePagesPanels(t *testing.T) {
 		readingAs(t, c.reads)
 		tuned.MinPagedPanels, tuned.MinRows16, tuned.FewRows, tuned.L2 = c.min, 13, 96, c.l2
 		p := viewsOfRows(t, c.rows)
-		packed := newPackedKV(F32, F32, 1, d, d, false)
-		p.packed, p.d, p.dv = &packed, d, d
+		blocks := packed.New(kernel.F32, kernel.F32, 1, d, d, false)
+		p.packed, p.d, p.dv = &blocks, d, d
 		p.decide(&tuned, 1)
 		if p.panelRows != c.from || p.keys.pagedRows != c.to || p.values.pagedRows != c.to {
 			t.Errorf("%+v: from %d rows on, keys up to %d, values up to %d", c, p.panelRows,
@@ -376,8 +377,8 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 		tuned.L2 = c.l2
 		p := viewsOfRows(t, 1)
 		if c.kind == kindPanels {
-			packed := newPackedKV(F32, F32, 1, d, d, false)
-			p.packed, p.d, p.dv = &packed, d, d
+			blocks := packed.New(kernel.F32, kernel.F32, 1, d, d, false)
+			p.packed, p.d, p.dv = &blocks, d, d
 		}
 		if c.pages {
 			p.sequences = &sequenceCall{longest: 1}
@@ -461,8 +462,8 @@ func cacheOfRows(t *testing.T, format Format, rows int) *plan {
 func TestWindowAfter(t *testing.T) {
 	const block = 3 * kernel.PrefetchWindow / 2
 	p, memory := plan{}, make([]byte, 4*block)
-	p.packed = &packedKV{}
-	p.packed.block = block
+	p.packed = &packed.Blocks{}
+	p.packed.Size = block
 	places := []int{2 * block, 0, block}
 	for _, c := range []struct{ at, want int }{{0, 2*block + kernel.PrefetchWindow},
 		{kernel.PrefetchWindow / 2, 0}, {kernel.PrefetchWindow, kernel.PrefetchWindow / 2}} {
@@ -572,7 +573,7 @@ func TestScheduleCost(t *testing.T) {
 				}
 			}
 			flops := 2 * float64(pairs) * float64(s.kvh*s.group*(s.d+s.dv))
-			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(format.traits().bits) / 8
+			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(kernel.Format(format).Bits()) / 8
 			if want := tuned.Cost(flops, bytes); math.Abs(got-want) > 1e-9*want {
 				t.Errorf("%v, %+v, %+v: the cost is %v, want %v", format, s, opt, got, want)
 			}
@@ -616,7 +617,7 @@ func TestInspectShowsTheScheduleOfACall(t *testing.T) {
 			p := newPlan(BHLD(make([]float32, 8*3*40), 1, 8, 3, 40), x.q, k, v, nil)
 			must(t, p.init(nil))
 			if layout == "cache" {
-				p.packed = new(newPackedKV(F32, F32, 4, 24, 40, false))
+				p.packed = new(packed.New(kernel.F32, kernel.F32, 4, 24, 40, false))
 			}
 			p.decide(&tuned, 2)
 			shown, err := planOf(inspect.Call{B: 1, H: 8, KVH: 4, Lq: 3, Lk: 200, D: 24, Dv: 40,

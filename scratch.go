@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
@@ -41,7 +42,7 @@ type scratch struct {
 	typed      bool                 // these are not float32, but of fewer bits or integers, or in keys
 	scanned    bool                 // finite is known
 	finite     bool                 // none of the values at hand is NaN or infinite
-	writer     tokenWriter          // rows on their way into a cache or store
+	writer     packed.Writer        // rows on their way into a cache or store
 	rotated    []float32            // rows on their way into a product
 	rounded    integers.Rows        // the same as integers
 	scales     []float32            // and their scales
@@ -88,7 +89,7 @@ func (w *scratch) fit(p *plan) {
 	if p.integers {
 		w.ints.fit(p, w.fitted.rows, w.fitted.scores)
 	}
-	if s := p.packed; s != nil && (s.k.format == I4 || s.v.format == I4) {
+	if s := p.packed; s != nil && (s.K.Codes || s.V.Codes) {
 		w.levels.fit(s)
 	}
 	if p.parents != nil {
@@ -156,7 +157,7 @@ type gatherScratch struct {
 func (x *gatherScratch) fit(p *plan) {
 	x.pairs = grow(x.pairs, Block)
 	if p.packed != nil {
-		x.block = grow(x.block, p.packed.block/4)
+		x.block = grow(x.block, p.packed.Size/4)
 	} else {
 		x.rows = grow(x.rows, Block*max(p.d, p.dv))
 	}

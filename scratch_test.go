@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/packed"
 	// The scratch of a worker fits the L2 cache, whatever the lengths.
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -200,10 +201,10 @@ func TestTypedAhead(t *testing.T) {
 		if _, got := kernel.TypedKernel(&tuned, kernel.Format(c.format), c.rows); got != c.side {
 			t.Errorf("%+v: %d panels side by side", c, got)
 		}
-		s := newPackedKV(c.format, c.format, 1, 128, 128, false)
+		s := packed.New(kernel.Format(c.format), kernel.Format(c.format), 1, 128, 128, false)
 		var keys kernel.PrefetchHint
-		keys.SetTyped(&tuned, kernel.Format(c.format), c.rows, s.d*panel*s.k.bits/8,
-			formats[c.format].scaled)
+		keys.SetTyped(&tuned, kernel.Format(c.format), c.rows, s.D*panel*s.K.Bits/8,
+			kernel.Format(c.format).Scaled())
 		if keys.PrefetchOne != c.want {
 			t.Errorf("%+v: %d bytes ahead", c, keys.PrefetchOne)
 		}

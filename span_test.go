@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -181,7 +182,7 @@ func TestSpanBounds(t *testing.T) {
 		if end := plan.nextSpan(&chunk, c.lo, c.hi, &s); s != c.want || end != c.end {
 			t.Errorf("%s: %+v that ends at %d, want %+v and %d", c.name, s, end, c.want, c.end)
 		}
-		plan.packed, plan.natural = &packedKV{rotation: 1}, true
+		plan.packed, plan.natural = &packed.Blocks{}, true
 		plan.decide(&tuned, 1)
 		plan.chunk(0, &chunk)
 		if plan.nextSpan(&chunk, c.lo, c.hi, &s); s.blocks != 1 {

@@ -179,8 +179,8 @@ func (s *State) initSequence(p *plan, store *Store, tokens int, opt *Options) er
 		return errKeyLens(opt)
 	}
 	p.packed = &store.packed
-	p.unrotate = p.packed.unrotate
-	p.kvHeads, p.lk, p.d, p.dv = p.packed.heads, tokens, p.packed.d, p.packed.dv
+	p.unrotate = p.packed.Unrotate
+	p.kvHeads, p.lk, p.d, p.dv = p.packed.Heads, tokens, p.packed.D, p.packed.DV
 	p.k.B = 1
 	return s.initUpdate(p, opt)
 }

@@ -330,7 +330,7 @@ func cacheCallsOf(t *testing.T, d, tokens int) (calls []longCall) {
 		call("Keep", "", func() error { c.length = tokens; return c.Keep(odd) })
 		call("Attend", "", func() error { c.length = tokens; return c.Attend(dst, q, nil) })
 		call("Grow", "", func() error { // it only grows, so it is told that it has not
-			c.config.Capacity, c.packed.blocks, c.length = tokens, blocksOf(tokens), tokens
+			c.config.Capacity, c.packed.Count, c.length = tokens, blocksOf(tokens), tokens
 			return c.Grow(tokens + 1)
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pages"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -32,7 +33,7 @@ type StoreConfig struct {
 // forks of each other among them.
 type Store struct {
 	config StoreConfig
-	packed packedKV
+	packed packed.Blocks
 	pages  *pages.Pool
 }
 
@@ -46,12 +47,12 @@ const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 func NewStore(c StoreConfig) (*Store, error) {
 	sizes := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Pages", c.Pages}}
-	packed, err := openPacked("StoreConfig", c.Format, c.ValueFormat, sizes[:],
+	blocks, err := openPacked("StoreConfig", c.Format, c.ValueFormat, sizes[:],
 		1, c.KVHeads, c.HeadDim, c.ValueDim, c.Pages, c.ValuesInKeys)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{config: c, packed: packed, pages: pages.NewPool(c.Pages)}, nil
+	return &Store{config: c, packed: blocks, pages: pages.NewPool(c.Pages)}, nil
 }
 
 // Config returns the configuration that the store has.
@@ -67,7 +68,7 @@ func (s *Store) FreePages() int {
 
 // MemoryUse returns the bytes that the store takes for keys and values, whatever part of them is in
 // use; 0 after Close.
-func (s *Store) MemoryUse() int { return len(s.packed.data) }
+func (s *Store) MemoryUse() int { return len(s.packed.Data) }
 
 // Close gives the store's memory back. Calls over its sequences that begin later return
 // [ErrClosed], as does closing it again. Closing a store while another goroutine uses one of its
@@ -76,10 +77,10 @@ func (s *Store) Close() error {
 	if s == nil {
 		return nil
 	}
-	if s.packed.memory == nil {
+	if !s.packed.Open() {
 		return fail(ErrClosed, "the store was closed, or is not from NewStore")
 	}
-	return s.packed.close()
+	return s.packed.Close()
 }
 
 // NewSequence returns a sequence without tokens. Its methods return [ErrClosed] if the store was
@@ -94,7 +95,7 @@ func (s *Store) NewSequence() *Sequence {
 // copyPage copies a page of all heads.
 func (s *Store) copyPage(dst, src int32) {
 	for h := range s.config.KVHeads {
-		stop.Copy(s.packed.at(h, int(dst)), s.packed.at(h, int(src)))
+		stop.Copy(s.packed.At(h, int(dst)), s.packed.At(h, int(src)))
 	}
 }
 
@@ -135,7 +136,7 @@ func (s *Sequence) begin() (closed string) {
 			return released
 		case !s.calls.CompareAndSwap(n, n+1):
 			continue
-		case s.store.packed.memory == nil:
+		case !s.store.packed.Open():
 			s.endCall()
 			return "is of a store that was closed"
 		}
@@ -167,10 +168,10 @@ func beginCalls(seqs []*Sequence, in int) (err error) {
 			err = fail(ErrOption, "seqs[%d] is nil, want a sequence", i)
 		} else if closed := s.begin(); closed != "" {
 			err = fail(ErrClosed, "seqs[%d] %s", i, closed)
-		} else if first := &seqs[0].store.packed; in == inStoresAlike && !s.store.packed.alike(first) {
+		} else if first := &seqs[0].store.packed; in == inStoresAlike && !s.store.packed.Alike(first) {
 			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of a store of %v, want %v as seqs[0]", i,
-				s.store.packed.shape(), first.shape())
+				shapeOf(&s.store.packed), shapeOf(first))
 		} else if in == inOneStore && s.store != seqs[0].store {
 			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)
@@ -252,21 +253,21 @@ func (s *Sequence) Append(k, v Tensor) error {
 		return err
 	}
 	defer s.endCall()
-	packed, at := &s.store.packed, s.table.Len()
-	if err := packed.checkTokens(&k, &v, 1); err != nil {
+	blocks, at := &s.store.packed, s.table.Len()
+	if err := checkTokens(blocks, &k, &v, 1); err != nil {
 		return err
 	}
 	if k.L > maxLength-at {
 		return fail(ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, at, maxLength)
 	}
-	if err := packed.checkFinite(&k, &v); err != nil {
+	if err := checkFinite(blocks, &k, &v); err != nil {
 		return err
 	}
 	if need, free, ok := s.store.pages.Grow(&s.table, k.L, s.store.copyPage); !ok {
 		return s.store.errPages("k.L is %d, which", k.L, need, free)
 	}
 	w := scratches.Get().(*scratch)
-	w.writer.write(packed, &s.table, &k, &v, 0, at)
+	writeTokens(&w.writer, blocks, &s.table, &k, &v, 0, at)
 	scratches.Put(w)
 	return nil
 }
@@ -332,8 +333,8 @@ func (s *Sequence) Read(k, v Tensor, from int) error {
 		return err
 	}
 	defer s.endCall()
-	packed, first, end := &s.store.packed, s.table.First(), s.table.Len()
-	if err := packed.checkTokens(&k, &v, 1); err != nil {
+	blocks, first, end := &s.store.packed, s.table.First(), s.table.Len()
+	if err := checkTokens(blocks, &k, &v, 1); err != nil {
 		return err
 	}
 	if from < first || from > end || k.L > end-from {
@@ -343,6 +344,6 @@ func (s *Sequence) Read(k, v Tensor, from int) error {
 	if err := checkOutputs(&k, &v); err != nil {
 		return err
 	}
-	packed.read(&s.table, &k, &v, 0, from)
+	readTokens(blocks, &s.table, &k, &v, 0, from)
 	return nil
 }

@@ -68,7 +68,7 @@ func newStorePlay(t *testing.T, c *trial) *storePlay {
 	if p.store, err = NewStore(p.config); err != nil {
 		t.Fatal(err)
 	}
-	fillWith(elements[float32](p.store.packed.data), nan32()) // as if it had been used
+	fillWith(elements[float32](p.store.packed.Data), nan32()) // as if it had been used
 	p.join(p.store.NewSequence())
 	return p
 }

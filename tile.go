@@ -62,7 +62,7 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at i
 		visible = w.visible[at:]
 	}
 	var scales []float32
-	if p.integers || p.packed != nil && p.packed.v.scaled {
+	if p.integers || p.packed != nil && p.packed.V.Scaled {
 		scales = w.valueScales(p, c, b)
 	}
 	masked := w.weigh(p, st, nil, scales, visible, row, t.rows, at, t.lo, t.hi)
@@ -123,7 +123,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
 			if operand.Reads(k, Block*p.d); w.layout.Pointer != 0 {
 				w.pointer = p.windowAfter(b.memory, places[i:s.blocks], 0)
-				w.layout.Pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.keyBytes)
+				w.layout.Pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.KeyBytes)
 			}
 			w.layout.Reads(v)
 			w.queue.Pointer, t.K, t.V = w.pointer, &k[0], &v[0]
@@ -141,7 +141,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 // windowAfter is a pointer for kernels that read the first of some blocks from byte at on: a window
 // before what comes a window later, which in a store is elsewhere.
 func (p *plan) windowAfter(memory []byte, places []int, at int) uintptr {
-	block, later := p.packed.block, at+kernel.PrefetchWindow
+	block, later := p.packed.Size, at+kernel.PrefetchWindow
 	if i := later / block; i < len(places) {
 		return operand.Address(memory, places[i]+later%block) - kernel.PrefetchWindow
 	}
@@ -160,15 +160,12 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 	}
 	rows, layout := c.rows, &w.layout
 	layout.Keys = b.hi
-	block := b.memory[b.place:][:p.packed.block]
-	keys, keyScales := p.packed.k.split(block[:p.packed.keyBytes])
-	keyFormat, valueFormat := p.packed.k.format, p.packed.v.format
-	if keyFormat == I4 && rows > p.codeRows {
-		keys, keyFormat = w.levelKeys(p.packed, keys, b.place), I8
-	}
+	block := b.memory[b.place:][:p.packed.Size]
+	keys, keyScales := p.packed.K.Split(block[:p.packed.KeyBytes])
+	keys, keyFormat := w.readKeys(p.packed, keys, b.place, rows <= p.codeRows)
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
-		values, valueScales = p.packed.v.split(block[p.packed.keyBytes:])
+		values, valueScales = p.packed.V.Split(block[p.packed.KeyBytes:])
 	}
 	switch p.keyKind {
 	case kindPanels:
@@ -177,23 +174,24 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []floa
 		k, panels := elements[float32](keys), (b.hi+panel-1)/panel
 		floats.Score(&tuned, w.s, q, k, rows, p.d, panels, &w.queue)
 	case kindBits:
-		narrow.Score(&tuned, kernel.Format(keyFormat), w.s, q, keys, rows, p.d, b.hi)
+		narrow.Score(&tuned, keyFormat, w.s, q, keys, rows, p.d, b.hi)
 	case kindIntegers:
-		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat == I4)
+		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat)
 	}
 	masked = w.weigh(p, st, keyScales, valueScales, visible, c.at, rows, 0, 0, b.hi)
-	if p.valueKind != kindLatent && valueFormat == I4 && rows > p.codeRows {
-		values, valueFormat = w.levelValues(p.packed, values, b.place), I8
+	valueFormat := p.packed.V.Format
+	if p.valueKind != kindLatent {
+		values, valueFormat = w.readValues(p.packed, values, b.place, rows <= p.codeRows)
 	}
 	switch p.valueKind {
 	case kindPanels:
 		floats.Accumulate(&tuned, o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block,
 			layout)
 	case kindBits:
-		narrow.Accumulate(&tuned, kernel.Format(valueFormat), o, w.s, values, w.alpha, rows, p.oStride,
+		narrow.Accumulate(&tuned, valueFormat, o, w.s, values, w.alpha, rows, p.oStride,
 			Block, layout)
 	case kindIntegers:
-		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat == I4)
+		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat)
 	case kindLatent:
 		latentKind{}.accumulateFew(w, p, o, values, rows, b.hi, layout.Overwrite)
 	}

@@ -11,8 +11,8 @@ import (
 
 // The file of a sequence: the header (file.go), and then for each page from position
 // first/Block·Block on, up to that of position length−1, a part of the blocks of all heads, see
-// packedKV. A page of a Cache has those of all batch entries in turn, so the file of a sequence is
-// that of a cache with a batch of 1.
+// packed.Blocks. A page of a Cache has those of all batch entries in turn, so the file of a
+// sequence is that of a cache with a batch of 1.
 
 // Save writes the tokens to w in a form that any machine can read with [Cache.Load], or with a
 // batch of 1 with [Sequence.Load]: about as many bytes as the blocks with tokens take, whatever the
@@ -25,11 +25,11 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 	f := frames.Writer{To: w}
 	h := c.header()
 	h.first, h.length = c.first, c.length
-	buffer := c.packed.fileBuffer()
+	buffer := fileBuffer(&c.packed)
 	err = f.Write(h.append(buffer, tokensMagic), true)
 	for i := 0; i < c.blocks() && err == nil; i++ {
 		at, lo, hi := c.at(i)
-		err = c.packed.writePage(&f, buffer, c.heads(), at/Block%c.packed.blocks, lo, hi)
+		err = writePage(&c.packed, &f, buffer, c.heads(), at/Block%c.packed.Count, lo, hi)
 	}
 	runtime.KeepAlive(c) // and with it its memory
 	return f.N, errWriting(&f, err)
@@ -38,8 +38,8 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 // header is that of a file of no tokens.
 func (c *Cache) header() fileHeader {
 	g := &c.config
-	return fileHeader{c.packed.k.format, c.packed.v.format, g.ValuesInKeys, g.Batch, g.KVHeads,
-		g.HeadDim, g.ValueDim, 0, 0}
+	return fileHeader{Format(c.packed.K.Format), Format(c.packed.V.Format), g.ValuesInKeys, g.Batch,
+		g.KVHeads, g.HeadDim, g.ValueDim, 0, 0}
 }
 
 // heads is the number of heads of all batch entries.
@@ -92,7 +92,7 @@ func (c *Cache) load(f *frames.Reader, h *fileHeader) (err error) {
 func (c *Cache) readInPlace(f *frames.Reader, file ringSpan) error {
 	for i := range file.blocks() {
 		at, lo, hi := file.at(i)
-		if err := c.packed.readPage(f, i, c.heads(), at/Block%c.packed.blocks, lo, hi); err != nil {
+		if err := readPage(&c.packed, f, i, c.heads(), at/Block%c.packed.Count, lo, hi); err != nil {
 			return err
 		}
 	}
@@ -102,27 +102,25 @@ func (c *Cache) readInPlace(f *frames.Reader, file ringSpan) error {
 // readBeside reads the pages of a file into memory of their own, and when all are right, copies
 // them to the blocks of the cache.
 func (c *Cache) readBeside(f *frames.Reader, file ringSpan) error {
-	size := c.heads() * c.packed.block
+	size := c.heads() * c.packed.Size
 	pages := memory.Growing{Most: file.blocks() * size}
 	defer pages.Close()
-	page := c.packed
-	page.headStride = page.block // of one page
 	for i := range file.blocks() {
 		x, err := pages.Next(size)
 		if err != nil {
 			return fail(ErrMemory, "the file has %d tokens: %v", file.length-file.first, err)
 		}
-		page.data = x
+		page := c.packed.OnePage(x)
 		_, lo, hi := file.at(i)
-		if err := page.readPage(f, i, c.heads(), 0, lo, hi); err != nil {
+		if err := readPage(&page, f, i, c.heads(), 0, lo, hi); err != nil {
 			return err
 		}
 	}
 	for i := range file.blocks() {
 		at, _, _ := file.at(i)
 		for h := range c.heads() {
-			stop.Copy(c.packed.at(h, at/Block%c.packed.blocks),
-				pages.Mapping().Bytes()[i*size+h*c.packed.block:])
+			stop.Copy(c.packed.At(h, at/Block%c.packed.Count),
+				pages.Mapping().Bytes()[i*size+h*c.packed.Size:])
 		}
 	}
 	return nil
@@ -136,14 +134,14 @@ func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 		return 0, err
 	}
 	defer s.endCall()
-	packed := &s.store.packed
+	blocks := &s.store.packed
 	f := frames.Writer{To: w}
 	h := s.store.header(s.table.First(), s.table.Len())
-	buffer := packed.fileBuffer()
+	buffer := fileBuffer(blocks)
 	err = f.Write(h.append(buffer, tokensMagic), true)
 	for i := 0; i < s.table.Count() && err == nil; i++ {
 		page, lo, hi := s.table.At(i)
-		err = packed.writePage(&f, buffer, packed.heads, page, lo, hi)
+		err = writePage(blocks, &f, buffer, blocks.Heads, page, lo, hi)
 	}
 	return f.N, errWriting(&f, err)
 }
@@ -151,8 +149,8 @@ func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 // header is that of a file of the store's tokens.
 func (s *Store) header(first, length int) fileHeader {
 	c := &s.config
-	return fileHeader{s.packed.k.format, s.packed.v.format, c.ValuesInKeys, 1, c.KVHeads, c.HeadDim,
-		c.ValueDim, first, length}
+	return fileHeader{Format(s.packed.K.Format), Format(s.packed.V.Format), c.ValuesInKeys, 1,
+		c.KVHeads, c.HeadDim, c.ValueDim, first, length}
 }
 
 // Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
@@ -190,10 +188,10 @@ func (s *Sequence) readPages(f *frames.Reader, first, length int) error {
 			s.store.pages.Discard(&t)
 		}
 	}()
-	packed := &s.store.packed
+	blocks := &s.store.packed
 	for i := range t.Count() {
 		page, lo, hi := t.At(i)
-		if err := packed.readPage(f, i, packed.heads, page, lo, hi); err != nil {
+		if err := readPage(blocks, f, i, blocks.Heads, page, lo, hi); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func newCacheOf(t testing.TB, g CacheConfig, n int) *Cache {
 	c, err := NewCache(g)
 	must(t, err)
-	fillWith(elements[float32](c.packed.data), nan32())
+	fillWith(elements[float32](c.packed.Data), nan32())
 	r := goldenRandom("cache file")
 	k, v := goldenTensor(r, 4, g.Batch, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, g.Batch,
 		g.KVHeads, n, g.ValueDim)
@@ -229,7 +229,7 @@ func TestCacheFileHostile(t *testing.T) {
 		from := newCacheOf(t, smallestCache(e.kind), Block+3)
 		file := cacheFileOf(t, from)
 		copy(file[e.at:], e.to)
-		repair(file, 2*from.packed.block)
+		repair(file, 2*from.packed.Size)
 		c.mustFail(t, fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at),
 			func() io.Reader { return bytes.NewReader(file) }, e.want, e.text)
 		c.unchanged(t)
@@ -318,7 +318,7 @@ func FuzzReadCache(f *testing.F) {
 		c := newCacheOf(t, config(mode), n)
 		before := cacheFileOf(t, c)
 		if mode&repaired != 0 {
-			repair(file, 2*c.packed.block)
+			repair(file, 2*c.packed.Size)
 		}
 		r := bytes.NewReader(file)
 		read, err := c.Load(r)

@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // newSequenceIn returns a sequence of n tokens, always the same, in a new store in which other
@@ -22,7 +23,7 @@ import (
 func newSequenceIn(t testing.TB, g StoreConfig, first, n int) *Sequence {
 	store, err := NewStore(g)
 	must(t, err)
-	fillWith(elements[float32](store.packed.data), nan32())
+	fillWith(elements[float32](store.packed.Data), nan32())
 	s := store.NewSequence()
 	r := goldenRandom("sequence file")
 	k, v := goldenTensor(r, 4, 1, g.KVHeads, n, g.HeadDim), goldenTensor(r, 2, 1, g.KVHeads, n,
@@ -251,17 +252,17 @@ func TestSequenceFileGolden(t *testing.T) {
 // too.)
 func TestSwapBytes(t *testing.T) {
 	for kind, size := range map[Format]int{F32: 4, BF16: 2, I8: 4, I4: 4} {
-		s := newPackedKV(kind, kind, 1, 4, 16, false)
-		x := make([]byte, s.block)
-		want := make([]byte, s.block)
+		s := packed.New(kernel.Format(kind), kernel.Format(kind), 1, 4, 16, false)
+		x := make([]byte, s.Size)
+		want := make([]byte, s.Size)
 		for i := range x {
 			x[i] = byte(i)
-			keys, values := i >= s.keyBytes-4*Block && i < s.keyBytes, i >= s.block-4*Block // with scales
+			keys, values := i >= s.KeyBytes-4*Block && i < s.KeyBytes, i >= s.Size-4*Block // with scales
 			if want[i] = byte(i); kind < I8 || keys || values {
 				want[i] = byte(i/size*size + size - 1 - i%size)
 			}
 		}
-		if s.swapBytes(x); !bytes.Equal(x, want) {
+		if s.SwapBytes(x); !bytes.Equal(x, want) {
 			t.Errorf("%v: %x, want %x", kind, x, want)
 		}
 	}
@@ -444,7 +445,7 @@ func TestSequenceFileHostile(t *testing.T) {
 		s := newSequenceIn(t, g, 3, Block+3)
 		file := fileOf(t, s)
 		copy(file[e.at:], e.to)
-		repair(file, 2*s.store.packed.block)
+		repair(file, 2*s.store.packed.Size)
 		c[e.kind].mustFail(t, fmt.Sprintf("%v: %x at %d", e.kind, e.to, e.at), bytes.NewReader(file),
 			e.want, e.text)
 	}
@@ -615,7 +616,7 @@ func FuzzReadSequence(f *testing.F) {
 		g, file := fuzzedStore(data[0]), slices.Clone(data[1:])
 		c := newReadCase(t, g)
 		if data[0]&repaired != 0 {
-			repair(file, c.s.store.packed.block)
+			repair(file, c.s.store.packed.Size)
 		}
 		r := bytes.NewReader(file)
 		n, err := c.s.Load(r)
@@ -707,12 +708,12 @@ func mustRefuseToken(t *testing.T, g CacheConfig, name string, j int) {
 	for _, c := range []struct{ scaleTo, elementsTo int }{{0, -1}, {-1, 0}, {-1, 6}, {0, 0}} {
 		from := newCacheOf(t, g, g.Capacity)
 		p := &from.packed
-		x := p.at(1, j/Block)
-		side, steps, layout := &p.k, p.d, kernel.ScoreLayout(kernel.Format(g.Format), p.d, Block)
-		integers, scales := p.keys(x)
+		x := p.At(1, j/Block)
+		side, steps, layout := &p.K, p.D, kernel.ScoreLayout(kernel.Format(g.Format), p.D, Block)
+		integers, scales := p.Keys(x)
 		if name == "value" {
-			side, steps, layout = &p.v, p.dv, p.valueLayout(Block)
-			integers, scales = p.values(x)
+			side, steps, layout = &p.V, p.DV, p.ValueLayout(Block)
+			integers, scales = p.Values(x)
 		}
 		if c.scaleTo == 0 {
 			scales[j%Block] = 0
@@ -723,7 +724,7 @@ func mustRefuseToken(t *testing.T, g CacheConfig, name string, j int) {
 				at = kernel.PlaceOf(kernel.Format(g.Format), &layout, j%Block, i)
 			}
 			if c.elementsTo >= 0 {
-				setInteger(side.format, integers, at, c.elementsTo)
+				setInteger(Format(side.Format), integers, at, c.elementsTo)
 			}
 		}
 		into, err := NewCache(g)

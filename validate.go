@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // Arguments become a plan here, or an error.
@@ -49,9 +50,9 @@ func (p *plan) init(opt *Options) error {
 
 // initPacked validates the arguments of a call over the tokens of a cache, of which each batch
 // entry has length, or over sequences of a store.
-func (p *plan) initPacked(s *packedKV, batch, length int, opt *Options) error {
-	p.packed, p.unrotate = s, s.unrotate
-	p.kvHeads, p.lk, p.d, p.dv = s.heads, length, s.d, s.dv
+func (p *plan) initPacked(s *packed.Blocks, batch, length int, opt *Options) error {
+	p.packed, p.unrotate = s, s.Unrotate
+	p.kvHeads, p.lk, p.d, p.dv = s.Heads, length, s.D, s.DV
 	if p.quickValid(batch) {
 		return p.initScalars(opt)
 	}

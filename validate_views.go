@@ -1,13 +1,15 @@
 package attn
 
 import (
-	"math"
+	"fmt"
 	"math/bits"
 	"strconv"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // checkView validates one view, and makes its strides explicit: from then on 0 repeats elements. No
@@ -187,7 +189,7 @@ type namedSize struct {
 // openPacked validates a configuration and returns packed blocks of some tokens for each head of
 // a batch. Its sizes are named; those that the blocks depend on come once more.
 func openPacked(config string, f, values Format, sizes []namedSize, batch, heads, d, dv,
-	blocks int, valuesInKeys bool) (s packedKV, err error) {
+	blocks int, valuesInKeys bool) (s packed.Blocks, err error) {
 	switch {
 	case !f.valid():
 		return s, fail(ErrOption, "%s.Format is %v, want F32, F16, BF16, I8 or I4", config, f)
@@ -210,60 +212,65 @@ func openPacked(config string, f, values Format, sizes []namedSize, batch, heads
 		return s, fail(ErrShape, "%s.ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
 			config, dv, d)
 	}
-	s = newPackedKV(f, values, heads, d, dv, valuesInKeys)
+	s = packed.New(kernel.Format(f), kernel.Format(values), heads, d, dv, valuesInKeys)
 	if valuesInKeys {
 		dv = 0 // none are kept
 	}
-	if !s.fits(batch, blocks) {
+	if !s.Fits(batch, blocks, maxElements) {
 		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements of %v, want at most %d bytes",
-			config, batch, heads, blocks, Block, d, dv, s.formats(), 4*maxElements)
+			config, batch, heads, blocks, Block, d, dv, formatsOf(&s), 4*maxElements)
 	}
-	if err := s.allocate(batch, blocks); err != nil {
+	if err := s.Allocate(batch, blocks); err != nil {
 		return s, fail(ErrMemory, "%s is %d×%d×%d×%d×(%d+%d) elements of %v: %v",
-			config, batch, heads, blocks, Block, d, dv, s.formats(), err)
+			config, batch, heads, blocks, Block, d, dv, formatsOf(&s), err)
 	}
 	return s, nil
 }
 
-// fits reports whether some blocks of each head of a batch are at most maxElements words of four
-// bytes. It does not use block, which may have overflowed.
-func (s *packedKV) fits(batch, blocks int) bool {
-	keys, ok := product(batch, s.heads, blocks, Block*s.k.bits/32, roundUp(s.d, s.k.whole))
-	scaleBytes, cols := s.k.scaleBytes, 0
-	if !s.valuesInKeys {
-		scaleBytes, cols = scaleBytes+s.v.scaleBytes, s.cols
+// formatsOf names the formats of keys and values.
+func formatsOf(s *packed.Blocks) string {
+	if s.K.Format == s.V.Format {
+		return Format(s.K.Format).String()
 	}
-	values, valuesOK := product(batch, s.heads, blocks, Block*s.v.bits/32, cols)
-	scales, scalesOK := product(batch, s.heads, blocks, scaleBytes/4)
-	return ok && valuesOK && scalesOK && keys+values+scales <= maxElements
+	return Format(s.K.Format).String() + " and " + Format(s.V.Format).String()
+}
+
+// shapeOf says of what blocks are.
+func shapeOf(s *packed.Blocks) string {
+	in := ""
+	if s.ValuesInKeys {
+		in = ", values in keys"
+	}
+	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.Heads, s.D, s.DV, formatsOf(s),
+		in)
 }
 
 // checkTokens makes sure that k and v are tokens of a number of sequences.
-func (s *packedKV) checkTokens(k, v *Tensor, batch int) error {
+func checkTokens(s *packed.Blocks, k, v *Tensor, batch int) error {
 	if err := checkView("k", k); err != nil {
 		return err
 	}
-	if s.valuesInKeys {
-		return s.checkLatent(k, v, batch)
+	if s.ValuesInKeys {
+		return checkLatent(s, k, v, batch)
 	}
 	if err := checkView("v", v); err != nil {
 		return err
 	}
 	switch {
-	case k.B != batch || k.H != s.heads || k.D != s.d:
-		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.heads, s.d)
-	case v.B != batch || v.H != s.heads || v.L != k.L || v.D != s.dv:
+	case k.B != batch || k.H != s.Heads || k.D != s.D:
+		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.Heads, s.D)
+	case v.B != batch || v.H != s.Heads || v.L != k.L || v.D != s.DV:
 		return fail(ErrShape, "v is [%d %d %d %d], want [%d %d %d %d]",
-			v.B, v.H, v.L, v.D, batch, s.heads, k.L, s.dv)
+			v.B, v.H, v.L, v.D, batch, s.Heads, k.L, s.DV)
 	}
 	return nil
 }
 
 // checkLatent is checkTokens where values are part of keys.
-func (s *packedKV) checkLatent(k, v *Tensor, batch int) error {
+func checkLatent(s *packed.Blocks, k, v *Tensor, batch int) error {
 	switch {
-	case k.B != batch || k.H != s.heads || k.D != s.d:
-		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.heads, s.d)
+	case k.B != batch || k.H != s.Heads || k.D != s.D:
+		return fail(ErrShape, "k is [%d %d … %d], want [%d %d … %d]", k.B, k.H, k.D, batch, s.Heads, s.D)
 	case !v.none():
 		return fail(ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: values are "+
 			"part of keys", v.B, v.H, v.L, v.D, len(v.Data))
@@ -272,18 +279,16 @@ func (s *packedKV) checkLatent(k, v *Tensor, batch int) error {
 }
 
 // checkFinite makes sure that tokens have scales, if the format has some.
-func (s *packedKV) checkFinite(k, v *Tensor) error {
-	if s.k.scaled {
-		// sums of that many are finite
-		limit := math.MaxFloat32 / float32(max(s.rotation, s.rotationRest))
-		if err := checkScales("k", k, s.k.format, limit); err != nil {
+func checkFinite(s *packed.Blocks, k, v *Tensor) error {
+	if limit := s.KeyLimit(); limit > 0 {
+		if err := checkScales("k", k, Format(s.K.Format), limit); err != nil {
 			return err
 		}
 	}
-	if !s.v.scaled || s.valuesInKeys {
-		return nil
+	if limit := s.ValueLimit(); limit > 0 {
+		return checkScales("v", v, Format(s.V.Format), limit)
 	}
-	return checkScales("v", v, s.v.format, math.MaxFloat32/float32(s.unrotate))
+	return nil
 }
 
 // checkScales makes sure that tokens have a scale. The error names the first one that has none.

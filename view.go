@@ -204,3 +204,6 @@ func rawBytes[T any](x []T) []byte {
 	var e T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
 }
+
+// elements is memory as elements of another type.
+func elements[T any](x []byte) []T { return kernel.Elements[T](x) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/guard"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // What a query sees is said in several ways, and each composition of them means what one mask of
@@ -701,16 +702,16 @@ func (c *composition) cacheUnseen(t *testing.T, f formatPair) int {
 	must(t, err)
 	defer cache.Close()
 	over := func(dst, q, _, _ Tensor, opt *Options) error { return cache.Attend(dst, q, opt) }
-	want, packed := c.solve(t, over), &cache.packed
+	want, blocks := c.solve(t, over), &cache.packed
 	var seen []byteRange
 	for at := range c.k.B * c.k.H * parts(c.k.L, Block) {
 		row, first := at/parts(c.k.L, Block), at%parts(c.k.L, Block)*Block
 		if !c.unseen(row/c.k.H, row%c.k.H, first) {
-			place := packed.offsetOf(nil, row/c.k.H, row%c.k.H, first)
-			seen = append(seen, byteRange{place, packed.block})
+			place := blocks.OffsetOf(nil, row/c.k.H, row%c.k.H, first)
+			seen = append(seen, byteRange{place, blocks.Size})
 		}
 	}
-	allow, pages := packed.forbidOthers(t, seen)
+	allow, pages := forbidBlocks(t, blocks, seen)
 	defer allow()
 	c.same(t, c.title(fmt.Sprintf("Cache of %v", f)), c.solve(t, over), want)
 	c.same(t, c.title(fmt.Sprintf("Pool over a cache of %v", f)), c.solve(t, func(dst, q, _, _ Tensor,
@@ -749,17 +750,17 @@ func (c *composition) storeUnseen(t *testing.T, f formatPair) (pages int) {
 
 // forbidPages makes what no sequence sees of a store inaccessible.
 func (c *composition) forbidPages(t *testing.T, seqs []*Sequence) (allow func(), pages int) {
-	packed := &seqs[0].store.packed
+	blocks := &seqs[0].store.packed
 	var seen []byteRange
 	for b, s := range seqs {
 		for at := range c.k.H * parts(s.Len(), Block) {
 			kv, first := at%c.k.H, at/c.k.H*Block
 			if !c.unseen(b, kv, first) {
-				seen = append(seen, byteRange{packed.offsetOf(&s.table, 0, kv, first), packed.block})
+				seen = append(seen, byteRange{blocks.OffsetOf(&s.table, 0, kv, first), blocks.Size})
 			}
 		}
 	}
-	return packed.forbidOthers(t, seen)
+	return forbidBlocks(t, blocks, seen)
 }
 
 // unseen reports whether no query sees a key of a block. Blocks of documents begin anywhere, so it
@@ -819,18 +820,18 @@ func forbidOthers(t *testing.T, memory []byte, seen []byteRange) (allow func(), 
 	}, len(all)
 }
 
-// forbidOthers moves packed blocks to memory of which only what is seen is accessible, until allow
+// forbidBlocks moves packed blocks to memory of which only what is seen is accessible, until allow
 // is called.
-func (s *packedKV) forbidOthers(t *testing.T, seen []byteRange) (allow func(), pages int) {
-	memory, err := guard.New[float32](len(s.data) / 4)
+func forbidBlocks(t *testing.T, s *packed.Blocks, seen []byteRange) (allow func(), pages int) {
+	memory, err := guard.New[float32](len(s.Data) / 4)
 	must(t, err)
-	data := s.data
+	data := s.Data
 	write, _ := memory.Front(len(data) / 4)
-	s.data = rawBytes(write)
-	copy(s.data, data)
-	_, pages = forbidOthers(t, s.data, seen)
+	s.Data = rawBytes(write)
+	copy(s.Data, data)
+	_, pages = forbidOthers(t, s.Data, seen)
 	return func() {
-		s.data = data
+		s.Data = data
 		memory.Free()
 	}, pages
 }

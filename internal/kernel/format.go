@@ -11,16 +11,37 @@ const (
 	I4
 )
 
-var (
-	formatBits  = [...]int{F32: 32, F16: 16, BF16: 16, I8: 8, I4: 4}
-	formatBytes = [...]int{F32: 4, F16: 2, BF16: 2, I8: 1, I4: 1}
-)
+// Traits is what differs between formats.
+type Traits struct {
+	Name    string
+	Bits    int  // of an element in memory,
+	Bytes   int  // and as kernels read it: levels of I4 become integers of I8
+	Group   int  // elements of one product that lie side by side for kernels
+	Whole   int  // dimensions of keys in memory are a multiple of that
+	Scaled  bool // integers with a float32 scale for each token and head, or for each column
+	Rotated bool // outliers are spread before elements become integers
+}
+
+// formats is in the order of the constants.
+var formats = [...]Traits{
+	F32:  {Name: "F32", Bits: 32, Bytes: 4, Group: 1, Whole: 1},
+	F16:  {Name: "F16", Bits: 16, Bytes: 2, Group: 1, Whole: 1},
+	BF16: {Name: "BF16", Bits: 16, Bytes: 2, Group: 1, Whole: 1},
+	I8:   {Name: "I8", Bits: 8, Bytes: 1, Group: 4, Whole: 4, Scaled: true, Rotated: true},
+	I4:   {Name: "I4", Bits: 4, Bytes: 1, Group: 4, Whole: 8, Scaled: true, Rotated: true},
+}
+
+// Valid reports whether there is such a format.
+func (f Format) Valid() bool { return f >= 0 && int(f) < len(formats) }
+
+// Traits is the row of a format that exists.
+func (f Format) Traits() *Traits { return &formats[f] }
 
 // Bits is the size of an element in memory.
-func (f Format) Bits() int { return formatBits[f] }
+func (f Format) Bits() int { return formats[f].Bits }
 
-// Bytes is its size as kernels read it: levels of I4 become integers of I8.
-func (f Format) Bytes() int { return formatBytes[f] }
+// Bytes is its size as kernels read it.
+func (f Format) Bytes() int { return formats[f].Bytes }
 
 // Scaled reports whether elements are integers with a scale for each token and head.
-func (f Format) Scaled() bool { return f == I8 || f == I4 }
+func (f Format) Scaled() bool { return formats[f].Scaled }
