@@ -1,10 +1,6 @@
 package attn
 
-import (
-	"unsafe"
-
-	"github.com/seed-1415985d/attn/internal/kernel/integers"
-)
+import "unsafe"
 
 // Kernels over weights in blocks, as GGUF files have them.
 //
@@ -45,20 +41,6 @@ type blockRow struct {
 
 // blockRowSize is the bytes of a blockRow.
 const blockRowSize = int(unsafe.Sizeof(blockRow{}))
-
-// quantizeBlocks makes blockRows of a row.
-func quantizeBlocks(dst []blockRow, x []float32) {
-	const most = 64
-	var scales [most]float32
-	for len(x) > 0 {
-		n := min(most, len(x)/blockInputs)
-		bytes := unsafe.Slice(&dst[0].integers[0], n*blockRowSize)
-		integers.QuantizeRows(tuned.ISA, bytes, scales[:], nil, x, n, blockInputs, blockRowSize,
-			blockInputs)
-		sumBlocks(dst[:n], scales[:n])
-		x, dst = x[n*blockInputs:], dst[n:]
-	}
-}
 
 // Kernels multiply by unpacked blocks: bytes in groups of four inputs, followed by scales.
 

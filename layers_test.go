@@ -24,7 +24,8 @@ var layerTable = []layers.Layer{
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences tokens file"},
 	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_blocks kernel_blocks_generic
-		kernel_blocks_amd64 kernel_blocks_arm64 kernel_blocks_noasm kernel_blocks_floats
+		kernel_blocks_calls kernel_blocks_amd64 kernel_blocks_arm64 kernel_blocks_noasm
+		kernel_blocks_floats
 		kernel_amd64 kernel_arm64 kernel_noasm`},
 	{Name: "types", Files: "view options format block_type errors"},
 }

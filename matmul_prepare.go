@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 	"math/bits"
+	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -151,6 +152,20 @@ func (x *preparation) quantize(r int, row []float32) {
 		last := row[done:]
 		x.ints.Quantize(tuned.ISA, first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0,
 			bytes[:])
+	}
+}
+
+// quantizeBlocks makes blockRows of a row.
+func quantizeBlocks(dst []blockRow, x []float32) {
+	const most = 64
+	var scales [most]float32
+	for len(x) > 0 {
+		n := min(most, len(x)/blockInputs)
+		bytes := unsafe.Slice(&dst[0].integers[0], n*blockRowSize)
+		integers.QuantizeRows(tuned.ISA, bytes, scales[:], nil, x, n, blockInputs, blockRowSize,
+			blockInputs)
+		sumBlocks(dst[:n], scales[:n])
+		x, dst = x[n*blockInputs:], dst[n:]
 	}
 }
 
