@@ -97,9 +97,8 @@ func startBroker(t testing.TB, p brokerPlan) *broker {
 	return b
 }
 
-// hang stops the process, and goOn lets it go on.
+// hang stops the process.
 func (b *broker) hang() { must(b.t, b.process.Signal(syscall.SIGSTOP)) }
-func (b *broker) goOn() { must(b.t, b.process.Signal(syscall.SIGCONT)) }
 func (b *broker) kill() { _ = b.process.Kill() } // it may have ended
 
 // freePorts are some on which nobody listens.

@@ -63,7 +63,6 @@ type tileDot struct {
 var (
 	signedDot   = tileDot{"tdpbssd", prefixF2} // both have signs
 	unsignedDot = tileDot{"tdpbusd", prefix66} // b has signs, a has none
-	mixedDot    = tileDot{"tdpbsud", prefixF3} // a has signs, b has none
 )
 
 // add adds products of a and b to sum.
