@@ -45,6 +45,7 @@ const shortFunctions = `BHLD BLHD Rows View.Strides View.Slice View.Heads View.R
 	Store.MemoryUse Store.Close Store.NewSequence Sequence.Release Sequence.Len Sequence.First
 	Sequence.PagesFor Sequence.Truncate Sequence.DropBefore Sequence.Fork NewState State.Close
 	State.Config State.Keys State.Reset Matrix.Dims Matrix.MemoryUse Matrix.Close
+	Matrix.Format Matrix.BlockType
 	Format.String BlockType.String Causal.String`
 
 // TestStopsOfTheWorld measures how long a stop of the world waits for each public function that may
@@ -389,6 +390,10 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 		inputs, outputs := n[0], n[1]
 		w, a := tensor(r, normal, 1, 1, inputs, outputs), tensor(r, normal, 1, 1, 3, inputs)
 		turned, dst := BHLD(w.Data, 1, 1, outputs, inputs), zeros(1, 1, 3, outputs)
+		all, weights := make([]int32, outputs), zeros(1, 1, outputs, inputs)
+		for i := range all {
+			all[i] = int32(i)
+		}
 		calls = append(calls, longCall{"MatMul", fmt.Sprint(n), func() error {
 			return MatMul(dst, a, w)
 		}})
@@ -408,6 +413,7 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 				return closed(PackMatrix(turned, MatrixConfig{Format: f, Transposed: true}))
 			})
 			call("Matrix.MatMul", "", func() error { return m.MatMul(dst, a, nil) })
+			call("Matrix.Rows", "", func() error { return m.Rows(weights, all) })
 			call("Matrix.Save", "", func() error { _, err := m.Save(io.Discard); return err })
 			call("LoadMatrix", "", func() error { return closed(LoadMatrix(bytes.NewReader(file))) })
 			call("MapMatrix", "", func() error { return closed(MapMatrix(path)) })
