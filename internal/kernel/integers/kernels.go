@@ -8,8 +8,8 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Kernels in integers. Rows of integers meet integers of 8 bits in groups of four as
-// kernel_typed.go says. Sums are exact, so they may be taken in any order.
+// Kernels in integers. Rows of integers, see [Rows], meet integers of 8 bits in groups of four.
+// Sums are exact, so they may be taken in any order.
 
 // Score is s_rj = float32(Σ q_rx·k_jx)·scale_j for the first n packed keys, in whole panels, of
 // which d is the dimension. Few rows read panels in the order of memory if inOrder, else some side
