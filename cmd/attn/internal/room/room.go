@@ -41,6 +41,10 @@ func check(bytes int) error {
 				size(uint64(bytes)), size(free))
 		}
 	}
+	if bytes > math.MaxInt-bytes/16-beside {
+		return fmt.Errorf("needs %s of memory, more than a process of this kind has",
+			size(uint64(bytes)))
+	}
 	if err := probe(bytes + bytes/16 + beside); err != nil {
 		return fmt.Errorf("needs %s of memory, which the system does not give: %w", size(uint64(bytes)),
 			err)

@@ -2,6 +2,7 @@ package room
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -14,9 +15,13 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// What no machine has is an error.
+// What no machine has is an error. (A sixteenth of the addresses of 32 bits is 1 GiB, which one has.)
 func TestMakeRefuses(t *testing.T) {
-	for _, n := range []int{math.MaxInt / 16, math.MaxInt/8 + 1, math.MaxInt, -1} {
+	sizes := []int{math.MaxInt / 8, math.MaxInt/8 + 1, math.MaxInt, -1}
+	if strconv.IntSize == 64 {
+		sizes = append(sizes, math.MaxInt/16, math.MaxInt/64)
+	}
+	for _, n := range sizes {
 		if _, err := Make[float64](n); err == nil || !strings.Contains(err.Error(), "memory") {
 			t.Errorf("%d elements: %v", n, err)
 		}
