@@ -47,7 +47,8 @@
 //     projections around attention. [PackMatrix] takes weights with one row for
 //     each input, or for each output as Linear layers keep them, and stores
 //     them in any [Format], [PackBlocks] blocks of GGUF files, and [MulMatrices] multiplies one
-//     input by several. [Matrix.Save] and [MapMatrix] let a program start with packed weights.
+//     input by several. [Matrix.Save] and [MapMatrix] let a program start with packed weights,
+//     [SaveMatrices] and [MapMatrices] with a whole model's.
 //     Packages gguf and safetensors beside this one read them from models' files.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
 //     slices.
@@ -90,9 +91,9 @@
 // wanted, and nothing has been written. Functions on plain slices panic if lengths differ, as
 // indexing does, and [View.Slice], [View.Heads] and [View.Row] out of range, as slicing does. A nil
 // *[Pool] computes on the calling goroutine. Close of a nil pointer, and Release of a nil
-// *Sequence, do nothing; all other methods of *Cache, *Store, *Sequence, *Matrix and *State panic
-// if that is nil. Methods named Save and Load, [LoadMatrix] and [MapMatrix] also return errors of
-// their writer, reader or file, wrapped.
+// *Sequence, do nothing; all other methods of *Cache, *Store, *Sequence, *Matrix, *Matrices and
+// *State panic if that is nil. Methods named Save and Load, [LoadMatrix], [MapMatrix],
+// [SaveMatrices] and [MapMatrices] also return errors of their writer, reader or file, wrapped.
 //
 // # Implementations
 //

@@ -16,7 +16,8 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences documents
-		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed
+		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file
+		matmul_files matmul_typed
 		matmul_blocks matmul_prepare matmul_rows matmul_several vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_tree validate_lists schedule
 		schedule_sequences`},

@@ -152,7 +152,11 @@ func MapMatrix(path string) (*Matrix, error) {
 func mapMatrix(file *os.File) (*Matrix, error) {
 	if !packed.BigEndian() {
 		if mapping, err := memory.Map(file); err == nil {
-			return matrixIn(mapping)
+			m, err := matrixIn(mapping)
+			if err != nil {
+				_ = mapping.Close() // what is wrong with it is what the caller wants to know
+			}
+			return m, err
 		}
 	}
 	return loadWhole(file)
@@ -172,15 +176,11 @@ func loadWhole(r io.Reader) (*Matrix, error) {
 }
 
 // matrixIn is the matrix in the bytes of a file, which are those of this machine's numbers.
-func matrixIn(file *memory.Mapping) (m *Matrix, err error) {
-	defer func() {
-		if err != nil {
-			_ = file.Close() // what is wrong with it is what the caller wants to know
-		}
-	}()
+func matrixIn(file *memory.Mapping) (*Matrix, error) {
 	x := file.Bytes()
 	f := frames.Reader{From: bytes.NewReader(x)}
-	if m, err = readMatrixHeader(&f); err != nil {
+	m, err := readMatrixHeader(&f)
+	if err != nil {
 		return nil, err
 	}
 	if len(x) != m.fileSize() {

@@ -46,6 +46,7 @@ const shortFunctions = `BHLD BLHD Rows View.Strides View.Slice View.Heads View.R
 	Sequence.PagesFor Sequence.Truncate Sequence.DropBefore Sequence.Fork NewState State.Close
 	State.Config State.Keys State.Reset Matrix.Dims Matrix.MemoryUse Matrix.Close
 	Matrix.Format Matrix.BlockType
+	SaveMatrices MapMatrices Matrices.Names Matrices.Matrix Matrices.Close
 	Format.String BlockType.String Causal.String`
 
 // TestStopsOfTheWorld measures how long a stop of the world waits for each public function that may

@@ -43,6 +43,7 @@ type Mapping struct {
 	whole   extent // what goes back to the system
 	huge    bool
 	cleanup runtime.Cleanup
+	of      *Mapping // which has the memory, of a Part
 }
 
 // extent is memory that the system has given.
@@ -118,6 +119,12 @@ func (m *Mapping) Forget(from, to int) {
 // Bytes returns the memory; nothing after Close.
 func (m *Mapping) Bytes() []byte { return m.bytes }
 
+// Part is bytes of a mapping. It keeps the mapping, which alone gives the memory back: after Close
+// of that, nobody may look at the part.
+func (m *Mapping) Part(from, to int) *Mapping {
+	return &Mapping{bytes: m.bytes[from:to:to], huge: m.huge, of: m}
+}
+
 // Floats returns the memory as numbers. What is left of bytes that are no multiple of 4 is not
 // among them.
 func (m *Mapping) Floats() []float32 {
@@ -131,7 +138,7 @@ func (m *Mapping) Huge() bool { return m.huge }
 // program. Closing again does nothing, but not at the same time.
 func (m *Mapping) Close() error {
 	whole := m.whole
-	m.bytes, m.whole = nil, extent{}
+	m.bytes, m.whole, m.of = nil, extent{}, nil
 	if whole.bytes == nil {
 		return nil
 	}
