@@ -3,22 +3,24 @@ package attn
 import (
 	"errors"
 	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // Errors of this package wrap one of these; test with [errors.Is]. The text of each error
 // names the argument, what was expected and what came.
 var (
 	// ErrShape: a dimension is negative, too large, or does not match another argument.
-	ErrShape = errors.New("attn: shape mismatch")
+	ErrShape = views.ErrShape
 	// ErrStride: a stride is negative, overflows, or is too small for elements of an output to be
 	// apart.
-	ErrStride = errors.New("attn: invalid stride")
+	ErrStride = views.ErrStride
 	// ErrLength: a buffer is too short for its view, a list has the wrong length, or a number of
 	// queries or keys is out of range.
-	ErrLength = errors.New("attn: wrong length")
+	ErrLength = views.ErrLength
 	// ErrOverlap: an output may share memory with an input or with another output. Views whose
 	// extents overlap pass only as separate columns of rows of the same pitch.
-	ErrOverlap = errors.New("attn: overlapping buffers")
+	ErrOverlap = views.ErrOverlap
 	// ErrOption: an option has a value outside its domain.
 	ErrOption = errors.New("attn: invalid option")
 	// ErrUnsupported: a valid request that this version cannot serve, or not on this architecture.
@@ -43,5 +45,5 @@ func orOne(n int) string {
 
 // fail returns an error of the given kind: "attn: shape mismatch: k.H is 3, want …".
 func fail(kind error, format string, args ...any) error {
-	return fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))
+	return views.Fail(kind, format, args...)
 }

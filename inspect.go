@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 func init() { inspect.Schedule = describeCall }
@@ -40,7 +41,7 @@ func planOf(c inspect.Call) (plan, error) {
 	}
 	for _, size := range [...][4]int{{c.B, c.H, c.Lq, max(c.D, c.Dv)},
 		{c.B, c.KVH, c.Lk, max(c.D, c.Dv)}, {1, 1, 4 * Block, c.D + c.Dv}} {
-		if _, ok := product(size[:]...); !ok {
+		if _, ok := views.Product(size[:]...); !ok {
 			return plan{}, fail(ErrShape, "a view or scratch memory is %d×%d×%d×%d elements, want at "+
 				"most %d", size[0], size[1], size[2], size[3], maxElements)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How matrix products are divided. No result depends on these numbers.
@@ -163,13 +164,13 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	if err := checkDistinct("dst", dst); err != nil {
 		return err
 	}
-	all := [...]extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b),
-		extentOfSlice("bias", bias)}
+	all := [...]views.Extent{extentOf("dst", dst), extentOf("a", a), extentOf("b", b),
+		views.ExtentOfSlice("bias", bias)}
 	for i, at := range [len(all)]uintptr{operand.Address(dst.Data, 0), operand.Address(a.Data, 0),
 		operand.Address(b.Data, 0), operand.Address(bias, 0)} {
-		all[i].begin = at
+		all[i].Begin = at
 	}
-	return checkApart(all[:1], all[1:])
+	return views.CheckApart(all[:1], all[1:])
 }
 
 // multiplyInPlace computes some columns of a part, reading b where it is.

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // Matrices of blocks, as GGUF files have them.
@@ -79,7 +80,7 @@ func newBlockPacking(data []byte, t BlockType, outputs, inputs int, c MatrixConf
 			of.inputs, t, maxLength)
 	}
 	m, ok := newBlockMatrix(t, outputs, inputs)
-	want, fits := product(outputs, inputs/of.inputs, of.bytes)
+	want, fits := views.Product(outputs, inputs/of.inputs, of.bytes)
 	if !ok || !fits {
 		return nil, fail(ErrShape, "the matrix is %d×%d, want at most %d elements", outputs, inputs,
 			maxElements)
@@ -107,7 +108,7 @@ func newBlockMatrix(t BlockType, outputs, inputs int) (m *Matrix, ok bool) {
 	}
 	m = &Matrix{format: Blocks, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
 		blocks: t, b: 1, h: 1, inner: inputs, cols: outputs, rotation: 1}
-	_, ok = product(roundUp(inputs, blockInputs), roundUp(outputs, panel), 2)
+	_, ok = views.Product(roundUp(inputs, blockInputs), roundUp(outputs, panel), 2)
 	return m, ok
 }
 

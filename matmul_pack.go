@@ -12,6 +12,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How matrices are packed: productInner inputs at a time, and of these a few columns where elements
@@ -118,7 +119,7 @@ func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
 	if m.traits.Rotated {
 		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
 	}
-	_, ok = product(m.b, m.h, roundUp(m.inner, m.traits.Group), roundUp(m.cols, panel))
+	_, ok = views.Product(m.b, m.h, roundUp(m.inner, m.traits.Group), roundUp(m.cols, panel))
 	return m, ok
 }
 

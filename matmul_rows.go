@@ -7,6 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // Format returns the format of the matrix's weights: that of [PackMatrix], F16 and BF16 for what
@@ -74,9 +75,9 @@ func (m *Matrix) checkRows(dst *Tensor, outputs []int32) error {
 	if err := checkDistinct("dst", dst); err != nil {
 		return err
 	}
-	all := [...]extent{extentOf("dst", dst), {name: "outputs", size: 4 * uintptr(len(outputs))}}
-	all[0].begin, all[1].begin = operand.Address(dst.Data, 0), operand.Address(outputs, 0)
-	return checkApart(all[:1], all[1:])
+	all := [...]views.Extent{extentOf("dst", dst), {Name: "outputs", Size: 4 * uintptr(len(outputs))}}
+	all[0].Begin, all[1].Begin = operand.Address(dst.Data, 0), operand.Address(outputs, 0)
+	return views.CheckApart(all[:1], all[1:])
 }
 
 // rowsOfPanel decodes outputs of one panel into the rows of dst, which begin with its data.

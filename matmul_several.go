@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // products are products of the same rows by several matrices, as one piece of work.
@@ -123,13 +124,14 @@ func checkOutputsApart(dsts []Tensor, biases [][]float32, i int) error {
 			continue
 		}
 		bias := biasOf(biases, j)
-		all := [...]extent{extentOf("", &dsts[i]), extentOf("", &dsts[j]), extentOfSlice("", bias)}
+		all := [...]views.Extent{extentOf("", &dsts[i]), extentOf("", &dsts[j]),
+			views.ExtentOfSlice("", bias)}
 		for n, at := range [len(all)]uintptr{operand.Address(dsts[i].Data, 0),
 			operand.Address(dsts[j].Data, 0), operand.Address(bias, 0)} {
-			all[n].begin = at
+			all[n].Begin = at
 		}
 		for n, what := range [...]string{"dsts", "biases"} {
-			if all[0].overlaps(&all[n+1]) {
+			if all[0].Overlaps(&all[n+1]) {
 				return fail(ErrOverlap, "dsts[%d] overlaps %s[%d], want separate memory", i, what, j)
 			}
 		}

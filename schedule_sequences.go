@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How a call over several sequences is divided: into work items that share pages where they can,
@@ -168,7 +169,7 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 	}
 	segments := (hi+Segment-1)/Segment - lo/Segment
 	w.stateSize = roundUp(w.rows*(p.oStride+2), panel)
-	size, ok := product(p.kvHeads, segments, w.stateSize)
+	size, ok := views.Product(p.kvHeads, segments, w.stateSize)
 	if ok && w.cost > target && segments > 1 && size <= segmentBytes/4-*states {
 		w.segment, w.segments = lo/Segment, segments
 		w.state = *states

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // State is attention over keys that arrive in chunks: the online softmax of every query row, namely
@@ -77,7 +78,7 @@ func (c *StateConfig) fault() string {
 			return fmt.Sprintf(".%s is %d, want %d to %d", size.name, size.n, i/3, maxLength)
 		}
 	}
-	if _, ok := product(c.Batch, c.Heads, c.Queries, c.ValueDim+2); !ok {
+	if _, ok := views.Product(c.Batch, c.Heads, c.Queries, c.ValueDim+2); !ok {
 		return fmt.Sprintf(" is %d×%d×%d×(%d+2) elements, want at most %d", c.Batch, c.Heads, c.Queries,
 			c.ValueDim, maxElements)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // The binary form of a state, little-endian:
@@ -102,7 +103,7 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 
 // binarySize is the length of the binary form, if an int holds it.
 func (s *State) binarySize() (bytes int, ok bool) {
-	elements, ok := product(len(s.tree.rows), s.b, s.h, s.l, s.d+2)
+	elements, ok := views.Product(len(s.tree.rows), s.b, s.h, s.l, s.d+2)
 	elements += 2*len(s.tree.rows) + len(s.sinks) + len(s.units.own)
 	if !ok || elements > maxElements {
 		return 0, false
@@ -218,7 +219,7 @@ func (s *State) checkBody(nodes, sinks, units, length int) error {
 		return fail(ErrFormat, "outputs of %d nodes and %d dimensions are marked as rotated, want none "+
 			"to be", nodes, s.d)
 	}
-	elements, ok := product(nodes, s.b, s.h, s.l, s.d+2)
+	elements, ok := views.Product(nodes, s.b, s.h, s.l, s.d+2)
 	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h+units {
 		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×(2 + %d×%d×%d×(%d+2)) + %d)",
 			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h+units)

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // Arguments become a plan here, or an error.
@@ -127,7 +128,7 @@ func (p *plan) initOptions(opt *Options) error {
 	}
 	// The scratch of a call. Where an int has 64 bits it cannot be too large, so quick validation need
 	// not look.
-	if _, ok := product(4*Block, p.d+p.dv); !ok && !p.empty() {
+	if _, ok := views.Product(4*Block, p.d+p.dv); !ok && !p.empty() {
 		return fail(ErrUnsupported, "k.D is %d and v.D %d, want at most %d in all on this architecture",
 			p.d, p.dv, maxElements/4/Block)
 	}
@@ -207,12 +208,12 @@ func (p *plan) initPairs(opt *Options) error {
 
 // checkMemory makes sure that outputs are apart from each other and from inputs.
 func (p *plan) checkMemory() error {
-	all := [...]extent{
-		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), extentOfSlice("LSE", p.lse),
+	all := [...]views.Extent{
+		extentOf("dst", &p.dst), extentOf("Weights", &p.weights), views.ExtentOfSlice("LSE", p.lse),
 		extentOf("k", &p.k), extentOf("v", &p.v), extentOf("q", &p.q),
 		extentOf("Mask", &p.mask), extentOf("Blocks", &p.blocked), extentOf("Keys", &p.lists),
 		extentOf("Bias", &p.bias),
-		extentOfSlice("Slopes", p.slopes), extentOfSlice("Sinks", p.sinks),
+		views.ExtentOfSlice("Slopes", p.slopes), views.ExtentOfSlice("Sinks", p.sinks),
 	}
 	for i, at := range [len(all)]uintptr{
 		operand.Address(p.dst.Data, 0), operand.Address(p.weights.Data, 0), operand.Address(p.lse, 0),
@@ -221,9 +222,9 @@ func (p *plan) checkMemory() error {
 		operand.Address(p.lists.Data, 0), operand.Address(p.bias.Data, 0),
 		operand.Address(p.slopes, 0), operand.Address(p.sinks, 0),
 	} {
-		all[i].begin = at
+		all[i].Begin = at
 	}
-	return checkApart(all[:3], all[3:])
+	return views.CheckApart(all[:3], all[3:])
 }
 
 func (p *plan) initScalars(opt *Options) error {

@@ -2,180 +2,37 @@ package attn
 
 import (
 	"fmt"
-	"math/bits"
-	"strconv"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // checkView validates one view, and makes its strides explicit: from then on 0 repeats elements. No
 // buffer is needed for a view without elements.
 func checkView[T any](name string, v *View[T]) error {
-	for i, n := range [...]int{v.B, v.H, v.L, v.D} {
-		if n < 0 || n > maxLength || i == 3 && n == 0 {
-			return fail(ErrShape, "%s.%c is %d, want %d to %d", name, "BHLD"[i], n, i/3, maxLength)
-		}
+	g := v.geometry()
+	if err := g.Check(name); err != nil {
+		return err
 	}
-	if v.empty() {
-		v.SB, v.SH, v.SL = 0, 0, 0
-		return nil
-	}
-	if v.SB|v.SH|v.SL == 0 {
-		return checkContiguous(name, v)
-	}
-	extent := v.D // the index of the last element plus one
-	given := [...]int{v.SB, v.SH, v.SL}
-	for i, dimension := range [...]struct {
-		count  int
-		stride *int
-	}{{v.B, &v.SB}, {v.H, &v.SH}, {v.L, &v.SL}} {
-		span, err := checkStride(name, "BHL"[i], dimension.count, dimension.stride, extent)
-		if err != nil {
-			return err
-		}
-		extent += span
-	}
-	if len(v.Data) < extent {
-		return fail(ErrLength, "len(%s.Data) is %d, want at least %d for [%d %d %d %d] with strides %d",
-			name, len(v.Data), extent, v.B, v.H, v.L, v.D, given)
-	}
+	v.SB, v.SH, v.SL = g.SB, g.SH, g.SL
 	return nil
 }
 
-// checkStride validates the stride of a dimension of count elements, after which it is explicit,
-// and returns from the first of them to the last.
-func checkStride(name string, dimension byte, count int, stride *int, extent int) (int, error) {
-	switch {
-	case count == 1:
-		*stride = max(*stride, 0) // any will do
-		return 0, nil
-	case *stride == Broadcast:
-		*stride = 0
-		return 0, nil
-	case *stride == 0:
-		return 0, fail(ErrShape, "%s.S%c is 0 and %s.%c %d, want a stride, Broadcast to repeat, or "+
-			"three strides of 0 for contiguous elements", name, dimension, name, dimension, count)
-	case *stride < 0:
-		return 0, fail(ErrStride, "%s.S%c is %d, want at least 1, or Broadcast", name, dimension, *stride)
-	}
-	hi, span := bits.Mul64(uint64(count-1), uint64(*stride))
-	if hi != 0 || span > uint64(maxInt-extent) {
-		return 0, fail(ErrStride, "%s.S%c is %d, want less: with %s.%c = %d an index overflows",
-			name, dimension, *stride, name, dimension, count)
-	}
-	return int(span), nil
-}
-
-// checkContiguous is the rest of checkView for a view without strides.
-func checkContiguous[T any](name string, v *View[T]) error {
-	n, ok := product(v.B, v.H, v.L, v.D)
-	if !ok || len(v.Data) < n {
-		return fail(ErrLength, "len(%s.Data) is %d, want at least %d·%d·%d·%d: without strides it is "+
-			"contiguous [B H L D]", name, len(v.Data), v.B, v.H, v.L, v.D)
-	}
-	v.SB, v.SH, v.SL = v.explicit()
-	return nil
-}
-
-// checkDistinct makes sure that no two elements of an output view coincide:
-// sorted by stride, each dimension must step over all that is inside it.
+// checkDistinct makes sure that no two elements of an output view coincide.
 func checkDistinct(name string, v *Tensor) error {
-	if v.empty() {
-		return nil
-	}
-	count := [...]int{v.B, v.H, v.L}
-	stride := [...]int{v.SB, v.SH, v.SL}
-	for i := 1; i < 3; i++ { // three elements: sort by insertion
-		for j := i; j > 0 && stride[j] < stride[j-1]; j-- {
-			stride[j], stride[j-1] = stride[j-1], stride[j]
-			count[j], count[j-1] = count[j-1], count[j]
-		}
-	}
-	inside := v.D
-	for i := range stride {
-		if count[i] <= 1 {
-			continue
-		}
-		if stride[i] < inside {
-			return fail(ErrStride, "%s has a stride of %s over %d elements, want at least %d so that no "+
-				"two outputs coincide", name, strideName(stride[i]), count[i], inside)
-		}
-		inside += (count[i] - 1) * stride[i]
-	}
-	return nil
+	g := v.geometry()
+	return g.CheckDistinct(name)
 }
 
-// strideName is an explicit stride as it was given.
-func strideName(stride int) string {
-	if stride == 0 {
-		return "Broadcast"
-	}
-	return strconv.Itoa(stride)
-}
-
-// extent is the part of a buffer that one argument touches. The zero value
-// touches nothing.
-type extent struct {
-	name  string
-	begin uintptr // address of the first byte
-	size  uintptr // bytes to the end of the last element
-	row   uintptr // bytes from a position to the next in all rows; 0 if they have no common pitch
-	width uintptr // bytes that the view occupies within each pitch
-}
-
-// extentOf describes the extent of a valid view, but not where it begins: see checkApart. Views
-// whose heads lie side by side in rows of one pitch (BLHD, and slices of it) may share a buffer
-// without sharing an element, as the Q, K and V columns of one projection do.
-func extentOf[T any](name string, v *View[T]) extent {
-	if v.empty() || v.D == 0 {
-		return extent{}
-	}
+// extentOf describes what a valid view touches, but not where it begins: see views.CheckApart.
+func extentOf[T any](name string, v *View[T]) views.Extent {
 	var element T
-	size := unsafe.Sizeof(element)
-	m := extent{name: name, size: uintptr(v.end()) * size}
-	if width := (v.H-1)*v.SH + v.D; v.SL >= width && (v.B == 1 || v.SB%v.SL == 0) {
-		m.row, m.width = uintptr(v.SL)*size, uintptr(width)*size
-	}
-	return m
-}
-
-// extentOfSlice describes a plain slice.
-func extentOfSlice(name string, s []float32) extent {
-	return extent{name: name, size: 4 * uintptr(len(s))}
-}
-
-// overlaps reports whether two arguments may share a byte.
-func (m *extent) overlaps(o *extent) bool {
-	if m.size == 0 || o.size == 0 || m.begin >= o.begin+o.size || o.begin >= m.begin+m.size {
-		return false
-	}
-	if m.row == 0 || m.row != o.row {
-		return true
-	}
-	// Column windows of the same pitch: o starts after m's window and ends before it comes round.
-	gap := (o.begin + m.row - m.begin%m.row) % m.row
-	return gap < m.width || gap+o.width > m.row
-}
-
-// checkApart makes sure that outputs share no memory with each other, nor with inputs. The caller
-// takes all addresses together, without a call in between: any call may grow the stack, and buffers
-// on it move then.
-func checkApart(outputs, inputs []extent) error {
-	for i := range outputs {
-		out := &outputs[i]
-		for _, others := range [...][]extent{inputs, outputs[i+1:]} {
-			for j := range others {
-				if out.overlaps(&others[j]) {
-					return fail(ErrOverlap, "%s overlaps %s, want separate memory", out.name, others[j].name)
-				}
-			}
-		}
-	}
-	return nil
+	g := v.geometry()
+	return g.Extent(name, unsafe.Sizeof(element))
 }
 
 // What caches and stores want of their configuration, and of tokens.
@@ -314,11 +171,11 @@ func checkOutputs(k, v *Tensor) error {
 	if err := checkDistinct("v", v); err != nil {
 		return err
 	}
-	out := [...]extent{extentOf("k", k), extentOf("v", v)}
+	out := [...]views.Extent{extentOf("k", k), extentOf("v", v)}
 	for i, at := range [len(out)]uintptr{operand.Address(k.Data, 0), operand.Address(v.Data, 0)} {
-		out[i].begin = at
+		out[i].Begin = at
 	}
-	return checkApart(out[:], nil)
+	return views.CheckApart(out[:], nil)
 }
 
 func errDocuments(opt *Options) error {

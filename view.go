@@ -2,12 +2,10 @@ package attn
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
-	"slices"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // View is a strided view of a caller's buffer. Element (b,h,i,x) of batch b,
@@ -29,7 +27,7 @@ type View[T any] struct {
 }
 
 // Broadcast is the stride of a dimension over which an input repeats the same elements.
-const Broadcast = -1
+const Broadcast = views.Broadcast
 
 // Tensor is a view of float32 values.
 type Tensor = View[float32]
@@ -67,10 +65,14 @@ func (v View[T]) Strides() (sb, sh, sl int) {
 
 // explicit returns the strides as a view would have to give them.
 func (v *View[T]) explicit() (sb, sh, sl int) {
-	if v.SB|v.SH|v.SL == 0 {
-		return v.H * v.L * v.D, v.L * v.D, v.D
-	}
-	return v.SB, v.SH, v.SL
+	g := v.geometry()
+	return g.Explicit()
+}
+
+// geometry is the view without its elements.
+func (v *View[T]) geometry() views.Geometry {
+	return views.Geometry{B: v.B, H: v.H, L: v.L, D: v.D, SB: v.SB, SH: v.SH, SL: v.SL,
+		Len: len(v.Data)}
 }
 
 // Slice returns the view of positions from to to−1 of every head, with explicit strides. It panics
@@ -140,30 +142,12 @@ func (v *View[T]) none() bool { return v.Data == nil && v.B|v.H|v.L|v.D|v.SB|v.S
 
 // maxLength bounds lengths and offsets, so that positions and their differences are exact in int32
 // arithmetic on every path.
-const maxLength = 1 << 28
+const maxLength = views.MaxLength
 
 const maxInt = int(^uint(0) >> 1)
 
-// maxElements bounds what one object allocates, so that a size beyond the address space is an error
-// and not a panic.
-const maxElements = min(math.MaxInt/8, 1<<44)
-
-// product multiplies, and reports whether the result is at most maxElements. Where a factor is 0 it
-// is 0, however large the others.
-func product(factors ...int) (n int, ok bool) {
-	if slices.Contains(factors, 0) {
-		return 0, true
-	}
-	n = 1
-	for _, f := range factors {
-		hi, lo := bits.Mul64(uint64(n), uint64(f))
-		if hi != 0 || lo > maxElements {
-			return 0, false
-		}
-		n = int(lo)
-	}
-	return n, true
-}
+// maxElements bounds what one object allocates.
+const maxElements = views.MaxElements
 
 const (
 	// Block is the number of keys of one online-softmax step. Blocks start at
