@@ -11,7 +11,7 @@ import (
 // An asker calls back once, whatever a call ends with, and forgets it then.
 func TestAsk(t *testing.T) {
 	b := newBench(t, 1, quick)
-	status := beginRequest(opStatus, clientID{1}).data
+	status := encodeRequest(opStatus, clientID{1}, nothing{})
 	deaf, err := b.dial().conn.SubscribeSync("attn.worker.deaf")
 	must(t, err)
 	must(t, b.dial().conn.Flush())

@@ -155,7 +155,7 @@ func (c *Client) fitting(items []item) (n int) {
 	for bytes := 0; n < min(len(items), mostSteps); n++ {
 		x := items[n]
 		back := 4 * len(x.a.parts) * x.g.config.Heads * x.g.config.Queries * (x.g.config.ValueDim + 2)
-		if bytes += x.a.request.size() + x.g.ride.size() + back; n > 0 && bytes > c.config.Chunk {
+		if bytes += sizeOf(&x.a.request) + x.g.ride.size() + back; n > 0 && bytes > c.config.Chunk {
 			break
 		}
 	}
@@ -237,20 +237,18 @@ func (x *batchStep) end(ctx context.Context) error {
 // read.
 func (c *Client) askSteps(ctx context.Context, worker string, items []item, ended func()) {
 	var r stepRequest
-	var parts []int
 	for _, x := range items {
 		if x.a.ride != nil {
 			r.appends = append(r.appends, x.g.ride.to(x.a.ride.id))
 		}
-		if n := len(x.a.parts); n > 0 {
-			r.attends, parts = append(r.attends, x.a.request), append(parts, n)
+		if len(x.a.parts) > 0 {
+			r.attends = append(r.attends, x.a.request)
 		}
 	}
-	appends := len(r.appends)
-	c.ask(ctx, worker, r.encode(c.id), func(d *decoder, err error) {
-		var reply stepReply
+	reply := replyTo(&r)
+	c.ask(ctx, worker, r.encode(c.id), func(d *codec, err error) {
 		if err == nil {
-			err = reply.decode(d, worker, appends, parts)
+			err = d.read(&reply)
 		}
 		reply.give(items, err)
 		ended()
@@ -259,16 +257,15 @@ func (c *Client) askSteps(ctx context.Context, worker string, items []item, ende
 
 // give gives the outcomes to what was asked for, or the error that there is instead.
 func (r *stepReply) give(items []item, err error) {
+	changes, attends := r.changes, r.attends
 	for _, x := range items {
-		if x.a.err = err; err != nil {
-			continue
+		x.a.err = err
+		if err == nil && x.a.ride != nil {
+			x.a.outcome, changes = changes[0], changes[1:]
 		}
-		if x.a.ride != nil {
-			x.a.outcome, r.appends = r.appends[0], r.appends[1:]
-		}
-		if len(x.a.parts) > 0 {
-			x.a.reply, x.a.err = r.attends[0].attendReply, r.attends[0].err
-			r.attends = r.attends[1:]
+		if err == nil && len(x.a.parts) > 0 {
+			x.a.reply, attends = attends[0], attends[1:]
+			x.a.err = x.a.reply.err
 		}
 	}
 }

@@ -313,32 +313,46 @@ func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, c.config.Timeout)
 }
 
-// call asks a worker, and notes what its answer says about it.
-func (c *Client) call(ctx context.Context, worker string, request []byte) (*decoder, error) {
+// call asks a worker, and notes what its answer says about it. The request's buffer goes to others.
+func (c *Client) call(ctx context.Context, worker string, request []byte) (*codec, error) {
 	data, err := c.transport.Call(ctx, worker, request)
+	reuse(request)
 	return c.answered(ctx, worker, data, err)
+}
+
+// tell asks a worker for something, and reads the answer.
+func (c *Client) tell(ctx context.Context, worker string, request []byte, answer body) error {
+	d, err := c.call(ctx, worker, request)
+	if err == nil {
+		err = d.read(answer)
+	}
+	return err
+}
+
+// step asks a worker for a step.
+func (c *Client) step(ctx context.Context, worker string, r *stepRequest) (stepReply, error) {
+	x := replyTo(r)
+	return x, c.tell(ctx, worker, r.encode(c.id), &x)
 }
 
 // ask is call, but calls ended with what that returns: once, perhaps before it returns, and on a
 // goroutine that is not to wait. The request's buffer goes to others.
 func (c *Client) ask(ctx context.Context, worker string, request []byte,
-	ended func(*decoder, error)) {
+	ended func(*codec, error)) {
 	if t, ok := c.transport.(asker); ok && t.ask(ctx, worker, request,
 		func(data []byte, err error) { ended(c.answered(ctx, worker, data, err)) }) {
 		reuse(request)
 		return
 	}
 	c.staff.run(func() {
-		d, err := c.call(ctx, worker, request)
-		reuse(request)
-		ended(d, err)
+		ended(c.call(ctx, worker, request))
 	})
 }
 
 // answered notes what an answer says about a worker.
-func (c *Client) answered(ctx context.Context, worker string, data []byte, err error) (*decoder,
+func (c *Client) answered(ctx context.Context, worker string, data []byte, err error) (*codec,
 	error) {
-	var d *decoder
+	var d *codec
 	if err == nil {
 		d, err = decodeReply(worker, data)
 	}
@@ -408,7 +422,7 @@ func (c *Client) free(copies []*partCopy) {
 	for worker, copies := range ids {
 		wg.Go(func() {
 			r := releaseRequest{copies}
-			_, _ = c.call(ctx, worker, r.encode(c.id))
+			_ = c.tell(ctx, worker, r.encode(c.id), nothing{})
 		})
 	}
 	wg.Wait()
@@ -548,15 +562,11 @@ func (c *Client) renewAll(ctx context.Context) {
 				}
 			}
 			c.mu.Unlock()
-			d, err := c.call(ctx, worker, r.encode(c.id))
-			if err != nil {
+			var reply renewReply
+			if c.tell(ctx, worker, r.encode(c.id), &reply) != nil {
 				return
 			}
-			missing := d.u64s()
-			if d.end() != nil {
-				return
-			}
-			for _, id := range missing {
+			for _, id := range reply.missing {
 				if x := made[id]; x != nil {
 					c.lose(x)
 				}

@@ -113,9 +113,9 @@ func otherStates(t *testing.T, change func(c *attn.StateConfig, keys int) int) f
 	[]byte) ([]byte, error) {
 	return func(_ context.Context, reply []byte) ([]byte, error) {
 		for parts := 1; parts < 9; parts++ {
-			a := new(attendReply)
+			a := &attendReply{states: make([][]byte, parts), errors: make([]error, parts)}
 			d, err := decodeReply("w", reply)
-			if err != nil || a.decode(d, "w", parts) != nil {
+			if err != nil || d.read(a) != nil {
 				continue
 			}
 			for i, data := range a.states {
@@ -137,7 +137,7 @@ func otherStates(t *testing.T, change func(c *attn.StateConfig, keys int) int) f
 					t.Error(err)
 				}
 			}
-			return a.encode(), nil
+			return encodeReply(a), nil
 		}
 		return reply, nil
 	}
@@ -263,7 +263,7 @@ func TestTwice(t *testing.T) {
 	defer w.Close()
 	ask := func(request []byte) error {
 		reply, _ := l.Call(context.Background(), "w", request)
-		_, err := decodeReply("w", reply)
+		_, err := outcomes(request, reply)
 		return err
 	}
 	id := clientID{1, 2, 3}

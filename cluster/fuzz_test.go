@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -24,22 +25,25 @@ func samples() [][]byte {
 		pairs: pairHeads{mask: 1, blocks: 1}, parts: []attendPart{part, next}}
 	whole := attend
 	whole.whole = true
-	reply := attendReply{[][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
+	reply := attendReply{nil, [][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
+	cut := truncateRequest{1, 1, 0, []uint32{1, 0}}
 	return [][]byte{
 		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
 			false}}).encode(id),
 		append.encode(id), attend.encode(id),
-		(&truncateRequest{1, 1, 0, []uint32{1, 0}}).encode(id),
+		cut.encode(id),
 		(&releaseRequest{[]uint64{1, 2}}).encode(id),
 		(&renewRequest{1000, 3, []uint64{1}}).encode(id),
 		(&readRequest{1, 0, 0, 0}).encode(id),
 		(&copyRequest{1, 0, "w", 1}).encode(id),
-		beginRequest(opStatus, id).data,
-		(&stepRequest{[]appendRequest{append, append}, []attendRequest{attend, attend}}).encode(id),
-		(&stepReply{[]appendOutcome{{3, nil}, {0, ErrBusy}}, []attendOutcome{{reply, nil},
-			{err: ErrLimit}}}).encode(),
-		whole.encode(id), status.encode(), reply.encode(), errorReply(ErrBusy), u32sReply([]uint32{1}),
-		u64sReply([]uint64{1}), (&readReply{0, 1, []byte{1}}).encode(),
+		encodeRequest(opStatus, id, nothing{}),
+		(&stepRequest{[]truncateRequest{cut}, []appendRequest{append, append},
+			[]attendRequest{attend, attend}}).encode(id),
+		encodeReply(&stepReply{[]changeReply{{3, nil}, {0, ErrBusy}}, []attendReply{reply,
+			{err: ErrLimit}}}),
+		whole.encode(id), status.encode(), encodeReply(&reply), errorReply(ErrBusy),
+		encodeReply(&copyReply{[]uint32{1}}), encodeReply(&renewReply{[]uint64{1}}),
+		encodeReply(&readReply{0, 1, []byte{1}}),
 		(&frame{kind: kindRequest, id: 3, total: 5, payload: []byte("hello")}).append(nil),
 		(&frame{kind: kindReply, id: 3, total: 5, offset: 2, payload: []byte("llo")}).append(nil),
 	}
@@ -83,15 +87,11 @@ func FuzzReadReply(f *testing.F) {
 		if c, err := decodeNameClaim(data); err == nil && string(c.encode()) != string(data) {
 			t.Fatalf("%+v is written in another way", c)
 		}
-		for _, read := range []func(*decoder) error{
-			func(d *decoder) error { return new(attendReply).decode(d, "w", 2) },
-			func(d *decoder) error { return new(readReply).decode(d) },
-			func(d *decoder) error { return new(stepReply).decode(d, "w", 2, []int{2, 1}) },
-			func(d *decoder) error { d.u32s(); return d.end() },
-			func(d *decoder) error { d.u64s(); return d.end() },
-		} {
+		step := replyTo(&stepRequest{appends: make([]appendRequest, 2),
+			attends: []attendRequest{{parts: make([]attendPart, 2)}, {parts: make([]attendPart, 1)}}})
+		for _, x := range []body{&step, new(readReply), new(copyReply), new(renewReply)} {
 			if d, err := decodeReply("w", data); err == nil {
-				_ = read(d) // whatever it is, it ends
+				_ = d.read(x) // whatever it is, it ends
 			}
 		}
 	})
@@ -101,7 +101,7 @@ func FuzzReadReply(f *testing.F) {
 type loop struct{ Service }
 
 func (l *loop) Call(_ context.Context, _ string, request []byte) (reply []byte, err error) {
-	l.Handle(request, func(x []byte) { reply = x })
+	l.Handle(request, func(x []byte) { reply = bytes.Clone(x) })
 	return reply, nil
 }
 

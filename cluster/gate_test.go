@@ -27,7 +27,7 @@ func (h *hooked) Call(ctx context.Context, worker string, request []byte) ([]byt
 	request = slices.Clone(request) // which hooks send again when the call is over
 	call := func() ([]byte, error) { return h.Transport.Call(ctx, worker, request) }
 	if x := h.hook.Load(); x != nil && *x != nil {
-		op, _, _ := decodeRequest(request)
+		_, op := stepOf(request)
 		return (*x)(ctx, op, request, call)
 	}
 	return call()
@@ -82,8 +82,7 @@ func TestDeadlinesBesideAHangingAppend(t *testing.T) {
 	hangs := make(chan struct{}, 100)
 	h.set(func(ctx context.Context, op uint8, request []byte,
 		call func() ([]byte, error)) ([]byte, error) {
-		var r appendRequest
-		if _, _, d := decodeRequest(request); op == opAppend && r.decode(d) == nil && r.layer > 0 {
+		if r, _ := stepOf(request); op == opAppend && r.appends[0].layer > 0 {
 			hangs <- struct{}{}
 			return hang(ctx)
 		}

@@ -46,7 +46,7 @@ type answer struct {
 	cuts    int     // of the sequence, when it was asked
 	request attendRequest
 	ride    *partCopy // that the tokens of a step go to, too, if there are any,
-	outcome appendOutcome
+	outcome changeReply
 	reply   attendReply
 	err     error
 }
@@ -159,7 +159,7 @@ func (g *gather) ask(ctx context.Context, parts []int) {
 	wants := g.wants(nil, 0, parts)
 	requests, _ := g.requests(wants, spread(wants))
 	for _, a := range requests {
-		if a.request.size() > pieceSize {
+		if sizeOf(&a.request) > pieceSize {
 			g.call.client.staff.run(func() { g.send(ctx, a) })
 		} else {
 			g.send(ctx, a)
@@ -314,16 +314,7 @@ func (g *gather) send(ctx context.Context, a *answer) {
 		g.ride.land(a)
 		g.answer(ctx, a)
 	}
-	if a.ride != nil {
-		c.askSteps(limited, a.worker, []item{{g: g, a: a}}, ended)
-		return
-	}
-	c.ask(limited, a.worker, a.request.encode(c.id), func(d *decoder, err error) {
-		if a.err = err; err == nil {
-			a.err = a.reply.decode(d, a.worker, len(a.parts))
-		}
-		ended()
-	})
+	c.askSteps(limited, a.worker, []item{{g: g, a: a}}, ended)
 }
 
 // requestPatience is how many times a client's patience a request is waited for: it may be lost.

@@ -164,17 +164,11 @@ type counting struct {
 
 func (c *counting) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
 	reply, err := c.Transport.Call(ctx, worker, request)
-	if op, _, d := decodeRequest(request); op == opAttend && err == nil {
-		var q attendRequest
-		var r attendReply
-		if q.decode(d) == nil {
-			if d, err := decodeReply(worker, reply); err == nil && r.decode(d, worker, len(q.parts)) == nil {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				for _, s := range r.states {
-					c.states += min(1, len(s))
-				}
-			}
+	if x, failed := outcomes(request, reply); err == nil && failed == nil && len(x.attends) == 1 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, s := range x.attends[0].states {
+			c.states += min(1, len(s))
 		}
 	}
 	return reply, err

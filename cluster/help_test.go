@@ -277,3 +277,52 @@ func sameBits(t testing.TB, what string, got, want []float32) {
 		}
 	}
 }
+
+// What a step asks for, if it is of one kind.
+const (
+	opAppend = ops + iota
+	opAttend
+	opTruncate
+)
+
+// stepOf is the step that a request asks for, and what it is called: opStep if it is of several
+// kinds, and otherwise what else the request asks for.
+func stepOf(request []byte) (r stepRequest, op uint8) {
+	op, _, d := decodeRequest(request)
+	if op != opStep || d.read(&r) != nil {
+		return stepRequest{}, op
+	}
+	switch {
+	case len(r.cuts)+len(r.attends) == 0:
+		op = opAppend
+	case len(r.cuts)+len(r.appends) == 0:
+		op = opAttend
+	case len(r.appends)+len(r.attends) == 0:
+		op = opTruncate
+	}
+	return r, op
+}
+
+func (r *appendRequest) encode(id clientID) []byte {
+	return (&stepRequest{appends: []appendRequest{*r}}).encode(id)
+}
+
+func (r *attendRequest) encode(id clientID) []byte {
+	return (&stepRequest{attends: []attendRequest{*r}}).encode(id)
+}
+
+func (r *truncateRequest) encode(id clientID) []byte {
+	return (&stepRequest{cuts: []truncateRequest{*r}}).encode(id)
+}
+
+// outcomes are those of a step that was asked for, or what the first one's error is.
+func outcomes(request, answer []byte) (x stepReply, err error) {
+	d, err := decodeReply("w", answer)
+	if r, op := stepOf(request); err == nil && (op == opStep || op >= ops) {
+		x = replyTo(&r)
+		if err = d.read(&x); err == nil {
+			err = x.error()
+		}
+	}
+	return x, err
+}

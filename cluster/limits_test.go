@@ -25,7 +25,7 @@ func asking(t *testing.T, c WorkerConfig) (*Worker, *loop, func(request []byte) 
 	t.Cleanup(w.Close)
 	return w, l, func(request []byte) error {
 		reply, _ := l.Call(context.Background(), "w", request)
-		_, err := decodeReply("w", reply)
+		_, err := outcomes(request, reply)
 		return err
 	}
 }
@@ -39,7 +39,7 @@ func TestInFlight(t *testing.T) {
 		must(t, ask(request)) // some of them are larger than that, or their states
 	}
 	sent, resume := make(chan struct{}), make(chan struct{})
-	go l.Handle(beginRequest(opStatus, id).data, func([]byte) {
+	go l.Handle(encodeRequest(opStatus, id, nothing{}), func([]byte) {
 		close(sent)
 		<-resume
 	})
@@ -49,7 +49,7 @@ func TestInFlight(t *testing.T) {
 	refusal{ErrBusy, "want at most 600"}.check(t, "an append beside a reply", ask(large))
 	rows := (&attendRequest{heads: 1, rows: 20, q: make([]float32, 80),
 		parts: []attendPart{{copy: 1, keys: 2}}}).encode(id)
-	w.flight.limit = int64(len(rows)) + 4*80 + partCost + 300 // with the queries and the part of it
+	w.flight.limit = int64(len(rows)) + 4*80 + partCost + stepCost + 300 // with what is made of it
 	refusal{ErrBusy, "and 480 more are wanted"}.check(t, "states beside a reply", ask(rows))
 	w.flight.limit = 600
 	read := (&readRequest{copy: 1}).encode(id)
@@ -176,7 +176,7 @@ func TestLimitsOfAccounts(t *testing.T) {
 	must(t, link.conn.Flush())
 	link, err = dial("a")
 	must(t, err)
-	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
+	_, err = link.Call(context.Background(), "w", encodeRequest(opStatus, clientID{}, nothing{}))
 	must(t, err)
 	full, err := dial("a")
 	must(t, err)
@@ -188,7 +188,7 @@ func TestLimitsOfAccounts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for err == nil { // what the server has sent is noted soon, by another goroutine
-		_, err = full.Call(ctx, "w", beginRequest(opStatus, clientID{}).data)
+		_, err = full.Call(ctx, "w", encodeRequest(opStatus, clientID{}, nothing{}))
 	}
 	refusal{ErrLimit, "maximum subscriptions exceeded"}.check(t, "a subscription", err)
 	if ctx.Err() != nil {
@@ -199,7 +199,7 @@ func TestLimitsOfAccounts(t *testing.T) {
 		"a connection", err)
 	_, err = dial("b")
 	must(t, err) // another tenant is not bound by it
-	_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
+	_, err = link.Call(context.Background(), "w", encodeRequest(opStatus, clientID{}, nothing{}))
 	must(t, err)
 }
 
@@ -239,7 +239,7 @@ func TestUnreadIsBounded(t *testing.T) {
 			if kept := sent - 64<<20; kept > o.MaxPending { // the system keeps less than 64 MiB
 				t.Errorf("%d bytes were kept, want at most %d", kept, o.MaxPending)
 			}
-			_, err = link.Call(context.Background(), "w", beginRequest(opStatus, clientID{}).data)
+			_, err = link.Call(context.Background(), "w", encodeRequest(opStatus, clientID{}, nothing{}))
 			must(t, err)
 			must(t, deaf.Close())
 			b.eventually("its connection has ended", func() bool { return s.NumClients() == 1 })

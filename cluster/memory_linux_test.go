@@ -43,7 +43,7 @@ func TestMemoryOfAProcess(t *testing.T) {
 				defer cancel()
 				data, err := link.Call(ctx, "w", request)
 				if err == nil {
-					_, err = decodeReply("w", data)
+					_, err = outcomes(request, data)
 				}
 				return err
 			}
@@ -68,7 +68,7 @@ func TestMemoryOfAProcess(t *testing.T) {
 					t.Fatalf("%s: the process has had %d MiB, want at most %d", m.name, peak>>20, limit>>20)
 				}
 			}
-			must(t, ask(beginRequest(opStatus, id).data)) // it is still there
+			must(t, ask(encodeRequest(opStatus, id, nothing{}))) // it is still there
 		})
 	}
 }

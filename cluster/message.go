@@ -1,124 +1,116 @@
 package cluster
 
+import "fmt"
+
 // A request begins with the magic number, whose last byte is the version, and with what it asks
 // for. A reply begins with the same number and a code, 0 where it worked; a text follows any other
 // code.
 const (
-	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x07"
-	messageVersion = 7
+	messageMagic   = 0x6d4361 | messageVersion<<24 // "aCm\x08"
+	messageVersion = 8
 )
 
 // What requests ask for.
 const (
 	opCreate = 1 + iota
-	opAppend
-	opAttend
-	opTruncate
+	opStep
 	opRelease
 	opRenew
 	opRead
 	opCopy
 	opStatus
-	opStep
 	ops
 )
 
 // clientID is who a copy belongs to. It is random, so that nobody can name a client's copies.
 type clientID [16]byte
 
-func (e *encoder) client(id clientID) { e.data = append(e.data, id[:]...) }
-
-func (d *decoder) client() (id clientID) {
-	copy(id[:], d.take(len(id)))
-	return id
+func (c *codec) client(id *clientID) {
+	if b := c.next(len(id)); c.mode == reads {
+		copy(id[:], b)
+	} else {
+		copy(b, id[:])
+	}
 }
 
-// beginRequest starts a request.
-func beginRequest(op uint8, client clientID) *encoder {
-	e := new(encoder)
-	e.begin(op, client)
-	return e
+// magic is how messages begin.
+func (c *codec) magic(what string) {
+	magic := uint32(messageMagic)
+	if c.u32(&magic); magic != messageMagic {
+		c.refuse("%s begins with %08x, want %08x: version %d", what, magic, messageMagic,
+			messageVersion)
+	}
 }
 
-func (e *encoder) begin(op uint8, client clientID) {
-	e.u32(messageMagic)
-	e.u8(op)
-	e.client(client)
+// requestHead begins a message that asks for something.
+type requestHead struct {
+	op     uint8
+	client clientID
+	body
+}
+
+func (r *requestHead) wire(c *codec) {
+	c.magic("a request")
+	if c.u8(&r.op); c.mode == reads && (r.op < opCreate || r.op >= ops) {
+		c.refuse("a request asks for %d, want 1 to %d", r.op, ops-1)
+	}
+	if c.client(&r.client); c.mode != reads {
+		r.body.wire(c)
+	}
+}
+
+func encodeRequest(op uint8, client clientID, r body) []byte {
+	return bytesOf(&requestHead{op, client, r})
 }
 
 // decodeRequest reads the beginning of a request.
-func decodeRequest(data []byte) (op uint8, client clientID, d *decoder) {
-	d = &decoder{data: data}
-	if magic := d.u32(); magic != messageMagic {
-		d.refuse("a request begins with %08x, want %08x: version %d", magic, messageMagic,
-			messageVersion)
-	}
-	op = d.u8()
-	if op < opCreate || op >= ops {
-		d.refuse("a request asks for %d, want 1 to %d", op, ops-1)
-	}
-	return op, d.client(), d
+func decodeRequest(data []byte) (op uint8, client clientID, d *codec) {
+	var r requestHead
+	d = &codec{mode: reads, data: data}
+	r.wire(d)
+	return r.op, r.client, d
 }
 
-// beginReply starts a reply that it worked.
-func beginReply() *encoder {
-	e := new(encoder)
-	e.ok()
-	return e
+// replyHead begins a message that answers: with an error, or what was asked for.
+type replyHead struct {
+	err error
+	body
 }
 
-func (e *encoder) ok() {
-	e.u32(messageMagic)
-	e.u8(codeOK)
-}
-
-// errorReply is a reply that it did not.
-func errorReply(err error) []byte {
-	e := new(encoder)
-	e.u32(messageMagic)
-	e.fault(err)
-	return e.data
-}
-
-// fault writes an error, or that there is none.
-func (e *encoder) fault(err error) {
-	e.u8(codeOf(err))
-	if err != nil {
-		text := err.Error()
-		e.text(text[:min(len(text), maxErrorText)])
+func (r *replyHead) wire(c *codec) {
+	c.magic("a reply")
+	if c.fault(&r.err); c.mode != reads && r.err == nil {
+		r.body.wire(c)
 	}
 }
 
-// faultSize is how many bytes fault writes at most.
-func faultSize(err error) int {
-	if err == nil {
-		return 1
-	}
-	return 5 + min(len(err.Error()), maxErrorText)
-}
+func encodeReply(r body) []byte { return bytesOf(&replyHead{nil, r}) }
 
-// fault reads what fault wrote, of a worker.
-func (d *decoder) fault(worker string) error {
-	code := d.u8()
-	if code == codeOK || d.err != nil {
-		return d.err
-	}
-	text := d.text(maxErrorText)
-	if d.err != nil {
-		return d.err
-	}
-	return newRemoteError(worker, code, text)
-}
+// errorReply is a reply that it did not work.
+func errorReply(err error) []byte { return bytesOf(&replyHead{err, nil}) }
 
 // decodeReply reads the beginning of a reply, which is an error if that is what the worker says.
-func decodeReply(worker string, data []byte) (*decoder, error) {
-	d := &decoder{data: data}
-	if magic := d.u32(); magic != messageMagic {
-		d.refuse("worker %s: a reply begins with %08x, want %08x: version %d", worker, magic,
-			messageMagic, messageVersion)
+func decodeReply(worker string, data []byte) (*codec, error) {
+	var r replyHead
+	d := &codec{mode: reads, data: data, worker: worker}
+	if r.wire(d); d.err != nil {
+		return nil, fmt.Errorf("worker %s: %w", worker, d.err)
 	}
-	if err := d.fault(worker); err != nil {
-		return nil, err
+	return d, r.err
+}
+
+// fault is an error, or that there is none.
+func (c *codec) fault(err *error) {
+	code := codeOf(*err)
+	if c.u8(&code); code == codeOK {
+		return
 	}
-	return d, nil
+	text := ""
+	if c.mode != reads {
+		text = (*err).Error()
+		text = text[:min(len(text), maxErrorText)]
+	}
+	if c.text(&text, maxErrorText); c.mode == reads && c.err == nil {
+		*err = newRemoteError(c.worker, code, text)
+	}
 }

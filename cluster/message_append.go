@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"slices"
-
-	"github.com/seed-1415985d/attn"
-)
+import "github.com/seed-1415985d/attn"
 
 // appendRequest adds tokens to a layer of a copy.
 type appendRequest struct {
@@ -31,57 +27,21 @@ const (
 	pieceCost   = 80
 )
 
-func (r *appendRequest) encode(client clientID) []byte {
-	e := beginRequest(opAppend, client)
-	e.data = slices.Grow(e.data, r.size())
-	r.write(e)
-	return e.data
-}
-
-// size is about how many bytes the request has.
-func (r *appendRequest) size() int {
-	n := 64
-	for i := range r.pieces {
-		p := &r.pieces[i]
-		n += leastPiece + len(p.k) + len(p.v) + len(p.saved)
-	}
-	return n
-}
-
-// write writes the request without its beginning, as a step has it.
-func (r *appendRequest) write(e *encoder) {
-	e.u64(r.copy)
-	e.u32(r.epoch)
-	e.u32(r.layer)
-	e.u32(uint32(r.position))
-	e.u32(uint32(len(r.pieces)))
-	for i := range r.pieces {
-		p := &r.pieces[i]
-		e.u32(uint32(p.tokens))
-		e.bytes(p.k)
-		e.bytes(p.v)
-		e.bytes(p.saved)
-	}
-}
-
-func (r *appendRequest) decode(d *decoder) error {
-	r.read(d)
-	return d.end()
-}
-
-func (r *appendRequest) read(d *decoder) {
-	r.copy, r.epoch, r.layer = d.u64(), d.u32(), d.u32()
-	r.position = d.size("position")
-	n := d.atMost("pieces", leastPiece, d.pieces, mostPieces)
-	d.pieces += n
-	r.pieces = make([]tokenPiece, d.room(n, pieceCost))
-	for i := range r.pieces {
-		p := &r.pieces[i]
-		if *p = (tokenPiece{d.size("tokens"), d.bytes(), d.bytes(), d.bytes()}); p.tokens < 1 {
-			d.refuse("a piece has %d tokens, want at least 1", p.tokens)
-			return
+func (r *appendRequest) wire(c *codec) {
+	c.u64(&r.copy)
+	c.u32(&r.epoch)
+	c.u32(&r.layer)
+	c.size("position", &r.position)
+	n := c.limited(len(r.pieces), leastPiece, "pieces", c.pieces, mostPieces)
+	c.pieces += n
+	each(c, &r.pieces, n, pieceCost, func(p *tokenPiece) {
+		c.size("tokens", &p.tokens)
+		c.bytes(&p.k)
+		c.bytes(&p.v)
+		if c.bytes(&p.saved); p.tokens < 1 {
+			c.refuse("a piece has %d tokens, want at least 1", p.tokens)
 		}
-	}
+	})
 }
 
 // tokens is how many tokens there are in all.

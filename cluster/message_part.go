@@ -52,21 +52,17 @@ func (s *shape) checkFormats(of string) error {
 	return nil
 }
 
-func (e *encoder) shape(s *shape) {
-	for _, n := range []int{s.layers, s.kvHeads, s.headDim, s.valueDim} {
-		e.u32(uint32(n))
+func (c *codec) shape(s *shape) {
+	c.size("layers", &s.layers)
+	c.size("KVHeads", &s.kvHeads)
+	c.size("HeadDim", &s.headDim)
+	c.size("ValueDim", &s.valueDim)
+	for _, f := range []*attn.Format{&s.format, &s.valueFormat} {
+		n := uint8(*f)
+		c.u8(&n)
+		set(c, f, attn.Format(n))
 	}
-	e.u8(uint8(s.format))
-	e.u8(uint8(s.valueFormat))
-	e.flag(s.valuesInKeys)
-}
-
-func (d *decoder) shape() (s shape) {
-	s.layers, s.kvHeads = d.size("layers"), d.size("KVHeads")
-	s.headDim, s.valueDim = d.size("HeadDim"), d.size("ValueDim")
-	s.format, s.valueFormat = attn.Format(d.u8()), attn.Format(d.u8())
-	s.valuesInKeys = d.flag()
-	return s
+	c.flag(&s.valuesInKeys)
 }
 
 // createRequest makes an empty copy of a part.
@@ -80,60 +76,23 @@ type createRequest struct {
 	shape    shape
 }
 
-func (r *createRequest) encode(client clientID) []byte {
-	e := beginRequest(opCreate, client)
-	e.u64(r.copy)
-	e.u64(r.sequence)
-	e.u32(r.part)
-	e.u32(r.epoch)
-	e.u32(uint32(r.tokens))
-	e.u32(r.lease)
-	e.shape(&r.shape)
-	return e.data
-}
+func (r *createRequest) encode(id clientID) []byte { return encodeRequest(opCreate, id, r) }
 
-func (r *createRequest) decode(d *decoder) error {
-	r.copy, r.sequence, r.part, r.epoch = d.u64(), d.u64(), d.u32(), d.u32()
-	r.tokens, r.lease = d.size("tokens"), d.u32()
-	r.shape = d.shape()
-	return d.end()
-}
-
-// truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch, but
-// not of one before since: it may have other tokens than those that are meant.
-type truncateRequest struct {
-	copy         uint64
-	epoch, since uint32
-	lengths      []uint32
-}
-
-func (r *truncateRequest) encode(client clientID) []byte {
-	e := beginRequest(opTruncate, client)
-	e.u64(r.copy)
-	e.u32(r.epoch)
-	e.u32(r.since)
-	e.u32s(r.lengths)
-	return e.data
-}
-
-func (r *truncateRequest) decode(d *decoder) error {
-	r.copy, r.epoch, r.since, r.lengths = d.u64(), d.u32(), d.u32(), d.u32s()
-	return d.end()
+func (r *createRequest) wire(c *codec) {
+	c.u64(&r.copy)
+	c.u64(&r.sequence)
+	c.u32(&r.part)
+	c.u32(&r.epoch)
+	c.size("tokens", &r.tokens)
+	c.u32(&r.lease)
+	c.shape(&r.shape)
 }
 
 // releaseRequest frees copies. Those that there are not are no error.
 type releaseRequest struct{ copies []uint64 }
 
-func (r *releaseRequest) encode(client clientID) []byte {
-	e := beginRequest(opRelease, client)
-	e.u64s(r.copies)
-	return e.data
-}
-
-func (r *releaseRequest) decode(d *decoder) error {
-	r.copies = d.u64s()
-	return d.end()
-}
+func (r *releaseRequest) encode(id clientID) []byte { return encodeRequest(opRelease, id, r) }
+func (r *releaseRequest) wire(c *codec)             { c.u64s(&r.copies) }
 
 // renewRequest says that the client is there, and which copies it has: others with numbers up to
 // the horizon are freed. The reply is those that the worker has not.
@@ -143,17 +102,15 @@ type renewRequest struct {
 	copies  []uint64
 }
 
-func (r *renewRequest) encode(client clientID) []byte {
-	e := beginRequest(opRenew, client)
-	e.u32(r.lease)
-	e.u64(r.horizon)
-	e.u64s(r.copies)
-	return e.data
-}
+type renewReply struct{ missing []uint64 }
 
-func (r *renewRequest) decode(d *decoder) error {
-	r.lease, r.horizon, r.copies = d.u32(), d.u64(), d.u64s()
-	return d.end()
+func (r *renewRequest) encode(id clientID) []byte { return encodeRequest(opRenew, id, r) }
+func (r *renewReply) wire(c *codec)               { c.u64s(&r.missing) }
+
+func (r *renewRequest) wire(c *codec) {
+	c.u32(&r.lease)
+	c.u64(&r.horizon)
+	c.u64s(&r.copies)
 }
 
 // readRequest asks for a run of tokens in the form of attn.Sequence.Save.
@@ -163,18 +120,13 @@ type readRequest struct {
 	layer, run uint32
 }
 
-func (r *readRequest) encode(client clientID) []byte {
-	e := beginRequest(opRead, client)
-	e.u64(r.copy)
-	e.u32(r.epoch)
-	e.u32(r.layer)
-	e.u32(r.run)
-	return e.data
-}
+func (r *readRequest) encode(id clientID) []byte { return encodeRequest(opRead, id, r) }
 
-func (r *readRequest) decode(d *decoder) error {
-	r.copy, r.epoch, r.layer, r.run = d.u64(), d.u32(), d.u32(), d.u32()
-	return d.end()
+func (r *readRequest) wire(c *codec) {
+	c.u64(&r.copy)
+	c.u32(&r.epoch)
+	c.u32(&r.layer)
+	c.u32(&r.run)
 }
 
 // readReply is one of the runs that a layer has, or how long it is to wait.
@@ -184,19 +136,12 @@ type readReply struct {
 	saved []byte
 }
 
-func (r *readReply) encode() []byte {
-	e := &encoder{make([]byte, 0, 32+len(r.saved))}
-	e.ok()
-	e.u32(uint32((r.wait + time.Millisecond - 1) / time.Millisecond))
-	e.u32(uint32(r.runs))
-	e.bytes(r.saved)
-	return e.data
-}
-
-func (r *readReply) decode(d *decoder) error {
-	r.wait = time.Duration(d.size("milliseconds")) * time.Millisecond
-	r.runs, r.saved = d.size("runs"), d.bytes()
-	return d.end()
+func (r *readReply) wire(c *codec) {
+	wait := int((r.wait + time.Millisecond - 1) / time.Millisecond)
+	c.size("milliseconds", &wait)
+	set(c, &r.wait, time.Duration(wait)*time.Millisecond)
+	c.size("runs", &r.runs)
+	c.bytes(&r.saved)
 }
 
 // copyRequest lets a copy take over what another one, on another worker, has more. The reply is the
@@ -208,29 +153,14 @@ type copyRequest struct {
 	source uint64
 }
 
-func (r *copyRequest) encode(client clientID) []byte {
-	e := beginRequest(opCopy, client)
-	e.u64(r.copy)
-	e.u32(r.epoch)
-	e.text(r.from)
-	e.u64(r.source)
-	return e.data
-}
+type copyReply struct{ lengths []uint32 }
 
-func (r *copyRequest) decode(d *decoder) error {
-	r.copy, r.epoch, r.from, r.source = d.u64(), d.u32(), d.text(64), d.u64()
-	return d.end()
-}
+func (r *copyRequest) encode(id clientID) []byte { return encodeRequest(opCopy, id, r) }
+func (r *copyReply) wire(c *codec)               { c.u32s(&r.lengths) }
 
-// u32sReply and u64sReply are replies of one list.
-func u32sReply(x []uint32) []byte {
-	e := beginReply()
-	e.u32s(x)
-	return e.data
-}
-
-func u64sReply(x []uint64) []byte {
-	e := beginReply()
-	e.u64s(x)
-	return e.data
+func (r *copyRequest) wire(c *codec) {
+	c.u64(&r.copy)
+	c.u32(&r.epoch)
+	c.text(&r.from, 64)
+	c.u64(&r.source)
 }

@@ -22,57 +22,33 @@ type Status struct {
 // Free is the bytes that there may still be tokens in.
 func (s *Status) Free() int64 { return max(0, s.Memory-s.Used+s.Spare) }
 
-func (e *encoder) status(s *Status) {
-	e.text(s.Worker)
-	for _, n := range []uint64{s.Instance, uint64(s.Memory), uint64(s.Used), uint64(s.Spare),
-		uint64(s.Sequences), uint64(s.Copies), uint64(s.Tokens), uint64(s.Clients), uint64(s.Running),
-		s.Calls, s.Refused, s.Malformed} {
-		e.u64(n)
+func (s *Status) wire(c *codec) {
+	c.text(&s.Worker, 64)
+	c.u64(&s.Instance)
+	for _, n := range []*int64{&s.Memory, &s.Used, &s.Spare, &s.Tokens} {
+		amount(c, n)
 	}
-	e.text(s.Kernels)
-	e.flag(s.Leaving)
-}
-
-func (d *decoder) status() (s Status) {
-	s.Worker = d.text(64)
-	s.Instance, s.Memory, s.Used, s.Spare = d.u64(), d.amount(), d.amount(), d.amount()
-	s.Sequences, s.Copies, s.Tokens = int(d.amount()), int(d.amount()), d.amount()
-	s.Clients, s.Running = int(d.amount()), int(d.amount())
-	s.Calls, s.Refused, s.Malformed = d.u64(), d.u64(), d.u64()
-	s.Kernels = d.text(64)
-	s.Leaving = d.flag()
-	return s
-}
-
-// mostAmount is the largest number of bytes or things that a message may have: sums of two are an
-// int64.
-const mostAmount = 1<<62 - 1
-
-// amount reads a number of bytes or things.
-func (d *decoder) amount() int64 {
-	n := d.u64()
-	if n > mostAmount {
-		d.refuse("an amount is %d, want less than 2⁶²", n)
+	for _, n := range []*int{&s.Sequences, &s.Copies, &s.Clients, &s.Running} {
+		amount(c, n)
 	}
-	return int64(n)
+	for _, n := range []*uint64{&s.Calls, &s.Refused, &s.Malformed} {
+		c.u64(n)
+	}
+	c.text(&s.Kernels, 64)
+	c.flag(&s.Leaving)
 }
 
 // encode makes a status a message of its own, an announcement or a reply.
-func (s *Status) encode() []byte {
-	e := beginReply()
-	e.status(s)
-	return e.data
-}
+func (s *Status) encode() []byte { return encodeReply(s) }
 
 // decodeStatus reads an announcement.
-func decodeStatus(data []byte) (Status, error) {
+func decodeStatus(data []byte) (s Status, err error) {
 	d, err := decodeReply("?", data)
-	if err != nil {
-		return Status{}, err
+	if err == nil {
+		err = d.read(&s)
 	}
-	s := d.status()
-	if err := d.end(); err != nil {
-		return Status{}, err
+	if err == nil {
+		err = checkName("a worker", s.Worker)
 	}
-	return s, checkName("a worker", s.Worker)
+	return s, err
 }

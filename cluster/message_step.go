@@ -1,116 +1,96 @@
 package cluster
 
-// stepRequest is what a worker does at once: all appends, and then all attentions, which see what
-// was appended. Each has an outcome of its own.
+// stepRequest is what a worker does at once: all cuts, all appends, and then all attentions, which
+// see what was appended. Each has an outcome of its own.
 type stepRequest struct {
+	cuts    []truncateRequest
 	appends []appendRequest
 	attends []attendRequest
 }
 
-// mostSteps is how many appends, and attentions, a request has at most.
+// mostSteps is how many cuts, appends, and attentions, a request has at most.
 const mostSteps = 4096
 
-func (r *stepRequest) encode(client clientID) []byte {
-	size := 64
-	for i := range r.appends {
-		size += r.appends[i].size()
-	}
-	for i := range r.attends {
-		size += r.attends[i].size()
-	}
-	e := &encoder{newBuffer(size)}
-	e.begin(opStep, client)
-	e.u32(uint32(len(r.appends)))
-	for i := range r.appends {
-		r.appends[i].write(e)
-	}
-	e.u32(uint32(len(r.attends)))
-	for i := range r.attends {
-		r.attends[i].write(e)
-	}
-	return e.data
+func (r *stepRequest) encode(id clientID) []byte { return encodeRequest(opStep, id, r) }
+
+func (r *stepRequest) wire(c *codec) {
+	n := c.limited(len(r.cuts), leastCut, "cuts", 0, mostSteps)
+	each(c, &r.cuts, n, stepCost, func(x *truncateRequest) { x.wire(c) })
+	n = c.limited(len(r.appends), leastAppend, "appends", 0, mostSteps)
+	each(c, &r.appends, n, stepCost, func(x *appendRequest) { x.wire(c) })
+	n = c.limited(len(r.attends), leastAttend, "attentions", 0, mostSteps)
+	each(c, &r.attends, n, stepCost, func(x *attendRequest) { x.wire(c) })
 }
 
-func (r *stepRequest) decode(d *decoder) error {
-	r.appends = make([]appendRequest, d.atMost("appends", leastAppend, 0, mostSteps))
-	for i := range r.appends {
-		r.appends[i].read(d)
-	}
-	r.attends = make([]attendRequest, d.atMost("attentions", leastAttend, 0, mostSteps))
-	for i := range r.attends {
-		r.attends[i].read(d)
-	}
-	return d.end()
+// leastCut is the bytes of a cut without layers, and stepCost about what is made of each of a step,
+// but for its lists.
+const (
+	leastCut = 20
+	stepCost = 512
+)
+
+// truncateRequest leaves a number of tokens of each layer, if the copy is of an earlier epoch, but
+// not of one before since: it may have other tokens than those that are meant.
+type truncateRequest struct {
+	copy         uint64
+	epoch, since uint32
+	lengths      []uint32
 }
 
-// stepReply is an outcome for each append and each attention.
+func (r *truncateRequest) wire(c *codec) {
+	c.u64(&r.copy)
+	c.u32(&r.epoch)
+	c.u32(&r.since)
+	c.u32s(&r.lengths)
+}
+
+// stepReply is an outcome for each cut and append, and for each attention: of as many as were asked
+// for.
 type stepReply struct {
-	appends []appendOutcome
-	attends []attendOutcome
+	changes []changeReply
+	attends []attendReply
 }
 
-// appendOutcome is how many tokens the layer has then, or why they were not appended.
-type appendOutcome struct {
+// changeReply is how many tokens the layer has after an append, or why it or a cut was not made.
+type changeReply struct {
 	length int
 	err    error
 }
 
-// attendOutcome is the states, or why there are none.
-type attendOutcome struct {
-	attendReply
-	err error
+// replyTo has room for the outcomes of what a request asks for.
+func replyTo(r *stepRequest) (x stepReply) {
+	x.changes = make([]changeReply, len(r.cuts)+len(r.appends))
+	x.attends = make([]attendReply, len(r.attends))
+	for i := range x.attends {
+		n := len(r.attends[i].parts)
+		x.attends[i].states, x.attends[i].errors = make([][]byte, n), make([]error, n)
+	}
+	return x
 }
 
-// size is about how many bytes the reply has.
-func (r *stepReply) size() int {
-	size := 8
-	for i := range r.appends {
-		size += 5 + faultSize(r.appends[i].err)
-	}
-	for i := range r.attends {
-		a := &r.attends[i]
-		size += faultSize(a.err) + a.attendReply.size()
-	}
-	return size
-}
-
-func (r *stepReply) encode() []byte {
-	e := &encoder{newBuffer(r.size())}
-	e.ok()
-	for _, a := range r.appends {
-		if e.fault(a.err); a.err == nil {
-			e.u32(uint32(a.length))
+func (r *stepReply) wire(c *codec) {
+	for i := range r.changes {
+		x := &r.changes[i]
+		if c.fault(&x.err); x.err == nil {
+			c.size("tokens", &x.length)
 		}
 	}
 	for i := range r.attends {
-		a := &r.attends[i]
-		if e.fault(a.err); a.err == nil {
-			a.write(e)
-		}
+		r.attends[i].wire(c)
 	}
-	return e.data
 }
 
-// decode reads the outcomes of a number of appends, and of attentions over some parts each.
-func (r *stepReply) decode(d *decoder, worker string, appends int, parts []int) error {
-	r.appends, r.attends = make([]appendOutcome, appends), make([]attendOutcome, len(parts))
-	for i := range r.appends {
-		a := &r.appends[i]
-		if a.err = d.fault(worker); a.err == nil {
-			a.length = d.size("tokens")
-		}
-		if d.err != nil {
-			return d.err
+// error is the first error of an outcome.
+func (r *stepReply) error() error {
+	for i := range r.changes {
+		if err := r.changes[i].err; err != nil {
+			return err
 		}
 	}
 	for i := range r.attends {
-		a := &r.attends[i]
-		if a.err = d.fault(worker); a.err == nil {
-			a.read(d, worker, parts[i])
-		}
-		if d.err != nil {
-			return d.err
+		if err := r.attends[i].err; err != nil {
+			return err
 		}
 	}
-	return d.end()
+	return nil
 }

@@ -19,23 +19,21 @@ func outputsOf(s *attn.State) (outputs, error) {
 	return x, s.Finish(attn.BHLD(x.rows, 1, c.Heads, c.Queries, c.ValueDim), x.lse)
 }
 
-func (x *outputs) encode() []byte {
-	e := encoder{make([]byte, 0, 4*(1+len(x.rows)+len(x.lse)))}
-	e.u32(uint32(x.keys))
-	e.row(x.rows)
-	e.row(x.lse)
-	return e.data
+func (x *outputs) wire(c *codec) {
+	c.size("keys", &x.keys)
+	c.row(&x.rows, len(x.rows))
+	c.row(&x.lse, len(x.lse))
 }
 
-// readOutputs reads what encode wrote, of a state that was for that.
+// readOutputs reads those of a state that was for that.
 func readOutputs(data []byte, c *attn.StateConfig, keys int) (x outputs, err error) {
-	d := decoder{data: data}
-	if x.keys = d.size("keys"); x.keys != keys {
-		d.refuse("outputs are of %d keys, want those of %d", x.keys, keys)
+	n := c.Heads * c.Queries
+	x.rows, x.lse = make([]float32, n*c.ValueDim), make([]float32, n)
+	d := codec{mode: reads, data: data}
+	if err = d.read(&x); err == nil && x.keys != keys {
+		err = fail(ErrProtocol, "outputs are of %d keys, want those of %d", x.keys, keys)
 	}
-	x.rows = d.row(c.Heads * c.Queries * c.ValueDim)
-	x.lse = d.row(c.Heads * c.Queries)
-	return x, d.end()
+	return x, err
 }
 
 // put writes the results of rows, from one on, to those of a call, which are of a number of rows.

@@ -17,15 +17,7 @@ type wholes struct {
 }
 
 func (c *wholes) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
-	op, _, d := decodeRequest(request)
-	var s stepRequest
-	switch op {
-	case opAttend:
-		s.attends = make([]attendRequest, 1)
-		_ = s.attends[0].decode(d)
-	case opStep:
-		_ = s.decode(d)
-	}
+	s, _ := stepOf(request)
 	for i := range s.attends {
 		if s.attends[i].whole {
 			c.outputs.Add(1)
@@ -101,7 +93,7 @@ func TestRefusedOutputs(t *testing.T) {
 	must(t, err)
 	x, err := outputsOf(s)
 	must(t, err)
-	c, data := s.Config(), x.encode()
+	c, data := s.Config(), bytesOf(&x)
 	got, err := readOutputs(data, &c, 0)
 	must(t, err)
 	sameBits(t, "row", got.rows, x.rows)

@@ -23,15 +23,13 @@ type traffic struct {
 }
 
 func (x *traffic) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
-	op, _, d := decodeRequest(request)
-	var a attendRequest
-	asks := op == opAttend && a.decode(d) == nil
+	r, op := stepOf(request)
 	size := len(request)
 	reply, err := x.Transport.Call(ctx, worker, request)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if asks {
-		x.attends = append(x.attends, a)
+	if op == opAttend {
+		x.attends = append(x.attends, r.attends...)
 		x.sent, x.received = x.sent+size, x.received+len(reply)
 		x.longest = max(x.longest, size, len(reply))
 	}

@@ -38,7 +38,7 @@ func TestRefusedRequests(t *testing.T) {
 	id := clientID{1}
 	ask := func(request []byte) error {
 		reply, _ := l.Call(context.Background(), "w", request)
-		_, err := decodeReply("w", reply)
+		_, err := outcomes(request, reply)
 		return err
 	}
 	create := func(change func(*createRequest)) []byte {
@@ -61,9 +61,10 @@ func TestRefusedRequests(t *testing.T) {
 		refusal
 	}{
 		"another version": {[]byte("aCm\x02........................"),
-			refusal{ErrProtocol, "want 076d4361: version 7"}},
-		"no such request": {beginRequest(77, id).data, refusal{ErrProtocol, "a request asks for 77"}},
-		"more behind": {append(beginRequest(opStatus, id).data, 1),
+			refusal{ErrProtocol, "want 086d4361: version 8"}},
+		"no such request": {encodeRequest(77, id, nothing{}),
+			refusal{ErrProtocol, "a request asks for 77"}},
+		"more behind": {append(encodeRequest(opStatus, id, nothing{}), 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
 		"no layers": {create(func(r *createRequest) { r.shape.layers = 0 }),
 			refusal{attn.ErrShape, "0 layers"}},
@@ -166,14 +167,13 @@ func TestRefusedAttention(t *testing.T) {
 		r := attendRequest{heads: 1, rows: 1, q: []float32{1, 2},
 			parts: []attendPart{{copy: 1, keys: 2}}}
 		change(&r)
-		var a attendReply
 		data, err := l.Call(context.Background(), "w", r.encode(id))
 		must(t, err)
-		d, err := decodeReply("w", data)
-		if err == nil {
-			err = a.decode(d, "w", len(r.parts))
+		a, err := outcomes(r.encode(id), data)
+		if err != nil {
+			return attendReply{}, err
 		}
-		return a, err
+		return a.attends[0], nil
 	}
 	for name, x := range map[string]struct {
 		change func(*attendRequest)
@@ -431,11 +431,11 @@ func TestBeginning(t *testing.T) {
 		w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
 		must(t, err)
 		defer w.Close()
-		ask := func(request []byte) *decoder {
+		ask := func(request []byte) stepReply {
 			reply, _ := l.Call(context.Background(), "w", request)
-			d, err := decodeReply("w", reply)
+			x, err := outcomes(request, reply)
 			must(t, err)
-			return d
+			return x
 		}
 		ask((&createRequest{tokens: 2048, lease: 60000,
 			shape: shape{1, 1, 8, 8, format, format, false}}).encode(clientID{}))
@@ -449,10 +449,9 @@ func TestBeginning(t *testing.T) {
 			for i := range part.mask {
 				part.mask[i] = i%7 > 0
 			}
-			var reply attendReply
 			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(q), pairs: pairHeads{mask: 1, bias: 2},
 				parts: []attendPart{part}}
-			must(t, reply.decode(ask(r.encode(clientID{})), "w", 1))
+			reply := ask(r.encode(clientID{})).attends[0]
 			must(t, reply.errors[0])
 			got := new(attn.State)
 			must(t, got.UnmarshalBinary(reply.states[0]))

@@ -139,7 +139,7 @@ func TestCopiesAreBusy(t *testing.T) {
 	id := clientID{1}
 	ask := func(request []byte) error {
 		reply, _ := l.loop.Call(context.Background(), "w", request)
-		_, err := decodeReply("w", reply)
+		_, err := outcomes(request, reply)
 		return err
 	}
 	copyTo := func(n uint64) error {
@@ -155,7 +155,7 @@ func TestCopiesAreBusy(t *testing.T) {
 		<-l.called
 	}
 	refusal{ErrBusy, "2 copies are being made here, want at most 2"}.check(t, "one more", copyTo(2))
-	must(t, ask(beginRequest(opStatus, id).data))
+	must(t, ask(encodeRequest(opStatus, id, nothing{})))
 	close(l.resume)
 	for range 2 {
 		refusal{ErrUnavailable, "unavailable"}.check(t, "a copy", <-ended)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -8,10 +9,11 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// ride is a message's tokens on their way to the copies of a part.
+// ride is what is on its way to the copies of a part: a message's tokens, or a cut.
 type ride struct {
 	part    *sequencePart
 	request appendRequest
+	cut     truncateRequest // if its epoch is not 0
 
 	mu     sync.Mutex
 	known  []outcome // of copies
@@ -21,32 +23,39 @@ type ride struct {
 	followed chan struct{} // of a step's: closed when copies follow no more
 }
 
-func newRide(p *sequencePart, r appendRequest) *ride { return &ride{part: p, request: r} }
-
 // length is how many tokens a copy has at least that has taken the message.
 func (r *ride) length() int { return r.request.position + int(r.request.tokens()) }
 
-// size is about how many bytes the message has.
+// size is how many bytes the tokens have.
 func (r *ride) size() int {
 	if r == nil {
 		return 0
 	}
-	return r.request.size()
+	return sizeOf(&r.request)
 }
 
-// to is the message for a copy.
+// to is the tokens for a copy.
 func (r *ride) to(copy uint64) appendRequest {
 	x := r.request
 	x.copy = copy
 	return x
 }
 
-// message is the message for all copies, as a request of its own.
-func (r *ride) message(client clientID) message {
-	return message{r.part, func(copy uint64) []byte {
-		x := r.to(copy)
-		return x.encode(client)
-	}, r.length(), r}
+// step is what a copy is asked for that is to take it, and nothing else.
+func (r *ride) step(copy uint64) *stepRequest {
+	if r.cut.epoch > 0 {
+		return &stepRequest{cuts: []truncateRequest{r.cut.to(copy)}}
+	}
+	return &stepRequest{appends: []appendRequest{r.to(copy)}}
+}
+
+// refusal is why a worker has not taken it, nil if it has.
+func (r *ride) refusal(worker string, x *changeReply) error {
+	if x.err == nil && x.length < r.length() {
+		return fail(ErrProtocol, "worker %s has %d tokens, want at least %d", worker, x.length,
+			r.length())
+	}
+	return x.err
 }
 
 // outcomes is what is known of copies.
@@ -125,13 +134,7 @@ func (r *ride) land(a *answer) {
 		return
 	}
 	o := &a.outcome
-	switch {
-	case a.err != nil:
-		o.err = a.err
-	case o.err == nil && o.length < r.length():
-		o.err = fail(ErrProtocol, "worker %s has %d tokens, want at least %d", a.worker, o.length,
-			r.length())
-	}
+	o.err = cmp.Or(a.err, r.refusal(a.worker, o))
 	r.mu.Lock()
 	if known := r.outcome(a.ride); !known.took() {
 		known.err, known.final = o.err, o.err == nil || errors.Is(o.err, attn.ErrCapacity)

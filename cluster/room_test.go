@@ -166,10 +166,10 @@ func TestNoneIsLeft(t *testing.T) {
 	full := fail(attn.ErrCapacity, "full")
 	one := map[*partCopy]outcome{copies[0]: {final: true}, copies[1]: {final: true, err: full}}
 	two := map[*partCopy]outcome{copies[0]: {final: true, err: full}, copies[1]: {final: true}}
-	if again, err := x.far.conclude(message{part: p}, copies, one); again || err != nil {
+	if again, err := x.far.conclude(&ride{part: p}, copies, one); again || err != nil {
 		t.Errorf("the first ends with %v, %v, want false and no error", again, err)
 	}
-	if again, err := x.far.conclude(message{part: p}, copies, two); !again || err == nil {
+	if again, err := x.far.conclude(&ride{part: p}, copies, two); !again || err == nil {
 		t.Errorf("the second ends with %v, %v, want true: its copy was given up", again, err)
 	}
 	if good := x.far.good(p); len(good) != 1 || good[0] != copies[0] {

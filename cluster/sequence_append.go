@@ -139,7 +139,7 @@ func (s *Sequence) appendUntil(ctx context.Context, t *tokens, end int) (*sequen
 		if r, err = s.message(ctx, t, at); err != nil {
 			return nil, err
 		}
-		if err = s.toAll(ctx, r.message(s.client.id)); err != nil {
+		if err = s.toAll(ctx, r); err != nil {
 			return r.part, err
 		}
 		at += int(r.request.tokens())
@@ -176,7 +176,7 @@ func (s *Sequence) messageTo(p *sequencePart, t *tokens, at, n int) (_ *ride, er
 	if r.pieces, err = s.pieces(t, at, n, r.position); err != nil {
 		return nil, err
 	}
-	return newRide(p, r), nil
+	return &ride{part: p, request: r}, nil
 }
 
 // shareMended begins to append, when nothing is to be cut. Where a copy is catching up it waits for
@@ -270,11 +270,7 @@ func (s *Sequence) create(ctx context.Context, p *sequencePart, worker string) (
 	x := c.newCopy(worker)
 	r := createRequest{copy: x.id, sequence: s.id, part: uint32(p.index), epoch: p.epoch,
 		tokens: s.tokens, lease: uint32(c.config.Lease.Milliseconds()), shape: s.shape}
-	d, err := c.call(ctx, worker, r.encode(c.id))
-	if err == nil {
-		err = d.end()
-	}
-	if err != nil {
+	if err := c.tell(ctx, worker, r.encode(c.id), nothing{}); err != nil {
 		c.forget(x)
 		return nil, err
 	}
@@ -291,32 +287,24 @@ type outcome struct {
 	final bool // it is not tried again
 }
 
-// message is what all copies of a part are to take.
-type message struct {
-	part    *sequencePart
-	request func(copy uint64) []byte
-	length  int   // that copies answer with at least which take it, if not 0
-	ride    *ride // whose tokens it is, nil if there are none
-}
-
 // toAll sends each copy of a part its request, until the copy has taken it or is not counted on any
 // more. It is an error if none takes it, and then all stay.
-func (s *Sequence) toAll(ctx context.Context, m message) error {
-	return s.toRest(ctx, m, map[*partCopy]outcome{})
+func (s *Sequence) toAll(ctx context.Context, r *ride) error {
+	return s.toRest(ctx, r, map[*partCopy]outcome{})
 }
 
 // toRest is toAll where some copies have taken their request.
-func (s *Sequence) toRest(ctx context.Context, m message, state map[*partCopy]outcome) error {
+func (s *Sequence) toRest(ctx context.Context, r *ride, state map[*partCopy]outcome) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		copies := s.good(m.part)
-		if len(copies) == 0 && s.recall(m.part) {
+		copies := s.good(r.part)
+		if len(copies) == 0 && s.recall(r.part) {
 			continue
 		}
 		if len(copies) == 0 {
-			return s.lostError(m.part, fail(errUnknown, "no copy is left"))
+			return s.lostError(r.part, fail(errUnknown, "no copy is left"))
 		}
-		s.sendAll(ctx, copies, m, state)
-		again, err := s.conclude(m, copies, state)
+		s.sendAll(ctx, copies, r, state)
+		again, err := s.conclude(r, copies, state)
 		if !again {
 			return err
 		}
@@ -331,7 +319,7 @@ func (s *Sequence) toRest(ctx context.Context, m message, state map[*partCopy]ou
 
 // sendAll sends a request to those of some copies that have no final outcome yet, and notes their
 // outcomes for as long as it makes sense to wait.
-func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, m message,
+func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 	state map[*partCopy]outcome) {
 	c := s.client
 	calls, cancel := context.WithCancel(ctx)
@@ -351,7 +339,7 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, m message,
 	}
 	for _, x := range copies {
 		if count(state[x]); !state[x].final {
-			go c.insist(calls, x, m.request(x.id), m.length, outcomes)
+			go c.insist(calls, x, r, outcomes)
 		}
 	}
 	var patience <-chan time.Time
@@ -363,7 +351,7 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, m message,
 		case o := <-outcomes:
 			state[o.copy] = o
 			if count(o); o.took() {
-				m.ride.taken(o.copy)
+				r.taken(o.copy)
 			}
 		case <-patience:
 			return
@@ -400,9 +388,9 @@ func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) boo
 // conclude gives up the copies that have refused a request that others took. Those that have not
 // answered become the reserve. If those that took it are of no use any more, or lack what others
 // have, or the reserve has to be asked, the request is to be sent again.
-func (s *Sequence) conclude(m message, copies []*partCopy,
+func (s *Sequence) conclude(r *ride, copies []*partCopy,
 	state map[*partCopy]outcome) (again bool, err error) {
-	c, p := s.client, m.part
+	c, p := s.client, r.part
 	var took, others, refused, late []*partCopy
 	lost, full := 0, false
 	for _, x := range copies {
@@ -431,7 +419,7 @@ func (s *Sequence) conclude(m message, copies []*partCopy,
 		}
 	}
 	switch {
-	case s.rely(m, took, refused, late):
+	case s.rely(r, took, refused, late):
 		if len(others) > 0 {
 			s.sweep(p)
 		}
@@ -456,7 +444,7 @@ func (s *Sequence) conclude(m message, copies []*partCopy,
 // took a message, and reports whether one is. Layers are appended to at the same time, and none may
 // give up the copies that another one relies on, nor one whose worker answers for one whose worker
 // does not.
-func (s *Sequence) rely(m message, on, giveUp, late []*partCopy) bool {
+func (s *Sequence) rely(r *ride, on, giveUp, late []*partCopy) bool {
 	c := s.client
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -464,7 +452,7 @@ func (s *Sequence) rely(m message, on, giveUp, late []*partCopy) bool {
 	defer c.mu.Unlock()
 	best := c.bestOf(on)
 	if best == healths || !best.answers() && best > min(c.bestOf(giveUp), c.bestOf(late)) ||
-		!s.standIn(m.ride, on, giveUp) || !s.standIn(m.ride, on, late) {
+		!s.standIn(r, on, giveUp) || !s.standIn(r, on, late) {
 		return false
 	}
 	for _, x := range on {
@@ -481,19 +469,13 @@ func (s *Sequence) rely(m message, on, giveUp, late []*partCopy) bool {
 }
 
 // insist sends a request to a copy until the worker says yes or no.
-func (c *Client) insist(ctx context.Context, x *partCopy, request []byte, length int,
-	outcomes chan<- outcome) {
+func (c *Client) insist(ctx context.Context, x *partCopy, r *ride, outcomes chan<- outcome) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		attempt, cancel := context.WithTimeout(ctx, 4*c.config.Patience)
-		d, err := c.call(attempt, x.worker, request)
+		reply, err := c.step(attempt, x.worker, r.step(x.id))
 		cancel()
-		if err == nil && length > 0 {
-			if got := d.u32s(); d.err == nil && (len(got) != 1 || int(got[0]) < length) {
-				err = fail(ErrProtocol, "worker %s has %d tokens, want at least %d", x.worker, got, length)
-			}
-		}
 		if err == nil {
-			err = d.end()
+			err = r.refusal(x.worker, &reply.changes[0])
 		}
 		if errors.Is(err, ErrProtocol) {
 			c.suspect(x.worker)

@@ -44,7 +44,7 @@ func (s *Sequence) follow(layer int, r *ride) {
 func (s *Sequence) followAll(r *ride) {
 	ctx, end := s.begin(context.Background())
 	defer end()
-	if s.toRest(ctx, r.message(s.client.id), r.outcomes()) != nil {
+	if s.toRest(ctx, r, r.outcomes()) != nil {
 		s.setBackWithout(r) // if no copy is left, the next call says so
 	}
 }
@@ -57,7 +57,7 @@ func (c *attendCall) beginFollow(ctx context.Context) error {
 	if r == nil || c.tryFollow(r, false) {
 		return nil
 	}
-	if err := c.toRest(ctx, r.message(c.client.id), r.outcomes()); err != nil {
+	if err := c.toRest(ctx, r, r.outcomes()); err != nil {
 		return err
 	}
 	c.tryFollow(r, true)

@@ -335,12 +335,13 @@ func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	defer cancel()
 	for wait := 4 * c.config.Patience; ; wait *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, wait)
+		var reply copyReply
 		d, err := c.call(attempt, worker, r.encode(c.id))
 		late := attempt.Err() != nil
 		cancel()
 		if err == nil {
-			lengths := d.u32s()
-			return lengths, d.end()
+			err = d.read(&reply)
+			return reply.lengths, err
 		}
 		if !late || ctx.Err() != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -64,11 +65,7 @@ func (s *Sequence) takeBack(ctx context.Context, p *sequencePart) (any bool) {
 	c := s.client
 	for _, x := range s.reserve(p) {
 		all := s.content(p)
-		err := c.cutAgain(ctx, x, &all.cut) // which it may have missed
-		if err == nil {
-			err = c.has(ctx, x, all)
-		}
-		switch {
+		switch err := c.has(ctx, x, all); {
 		case err == nil:
 			any = s.rejoin(ctx, p, x, all) || any
 		case s.isBroken(), s.content(p).epoch != all.epoch:
@@ -92,42 +89,24 @@ func (s *Sequence) content(p *sequencePart) content {
 	return content{p.epoch, p.cut, s.lengthsIn(p, s.taken)}
 }
 
-// cutAgain sends a cut of before to a copy.
-func (c *Client) cutAgain(ctx context.Context, x *partCopy, r *truncateRequest) error {
-	if r.epoch == 0 {
-		return nil // there was none
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
-	defer cancel()
-	d, err := c.call(ctx, x.worker, r.to(x.id, c.id))
-	if err != nil {
-		return err
-	}
-	return d.end()
-}
-
-// has asks a copy whether it has some content: it is to append nothing after that.
+// has asks a copy whether it has some content, after the last cut, which it may have missed: it is
+// to append nothing then.
 func (c *Client) has(ctx context.Context, x *partCopy, all content) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
+	var r stepRequest
+	if all.cut.epoch > 0 {
+		r.cuts = []truncateRequest{all.cut.to(x.id)}
+	}
 	var appends []appendRequest
 	for i, n := range all.lengths {
 		appends = append(appends, appendRequest{copy: x.id, epoch: all.epoch, layer: uint32(i),
 			position: int(n)})
 	}
-	for some := range slices.Chunk(appends, mostSteps) {
-		r, reply := stepRequest{appends: some}, stepReply{}
-		d, err := c.call(ctx, x.worker, r.encode(c.id))
-		if err == nil {
-			err = reply.decode(d, x.worker, len(some), nil)
-		}
-		if err != nil {
+	for r.appends = range slices.Chunk(appends, mostSteps) {
+		reply, err := c.step(ctx, x.worker, &r)
+		if err = cmp.Or(err, reply.error()); err != nil {
 			return err
-		}
-		for _, a := range reply.appends {
-			if a.err != nil {
-				return a.err
-			}
 		}
 	}
 	return nil

@@ -138,16 +138,9 @@ func (s *Sequence) needs(p *sequencePart) (least, enough int64) {
 }
 
 // status asks a worker what it says about itself now.
-func (c *Client) status(ctx context.Context, worker string) (Status, error) {
+func (c *Client) status(ctx context.Context, worker string) (s Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
-	d, err := c.call(ctx, worker, beginRequest(opStatus, c.id).data)
-	if err != nil {
-		return Status{}, err
-	}
-	s := d.status()
-	if err := d.end(); err != nil {
-		return Status{}, err
-	}
-	return s, nil
+	err = c.tell(ctx, worker, encodeRequest(opStatus, c.id, nothing{}), &s)
+	return s, err
 }

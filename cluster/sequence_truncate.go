@@ -87,10 +87,7 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 	p.doubts = false
 	r := p.cut.next(p.epoch, s.lengthsIn(p, lengths))
 	s.mu.Unlock()
-	err := s.toAll(ctx, message{part: p, request: func(copy uint64) []byte {
-		return r.to(copy, s.client.id)
-	}})
-	if err != nil {
+	if err := s.toAll(ctx, &ride{part: p, cut: r}); err != nil {
 		s.mu.Lock()
 		p.doubts = p.doubts || doubts
 		s.mu.Unlock()
@@ -116,10 +113,10 @@ func (r *truncateRequest) next(epoch uint32, lengths []uint32) truncateRequest {
 	return next
 }
 
-// to is the request for a copy.
-func (r truncateRequest) to(copy uint64, client clientID) []byte {
+// to is the cut for a copy.
+func (r truncateRequest) to(copy uint64) truncateRequest {
 	r.copy = copy
-	return r.encode(client)
+	return r
 }
 
 // lengthsIn is how many tokens of each layer a part has.

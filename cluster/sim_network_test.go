@@ -494,20 +494,15 @@ func describe(x *parcel) string {
 	switch op {
 	case opCreate:
 		var r createRequest
-		_ = r.decode(d)
+		_ = d.read(&r)
 		return fmt.Sprintf("create %d part %d of %x epoch %d", r.copy, r.part, r.sequence, r.epoch)
-	case opAppend:
-		var r appendRequest
-		_ = r.decode(d)
-		return r.String()
-	case opAttend:
-		var r attendRequest
-		_ = r.decode(d)
-		return r.String()
 	case opStep:
 		var r stepRequest
-		_ = r.decode(d)
+		_ = d.read(&r)
 		text := "step"
+		for _, r := range r.cuts {
+			text += fmt.Sprintf(" truncate %d epoch %d to %v", r.copy, r.epoch, r.lengths)
+		}
 		for i := range r.appends {
 			text += " " + r.appends[i].String()
 		}
@@ -515,25 +510,21 @@ func describe(x *parcel) string {
 			text += " " + r.attends[i].String()
 		}
 		return text
-	case opTruncate:
-		var r truncateRequest
-		_ = r.decode(d)
-		return fmt.Sprintf("truncate %d epoch %d to %v", r.copy, r.epoch, r.lengths)
 	case opRelease:
 		var r releaseRequest
-		_ = r.decode(d)
+		_ = d.read(&r)
 		return fmt.Sprintf("release %v", r.copies)
 	case opRenew:
 		var r renewRequest
-		_ = r.decode(d)
+		_ = d.read(&r)
 		return fmt.Sprintf("renew %v up to %d", r.copies, r.horizon)
 	case opRead:
 		var r readRequest
-		_ = r.decode(d)
+		_ = d.read(&r)
 		return fmt.Sprintf("read %d epoch %d layer %d run %d", r.copy, r.epoch, r.layer, r.run)
 	case opCopy:
 		var r copyRequest
-		_ = r.decode(d)
+		_ = d.read(&r)
 		return fmt.Sprintf("copy %d from %s %d epoch %d", r.copy, r.from, r.source, r.epoch)
 	}
 	return "status"

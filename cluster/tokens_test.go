@@ -90,13 +90,10 @@ func TestRunsTwice(t *testing.T) {
 	w, err := NewWorker(l, WorkerConfig{Name: "w", Memory: 1 << 24, Threads: 1})
 	must(t, err)
 	defer w.Close()
-	ask := func(request []byte) ([]uint32, error) {
+	ask := func(request []byte) ([]changeReply, error) {
 		reply, _ := l.Call(context.Background(), "w", request)
-		d, err := decodeReply("w", reply)
-		if err != nil {
-			return nil, err
-		}
-		return d.u32s(), nil
+		x, err := outcomes(request, reply)
+		return x.changes, err
 	}
 	_, err = ask((&createRequest{tokens: 8192, lease: 60000, shape: s.shape}).encode(clientID{}))
 	must(t, err)
@@ -117,7 +114,7 @@ func TestRunsTwice(t *testing.T) {
 		r.pieces, err = s.pieces(&tokens{k: k, v: v}, x.from, x.to-x.from, x.from)
 		must(t, err)
 		got, err := ask(r.encode(clientID{}))
-		if !errors.Is(err, x.err) || err == nil && got[0] != uint32(x.length) {
+		if !errors.Is(err, x.err) || err == nil && got[0].length != x.length {
 			t.Fatalf("tokens %d to %d: %d tokens are there, %v, want %d, %v", x.from, x.to, got, err,
 				x.length, x.err)
 		}

@@ -41,18 +41,20 @@ const (
 	namePatience, rivalPatience = 3 * time.Second, 200 * time.Millisecond
 )
 
-func (c *nameClaim) encode() []byte {
-	var e encoder
-	e.flag(c.has)
-	e.u64(uint64(c.since))
-	e.u64(c.instance)
-	return e.data
+func (c *nameClaim) encode() []byte { return bytesOf(c) }
+
+func (c *nameClaim) wire(d *codec) {
+	since := uint64(c.since)
+	d.flag(&c.has)
+	d.u64(&since)
+	d.u64(&c.instance)
+	set(d, &c.since, int64(since))
 }
 
 func decodeNameClaim(data []byte) (c nameClaim, err error) {
-	d := decoder{data: data}
-	c.has, c.since, c.instance = d.flag(), int64(d.u64()), d.u64()
-	return c, d.end()
+	d := codec{mode: reads, data: data}
+	err = d.read(&c)
+	return c, err
 }
 
 // before reports whether a worker keeps the name, and another one does not get it.

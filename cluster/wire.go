@@ -3,14 +3,61 @@ package cluster
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 	"sync"
 )
 
-// Messages are numbers in little-endian order, and lists with their length before them.
+// codec writes a message, reads one, or counts its bytes: numbers in little-endian order, and lists
+// with their length before them. A message says what it has once, in order, for all three.
+//
+// The first fault of what is read is the codec's error, and everything after it reads as zero. No
+// list is made before the message was seen to be long enough for it, and before what it takes was
+// counted.
+type codec struct {
+	mode   mode
+	data   []byte // that was written, or is still to be read
+	count  int    // bytes, of what only counts
+	worker string // whose reply is read
+	load   *load  // of a request that is read
+	err    error
 
-// encoder writes a message.
-type encoder struct{ data []byte }
+	parts, pieces int // that have been read until now
+}
+
+type mode uint8
+
+const (
+	writes mode = iota
+	reads
+	counts
+)
+
+// body is what a message has after its beginning.
+type body interface{ wire(c *codec) }
+
+// nothing is the body of messages that say all by their beginning.
+type nothing struct{}
+
+func (nothing) wire(*codec) {}
+
+// sizeOf is how many bytes something takes.
+func sizeOf(x body) int {
+	c := codec{mode: counts}
+	x.wire(&c)
+	return c.count
+}
+
+// bytesOf are those of something.
+func bytesOf(x body) []byte {
+	c := codec{data: newBuffer(sizeOf(x))}
+	x.wire(&c)
+	return c.data
+}
+
+// read reads the rest of a message.
+func (c *codec) read(x body) error {
+	x.wire(c)
+	return c.end()
+}
 
 // buffers are those of messages that have gone, and that nobody reads any more.
 var buffers sync.Pool
@@ -33,53 +80,245 @@ func reuse(b []byte) {
 	}
 }
 
-func (e *encoder) u8(x uint8)    { e.data = append(e.data, x) }
-func (e *encoder) u32(x uint32)  { e.data = binary.LittleEndian.AppendUint32(e.data, x) }
-func (e *encoder) u64(x uint64)  { e.data = binary.LittleEndian.AppendUint64(e.data, x) }
-func (e *encoder) f32(x float32) { e.u32(math.Float32bits(x)) }
+// next is the next n bytes: to be filled, or those that have come, nil where there are none.
+func (c *codec) next(n int) []byte {
+	at := len(c.data)
+	switch {
+	case c.mode == counts:
+		c.count += n
+		return nil
+	case c.mode == writes && at+n > cap(c.data):
+		c.data = append(make([]byte, 0, max(at+n, 2*cap(c.data))), c.data...)
+		fallthrough
+	case c.mode == writes:
+		c.data = c.data[:at+n]
+		return c.data[at:]
+	case c.err == nil && n > at:
+		c.err = fail(ErrProtocol, "the message ends %d bytes too early", n-at)
+	}
+	if c.err != nil {
+		return nil
+	}
+	x := c.data[:n:n]
+	c.data = c.data[n:]
+	return x
+}
 
-func (e *encoder) flag(x bool) {
-	if x {
-		e.u8(1)
+// room counts what n elements of some bytes take that are about to be made, and returns n, or 0 if
+// there is no room for them.
+func (c *codec) room(n, bytes int) int {
+	if c.err == nil && n > 0 {
+		c.err = c.load.takeMade(int64(n) * int64(bytes))
+	}
+	if c.err != nil {
+		return 0
+	}
+	return n
+}
+
+func (c *codec) u8(x *uint8) {
+	switch b := c.next(1); {
+	case b == nil:
+	case c.mode == reads:
+		*x = b[0]
+	default:
+		b[0] = *x
+	}
+}
+
+func (c *codec) u32(x *uint32) {
+	switch b := c.next(4); {
+	case b == nil:
+	case c.mode == reads:
+		*x = binary.LittleEndian.Uint32(b)
+	default:
+		binary.LittleEndian.PutUint32(b, *x)
+	}
+}
+
+func (c *codec) u64(x *uint64) {
+	switch b := c.next(8); {
+	case b == nil:
+	case c.mode == reads:
+		*x = binary.LittleEndian.Uint64(b)
+	default:
+		binary.LittleEndian.PutUint64(b, *x)
+	}
+}
+
+// set is a value that was read. What is written stays untouched: others may write it, too.
+func set[T any](c *codec, x *T, value T) {
+	if c.mode == reads {
+		*x = value
+	}
+}
+
+func (c *codec) f32(x *float32) {
+	bits := math.Float32bits(*x)
+	c.u32(&bits)
+	set(c, x, math.Float32frombits(bits))
+}
+
+func (c *codec) flag(x *bool) {
+	n := uint8(0)
+	if *x {
+		n = 1
+	}
+	if c.u8(&n); n > 1 {
+		c.refuse("a flag is %d, want 0 or 1", n)
+	}
+	set(c, x, n == 1)
+}
+
+// most is the largest length and size that messages have; so products of a few fit 64 bits.
+const most = 1 << 28
+
+// size is a number of 0 to most.
+func (c *codec) size(name string, x *int) {
+	n := uint32(*x)
+	if c.u32(&n); n > most {
+		c.refuse("%s is %d, want at most %d", name, n, most)
+		n = 0
+	}
+	set(c, x, int(n))
+}
+
+// offset is a position that may be negative.
+func (c *codec) offset(name string, x *int) {
+	bits := uint64(*x)
+	c.u64(&bits)
+	n := int64(bits)
+	if n > 2*most || n < -2*most {
+		c.refuse("%s is %d, want at most %d either way", name, n, 2*most)
+		n = 0
+	}
+	set(c, x, int(n))
+}
+
+// mostAmount is the largest number of bytes or things that a message may have: sums of two are an
+// int64.
+const mostAmount = 1<<62 - 1
+
+// amount is a number of bytes or things.
+func amount[T ~int | ~int64](c *codec, x *T) {
+	n := uint64(*x)
+	if c.u64(&n); n > mostAmount {
+		c.refuse("an amount is %d, want less than 2⁶²", n)
+	}
+	set(c, x, T(n))
+}
+
+// length is that of a list whose elements have at least a number of bytes, all of which are there.
+func (c *codec) length(n, bytes int) int {
+	x := uint32(n)
+	c.u32(&x)
+	if c.mode != reads {
+		return n
+	}
+	if c.err == nil && uint64(x)*uint64(bytes) > uint64(len(c.data)) {
+		c.refuse("a list of %d times %d bytes begins %d bytes before the end", x, bytes, len(c.data))
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int(x)
+}
+
+// limited is length for a list that has a name and a longest length, after some elements of others.
+func (c *codec) limited(n, bytes int, name string, before, most int) int {
+	n = c.length(n, bytes)
+	if c.mode == reads && n > most-before {
+		c.refuse("there are %d %s, want at most %d", before+n, name, most)
+		return 0
+	}
+	return n
+}
+
+// each is all elements of a list, which is made if it is read: of n that cost some bytes each.
+func each[T any](c *codec, x *[]T, n, cost int, wire func(*T)) {
+	if c.mode == reads {
+		*x = make([]T, c.room(n, cost))
+	}
+	for i := range *x {
+		if wire(&(*x)[i]); c.err != nil {
+			return
+		}
+	}
+}
+
+func (c *codec) u32s(x *[]uint32) { each(c, x, c.length(len(*x), 4), 4, c.u32) }
+func (c *codec) u64s(x *[]uint64) { each(c, x, c.length(len(*x), 8), 8, c.u64) }
+
+// bytes are those of a message where it is read.
+func (c *codec) bytes(x *[]byte) {
+	if b := c.next(c.length(len(*x), 1)); c.mode == reads {
+		*x = b
 	} else {
-		e.u8(0)
+		copy(b, *x)
 	}
 }
 
-func (e *encoder) bytes(x []byte) {
-	e.u32(uint32(len(x)))
-	e.data = append(e.data, x...)
-}
-
-func (e *encoder) text(x string) {
-	e.u32(uint32(len(x)))
-	e.data = append(e.data, x...)
-}
-
-func (e *encoder) floats(x []float32) {
-	e.u32(uint32(len(x)))
-	e.row(x)
-}
-
-// row writes numbers without their length.
-func (e *encoder) row(x []float32) {
-	at := len(e.data)
-	e.data = slices.Grow(e.data, 4*len(x))[:at+4*len(x)]
-	for i, f := range x {
-		binary.LittleEndian.PutUint32(e.data[at+4*i:], math.Float32bits(f))
+// text is a string of at most a number of bytes.
+func (c *codec) text(x *string, longest int) {
+	n := c.length(len(*x), 1)
+	if c.mode == reads && n > longest {
+		c.refuse("a text has %d bytes, want at most %d", n, longest)
+	}
+	if b := c.next(n); c.mode == reads {
+		*x = string(b)
+	} else {
+		copy(b, *x)
 	}
 }
 
-// bits writes rows of flags, eight to a byte and each row from a byte on.
-func (e *encoder) bits(x []bool, width int) {
-	for ; len(x) > 0; x = x[width:] {
-		at := len(e.data)
-		e.data = append(e.data, make([]byte, bitBytes(width))...)
-		row := e.data[at:]
-		for i, is := range x[:width] {
-			if is {
-				row[i/8] |= 1 << (i % 8)
+func (c *codec) floats(x *[]float32) { c.row(x, c.length(len(*x), 4)) }
+
+// row is n numbers without their length.
+func (c *codec) row(x *[]float32, n int) {
+	if c.mode == reads {
+		n = c.room(n, 4)
+	}
+	raw := c.next(4 * n)
+	if c.mode != reads {
+		for i := range len(raw) / 4 {
+			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits((*x)[i]))
+		}
+		return
+	}
+	if len(raw) == 0 {
+		return
+	}
+	*x = make([]float32, n)
+	for i := range *x {
+		(*x)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+}
+
+// bits are rows of flags of some heads, eight to a byte and each row from a byte on.
+func (c *codec) bits(name string, x *[]bool, heads, rows, width int) {
+	if c.mode == reads {
+		heads = c.has(name, heads, rows, bitBytes(width))
+		*x = make([]bool, c.room(heads*rows*width, 1))
+	}
+	for at := 0; at < len(*x); at += width {
+		raw, row := c.next(bitBytes(width)), (*x)[at:at+width]
+		switch c.mode {
+		case writes:
+			packBits(raw, row)
+		case reads:
+			for i := range row {
+				row[i] = raw[i/8]>>(i%8)&1 == 1
 			}
+		}
+	}
+}
+
+// packBits writes flags to bytes that may have been something else.
+func packBits(to []byte, row []bool) {
+	clear(to)
+	for i, is := range row {
+		if is {
+			to[i/8] |= 1 << (i % 8)
 		}
 	}
 }
@@ -87,231 +326,39 @@ func (e *encoder) bits(x []bool, width int) {
 // bitBytes is how many bytes a row of flags takes.
 func bitBytes(flags int) int { return (flags + 7) / 8 }
 
-func (e *encoder) u32s(x []uint32) {
-	e.u32(uint32(len(x)))
-	for _, n := range x {
-		e.u32(n)
+// table is rows of numbers of some heads.
+func (c *codec) table(name string, x *[]float32, heads, rows, width int) {
+	n := len(*x)
+	if c.mode == reads {
+		n = c.has(name, heads, rows, 4*width) * rows * width
 	}
+	c.row(x, n)
 }
 
-func (e *encoder) u64s(x []uint64) {
-	e.u32(uint32(len(x)))
-	for _, n := range x {
-		e.u64(n)
-	}
-}
-
-// decoder reads a message. The first fault is its error, and everything after it reads as zero. No
-// list is made before the message was seen to be long enough for it, and before what it takes was
-// counted.
-type decoder struct {
-	data []byte
-	load *load // of a request
-	err  error
-
-	parts, pieces int // that there are until now
-}
-
-// room counts what n elements of some bytes take that are about to be made, and returns n, or 0 if
-// there is no room for them.
-func (d *decoder) room(n, bytes int) int {
-	if d.err == nil && n > 0 {
-		d.err = d.load.takeMade(int64(n) * int64(bytes))
-	}
-	if d.err != nil {
-		return 0
-	}
-	return n
-}
-
-// take is the next n bytes, nil if there are fewer.
-func (d *decoder) take(n int) []byte {
-	if d.err == nil && n > len(d.data) {
-		d.err = fail(ErrProtocol, "the message ends %d bytes too early", n-len(d.data))
-	}
-	if d.err != nil {
-		return nil
-	}
-	x := d.data[:n:n]
-	d.data = d.data[n:]
-	return x
-}
-
-func (d *decoder) u8() uint8 {
-	if x := d.take(1); x != nil {
-		return x[0]
-	}
-	return 0
-}
-
-func (d *decoder) u32() uint32 {
-	if x := d.take(4); x != nil {
-		return binary.LittleEndian.Uint32(x)
-	}
-	return 0
-}
-
-func (d *decoder) u64() uint64 {
-	if x := d.take(8); x != nil {
-		return binary.LittleEndian.Uint64(x)
-	}
-	return 0
-}
-
-func (d *decoder) f32() float32 { return math.Float32frombits(d.u32()) }
-
-func (d *decoder) flag() bool {
-	x := d.u8()
-	if x > 1 {
-		d.refuse("a flag is %d, want 0 or 1", x)
-	}
-	return x == 1
-}
-
-// most is the largest length and size that messages have; so products of a few fit 64 bits.
-const most = 1 << 28
-
-// size reads a number of 0 to most.
-func (d *decoder) size(name string) int {
-	n := d.u32()
-	if n > most {
-		d.refuse("%s is %d, want at most %d", name, n, most)
-		return 0
-	}
-	return int(n)
-}
-
-// offset reads a position that may be negative.
-func (d *decoder) offset(name string) int {
-	n := int64(d.u64())
-	if n > 2*most || n < -2*most {
-		d.refuse("%s is %d, want at most %d either way", name, n, 2*most)
-		return 0
-	}
-	return int(n)
-}
-
-// list reads the length of a list whose elements have at least a number of bytes, all of which are
-// there.
-func (d *decoder) list(bytes int) int {
-	n := d.u32()
-	if d.err == nil && uint64(n)*uint64(bytes) > uint64(len(d.data)) {
-		d.refuse("a list of %d times %d bytes begins %d bytes before the end", n, bytes, len(d.data))
-	}
-	if d.err != nil {
-		return 0
-	}
-	return int(n)
-}
-
-// atMost is list for a list that has a name and a longest length, after some elements of others.
-func (d *decoder) atMost(name string, bytes, before, most int) int {
-	n := d.list(bytes)
-	if n > most-before {
-		d.refuse("there are %d %s, want at most %d", before+n, name, most)
-		return 0
-	}
-	return n
-}
-
-func (d *decoder) bytes() []byte { return d.take(d.list(1)) }
-
-// text reads a string of at most a number of bytes.
-func (d *decoder) text(longest int) string {
-	n := d.list(1)
-	if n > longest {
-		d.refuse("a text has %d bytes, want at most %d", n, longest)
-	}
-	return string(d.take(n))
-}
-
-func (d *decoder) floats() []float32 {
-	n := d.list(4)
-	if n == 0 {
-		return nil
-	}
-	return d.row(n)
-}
-
-// row reads numbers without their length.
-func (d *decoder) row(n int) []float32 {
-	raw := d.take(4 * d.room(n, 4))
-	x := make([]float32, len(raw)/4)
-	for i := range x {
-		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return x
-}
-
-func (d *decoder) u32s() []uint32 {
-	x := make([]uint32, d.room(d.list(4), 4))
-	for i := range x {
-		x[i] = d.u32()
-	}
-	return x
-}
-
-func (d *decoder) u64s() []uint64 {
-	x := make([]uint64, d.room(d.list(8), 8))
-	for i := range x {
-		x[i] = d.u64()
-	}
-	return x
-}
-
-// bits reads rows of flags of some heads, each row from a byte on.
-func (d *decoder) bits(name string, heads, rows, width int) []bool {
-	raw := d.take(d.product(name, heads, rows, bitBytes(width)))
-	if len(raw) == 0 {
-		return nil
-	}
-	x := make([]bool, d.room(heads*rows*width, 1))
-	for at := 0; at < len(x); at += width {
-		for i := range x[at : at+width] {
-			x[at+i] = raw[i/8]>>(i%8)&1 == 1
-		}
-		raw = raw[bitBytes(width):]
-	}
-	return x
-}
-
-// table reads rows of numbers of some heads.
-func (d *decoder) table(name string, heads, rows, width int) []float32 {
-	n := d.product(name, heads, rows, 4*width) / 4
-	if n == 0 {
-		return nil
-	}
-	return d.row(n)
-}
-
-// product is how many bytes rows of some heads have, all of which are there.
-func (d *decoder) product(name string, heads, rows, bytes int) int {
+// has makes sure that all bytes of rows of some heads are there, and returns how many heads that
+// are: none otherwise.
+func (c *codec) has(name string, heads, rows, bytes int) int {
 	n := uint64(heads) * uint64(rows) // each at most most
-	if n > most {
-		n = math.MaxInt64 // no message has as much
-	} else {
-		n *= uint64(bytes)
+	if n > most || n*uint64(bytes) > uint64(len(c.data)) {
+		c.refuse("%s of %d heads has %d rows of %d bytes, and begins %d bytes before the end", name,
+			heads, rows, bytes, len(c.data))
 	}
-	if d.err == nil && n > uint64(len(d.data)) {
-		d.refuse("%s of %d heads has %d rows of %d bytes, and begins %d bytes before the end", name,
-			heads, rows, bytes, len(d.data))
-	}
-	if d.err != nil {
+	if c.err != nil {
 		return 0
 	}
-	return int(n)
+	return heads
 }
 
-func (d *decoder) refuse(format string, args ...any) {
-	if d.err == nil {
-		d.err = fail(ErrProtocol, format, args...)
+func (c *codec) refuse(format string, args ...any) {
+	if c.mode == reads && c.err == nil {
+		c.err = fail(ErrProtocol, format, args...)
 	}
 }
 
-// end is the decoder's error, which it also is if bytes are left.
-func (d *decoder) end() error {
-	if len(d.data) > 0 {
-		d.refuse("%d bytes follow the end of the message", len(d.data))
+// end is the codec's error, which it also is if bytes are left.
+func (c *codec) end() error {
+	if len(c.data) > 0 {
+		c.refuse("%d bytes follow the end of the message", len(c.data))
 	}
-	return d.err
+	return c.err
 }

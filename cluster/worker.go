@@ -226,29 +226,42 @@ func (w *Worker) answer(request []byte, call *load) ([]byte, error) {
 	}
 	switch op {
 	case opCreate:
-		return w.create(client, d)
-	case opAppend:
-		return w.append(client, d)
-	case opAttend:
-		return w.attend(client, d)
-	case opTruncate:
-		return w.truncate(client, d)
-	case opRelease:
-		return w.release(client, d)
-	case opRenew:
-		return w.renew(client, d)
-	case opRead:
-		return w.read(client, d)
-	case opCopy:
-		return w.copy(client, d)
+		return answerTo(client, d, w.create)
 	case opStep:
-		return w.step(client, d)
+		return answerTo(client, d, func(client clientID, r *stepRequest) (body, error) {
+			return w.step(client, r, call), nil
+		})
+	case opRelease:
+		return answerTo(client, d, w.release)
+	case opRenew:
+		return answerTo(client, d, w.renew)
+	case opRead:
+		return answerTo(client, d, func(client clientID, r *readRequest) (body, error) {
+			return w.read(client, r, call)
+		})
+	case opCopy:
+		return answerTo(client, d, w.copy)
 	}
-	if err := d.end(); err != nil {
+	return answerTo(client, d, func(clientID, *nothing) (body, error) {
+		s := w.Status()
+		return &s, nil
+	})
+}
+
+// answerTo reads a request of a kind, and answers it.
+func answerTo[R any, P interface {
+	*R
+	body
+}](client clientID, d *codec, do func(clientID, P) (body, error)) ([]byte, error) {
+	r := P(new(R))
+	if err := d.read(r); err != nil {
 		return nil, err
 	}
-	s := w.Status()
-	return s.encode(), nil
+	x, err := do(client, r)
+	if err != nil {
+		return nil, err
+	}
+	return encodeReply(x), nil
 }
 
 // part is a copy of a client's.
@@ -273,28 +286,24 @@ func (e notHere) Error() string {
 
 func (notHere) Unwrap() error { return errUnknown }
 
-func (w *Worker) create(client clientID, d *decoder) ([]byte, error) {
-	var r createRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
-	if err := w.checkShape(&r); err != nil {
+func (w *Worker) create(client clientID, r *createRequest) (body, error) {
+	if err := w.checkShape(r); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.clients[client]
 	if o != nil && o.copies[r.copy] != nil {
-		return beginReply().data, nil // it came twice
+		return nothing{}, nil // it came twice
 	}
 	if w.leaving {
 		return nil, fail(ErrUnavailable, "the worker is leaving, and takes no new copies")
 	}
-	if err := w.checkRoom(o, &r); err != nil {
+	if err := w.checkRoom(o, r); err != nil {
 		return nil, err
 	}
-	w.keep(w.owner(client, r.lease), newPart(r, &w.arena))
-	return beginReply().data, nil
+	w.keep(w.owner(client, r.lease), newPart(*r, &w.arena))
+	return nothing{}, nil
 }
 
 // checkRoom makes sure that one more copy is within the limits, of a client that may be new. The
@@ -336,69 +345,30 @@ func (w *Worker) checkShape(r *createRequest) error {
 	return s.checkFormats("")
 }
 
-func (w *Worker) append(client clientID, d *decoder) ([]byte, error) {
-	var r appendRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
-	n, err := w.appendTo(client, &r)
-	return u32sReply([]uint32{uint32(n)}), err
-}
-
-// appendTo appends to a copy, and returns how many tokens the layer has then.
-func (w *Worker) appendTo(client clientID, r *appendRequest) (length int, err error) {
-	p, err := w.part(client, r.copy)
-	if err != nil {
-		return 0, err
-	}
-	return p.append(r)
-}
-
-func (w *Worker) truncate(client clientID, d *decoder) ([]byte, error) {
-	var r truncateRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
-	p, err := w.part(client, r.copy)
-	if err != nil {
-		return nil, err
-	}
-	return beginReply().data, p.truncate(&r)
-}
-
-func (w *Worker) release(client clientID, d *decoder) ([]byte, error) {
-	var r releaseRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
+func (w *Worker) release(client clientID, r *releaseRequest) (body, error) {
 	if err := w.checkNamed(r.copies); err != nil {
 		return nil, err
 	}
 	for _, copy := range r.copies {
 		w.remove(client, copy)
 	}
-	return beginReply().data, nil
+	return nothing{}, nil
 }
 
 // read gives another worker a run, or says how long that is to wait: copies take no more of the
 // network than they may.
-func (w *Worker) read(client clientID, d *decoder) ([]byte, error) {
-	var r readRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
+func (w *Worker) read(client clientID, r *readRequest, call *load) (body, error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {
 		return nil, err
 	}
 	if wait := w.gives.wait(time.Now()); wait > 0 {
-		reply := readReply{wait: wait}
-		return reply.encode(), nil
+		return &readReply{wait: wait}, nil
 	}
-	if err := d.load.take(p.runBytes()); err != nil {
+	if err := call.take(p.runBytes()); err != nil {
 		return nil, err
 	}
-	reply, err := p.read(&r)
-	w.gives.went(len(reply.saved), time.Now())
-	return reply.encode(), err
+	x, err := p.read(r)
+	w.gives.went(len(x.saved), time.Now())
+	return &x, err
 }

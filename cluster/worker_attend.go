@@ -58,22 +58,6 @@ type piece struct {
 	from, to int // keys of the group
 }
 
-func (w *Worker) attend(client clientID, d *decoder) ([]byte, error) {
-	var r attendRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
-	a := attending{Worker: w, load: d.load, asked: []asked{{attendRequest: r}}}
-	defer a.close()
-	a.run(client)
-	x := &a.asked[0]
-	if x.err != nil {
-		return nil, x.err
-	}
-	reply := x.reply()
-	return reply.encode(), nil
-}
-
 // run computes what is asked for.
 func (a *attending) run(client clientID) {
 	for i := range a.asked {
@@ -380,8 +364,11 @@ func (a *attending) close() {
 }
 
 // reply has the state of each group at its first part, or says for each part why there is none.
-func (x *asked) reply() attendReply {
-	r := attendReply{make([][]byte, len(x.parts)), x.errs}
+func (x *asked) reply(r *attendReply) {
+	if r.err = x.err; r.err != nil {
+		return
+	}
+	r.errors = x.errs
 	for i := range x.groups {
 		g := &x.groups[i]
 		if g.err == nil {
@@ -393,7 +380,6 @@ func (x *asked) reply() attendReply {
 			g.blame(x.errs[g.from:g.to])
 		}
 	}
-	return r
 }
 
 // result is a group's state, or its outputs if these are wanted.
@@ -402,7 +388,7 @@ func (x *asked) result(s *attn.State) ([]byte, error) {
 		return s.MarshalBinary()
 	}
 	o, err := outputsOf(s)
-	return o.encode(), err
+	return bytesOf(&o), err
 }
 
 // errNoState is of parts whose own keys are there.

@@ -9,11 +9,7 @@ import (
 // copy takes over from another worker what this copy lacks, and what it may have of an earlier
 // time: the last run of each layer. It may end before it has all: at once, when the same is asked
 // again, which goes on where this one was.
-func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
-	var r copyRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
+func (w *Worker) copy(client clientID, r *copyRequest) (body, error) {
 	p, err := w.part(client, r.copy)
 	if err != nil {
 		return nil, err
@@ -23,11 +19,11 @@ func (w *Worker) copy(client clientID, d *decoder) ([]byte, error) {
 	if before := p.copier.Swap(&cancel); before != nil {
 		(*before)()
 	}
-	err = w.copyWhileAlone(ctx, client, p, &r)
+	err = w.copyWhileAlone(ctx, client, p, r)
 	if again := errors.Is(ctx.Err(), context.Canceled) && w.ctx.Err() == nil; err != nil && !again {
 		return nil, err
 	}
-	return u32sReply(p.lengths()), nil
+	return &copyReply{p.lengths()}, nil
 }
 
 // copyWhileAlone copies when no other request to copy to the same copy runs any more.
@@ -121,7 +117,7 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 		if err != nil {
 			return reply, err
 		}
-		if err := reply.decode(d); err != nil {
+		if err := d.read(&reply); err != nil {
 			return reply, err
 		}
 		w.takes.went(len(reply.saved), time.Now())

@@ -4,11 +4,7 @@ import "time"
 
 // renew keeps a client's copies alive, and frees those that it does not know: their release was
 // lost, or they were made by a call that the client gave up.
-func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
-	var r renewRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
-	}
+func (w *Worker) renew(client clientID, r *renewRequest) (body, error) {
 	if err := w.checkNamed(r.copies); err != nil {
 		return nil, err
 	}
@@ -36,7 +32,7 @@ func (w *Worker) renew(client clientID, d *decoder) ([]byte, error) {
 	for _, copy := range unknown {
 		w.remove(client, copy)
 	}
-	return u64sReply(missing), nil
+	return &renewReply{missing}, nil
 }
 
 // endLeases frees what clients left that are not heard of any more. It counts ticks and not time: a

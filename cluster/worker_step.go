@@ -1,28 +1,36 @@
 package cluster
 
-// step appends, and then attends. A copy that has not taken its tokens has no state of them either:
-// its attention says that it is stale, its append why.
-func (w *Worker) step(client clientID, d *decoder) ([]byte, error) {
-	var r stepRequest
-	if err := r.decode(d); err != nil {
-		return nil, err
+// step cuts, appends, and then attends. A copy that has not taken its tokens has no state of them
+// either: its attention says that it is stale, its append why.
+func (w *Worker) step(client clientID, r *stepRequest, call *load) *stepReply {
+	x := replyTo(r)
+	changes := x.changes
+	for i := range r.cuts {
+		p, err := w.part(client, r.cuts[i].copy)
+		if err == nil {
+			err = p.truncate(&r.cuts[i])
+		}
+		changes[i].err = err
 	}
-	reply := stepReply{make([]appendOutcome, len(r.appends)), make([]attendOutcome, len(r.attends))}
+	changes = changes[len(r.cuts):]
 	for i := range r.appends {
-		o := &reply.appends[i]
-		o.length, o.err = w.appendTo(client, &r.appends[i])
+		p, err := w.part(client, r.appends[i].copy)
+		if err == nil {
+			changes[i].length, err = p.append(&r.appends[i])
+		}
+		changes[i].err = err
 	}
-	a := attending{Worker: w, load: d.load, asked: make([]asked, len(r.attends))}
+	a := attending{Worker: w, load: call, asked: make([]asked, len(r.attends))}
 	defer a.close()
 	for i := range r.attends {
 		a.asked[i].attendRequest = r.attends[i]
 	}
 	a.run(client)
 	for i := range a.asked {
-		x, o := &a.asked[i], &reply.attends[i]
-		if o.err = x.err; o.err == nil {
-			o.attendReply = x.reply()
-		}
+		a.asked[i].reply(&x.attends[i])
 	}
-	return reply.encode(), nil
+	if x.error() != nil {
+		w.refused.Add(1)
+	}
+	return &x
 }

@@ -71,7 +71,7 @@ func lifeOfACopy(id clientID, n uint64) [][]byte {
 			k: make([]byte, 32), v: make([]byte, 32)}}}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
 			parts: []attendPart{{copy: n, keys: 2}}}).encode(id),
-		beginRequest(opStatus, id).data,
+		encodeRequest(opStatus, id, nothing{}),
 	}
 }
 
