@@ -21,6 +21,7 @@ type options struct {
 	settings
 	access
 	model, size, shared string
+	pack                string // a file of packed matrices
 	weights             attn.Format
 	prompts             []string
 	most                int
@@ -59,6 +60,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f := flag.NewFlagSet("decoder [flags] [PROMPT...]", flag.ContinueOnError)
 	f.StringVar(&o.model, "model", "", "`folder` with config.json, model.safetensors and "+
 		"tokenizer.json, or a GGUF file; none makes a random model")
+	f.StringVar(&o.pack, "pack", "", "`file` of the model's packed matrices, from which it starts at "+
+		"once; it is written if it is not there")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
 	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -shared as that of "+
@@ -88,6 +91,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 	o.prompts = f.Args()
 	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
 		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
+	}
+	if err == nil && o.pack != "" && (o.model == "" || o.accuracy) {
+		err = errors.New("-pack wants a -model, and no -accuracy, which packs it in several types")
 	}
 	if err == nil {
 		err = o.setUsual(f)
@@ -168,6 +174,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
+	l.UsePack(o.pack, o.matrices())
 	m := newModel(l, &c, &folderNames, o.weights)
 	l.CheckUsed(idleTensors...)
 	text := l.BPE(c.Vocab)
@@ -184,6 +191,7 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
+	l.UsePack(o.pack, o.matrices())
 	m := newModel(l, &c, &ggufNames, o.weights)
 	l.CheckUsed(idleTensorsGGUF...)
 	text := l.VocabularyBPE(v)

@@ -28,7 +28,7 @@ type layer struct {
 
 // newModel takes matrices as kind, or if it is negative each as the folder has it.
 func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format) *model {
-	m := &model{config: *c, embedding: l.Table(names.embedding+".weight", c.Vocab, c.Dim)}
+	m := &model{config: *c}
 	var factors []float32
 	if name := names.factors + ".weight"; names.factors != "" && l.Has(name) {
 		factors = l.Tensor(name, c.HeadDim/2)
@@ -46,6 +46,12 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 		head.Name = names.embedding
 	}
 	m.head = l.Linear(kind, c.Dim, false, head)
+	var shared *folder.Linear
+	if c.Tied {
+		shared = &m.head
+	}
+	m.embedding = l.Table(names.embedding+".weight", c.Vocab, c.Dim, shared)
+	l.WritePack()
 	if l.Err == nil {
 		m.packed, m.memory = l.Packed, m.embedding.MemoryUse()+l.Packed
 	}

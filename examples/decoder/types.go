@@ -91,3 +91,8 @@ func (s *settings) cacheTypes() string {
 	}
 	return typeNames[s.kind] + "," + typeNames[s.values]
 }
+
+// matrices says of what kind they are.
+func (o *options) matrices() string {
+	return fmt.Sprintf("-weights %s -integers=%v", o.weightType(), o.integers)
+}

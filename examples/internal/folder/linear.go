@@ -3,6 +3,7 @@ package folder
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/gguf"
@@ -23,26 +24,36 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].Name+".weight"]) {
 		return l.packStored(in, bias, parts[0])
 	}
-	var rows, biases []float32 // a row for each output
-	out, names := 0, []string{}
+	made, names := Linear{In: in}, []string{}
 	for _, p := range parts {
 		names = append(names, p.Name+".weight")
-		x := pairsApart(l.Tensor(p.Name+".weight", p.Out, in), in, p.Interleaved)
-		if out += p.Out; len(parts) == 1 {
-			rows = x // without a copy: it may be large
-		} else {
-			rows = append(rows, x...)
-		}
+		made.Out += p.Out
 		if bias {
-			biases = append(biases, l.bias(p)...)
+			made.Bias = append(made.Bias, l.bias(p)...)
+		}
+		if l.Random == nil {
+			l.stored(p.Name+".weight", []int{p.Out, in}) // also where a packed file has it
 		}
 	}
 	if kind < 0 {
 		kind = l.Kind(names...)
 	}
-	made := l.Pack(kind, rows, in, out)
-	made.Bias = biases
+	made.Matrix = l.packed(strings.Join(names, "+"), in, made.Out, func() *attn.Matrix {
+		return l.Pack(kind, l.rows(in, parts), in, made.Out).Matrix
+	})
 	return made
+}
+
+// rows are the weights of parts, a row for each output.
+func (l *Loader) rows(in int, parts []Part) (rows []float32) {
+	for _, p := range parts {
+		x := pairsApart(l.Tensor(p.Name+".weight", p.Out, in), in, p.Interleaved)
+		if len(parts) == 1 {
+			return x // without a copy: it may be large
+		}
+		rows = append(rows, x...)
+	}
+	return rows
 }
 
 func (l *Loader) bias(p Part) []float32 {
@@ -61,26 +72,36 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	}
 	defer t.Release()
 	e := t.encoding
-	data = pairsApart(data, e.size(in), p.Interleaved)
 	var minima []byte
-	if e.as != nil {
-		data, minima = e.as.reblock(data)
-		name += ", of " + e.name + ","
-	}
-	made.Matrix = l.packBlocks(t, name, data, e.block, p.Out, in, l.Integers && e.quantized)
-	for i := range len(minima) / 2 {
-		if minima[2*i+1]&0x7c == 0x7c { // NaN or infinite
-			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.Path(), name, i,
-				half(minima[2*i:]))
+	made.Matrix = l.packed(name, in, p.Out, func() *attn.Matrix {
+		data, whose := pairsApart(data, e.size(in), p.Interleaved), name
+		if e.as != nil {
+			data, minima = e.as.reblock(data)
+			whose += ", of " + e.name + ","
 		}
-	}
-	if minima != nil {
-		made.Minima = l.packBlocks(t, name, minima, attn.BlockF16, p.Out, in/MinimaInputs, false)
+		return l.packBlocks(t, whose, data, e.block, p.Out, in, l.Integers && e.quantized)
+	})
+	if e.as != nil && e.as.minima {
+		made.Minima = l.packed(name+", minima", in/MinimaInputs, p.Out, func() *attn.Matrix {
+			return l.packMinima(t, name, minima, p.Out, in)
+		})
 	}
 	if bias {
 		made.Bias = l.bias(p)
 	}
 	return made
+}
+
+// packMinima packs what is added to the weights of each MinimaInputs inputs.
+func (l *Loader) packMinima(t *stored, name string, minima []byte, out, in int) *attn.Matrix {
+	whose := name + ", of " + t.encoding.name + ","
+	for i := range len(minima) / 2 {
+		if minima[2*i+1]&0x7c == 0x7c { // NaN or infinite
+			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.Path(), whose, i,
+				half(minima[2*i:]))
+		}
+	}
+	return l.packBlocks(t, whose, minima, attn.BlockF16, out, in/MinimaInputs, false)
 }
 
 // half is the number of half precision that bytes begin with.
@@ -134,35 +155,57 @@ func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
 	return made
 }
 
-// Table is rows of numbers that are looked up one by one, as the folder has them.
+// Table is rows of numbers that are looked up one by one, exactly as the folder has them.
 type Table struct {
+	matrix   *attn.Matrix // whose outputs are the rows, or nil:
 	encoding *encoding
 	data     []byte
 	width    int
 }
 
-// Table reads a tensor of some rows.
-func (l *Loader) Table(name string, rows, width int) *Table {
+// Table reads a tensor of some rows. Those of shared, if that is a matrix that keeps them exactly,
+// are not kept twice.
+func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 	if l.Random != nil {
 		x := l.Tensor(name, rows, width)
 		data, _ := binary.Append(nil, binary.LittleEndian, x) // which cannot fail
-		return &Table{encodingOfGGUF(gguf.F32), data, width}
+		return &Table{nil, encodingOfGGUF(gguf.F32), data, width}
 	}
 	t, data := l.stored(name, []int{rows, width})
 	if l.Err != nil {
 		return nil
 	}
 	defer t.Release()
-	return &Table{t.encoding, slices.Clone(data), width}
+	if shared != nil && l.exact(shared, t.encoding) {
+		return &Table{matrix: shared.Matrix, width: width}
+	}
+	return &Table{nil, t.encoding, slices.Clone(data), width}
+}
+
+// exact says whether a matrix of a tensor in some encoding has its numbers as they are.
+func (l *Loader) exact(m *Linear, e *encoding) bool {
+	if m.Minima != nil {
+		return false
+	}
+	block, is := m.BlockType()
+	return is && block == e.block || m.Format() == attn.F32 ||
+		e.format > attn.F32 && m.Format() == e.format
 }
 
 // Row decodes a row.
 func (t *Table) Row(to []float32, i int) {
+	if t.matrix != nil {
+		row := [1]int32{int32(i)}
+		if err := t.matrix.Rows(attn.BHLD(to[:t.width], 1, 1, 1, t.width), row[:]); err != nil {
+			panic(err) // tokens are checked
+		}
+		return
+	}
 	size := t.encoding.size(t.width)
 	if err := t.encoding.decode(to[:t.width], t.data[i*size:][:size]); err != nil {
 		panic(err) // rows are whole blocks of a type that is read
 	}
 }
 
-// MemoryUse is the bytes of all rows.
+// MemoryUse is the bytes of all rows, but for those that are kept elsewhere, too.
 func (t *Table) MemoryUse() int { return len(t.data) }

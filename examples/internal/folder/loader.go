@@ -33,6 +33,7 @@ type Loader struct {
 	metadata *gguf.File // nil for a folder
 	groups   []string   // of its keys, that were read
 	pool     *attn.Pool // that packs it
+	pack     *packFile  // nil for none
 }
 
 // Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
