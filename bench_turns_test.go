@@ -206,7 +206,7 @@ func benchmarkBlocks(b *testing.B, c MatrixConfig) {
 // ordinaryBlocks is fileOfBlocks whose scales are not subnormal, with which products take longer.
 func ordinaryBlocks(r *rand.Rand, typ BlockType, outputs, inputs int) []byte {
 	data := fileOfBlocks(r, typ, outputs, inputs)
-	for at := 0; typ == MXFP4 && at < len(data); at += typ.traits().bytes {
+	for at := 0; typ == MXFP4 && at < len(data); at += traitsOf(typ).Bytes {
 		data[at] = 120
 	}
 	return data
@@ -259,7 +259,7 @@ func BenchmarkPackBlocks(b *testing.B) {
 	pool := NewPool(2)
 	defer pool.Close()
 	for _, typ := range append(integerBlockTypes, BlockF16) {
-		data := make([]byte, n*n/typ.traits().inputs*typ.traits().bytes)
+		data := make([]byte, n*n/traitsOf(typ).Inputs*traitsOf(typ).Bytes)
 		b.Run(typ.String(), func(b *testing.B) {
 			for b.Loop() {
 				m, err := pool.PackBlocks(data, typ, n, n, MatrixConfig{})

@@ -3,6 +3,7 @@ package attn
 import (
 	"fmt"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
 
@@ -45,3 +46,34 @@ func (f Format) String() string {
 	}
 	return kernel.Format(f).Traits().Name
 }
+
+// BlockType is a format of weights as GGUF files keep them, which [PackBlocks] takes: blocks of
+// consecutive inputs of an output, with scales of their own. docs/low-precision.md says which
+// products they have.
+type BlockType int
+
+const (
+	// Q8_0 has blocks of 32 integers of 8 bits with one scale: 8.5 bits a weight.
+	Q8_0 = BlockType(blocks.Q8_0)
+	// Q4_0 has blocks of 32 integers of −8 to 7 with one scale: 4.5 bits a weight.
+	Q4_0 = BlockType(blocks.Q4_0)
+	// IQ4_NL has blocks of 32 of 16 fixed levels with one scale: 4.5 bits a weight.
+	IQ4_NL = BlockType(blocks.IQ4_NL)
+	// Q4_K has blocks of 256 integers of 0 to 15, with a scale and a minimum of 6 bits for each 32:
+	// 4.5 bits a weight.
+	Q4_K = BlockType(blocks.Q4_K)
+	// Q5_K has blocks like those of Q4_K, of integers of 0 to 31: 5.5 bits a weight.
+	Q5_K = BlockType(blocks.Q5_K)
+	// Q6_K has blocks of 256 integers of −32 to 31, with a scale of 8 bits for each 16: 6.6 bits a
+	// weight.
+	Q6_K = BlockType(blocks.Q6_K)
+	// MXFP4 has blocks of 32 numbers of 4 bits with a power of 2 as their scale: 4.25 bits a weight.
+	MXFP4 = BlockType(blocks.MXFP4)
+	// BlockF16 is one number of half precision a block.
+	BlockF16 = BlockType(blocks.F16)
+	// BlockBF16 is one number of BF16 a block.
+	BlockBF16 = BlockType(blocks.BF16)
+)
+
+// String returns the name of the type.
+func (t BlockType) String() string { return blocks.Type(t).String() }

@@ -14,7 +14,6 @@ type (
 	trial        = kerneltest.Trial
 	distribution = kerneltest.Distribution
 	kernelTest   = kerneltest.KernelTest
-	dim          = kerneltest.Dim
 )
 
 const (
@@ -52,7 +51,6 @@ var (
 	readingAs       = kerneltest.ReadingAs
 	sameBits        = kerneltest.SameBits
 	seedInputs      = kerneltest.SeedInputs
-	size            = kerneltest.Size
 	specials        = kerneltest.Specials
 	switchTo        = kerneltest.SwitchTo
 	use             = kerneltest.Use

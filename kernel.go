@@ -20,12 +20,13 @@ import (
 //go:generate go run ./gen -out internal/kernel/narrow/narrow_amd64.s
 //go:generate go run ./gen -out internal/kernel/integers/tiles_amd64.s
 //go:generate go run ./gen -out internal/kernel/integers/integers_amd64.s
-//go:generate go run ./gen -out kernel_blocks_amd64.s
+//go:generate go run ./gen -out internal/kernel/blockwise/blockwise_amd64.s
 //go:generate go run ./gen -out internal/kernel/int4/int4_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 //go:generate go run ./asm -out internal/kernel/floats/floats_arm64.s
 //go:generate go run ./asm -out internal/kernel/narrow/narrow_arm64.s
 //go:generate go run ./asm -out internal/kernel/integers/integers_arm64.s
+//go:generate go run ./asm -out internal/kernel/blockwise/blockwise_arm64.s
 //go:generate go run ./asm -out internal/kernel/int4/int4_arm64.s
 
 func dot(a, b []float32) float32 {

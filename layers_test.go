@@ -24,11 +24,9 @@ var layerTable = []layers.Layer{
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
 		kind_bits kind_integers kind_latent kind_levels gather integers tree scratch prefetch`},
 	{Name: "plan", Files: "plan plan_sequences tokens file"},
-	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_blocks kernel_blocks_generic
-		kernel_blocks_calls kernel_blocks_amd64 kernel_blocks_arm64 kernel_blocks_noasm
-		kernel_blocks_floats
-		kernel_amd64 kernel_arm64 kernel_noasm`},
-	{Name: "types", Files: "view options format block_type errors"},
+	{Name: "kernels", Files: `kernel kernel_tuned kernel_generic kernel_amd64 kernel_arm64
+		kernel_noasm`},
+	{Name: "types", Files: "view options format errors"},
 }
 
 // layerBuilds differ in their files. Each is checked for itself, because a file meets only those of

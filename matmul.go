@@ -3,7 +3,9 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
@@ -304,12 +306,12 @@ type Matrix struct {
 	format            Format
 	traits            kernel.Traits // of the format
 	b, h, inner, cols int
-	blocks            BlockType       // of a matrix in blocks, whose format is Blocks; else 0
+	blocks            blocks.Type     // of a matrix in blocks, whose format is Blocks; else 0
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
 	data              []byte          // [b][h][inner/productInner] × panels, as scoreLayout says;
-	// panels of blocks, as kernel_blocks.go says
+	// panels of blocks, as internal/blocks says
 	scales []float32 // of I8: [b][h][cols in whole panels]
 }
 
@@ -365,8 +367,8 @@ func (m *Matrix) panels(b, h, k, first, cols int) []byte {
 
 // blockPanel is the bytes of a panel.
 func (m *Matrix) blockPanel() int {
-	of := m.blocks.traits()
-	return m.inner / of.inputs * of.packed
+	of := m.blocks.Traits()
+	return m.inner / of.Inputs * of.Packed
 }
 
 // blockData is panels of 16 outputs from a number on.
@@ -410,7 +412,7 @@ type projection struct {
 	// of a row; of blocks with Integers, rows of blocks.
 	ints   integers.Rows
 	scales []float32
-	blocks []blockRow
+	blocks []blockwise.Row
 
 	rows, cols int  // of a unit of work
 	gathered   bool // blocks of dst are computed in scratch memory

@@ -9,162 +9,39 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
+// integerBlockTypes are those in blocks, all but BlockF16 and BlockBF16.
 var integerBlockTypes = []BlockType{Q8_0, Q4_0, IQ4_NL, Q4_K, Q5_K, Q6_K, MXFP4}
 
-// weightParts is a weight of a block as an independent decoder reads it: d·scale·n − dmin·min.
-type weightParts struct {
-	d, dmin       float64
-	scale, n, min int64
-}
+// traitsOf is what the package knows of a type.
+func traitsOf(t BlockType) *blocks.Traits { return blocks.Type(t).Traits() }
 
-func (w weightParts) value() float64 {
-	return w.d*float64(w.scale)*float64(w.n) - w.dmin*float64(w.min) // with the sign of a zero
-}
-
-func halfAt(x []byte) float64 {
-	return float64(f32.FromF16(uint16(x[0]) | uint16(x[1])<<8))
-}
-
-// blockPartsOf decodes a block as ggml's dequantize_row functions do, in their order.
-func blockPartsOf(t BlockType, x []byte) (y []weightParts) {
-	nibbles := func(d float64, qs []byte, level func(n byte) int64) {
-		y = make([]weightParts, 32)
-		for j, q := range qs {
-			y[j] = weightParts{d: d, scale: 1, n: level(q & 0xf)}
-			y[j+16] = weightParts{d: d, scale: 1, n: level(q >> 4)}
-		}
-	}
-	switch t {
-	case Q8_0:
-		for _, q := range x[2:] {
-			y = append(y, weightParts{d: halfAt(x), scale: 1, n: int64(int8(q))})
-		}
-	case Q4_0:
-		nibbles(halfAt(x), x[2:], func(n byte) int64 { return int64(n) - 8 })
-	case IQ4_NL:
-		levels := []int64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
-		nibbles(halfAt(x), x[2:], func(n byte) int64 { return levels[n] })
-	case MXFP4:
-		levels := []int64{0, 1, 2, 3, 4, 6, 8, 12}
-		nibbles(math.Ldexp(1, int(x[0])-128), x[1:], func(n byte) int64 {
-			if n >= 8 {
-				return -levels[n-8]
-			}
-			return levels[n]
-		})
-	case Q4_K, Q5_K:
-		return kParts(t, x)
-	case Q6_K:
-		return sixParts(x)
-	}
-	return y
-}
-
-// kParts decodes Q4_K or Q5_K.
-func kParts(t BlockType, x []byte) (y []weightParts) {
-	d, dmin, scales := halfAt(x), halfAt(x[2:]), x[4:16]
-	var qh, ql []byte = nil, x[16:]
-	if t == Q5_K {
-		qh, ql = x[16:48], x[48:]
-	}
-	scaleMin := func(j int) (sc, m int64) {
-		if j < 4 {
-			return int64(scales[j] & 63), int64(scales[j+4] & 63)
-		}
-		return int64(scales[j+4]&0xf | scales[j-4]>>6<<4), int64(scales[j+4]>>4 | scales[j]>>6<<4)
-	}
-	for j := range 8 {
-		sc, m := scaleMin(j)
-		for l := range 32 {
-			n := int64(ql[j/2*32+l] >> (4 * (j % 2)) & 0xf)
-			if qh != nil && qh[l]&(1<<j) != 0 {
-				n += 16
-			}
-			y = append(y, weightParts{d: d, dmin: dmin, scale: sc, n: n, min: m})
-		}
-	}
-	return y
-}
-
-// sixParts decodes Q6_K.
-func sixParts(x []byte) []weightParts {
-	y := make([]weightParts, 256)
-	ql, qh, sc, d := x[:128], x[128:192], x[192:208], halfAt(x[208:])
-	for n := 0; n < 256; n += 128 {
-		for l := range 32 {
-			is := l / 16
-			for i, q := range [4]byte{ql[l]&0xf | qh[l]&3<<4, ql[l+32]&0xf | qh[l]>>2&3<<4,
-				ql[l]>>4 | qh[l]>>4&3<<4, ql[l+32]>>4 | qh[l]>>6&3<<4} {
-				y[n+l+32*i] = weightParts{d: d, scale: int64(int8(sc[is+2*i])), n: int64(q) - 32}
-			}
-		}
-		ql, qh, sc = ql[64:], qh[32:], sc[8:]
-	}
-	return y
-}
-
-// scaleBytes are where the scales in F16 of a block are.
-func scaleBytes(t BlockType) []int {
-	switch t {
-	case Q4_K, Q5_K:
-		return []int{0, 2}
-	case Q6_K:
-		return []int{208}
-	case MXFP4:
-		return nil
-	}
-	return []int{0}
-}
-
-// fileOfBlocks is the bytes of a file with any bits, of which scales are finite, and not too large
-// for sums.
+// fileOfBlocks is the bytes of a file with any bits, of which scales are finite.
 func fileOfBlocks(r *rand.Rand, t BlockType, outputs, inputs int) []byte {
-	of := t.traits()
-	data := make([]byte, outputs*inputs/of.inputs*of.bytes)
-	for i := range data {
-		data[i] = byte(r.Uint32())
-	}
-	for at := 0; at < len(data); at += of.bytes {
-		for _, s := range scaleBytes(t) {
-			d := f32.ToF16(float32(r.NormFloat64() / 100))
-			if r.IntN(50) == 0 {
-				d = []uint16{0, 0x8000, 1, 0x7bff}[r.IntN(4)]
-			}
-			binary.LittleEndian.PutUint16(data[at+s:], d)
-		}
-		if t == MXFP4 {
-			data[at] = byte(110 + r.IntN(20))
-			if r.IntN(50) == 0 {
-				data[at] = []byte{0, 1, 2, 3, 220}[r.IntN(5)]
-			}
-		}
-	}
-	return data
+	return blockstest.File(r, blocks.Type(t), outputs, inputs)
 }
 
-// partsOf decodes all weights of a file, an output after the other.
-func partsOf(t BlockType, data []byte) (y []weightParts) {
-	for size := t.traits().bytes; len(data) > 0; data = data[size:] {
-		y = append(y, blockPartsOf(t, data[:size])...)
-	}
-	return y
+// weightsIn decodes all weights of a file, an output after the other.
+func weightsIn(t BlockType, data []byte) []blockstest.Weight {
+	return blockstest.WeightsOf(blocks.Type(t), data)
 }
 
 // blockProduct is the definition of a product in integers, for a row and the weights of an output.
-func blockProduct(t BlockType, row []float32, w []weightParts) (sum float32) {
+func blockProduct(t BlockType, row []float32, w []blockstest.Weight) (sum float32) {
 	for k := 0; k < len(row); k += 32 {
 		q, a := integersOf(row[k : k+32])
 		var products, total int64
 		for i, e := range q {
-			products += w[k+i].scale * w[k+i].n * int64(e)
+			products += w[k+i].Scale * w[k+i].N * int64(e)
 			total += int64(e)
 		}
-		sum = f32.FMA(float32(products), float32(a*float32(w[k].d)), sum)
+		sum = f32.FMA(float32(products), float32(a*float32(w[k].D)), sum)
 		if t == Q4_K || t == Q5_K {
-			sum = f32.FMA(float32(w[k].min*total), -float32(a*float32(w[k].dmin)), sum)
+			sum = f32.FMA(float32(w[k].Min*total), -float32(a*float32(w[k].Dmin)), sum)
 		}
 	}
 	return sum
@@ -183,7 +60,7 @@ var blockShapes = []productShape{
 var oddBlockShapes = []productShape{{1, 1, 2, 32, 5, 1, 1}, {1, 1, 14, 1120, 48, 1, 1}}
 
 func blockShapesOf(t BlockType) []productShape {
-	if t.traits().inputs == 256 {
+	if traitsOf(t).Inputs == 256 {
 		return blockShapes
 	}
 	return append(oddBlockShapes, blockShapes...)
@@ -201,7 +78,7 @@ func TestBlockProductsAreTheirDefinition(t *testing.T) {
 			}
 			r := random(fmt.Sprint(typ, s))
 			data := fileOfBlocks(r, typ, s.n, s.k)
-			weights := partsOf(typ, data)
+			weights := weightsIn(typ, data)
 			a, dst := tensor(r, normal, s.b, s.h, s.l, s.k),
 				zeros(s.b, s.h, s.l, s.n)
 			clear(a.Row(0, 0, s.l-1)[:32])
@@ -244,8 +121,8 @@ func TestBlockProductsInFloat32(t *testing.T) {
 			r := random(fmt.Sprint(typ, s))
 			data := fileOfBlocks(r, typ, s.n, s.k)
 			w := zeros(1, 1, s.n, s.k)
-			for i, e := range partsOf(typ, data) {
-				w.Data[i] = float32(e.value())
+			for i, e := range weightsIn(typ, data) {
+				w.Data[i] = float32(e.Value())
 			}
 			a, dst, want := tensor(r, normal, s.b, s.h, s.l, s.k),
 				zeros(s.b, s.h, s.l, s.n), zeros(s.b, s.h, s.l, s.n)
@@ -295,15 +172,15 @@ func TestBlockProductsAreAccurate(t *testing.T) {
 	for _, typ := range integerBlockTypes {
 		r := random(typ.String())
 		data := fileOfBlocks(r, typ, cols, inner)
-		for at := 0; at < len(data); at += typ.traits().bytes { // of like size
-			for _, s := range scaleBytes(typ) {
+		for at := 0; at < len(data); at += traitsOf(typ).Bytes { // of like size
+			for _, s := range blockstest.ScaleBytes(blocks.Type(typ)) {
 				binary.LittleEndian.PutUint16(data[at+s:], f32.ToF16(0.01+0.01*r.Float32()))
 			}
 			if typ == MXFP4 {
 				data[at] = byte(120 + r.IntN(2))
 			}
 		}
-		weights := partsOf(typ, data)
+		weights := weightsIn(typ, data)
 		a, dst := tensor(r, normal, 1, 1, rows, inner), zeros(1, 1, rows, cols)
 		m, err := PackBlocks(data, typ, cols, inner, MatrixConfig{Integers: true})
 		must(t, err)
@@ -313,7 +190,7 @@ func TestBlockProductsAreAccurate(t *testing.T) {
 			for c := range cols {
 				var want float64
 				for k, e := range a.Row(0, 0, l) {
-					w := weights[c*inner+k].value()
+					w := weights[c*inner+k].Value()
 					want += float64(e) * w
 					bounds += w * w / 12 * 0.02 * 0.02 // scale of 32 normal numbers, about 2.1/127
 				}
@@ -376,10 +253,9 @@ func TestBlockProductsNotFinite(t *testing.T) {
 // Blocks take the memory of the file and at most 7 % more, where outputs fill panels.
 func TestBlocksMemoryUse(t *testing.T) {
 	for _, typ := range integerBlockTypes {
-		m, err := PackBlocks(make([]byte, 64*1024/typ.traits().inputs*typ.traits().bytes), typ, 64, 1024,
-			MatrixConfig{})
+		file := 64 * 1024 / traitsOf(typ).Inputs * traitsOf(typ).Bytes
+		m, err := PackBlocks(make([]byte, file), typ, 64, 1024, MatrixConfig{})
 		must(t, err)
-		file := 64 * 1024 / typ.traits().inputs * typ.traits().bytes
 		if got := m.MemoryUse(); got < file || float64(got) > 1.07*float64(file) {
 			t.Errorf("%v: MemoryUse is %d, the file has %d", typ, got, file)
 		}
@@ -427,19 +303,19 @@ func TestPackBlocksErrors(t *testing.T) {
 func TestPackBlocksRefusesScales(t *testing.T) {
 	shareSmallCalls(t)
 	for _, typ := range integerBlockTypes {
-		of := typ.traits()
+		of := traitsOf(typ)
 		const outputs = 40
-		inputs := 3 * of.inputs
+		inputs := 3 * of.Inputs
 		good := fileOfBlocks(random("scales"), typ, outputs, inputs)
 		set := func(data []byte, block, at int, scale uint16) {
-			data = data[block*of.bytes+at:]
+			data = data[block*of.Bytes+at:]
 			if typ == MXFP4 {
 				data[0] = byte(253 + scale%3)
 				return
 			}
 			binary.LittleEndian.PutUint16(data, scale)
 		}
-		places := scaleBytes(typ)
+		places := blockstest.ScaleBytes(blocks.Type(typ))
 		if typ == MXFP4 {
 			places = []int{0}
 		}
@@ -499,13 +375,13 @@ func TestBlockFilesAreChecked(t *testing.T) {
 			mustFail(t, fmt.Sprint(typ, " ", what), err, ErrFormat, text)
 			copy(m.data, before)
 		}
-		of := typ.traits()
+		of := traitsOf(typ)
 		const (
 			first     = "elements: block 0 of outputs 0 to 15: "
 			notFinite = "the scale d is %v, want a finite number"
 		)
 		spoil("an output too many", fmt.Sprintf("elements: block %d of outputs 16 to 16: byte %d is 1, "+
-			"want 0", 256/of.inputs-1, of.packed-1), func(x []byte) { x[len(x)-1] = 1 })
+			"want 0", 256/of.Inputs-1, of.Packed-1), func(x []byte) { x[len(x)-1] = 1 })
 		switch typ {
 		case Q8_0, Q6_K:
 			spoil("a scale of more bits", first+"byte 0 is 1, want 0", func(x []byte) { x[0] |= 1 })
@@ -529,7 +405,7 @@ func TestBlockFilesAreChecked(t *testing.T) {
 		header("heads", fmt.Sprintf("the file has 1 batch entries and 2 heads of %v, want 1", typ),
 			fileHeader{f, f, false, 1, 2, 256, 17, 0, 0})
 		header("inputs", fmt.Sprintf("the file's number of inputs is 257, want a multiple of %d "+
-			"for %v", typ.traits().inputs, typ),
+			"for %v", traitsOf(typ).Inputs, typ),
 			fileHeader{f, f, false, 1, 1, 257, 17, 0, 0})
 		must(t, m.Close())
 	}
@@ -538,61 +414,6 @@ func TestBlockFilesAreChecked(t *testing.T) {
 	_, err := h.blockMatrix()
 	mustFail(t, "a matrix that is too large", err, ErrShape, fmt.Sprintf(
 		"the file's matrix is 268435456×268435456, want at most %d elements", maxElements))
-}
-
-// Every byte pattern of a block comes back from a packed block, and decodes as ggml decodes it.
-func checkBlock(t testing.TB, typ BlockType, block []byte, output int) {
-	of := typ.traits()
-	packed, again := make([]byte, of.packed), make([]byte, of.bytes)
-	if !packBlock(typ, packed, output, block) {
-		return
-	}
-	if fileBlock(typ, again, packed, output); !bytes.Equal(again, block) {
-		t.Fatalf("%v: block %x came back as %x", typ, block, again)
-	}
-	for c := range output { // of the scales of these 0 is none in MXFP4
-		packBlock(typ, packed, c, block)
-	}
-	if fault := faultOfBlock(typ, packed, output+1); fault != "" {
-		t.Fatalf("%v: block %x: %s", typ, block, fault)
-	}
-	floats := make([]float32, of.inputs*panel)
-	decodeBlocks(typ, floats, packed, of.inputs/blockInputs, new(blockMemory))
-	for i, e := range blockPartsOf(typ, block) {
-		if got := floats[i*panel+output]; got != float32(e.value()) {
-			t.Fatalf("%v: weight %d of block %x is %v, want %v", typ, i, block, got, e.value())
-		}
-	}
-}
-
-func TestBlocksComeBack(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		r := random(t.Name())
-		for _, typ := range integerBlockTypes {
-			block := make([]byte, typ.traits().bytes)
-			for range budget(2000) {
-				for i := range block {
-					block[i] = byte(r.Uint32())
-				}
-				checkBlock(t, typ, block, r.IntN(panel))
-			}
-			for e := range 256 {
-				for i := range block {
-					block[i] = byte(e)
-				}
-				checkBlock(t, typ, block, 0)
-			}
-		}
-	})
-}
-
-func FuzzBlocks(f *testing.F) {
-	f.Fuzz(func(t *testing.T, data []byte, which, output uint8) {
-		typ := integerBlockTypes[int(which)%len(integerBlockTypes)]
-		block := make([]byte, typ.traits().bytes)
-		copy(block, data)
-		checkBlock(t, typ, block, int(output)%panel)
-	})
 }
 
 func TestBlockTypeNames(t *testing.T) {

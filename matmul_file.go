@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
@@ -24,7 +25,7 @@ import (
 //	          zero so that the part and its checksum are a multiple of 64 bytes
 //	always    the elements as in Matrix, which therefore begin at a multiple of 64 bytes
 //
-// Blocks (kernel_blocks.go) have their scales among their elements, in little-endian bytes. Format
+// Blocks (internal/blocks) have their scales among their elements, in little-endian bytes. Format
 // is firstBlockFormat + BlockType.
 //
 // Whoever maps a file checks the header and the scales, and leaves the elements where they are.
@@ -226,14 +227,14 @@ func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
 
 // blockMatrix is the matrix of a header of blocks, which has no memory yet.
 func (h *fileHeader) blockMatrix() (*Matrix, error) {
-	t := BlockType(h.format - firstBlockFormat)
+	t := blocks.Type(h.format - firstBlockFormat)
 	switch {
 	case h.batch != 1 || h.heads != 1:
 		return nil, fail(ErrFormat, "the file has %d batch entries and %d heads of %v, want 1", h.batch,
 			h.heads, t)
-	case h.inputs%t.traits().inputs != 0:
+	case h.inputs%t.Traits().Inputs != 0:
 		return nil, fail(ErrFormat, "the file's number of inputs is %d, want a multiple of %d for %v",
-			h.inputs, t.traits().inputs, t)
+			h.inputs, t.Traits().Inputs, t)
 	}
 	m, ok := newBlockMatrix(t, h.outputs, h.inputs)
 	if !ok {
@@ -441,34 +442,14 @@ func (m *Matrix) stepsOf(data []byte) iter.Seq2[int, []byte] {
 
 // faultOfBlocks is faultOfElements of a matrix of blocks.
 func (m *Matrix) faultOfBlocks(data []byte) string {
-	size := m.blocks.traits().packed
+	size := m.blocks.Traits().Packed
 	for panelAt := 0; len(data) > 0; panelAt += panel {
-		for k := range m.inner / m.blocks.traits().inputs {
+		for k := range m.inner / m.blocks.Traits().Inputs {
 			outputs := min(panel, m.cols-panelAt)
-			if fault := faultOfBlock(m.blocks, data[:size], outputs); fault != "" {
+			if fault := blocks.FaultOfPacked(m.blocks, data[:size], outputs); fault != "" {
 				return fmt.Sprintf("block %d of outputs %d to %d: %s", k, panelAt, panelAt+outputs-1, fault)
 			}
 			data = data[size:]
-		}
-	}
-	return ""
-}
-
-// faultOfBlock says what in a packed block of some outputs no block becomes: it is unpacked, and
-// packed again.
-func faultOfBlock(t BlockType, packed []byte, outputs int) string {
-	var memory [maxPackedBlock]byte
-	var file [maxFileBlock]byte
-	again, block := memory[:t.traits().packed], file[:t.traits().bytes]
-	for c := range outputs {
-		fileBlock(t, block, packed, c)
-		if !packBlock(t, again, c, block) {
-			return faultOfScale(t, block)
-		}
-	}
-	for i, e := range packed {
-		if e != again[i] {
-			return fmt.Sprintf("byte %d is %d, want %d", i, e, again[i])
 		}
 	}
 	return ""

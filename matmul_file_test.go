@@ -20,6 +20,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
@@ -480,7 +481,7 @@ func FuzzReadMatrix(f *testing.F) {
 		if data[0]&repaired != 0 {
 			m, _ := newMatrix(Format(data[0]&3), 1, 2, 6, 5)
 			if data[0]&ofBlocks != 0 {
-				m, _ = newBlockMatrix(integerBlockTypes[int(data[0]&7)%len(integerBlockTypes)], 5, 256)
+				m, _ = newBlockMatrix(blockstest.Types[int(data[0]&7)%len(blockstest.Types)], 5, 256)
 			}
 			parts := []int{m.size()}
 			if m.traits.Scaled {

@@ -27,7 +27,7 @@ func someMatrices(t testing.TB) (names []string, ms []*Matrix) {
 		names, ms = append(names, fmt.Sprintf("blk.%d.weight", i)), append(ms, smallMatrix(t, c))
 	}
 	for _, b := range []BlockType{Q8_0, Q4_K} {
-		size := 21 * 512 / b.traits().inputs * b.traits().bytes
+		size := 21 * 512 / traitsOf(b).Inputs * traitsOf(b).Bytes
 		m, err := PackBlocks(make([]byte, size), b, 21, 512, MatrixConfig{})
 		must(t, err)
 		names, ms = append(names, b.String()), append(ms, m)

@@ -3,8 +3,9 @@ package attn
 import (
 	"math"
 	"math/bits"
-	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -46,7 +47,7 @@ type preparation struct {
 	rotated Tensor // and what they become
 	ints    integers.Rows
 	scales  []float32
-	blocks  []blockRow
+	blocks  []blockwise.Row
 }
 
 // add adds what a matrix needs.
@@ -92,7 +93,7 @@ func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
 		x.ints, x.scales = w.rounded, w.scales
 	}
 	if x.needs&needsBlocks != 0 {
-		w.blocks = grow(w.blocks, rows*d/blockInputs)
+		w.blocks = grow(w.blocks, rows*d/blocks.Inputs)
 		x.blocks = w.blocks
 	}
 	return x, true
@@ -122,7 +123,7 @@ func (x *preparation) unit(i int) {
 	for r := i * preparedRows; r < min((i+1)*preparedRows, rows); r++ {
 		from := x.source.row(r/x.source.L/x.source.H, r/x.source.L%x.source.H, r%x.source.L)
 		if x.needs&needsBlocks != 0 {
-			quantizeBlocks(x.blocks[r*(d/blockInputs):], from)
+			blockwise.Quantize(&tuned, x.blocks[r*(d/blocks.Inputs):], from)
 		}
 		if x.needs&needsRotation == 0 {
 			continue
@@ -152,20 +153,6 @@ func (x *preparation) quantize(r int, row []float32) {
 		last := row[done:]
 		x.ints.Quantize(tuned.ISA, first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0,
 			bytes[:])
-	}
-}
-
-// quantizeBlocks makes blockRows of a row.
-func quantizeBlocks(dst []blockRow, x []float32) {
-	const most = 64
-	var scales [most]float32
-	for len(x) > 0 {
-		n := min(most, len(x)/blockInputs)
-		bytes := unsafe.Slice(&dst[0].integers[0], n*blockRowSize)
-		integers.QuantizeRows(tuned.ISA, bytes, scales[:], nil, x, n, blockInputs, blockRowSize,
-			blockInputs)
-		sumBlocks(dst[:n], scales[:n])
-		x, dst = x[n*blockInputs:], dst[n:]
 	}
 }
 

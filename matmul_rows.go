@@ -3,7 +3,9 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -16,7 +18,9 @@ func (m *Matrix) Format() Format { return m.format }
 
 // BlockType returns the type of the matrix's blocks, and false if it has none: if it was made by
 // [PackMatrix], or of halves.
-func (m *Matrix) BlockType() (t BlockType, ok bool) { return m.blocks, m.blocks != 0 }
+func (m *Matrix) BlockType() (t BlockType, ok bool) {
+	return BlockType(m.blocks), m.blocks != 0
+}
 
 // Rows decodes the weights of some outputs, as many rows: the embeddings of tokens out of a matrix
 // that computes logits, too, so that tied weights are kept once.
@@ -111,9 +115,9 @@ func (m *Matrix) decodePanel(b, h, k, first, steps int, w *scratch) []float32 {
 	}
 	w.k = grow(w.k, productInner*panel)
 	if m.blocks != 0 {
-		of := m.blocks.traits()
-		packed := m.blockData(first/panel, 1)[k/of.inputs*of.packed:]
-		decodeBlocks(m.blocks, w.k, packed, steps/blockInputs, w.blockMemory())
+		of := m.blocks.Traits()
+		packed := m.blockData(first/panel, 1)[k/of.Inputs*of.Packed:]
+		blockwise.Decode(tuned.ISA, m.blocks, w.k, packed, steps/blocks.Inputs, w.blockMemory())
 		return w.k
 	}
 	part, layout := m.typedPart(b, h, k, first, panel, 1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
@@ -35,8 +36,8 @@ func weightsOf(typ Format, w Tensor) Tensor {
 // weightsOfBlocks is weightsOf for blocks of a file.
 func weightsOfBlocks(typ BlockType, data []byte, outputs, inputs int) Tensor {
 	want := zeros(1, 1, outputs, inputs)
-	for i, e := range partsOf(typ, data) {
-		want.Data[i] = float32(e.value())
+	for i, e := range weightsIn(typ, data) {
+		want.Data[i] = float32(e.Value())
 	}
 	return want
 }
@@ -118,7 +119,7 @@ func transposedOf(x Tensor) Tensor {
 
 // allBlockTypes is every type.
 func allBlockTypes() (all []BlockType) {
-	for t := Q8_0; t.valid(); t++ {
+	for t := Q8_0; blocks.Type(t).Valid(); t++ {
 		all = append(all, t)
 	}
 	return all
@@ -132,9 +133,9 @@ func TestRowsOfBlocks(t *testing.T) {
 			r := random(fmt.Sprint(typ, s))
 			data := fileOfBlocks(r, typ, outputs, inputs)
 			want := zeros(1, 1, outputs, inputs)
-			if typ.halves() {
+			if blocks.Type(typ).Halves() {
 				w := tensor(r, normal, 1, 1, inputs, outputs)
-				want = weightsOf(typ.traits().format, w)
+				want = weightsOf(formatOfHalves(blocks.Type(typ)), w)
 				for i, x := range want.Data {
 					e := f32.ToF16(x)
 					if typ == BlockBF16 {
@@ -147,7 +148,7 @@ func TestRowsOfBlocks(t *testing.T) {
 			}
 			forEach(t, func(t *testing.T) {
 				for _, integers := range []bool{false, true} {
-					if integers && typ.halves() {
+					if integers && blocks.Type(typ).Halves() {
 						continue
 					}
 					m, err := PackBlocks(data, typ, outputs, inputs, MatrixConfig{Integers: integers})
@@ -228,7 +229,7 @@ func FuzzRows(f *testing.F) {
 func drawMatrix(t testing.TB, r *rand.Rand) (*Matrix, Tensor) {
 	if r.IntN(2) == 0 {
 		typ := integerBlockTypes[r.IntN(len(integerBlockTypes))]
-		outputs, inputs := 1+r.IntN(40), (1+r.IntN(3))*typ.traits().inputs
+		outputs, inputs := 1+r.IntN(40), (1+r.IntN(3))*traitsOf(typ).Inputs
 		file := fileOfBlocks(r, typ, outputs, inputs)
 		m, err := PackBlocks(file, typ, outputs, inputs, MatrixConfig{Integers: r.IntN(2) == 0})
 		must(t, err)
@@ -313,11 +314,11 @@ func TestMatrixSaysItsFormat(t *testing.T) {
 		check(m, c.Format, 0)
 	}
 	for _, typ := range allBlockTypes() {
-		of := typ.traits()
-		m, err := PackBlocks(make([]byte, of.bytes), typ, 1, of.inputs, MatrixConfig{})
+		of := traitsOf(typ)
+		m, err := PackBlocks(make([]byte, of.Bytes), typ, 1, of.Inputs, MatrixConfig{})
 		must(t, err)
-		if typ.halves() {
-			check(m, typ.traits().format, 0)
+		if blocks.Type(typ).Halves() {
+			check(m, formatOfHalves(blocks.Type(typ)), 0)
 		} else {
 			check(m, Blocks, typ)
 		}

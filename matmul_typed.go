@@ -1,7 +1,9 @@
 package attn
 
 import (
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
@@ -169,19 +171,20 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 		p.multiplyDecoded(dst, stride, u)
 		return
 	}
-	n := p.m.inner / blockInputs
+	n := p.m.inner / blocks.Inputs
 	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
 	most := 1 // so that one row reads one stream
-	if u.rows > blockTile {
-		most = blockPanels
+	if u.rows > blockwise.Tile {
+		most = blockwise.Panels
 	}
 	whole := u.cols / panel
 	for i := 0; i < whole; i += most {
 		panels := min(most, whole-i)
-		multiplyBlocks(p.m.blocks, dst[i*panel:], a, p.m.blockData(u.first/panel+i, panels), panels,
-			u.rows, n, stride, n, w.blockMemory())
+		packed := p.m.blockData(u.first/panel+i, panels)
+		blockwise.Multiply(&tuned, p.m.blocks, dst[i*panel:], a, packed, panels, u.rows, n, stride, n,
+			w.blockMemory())
 	}
 	if whole*panel == u.cols {
 		return
@@ -190,7 +193,8 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	for r := 0; r < u.rows; r += productRows {
 		rows := min(productRows, u.rows-r)
 		var last ragged
-		multiplyBlocks(p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n, w.blockMemory())
+		blockwise.Multiply(&tuned, p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n,
+			w.blockMemory())
 		last.store(dst[r*stride:], rows, stride, u.cols-whole*panel)
 	}
 }
@@ -200,15 +204,16 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
-	a, of := p.a.Data[p.a.offset(u.b, u.h, u.row):], p.m.blocks.traits()
+	a, of := p.a.Data[p.a.offset(u.b, u.h, u.row):], p.m.blocks.Traits()
 	for k := 0; k < p.m.inner; k += productInner {
 		steps := min(productInner, p.m.inner-k)
 		for c := 0; c < u.cols; c += widenedCols {
 			layout := packedLayout(steps, min(widenedCols, u.cols-c))
 			layout.Overwrite = k == 0
 			for x := 0; x < layout.Cols; x += panel {
-				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.inputs*of.packed:]
-				decodeBlocks(p.m.blocks, w.k[x*steps:], packed, steps/blockInputs, w.blockMemory())
+				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.Inputs*of.Packed:]
+				blockwise.Decode(tuned.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
+					w.blockMemory())
 			}
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}

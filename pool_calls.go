@@ -1,6 +1,10 @@
 package attn
 
-import "runtime"
+import (
+	"runtime"
+
+	"github.com/seed-1415985d/attn/internal/blocks"
+)
 
 // Worker is work in parts for [Pool.Run]: Work does the part of a number, 0 to parts − 1, on any
 // goroutine, beside other parts.
@@ -244,7 +248,7 @@ func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c Matri
 		return nil, err
 	}
 	defer p.putJob(j)
-	x, err := newBlockPacking(data, t, outputs, inputs, c)
+	x, err := newBlockPacking(data, blocks.Type(t), outputs, inputs, c)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/packed"
 )
@@ -46,8 +47,8 @@ type scratch struct {
 	rotated    []float32            // rows on their way into a product
 	rounded    integers.Rows        // the same as integers
 	scales     []float32            // and their scales
-	blocks     []blockRow           // rows on their way into a product by blocks
-	unpacked   *blockMemory         // of a panel of it
+	blocks     []blockwise.Row      // rows on their way into a product by blocks
+	unpacked   *blockwise.Memory    // of a panel of it
 	ints       intScratch           // of calls in integers
 	trees      trees                // of calls with a tree
 	gathered   gatherScratch        // of calls with lists of keys
@@ -125,9 +126,9 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 }
 
 // blockMemory is memory for unpacked blocks.
-func (w *scratch) blockMemory() *blockMemory {
+func (w *scratch) blockMemory() *blockwise.Memory {
 	if w.unpacked == nil {
-		w.unpacked = new(blockMemory)
+		w.unpacked = new(blockwise.Memory)
 	}
 	return w.unpacked
 }

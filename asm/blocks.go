@@ -3,7 +3,7 @@ package main
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
 // Products by blocks of GGUF, for CPUs with FEAT_DotProd: rows of blockRow by a panel that was
-// unpacked into bytes with sign, in groups of four inputs, followed by scales (kernel_blocks.go).
+// unpacked into bytes with sign, in groups of four inputs, followed by scales (internal/blocks).
 // Sums of products of a block stay in registers, and outputs in memory.
 
 const (

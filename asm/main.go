@@ -23,11 +23,12 @@ func main() {
 
 // families are the files, from the repository's root, and what emits their kernels.
 var families = map[string]func(p *program){
-	"kernel_arm64.s":                            (*program).slicePasses,
-	"internal/kernel/floats/floats_arm64.s":     (*program).floats,
-	"internal/kernel/narrow/narrow_arm64.s":     (*program).narrow,
-	"internal/kernel/integers/integers_arm64.s": (*program).integers,
-	"internal/kernel/int4/int4_arm64.s":         (*program).int4,
+	"kernel_arm64.s":                              (*program).slicePasses,
+	"internal/kernel/floats/floats_arm64.s":       (*program).floats,
+	"internal/kernel/narrow/narrow_arm64.s":       (*program).narrow,
+	"internal/kernel/integers/integers_arm64.s":   (*program).integers,
+	"internal/kernel/int4/int4_arm64.s":           (*program).int4,
+	"internal/kernel/blockwise/blockwise_arm64.s": (*program).blockKernels,
 }
 
 // assembly returns the text of a file for the repository in a folder.
@@ -69,7 +70,7 @@ func (p *program) floats() {
 	p.scaleColumns()
 }
 
-// slicePasses are passes over slices, and products by blocks.
+// slicePasses are passes over slices.
 func (p *program) slicePasses() {
 	p.dot()
 	p.addProducts()
@@ -77,7 +78,6 @@ func (p *program) slicePasses() {
 	p.exp()
 	p.expSum()
 	p.sumExp()
-	p.blockKernels()
 }
 
 // narrow are the kernels over fewer bits.

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products by blocks of GGUF (kernel_blocks.go) in two steps. Unpacking makes of each 32 inputs of
+// Products by blocks of GGUF (internal/blocks) in two steps. Unpacking makes of each 32 inputs of
 // 16 outputs bytes without sign in groups of four inputs, as integers of I8 lie, followed by
 // vectors of float32 that are their scales; multiplying meets these with rows of blockRow.
 

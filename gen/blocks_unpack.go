@@ -231,7 +231,7 @@ func (s blockSet) kScales(packed, scales, to Mem) {
 	s.storeIntegers(scales.Offset(panel), to.Offset(3*panelBytes), VPMOVZXBD, false)
 }
 
-// Where scales and words of blocks of 256 begin, see kernel_blocks.go.
+// Where scales and words of blocks of 256 begin, see internal/blocks.
 const (
 	blockScales = 4 * panel
 	blockWords  = 20 * panel

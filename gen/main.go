@@ -21,13 +21,13 @@ import (
 
 func main() {
 	os.Exit(generate.Command("gen", os.Args[1:], map[string]generate.File{
-		"kernel_amd64.s":        func() ([]byte, error) { return assembly(passKernels) },
-		"floats_amd64.s":        func() ([]byte, error) { return assembly(floatKernels) },
-		"narrow_amd64.s":        func() ([]byte, error) { return assembly(typedKernels) },
-		"tiles_amd64.s":         func() ([]byte, error) { return assembly(tilesKernels) },
-		"integers_amd64.s":      func() ([]byte, error) { return assembly(int8Kernels) },
-		"kernel_blocks_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
-		"int4_amd64.s":          func() ([]byte, error) { return assembly(int4Kernels) },
+		"kernel_amd64.s":    func() ([]byte, error) { return assembly(passKernels) },
+		"floats_amd64.s":    func() ([]byte, error) { return assembly(floatKernels) },
+		"narrow_amd64.s":    func() ([]byte, error) { return assembly(typedKernels) },
+		"tiles_amd64.s":     func() ([]byte, error) { return assembly(tilesKernels) },
+		"integers_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
+		"blockwise_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
+		"int4_amd64.s":      func() ([]byte, error) { return assembly(int4Kernels) },
 	}, os.Stderr))
 }
 

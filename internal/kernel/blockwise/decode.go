@@ -1,103 +1,105 @@
 //go:build (amd64 || arm64) && !purego
 
-package attn
+package blockwise
 
 import (
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Weights of blocks as float32, for products without Integers. Kernels that others have do it, one
 // after another in the L1 cache: blocks become bytes with sign, these float32, and then what they
 // are multiplied by and what is taken off.
 
-// decodeBlocks is decodeBlocksGeneric. It uses up memory.
-func decodeBlocks(t BlockType, dst []float32, packed []byte, n int, memory *blockMemory) {
-	of := t.traits()
-	per := of.inputs / blockInputs
-	operand.Writes(dst, n*blockInputs*panel)
-	operand.Reads(packed, n/per*of.packed)
-	if !decodingKernels() {
+// Decode is decodeBlocksGeneric. It uses up memory.
+func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, memory *Memory) {
+	of := t.Traits()
+	per := of.Inputs / blocks.Inputs
+	operand.Writes(dst, n*blocks.Inputs*panel)
+	operand.Reads(packed, n/per*of.Packed)
+	if !hasDecoding(isa) {
 		decodeBlocksGeneric(t, dst, packed, n)
 		return
 	}
-	bytes, size := memory[0][:], blockUnpacked+4*panel
+	bytes, size := memory[0][:], unpackedBytes+4*panel
 	if per > 1 {
-		size = unpackedMost
+		size = mostUnpacked
 	}
-	var x blockFactors
+	var x factors
 	for i := range n {
-		from := packed[i/per*of.packed:][:of.packed]
-		if i%blockChunk == 0 {
-			unpackSigned(t, &bytes[0], &from[0], min(blockChunk, n-i)/per)
+		from := packed[i/per*of.Packed:][:of.Packed]
+		if i%chunk == 0 {
+			unpackSigned(isa, t, &bytes[0], &from[0], min(chunk, n-i)/per)
 		}
 		if i%per == 0 {
 			x.begin(t, from)
 		}
-		to := dst[i*blockInputs*panel:][:blockInputs*panel]
-		narrow.WidenIntegers(&to[0], &bytes[i%blockChunk*size], blockInputs, 4*panel)
-		x.apply(t, to, from, i%per)
+		to := dst[i*blocks.Inputs*panel:][:blocks.Inputs*panel]
+		narrow.WidenIntegers(&to[0], &bytes[i%chunk*size], blocks.Inputs, 4*panel)
+		x.apply(isa, t, to, from, i%per)
 	}
 }
 
-// blockFactors is what makes weights of the integers of a panel: its d and dmin, and these times
-// the scales and minima at hand, repeated for factorRows inputs, which kernels take as one row.
-type blockFactors struct {
+// factors is what makes weights of the integers of a panel: its d and dmin, and these times the
+// scales and minima at hand, repeated for factorRows inputs, which kernels take as one row.
+type factors struct {
 	d      [2 * panel]float32
 	scales [factorRows * panel]float32
 	less   [factorRows * panel]float32
 }
 
-const factorRows = Block / panel
+const factorRows = kernel.Block / panel
 
 // begin begins with a packed block.
-func (x *blockFactors) begin(t BlockType, packed []byte) {
+func (x *factors) begin(t blocks.Type, packed []byte) {
 	switch t {
-	case Q8_0, Q6_K:
+	case blocks.Q8_0, blocks.Q6_K:
 		copy(x.d[:panel], unsafe.Slice((*float32)(unsafe.Pointer(&packed[0])), panel))
-	case MXFP4:
+	case blocks.MXFP4:
 		narrow.WidenHalves(kernel.BF16, &x.d[0], &packed[0], panel)
-	case Q4_K, Q5_K:
+	case blocks.Q4_K, blocks.Q5_K:
 		narrow.WidenHalves(kernel.F16, &x.d[0], &packed[0], 2*panel)
 	default:
 		narrow.WidenHalves(kernel.F16, &x.d[0], &packed[0], panel)
 	}
 }
 
-// apply makes weights of the integers of blockInputs, which are a number of the packed block.
-func (x *blockFactors) apply(t BlockType, w []float32, packed []byte, block int) {
+// apply makes weights of the integers of 32 inputs, which have a number in the packed block.
+func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byte, block int) {
 	switch t {
-	case Q4_K, Q5_K:
-		at := packed[blockScales+2*panel*block:][:2*panel]
+	case blocks.Q4_K, blocks.Q5_K:
+		at := packed[blocks.ScalesAt+2*panel*block:][:2*panel]
 		for c := range panel {
 			x.scales[c] = x.d[c] * float32(at[c])
 			x.less[c] = -x.d[panel+c] * float32(at[panel+c])
 		}
-		x.multiply(w)
+		x.multiply(isa, w)
 		repeatFactors(&x.less)
-		floats.AddBias(tuned.ISA, w, x.less[:], blockInputs/factorRows, 1, 0, Block, 1)
-	case Q6_K:
-		at := packed[blockScales+2*panel*block:][:2*panel]
+		floats.AddBias(isa, w, x.less[:], blocks.Inputs/factorRows, 1, 0, kernel.Block, 1)
+	case blocks.Q6_K:
+		at := packed[blocks.ScalesAt+2*panel*block:][:2*panel]
 		for half := range 2 {
 			for c := range panel {
 				x.scales[c] = x.d[c] * float32(int8(at[half*panel+c]))
 			}
-			x.multiply(w[half*len(w)/2:][:len(w)/2])
+			x.multiply(isa, w[half*len(w)/2:][:len(w)/2])
 		}
 	default:
 		copy(x.scales[:], x.d[:panel])
-		x.multiply(w)
+		x.multiply(isa, w)
 	}
 }
 
 // multiply multiplies by the scales.
-func (x *blockFactors) multiply(w []float32) {
+func (x *factors) multiply(isa tuning.ISA, w []float32) {
 	repeatFactors(&x.scales)
-	floats.ScaleColumns(tuned.ISA, w, x.scales[:], len(w)/Block, Block, Block)
+	floats.ScaleColumns(isa, w, x.scales[:], len(w)/kernel.Block, kernel.Block, kernel.Block)
 }
 
 // repeatFactors repeats the first panel of factors.

@@ -1,18 +1,19 @@
-package attn
+package blockwise
 
 import (
 	"encoding/binary"
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // Products by matrices of blocks: plain loops, which kernels equal. Offsets are those that
-// kernel_blocks.go describes.
+// package blocks describes.
 
-// blockWeights is what a blockInputs of an output is: weights d·(scales·n) − dmin·min.
-type blockWeights struct {
-	n       [blockInputs]int8
+// weights is 32 inputs of an output: d·(scales·n) − dmin·min.
+type weights struct {
+	n       [blocks.Inputs]int8
 	scales  [2]int32 // of each half
 	min     int32
 	d, dmin float32
@@ -27,26 +28,26 @@ var (
 
 // unpackBlockGeneric makes x the weights of an output in the panel of a number, of the inputs with
 // that number from x on, a packed block of type t.
-func unpackBlockGeneric(t BlockType, x *blockWeights, packed []byte, block, output int) {
+func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output int) {
 	half := func(at int) uint16 { return binary.LittleEndian.Uint16(packed[at+2*output:]) }
 	float := func(at int) float32 {
 		return math.Float32frombits(binary.LittleEndian.Uint32(packed[at+4*output:]))
 	}
-	*x = blockWeights{scales: [2]int32{1, 1}}
+	*x = weights{scales: [2]int32{1, 1}}
 	switch t {
-	case Q8_0:
+	case blocks.Q8_0:
 		x.d = float(0)
-	case Q4_0, IQ4_NL:
+	case blocks.Q4_0, blocks.IQ4_NL:
 		x.d = f32.FromF16(half(0))
-	case MXFP4:
+	case blocks.MXFP4:
 		x.d = f32.FromBF16(half(0))
-	case Q4_K, Q5_K:
+	case blocks.Q4_K, blocks.Q5_K:
 		x.d, x.dmin = f32.FromF16(half(0)), f32.FromF16(half(panel*2))
-		at := packed[blockScales+2*panel*block+output:]
+		at := packed[blocks.ScalesAt+2*panel*block+output:]
 		x.scales, x.min = [2]int32{int32(at[0]), int32(at[0])}, int32(at[panel])
-	case Q6_K:
+	case blocks.Q6_K:
 		x.d = float(0)
-		at := packed[blockScales+2*panel*block+output:]
+		at := packed[blocks.ScalesAt+2*panel*block+output:]
 		x.scales = [2]int32{int32(int8(at[0])), int32(int8(at[panel]))}
 	}
 	for i := range x.n {
@@ -54,8 +55,8 @@ func unpackBlockGeneric(t BlockType, x *blockWeights, packed []byte, block, outp
 	}
 }
 
-// unpackWeight is the integer of one of a blockInputs of an output.
-func unpackWeight(t BlockType, packed []byte, block, output, i int) int8 {
+// unpackWeight is the integer of input i of 32 of an output.
+func unpackWeight(t blocks.Type, packed []byte, block, output, i int) int8 {
 	group, in := i/4, 4*output+i%4
 	at := func(words, group int) byte { return packed[words+4*panel*group+in] }
 	nibble := func(x byte, upper bool) int8 {
@@ -65,47 +66,47 @@ func unpackWeight(t BlockType, packed []byte, block, output, i int) int8 {
 		return int8(x & 15)
 	}
 	switch t {
-	case Q8_0:
+	case blocks.Q8_0:
 		return int8(at(4*panel, group))
-	case Q4_0:
+	case blocks.Q4_0:
 		return nibble(at(2*panel, group%4), group >= 4) - 8
-	case IQ4_NL:
+	case blocks.IQ4_NL:
 		return levelsIQ4[nibble(at(2*panel, group%4), group >= 4)]
-	case MXFP4:
+	case blocks.MXFP4:
 		return levelsMXFP[nibble(at(2*panel, group%4), group >= 4)]
-	case Q4_K:
-		return nibble(at(blockWords, block/2*8+group), block%2 == 1)
-	case Q5_K:
-		upper := at(blockWords, group) >> block & 1
-		return nibble(at(blockWords+4*panel*8, block/2*8+group), block%2 == 1) | int8(upper<<4)
+	case blocks.Q4_K:
+		return nibble(at(blocks.WordsAt, block/2*8+group), block%2 == 1)
+	case blocks.Q5_K:
+		upper := at(blocks.WordsAt, group) >> block & 1
+		return nibble(at(blocks.WordsAt+4*panel*8, block/2*8+group), block%2 == 1) | int8(upper<<4)
 	}
-	upper := at(blockWords+4*panel*32, block/4*8+group) >> (block % 4 * 2) & 3
-	return nibble(at(blockWords, block/4*16+block%2*8+group), block%4 >= 2) | int8(upper<<4) - 32
+	upper := at(blocks.WordsAt+4*panel*32, block/4*8+group) >> (block % 4 * 2) & 3
+	return nibble(at(blocks.WordsAt, block/4*16+block%2*8+group), block%4 >= 2) | int8(upper<<4) - 32
 }
 
-// decodeBlocksGeneric makes dst the weights of the first n blockInputs of a panel of outputs: that
+// decodeBlocksGeneric makes dst the weights of the first 32·n inputs of a panel of outputs: that
 // of input k and output c is at k·panel + c. Products are exact; this order is that of ggml's
 // dequantize_row functions, with which zeros have the same signs.
-func decodeBlocksGeneric(t BlockType, dst []float32, packed []byte, n int) {
-	var x blockWeights
-	per, size := t.traits().inputs/blockInputs, t.traits().packed
+func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
+	var x weights
+	per, size := t.Traits().Inputs/blocks.Inputs, t.Traits().Packed
 	for c := range panel {
 		for k := range n {
 			unpackBlockGeneric(t, &x, packed[k/per*size:], k%per, c)
 			less := float32(x.dmin * float32(x.min))
 			for i, e := range x.n {
-				scale := float32(x.d * float32(x.scales[2*i/blockInputs]))
-				dst[(k*blockInputs+i)*panel+c] = float32(scale*float32(e)) - less
+				scale := float32(x.d * float32(x.scales[2*i/blocks.Inputs]))
+				dst[(k*blocks.Inputs+i)*panel+c] = float32(scale*float32(e)) - less
 			}
 		}
 	}
 }
 
-// multiplyBlocksGeneric is o_rc = a·b of rows of n blockInputs, in integers with scales.
-func multiplyBlocksGeneric(t BlockType, o []float32, a []blockRow, packed []byte, rows, n, oStride,
+// multiplyBlocksGeneric is o_rc = a·b of rows of 32·n inputs, in integers with scales.
+func multiplyBlocksGeneric(t blocks.Type, o []float32, a []Row, packed []byte, rows, n, oStride,
 	aStride int) {
-	var x blockWeights
-	per, size := t.traits().inputs/blockInputs, t.traits().packed
+	var x weights
+	per, size := t.Traits().Inputs/blocks.Inputs, t.Traits().Packed
 	for r := range rows {
 		clear(o[r*oStride:][:panel])
 	}
@@ -116,12 +117,12 @@ func multiplyBlocksGeneric(t BlockType, o []float32, a []blockRow, packed []byte
 				row, sum, total := &a[r*aStride+k], &o[r*oStride+c], int32(0)
 				var sums [2]int32
 				for i, e := range x.n {
-					sums[2*i/blockInputs] += int32(e) * int32(row.integers[i])
+					sums[2*i/blocks.Inputs] += int32(e) * int32(row.integers[i])
 					total += int32(row.integers[i])
 				}
 				products := x.scales[0]*sums[0] + x.scales[1]*sums[1]
 				*sum = f32.FMA(float32(products), float32(row.scale*x.d), *sum)
-				if t == Q4_K || t == Q5_K {
+				if t == blocks.Q4_K || t == blocks.Q5_K {
 					*sum = f32.FMA(float32(x.min*total), -float32(row.scale*x.dmin), *sum)
 				}
 			}
@@ -129,13 +130,13 @@ func multiplyBlocksGeneric(t BlockType, o []float32, a []blockRow, packed []byte
 	}
 }
 
-func sumBlocksGeneric(dst []blockRow, scales []float32) {
+func sumBlocksGeneric(dst []Row, scales []float32) {
 	for i := range dst {
 		b := &dst[i]
 		var sums [2]int32
 		b.below = 0
 		for k, e := range b.integers {
-			sums[2*k/blockInputs] += int32(e)
+			sums[2*k/blocks.Inputs] += int32(e)
 			b.below -= min(int32(e), 0)
 		}
 		b.scale, b.sum = scales[i], sums[0]+sums[1]

@@ -1,8 +1,13 @@
 //go:build !purego
 
-package attn
+package blockwise
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
 
 // Levels as kernels take them: for VNNI with 128 added, for AVX2 with so little that products fit
 // in 16 bits, or with their sign (gen/blocks_avx2.go).
@@ -29,70 +34,70 @@ func biased(bias int, levels [16]int8) (x [16]byte) {
 	return x
 }
 
-// blockKernels reports whether there are kernels of products by blocks.
-func blockKernels() bool { return tuned.ISA.Integers() }
+// hasProducts reports whether there are kernels of products by blocks.
+func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.Integers() }
 
-// blocksOfVNNI reports whether they are those of VNNI.
-func blocksOfVNNI() bool { return tuned.ISA.Lanes16() && tuned.DotProduct }
+// vnni reports whether they are those of VNNI.
+func vnni(cpu *tuning.Row) bool { return cpu.ISA.Lanes16() && cpu.DotProduct }
 
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
-func unpackBlocksStep(t BlockType, dst, packed *byte, n int) {
-	if !blocksOfVNNI() {
+func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
+	if !vnni(cpu) {
 		unpackBlocksAVX2(t, dst, packed, n)
 		return
 	}
 	switch t {
-	case Q8_0:
+	case blocks.Q8_0:
 		unpackQ8AVX512(dst, packed, n)
-	case Q4_0:
+	case blocks.Q4_0:
 		unpackNibblesF16AVX512(dst, packed, &bytesQ4[0], n)
-	case IQ4_NL:
+	case blocks.IQ4_NL:
 		unpackNibblesF16AVX512(dst, packed, &bytesIQ4[0], n)
-	case MXFP4:
+	case blocks.MXFP4:
 		unpackNibblesBF16AVX512(dst, packed, &bytesMXFP[0], n)
-	case Q4_K:
+	case blocks.Q4_K:
 		unpackQ4KAVX512(dst, packed, n)
-	case Q5_K:
+	case blocks.Q5_K:
 		unpackQ5KAVX512(dst, packed, n)
-	case Q6_K:
+	case blocks.Q6_K:
 		unpackQ6KAVX512(dst, packed, n)
 	}
 }
 
-func unpackBlocksAVX2(t BlockType, dst, packed *byte, n int) {
+func unpackBlocksAVX2(t blocks.Type, dst, packed *byte, n int) {
 	switch t {
-	case Q8_0:
+	case blocks.Q8_0:
 		unpackQ8SIMD(dst, packed, n)
-	case Q4_0:
+	case blocks.Q4_0:
 		unpackNibblesF16SIMD(dst, packed, &bytesQ4A2[0], n)
-	case IQ4_NL:
+	case blocks.IQ4_NL:
 		unpackNibblesF16SIMD(dst, packed, &bytesIQA2[0], n)
-	case MXFP4:
+	case blocks.MXFP4:
 		unpackNibblesBF16SIMD(dst, packed, &bytesMXFA2[0], n)
-	case Q4_K:
+	case blocks.Q4_K:
 		unpackQ4KSIMD(dst, packed, n)
-	case Q5_K:
+	case blocks.Q5_K:
 		unpackQ5KSIMD(dst, packed, n)
-	case Q6_K:
+	case blocks.Q6_K:
 		unpackQ6KSIMD(dst, packed, n)
 	}
 }
 
-// decodingKernels reports whether there are kernels for weights as float32.
-func decodingKernels() bool { return tuned.ISA.Integers() }
+// hasDecoding reports whether there are kernels for weights as float32.
+func hasDecoding(isa tuning.ISA) bool { return isa.Integers() }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign.
-func unpackSigned(t BlockType, dst, packed *byte, n int) {
+func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 	switch t {
-	case Q4_0:
+	case blocks.Q4_0:
 		unpackNibblesF16SIMD(dst, packed, &signedQ4[0], n)
-	case MXFP4:
+	case blocks.MXFP4:
 		unpackNibblesBF16SIMD(dst, packed, &signedMXFP[0], n)
-	case Q6_K:
+	case blocks.Q6_K:
 		unpackQ6KSIMD(dst, packed, n)
-		for i := range n * Q6_K.traits().inputs / blockInputs {
-			to := unsafe.Add(unsafe.Pointer(dst), i*unpackedMost)
-			lessSixBits((*[blockUnpacked / 8]uint64)(to))
+		for i := range n * blocks.Q6_K.Traits().Inputs / blocks.Inputs {
+			to := unsafe.Add(unsafe.Pointer(dst), i*mostUnpacked)
+			lessSixBits((*[unpackedBytes / 8]uint64)(to))
 		}
 	default:
 		unpackBlocksAVX2(t, dst, packed, n)
@@ -100,7 +105,7 @@ func unpackSigned(t BlockType, dst, packed *byte, n int) {
 }
 
 // lessSixBits takes 32 off bytes of six bits, of which none then takes from the next one.
-func lessSixBits(x *[blockUnpacked / 8]uint64) {
+func lessSixBits(x *[unpackedBytes / 8]uint64) {
 	const each = 0x0101010101010101
 	for i := 0; i < len(x); i += 4 {
 		y := (*[4]uint64)(x[i:])
@@ -112,94 +117,94 @@ func lessSixBits(x *[blockUnpacked / 8]uint64) {
 }
 
 // multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
-func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
-	aStride int, overwrite bool) {
-	if !blocksOfVNNI() {
+func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, rows, n,
+	oStride, aStride int, overwrite bool) {
+	if !vnni(cpu) {
 		multiplyBlocksAVX2(t, o, a, w, rows, n, oStride, aStride, overwrite)
 		return
 	}
 	switch t {
-	case Q4_K, Q5_K:
+	case blocks.Q4_K, blocks.Q5_K:
 		multiplyMinimaVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
-	case Q6_K:
+	case blocks.Q6_K:
 		multiplyHalvesVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyPlainVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
 	}
 }
 
-func multiplyBlocksAVX2(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
+func multiplyBlocksAVX2(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oStride,
 	aStride int, overwrite bool) {
 	switch t {
-	case Q4_0:
+	case blocks.Q4_0:
 		multiplyNibblesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
-	case MXFP4:
+	case blocks.MXFP4:
 		multiplyLevelsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
-	case Q4_K:
+	case blocks.Q4_K:
 		multiplyQ4KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
-	case Q5_K:
+	case blocks.Q5_K:
 		multiplyQ5KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
-	case Q6_K:
+	case blocks.Q6_K:
 		multiplyQ6KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyBytesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	}
 }
 
-func sumBlocksStep(rows *blockRow, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
+func sumBlocksStep(rows *Row, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
 
 // sumBlocksSIMD works like sumBlocksGeneric.
 //
 //go:noescape
-func sumBlocksSIMD(rows *blockRow, scales *float32, n int)
+func sumBlocksSIMD(rows *Row, scales *float32, n int)
 
 // multiplyPlainVNNIAVX512 multiplies rows by blocks with one scale. It works like
 // multiplyBlocksGeneric, as the two below do.
 //
 //go:noescape
-func multiplyPlainVNNIAVX512(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyPlainVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyMinimaVNNIAVX512 is for Q4_K and Q5_K.
 //
 //go:noescape
-func multiplyMinimaVNNIAVX512(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyMinimaVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyHalvesVNNIAVX512 is for Q6_K.
 //
 //go:noescape
-func multiplyHalvesVNNIAVX512(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyHalvesVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyNibblesSIMD is for Q4_0. Those with AVX2 differ in how many products fit in 16 bits.
 //
 //go:noescape
-func multiplyNibblesSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyNibblesSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyLevelsSIMD is for MXFP4.
 //
 //go:noescape
-func multiplyLevelsSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyLevelsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyBytesSIMD is for Q8_0 and IQ4_NL.
 //
 //go:noescape
-func multiplyBytesSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyBytesSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 //go:noescape
-func multiplyQ4KSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyQ4KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 //go:noescape
-func multiplyQ5KSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyQ5KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 //go:noescape
-func multiplyQ6KSIMD(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyQ6KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // Kernels that unpack n blocks for VNNI.

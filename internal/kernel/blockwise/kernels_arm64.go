@@ -1,14 +1,16 @@
 //go:build !purego
 
-package attn
+package blockwise
 
 import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // Blocks are unpacked for SDOT, which takes bytes with sign: nibbles by TBL, and what belongs to
@@ -17,45 +19,47 @@ import (
 // nibbleValues is the table of nibbles that stay as they are.
 var nibbleValues = [16]int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
-// blockKernels reports whether there are kernels of products by blocks.
-func blockKernels() bool { return tuned.ISA.SIMD() && tuned.DotProduct }
+// hasProducts reports whether there are kernels of products by blocks.
+func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.SIMD() && cpu.DotProduct }
 
-// decodingKernels reports whether there are kernels for weights as float32.
-func decodingKernels() bool { return tuned.ISA.SIMD() }
+// hasDecoding reports whether there are kernels for weights as float32.
+func hasDecoding(isa tuning.ISA) bool { return isa.SIMD() }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT takes them, too.
-func unpackSigned(t BlockType, dst, packed *byte, n int) { unpackBlocksStep(t, dst, packed, n) }
+func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
+	unpackBlocksStep(nil, t, dst, packed, n)
+}
 
-func sumBlocksStep(rows *blockRow, scales *float32, n int) {
+func sumBlocksStep(rows *Row, scales *float32, n int) {
 	sumBlocksGeneric(unsafe.Slice(rows, n), unsafe.Slice(scales, n))
 }
 
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
-func unpackBlocksStep(t BlockType, dst, packed *byte, n int) {
-	of := t.traits()
-	size := blockUnpacked + 4*panel
-	if of.inputs > blockInputs {
-		size = of.inputs / blockInputs * unpackedMost
+func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
+	of := t.Traits()
+	size := unpackedBytes + 4*panel
+	if of.Inputs > blocks.Inputs {
+		size = of.Inputs / blocks.Inputs * mostUnpacked
 	}
 	for i := range n {
 		to := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(dst), i*size)), size)
-		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), i*of.packed)), of.packed)
+		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), i*of.Packed)), of.Packed)
 		switch t {
-		case Q8_0:
+		case blocks.Q8_0:
 			copy(to, from[4*panel:])
-			copy(to[blockUnpacked:], from[:4*panel])
-		case Q4_0:
+			copy(to[unpackedBytes:], from[:4*panel])
+		case blocks.Q4_0:
 			unpackLevels(to, from, &levelsQ4)
-		case IQ4_NL:
+		case blocks.IQ4_NL:
 			unpackLevels(to, from, &levelsIQ4)
-		case MXFP4:
+		case blocks.MXFP4:
 			unpackLevels(to, from, &levelsMXFP)
 			for c := range panel {
-				putFloat(to[blockUnpacked:], c, f32.FromBF16(binary.LittleEndian.Uint16(from[2*c:])))
+				putFloat(to[unpackedBytes:], c, f32.FromBF16(binary.LittleEndian.Uint16(from[2*c:])))
 			}
-		case Q4_K, Q5_K:
+		case blocks.Q4_K, blocks.Q5_K:
 			unpackMinima(t, to, from)
-		case Q6_K:
+		case blocks.Q6_K:
 			unpackSixBits(to, from)
 		}
 	}
@@ -71,26 +75,26 @@ func unpackTable(to, words []byte, table *[16]int8, n, upper int) {
 
 // unpackLevels unpacks a block of 32 nibbles and its scales in F16.
 func unpackLevels(to, from []byte, levels *[16]int8) {
-	unpackTable(to, from[2*panel:], levels, blockUnpacked/2, blockUnpacked/2)
-	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[blockUnpacked])), &from[0], panel)
+	unpackTable(to, from[2*panel:], levels, unpackedBytes/2, unpackedBytes/2)
+	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[unpackedBytes])), &from[0], panel)
 }
 
 // unpackMinima unpacks a block of Q4_K or Q5_K.
-func unpackMinima(t BlockType, to, from []byte) {
-	words := from[blockWords:]
-	if t == Q5_K {
-		words = words[blockUnpacked:]
+func unpackMinima(t blocks.Type, to, from []byte) {
+	words := from[blocks.WordsAt:]
+	if t == blocks.Q5_K {
+		words = words[unpackedBytes:]
 	}
 	for pair := range 4 {
-		unpackTable(to[2*pair*unpackedMost:], words[pair*blockUnpacked:], &nibbleValues, blockUnpacked,
-			unpackedMost)
+		unpackTable(to[2*pair*mostUnpacked:], words[pair*unpackedBytes:], &nibbleValues, unpackedBytes,
+			mostUnpacked)
 	}
 	for b := range 8 {
-		block := to[b*unpackedMost:][:unpackedMost]
-		if t == Q5_K {
-			addBits(block[:blockUnpacked], from[blockWords:], uint64(b), 1, 0)
+		block := to[b*mostUnpacked:][:mostUnpacked]
+		if t == blocks.Q5_K {
+			addBits(block[:unpackedBytes], from[blocks.WordsAt:], uint64(b), 1, 0)
 		}
-		scales, at := block[blockUnpacked:], from[blockScales+2*panel*b:]
+		scales, at := block[unpackedBytes:], from[blocks.ScalesAt+2*panel*b:]
 		narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&scales[0])), &from[0], panel)
 		for c := range panel {
 			putFloat(scales[4*panel:], c, -f32.FromF16(binary.LittleEndian.Uint16(from[2*(panel+c):])))
@@ -104,14 +108,14 @@ func unpackMinima(t BlockType, to, from []byte) {
 func unpackSixBits(to, from []byte) {
 	for half := range 4 { // nibbles of two blocks that are two apart
 		first := half/2*4 + half%2
-		unpackTable(to[first*unpackedMost:], from[blockWords+half*blockUnpacked:], &nibbleValues,
-			blockUnpacked, 2*unpackedMost)
+		unpackTable(to[first*mostUnpacked:], from[blocks.WordsAt+half*unpackedBytes:], &nibbleValues,
+			unpackedBytes, 2*mostUnpacked)
 	}
-	upper := from[blockWords+4*blockUnpacked:]
+	upper := from[blocks.WordsAt+4*unpackedBytes:]
 	for b := range 8 {
-		block := to[b*unpackedMost:][:unpackedMost]
-		addBits(block[:blockUnpacked], upper[b/4*blockUnpacked:], uint64(b%4*2), 3, 32)
-		scales, at := block[blockUnpacked:], from[blockScales+2*panel*b:]
+		block := to[b*mostUnpacked:][:mostUnpacked]
+		addBits(block[:unpackedBytes], upper[b/4*unpackedBytes:], uint64(b%4*2), 3, 32)
+		scales, at := block[unpackedBytes:], from[blocks.ScalesAt+2*panel*b:]
 		copy(scales, from[:4*panel])
 		for c := range panel {
 			putFloat(scales[4*panel:], c, float32(int8(at[c])))
@@ -132,12 +136,12 @@ func addBits(nibbles, bits []byte, from, mask, less uint64) {
 }
 
 // multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
-func multiplyBlocksStep(t BlockType, o *float32, a *blockRow, w *byte, rows, n, oStride,
-	aStride int, overwrite bool) {
+func multiplyBlocksStep(_ *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, rows, n,
+	oStride, aStride int, overwrite bool) {
 	switch t {
-	case Q4_K, Q5_K:
+	case blocks.Q4_K, blocks.Q5_K:
 		multiplyMinimaDot(o, a, w, rows, n, oStride, aStride, overwrite)
-	case Q6_K:
+	case blocks.Q6_K:
 		multiplyHalvesDot(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyPlainDot(o, a, w, rows, n, oStride, aStride, overwrite)
@@ -153,17 +157,17 @@ func unpackNibblesDot(dst, packed, table *byte, n, upper int)
 // as the two below do.
 //
 //go:noescape
-func multiplyPlainDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyPlainDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyMinimaDot is for Q4_K and Q5_K.
 //
 //go:noescape
-func multiplyMinimaDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyMinimaDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
 // multiplyHalvesDot is for Q6_K.
 //
 //go:noescape
-func multiplyHalvesDot(o *float32, a *blockRow, w *byte, rows, blocks, oStride, aStride int,
+func multiplyHalvesDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)

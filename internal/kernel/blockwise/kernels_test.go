@@ -1,33 +1,34 @@
-package attn
+package blockwise
 
 import (
 	"testing"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 
-// blockKernelTests has every kernel of kernel_blocks.go.
-var blockKernelTests = []kernelTest{
-	compare("multiplyBlocks", []dim{size("rows", 1, 30, 200), size("blocks", 1, 5, 40),
-		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
-		func(c *trial, n []int) { tryMultiplyBlocks(c, integerBlockTypes[n[2]], n[0], n[1]) }),
-	compare("decodeBlocks", []dim{size("blocks", 1, 20, 80),
-		size("type", 0, len(integerBlockTypes)-1, len(integerBlockTypes)-1)},
-		func(c *trial, n []int) { tryDecodeBlocks(c, integerBlockTypes[n[1]], n[0]) }),
-	compare("sumBlocks", []dim{size("blocks", 1, 70, 300)}, func(c *trial, n []int) {
-		trySumBlocks(c,
-			n[0])
-	}),
+// kernelTests has every kernel.
+var kernelTests = []kerneltest.KernelTest{
+	kerneltest.Compare("multiplyBlocks", []kerneltest.Dim{kerneltest.Size("rows", 1, 30, 200),
+		kerneltest.Size("blocks", 1, 5, 40), typeDim},
+		func(c *kerneltest.Trial, n []int) { tryMultiplyBlocks(c, blockstest.Types[n[2]], n[0], n[1]) }),
+	kerneltest.Compare("decodeBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 20, 80), typeDim},
+		func(c *kerneltest.Trial, n []int) { tryDecodeBlocks(c, blockstest.Types[n[1]], n[0]) }),
+	kerneltest.Compare("sumBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 70, 300)},
+		func(c *kerneltest.Trial, n []int) { trySumBlocks(c, n[0]) }),
 }
 
-// drawBlockRows is n blockRows in guarded memory, of which all but the integers and scales is left
-// to set.
-func drawBlockRows(c *trial, n int) (write, read []blockRow) {
-	of := func(x []float32) []blockRow {
-		return unsafe.Slice((*blockRow)(unsafe.Pointer(unsafe.SliceData(x))), n)
+var typeDim = kerneltest.Size("type", 0, len(blockstest.Types)-1, len(blockstest.Types)-1)
+
+// drawRows is n rows in guarded memory, of which all but the integers and scales is left to set.
+func drawRows(c *kerneltest.Trial, n int) (write, read []Row) {
+	of := func(x []float32) []Row {
+		return unsafe.Slice((*Row)(unsafe.Pointer(unsafe.SliceData(x))), n)
 	}
-	x, y := c.Place(n * blockRowSize / 4)
+	x, y := c.Place(n * rowSize / 4)
 	write, read = of(x), of(y)
 	for i := range write {
 		for k := range write[i].integers {
@@ -38,71 +39,71 @@ func drawBlockRows(c *trial, n int) (write, read []blockRow) {
 	return write, read
 }
 
-// multiplyBlocks takes blocks of any bits, whose scales may be no numbers.
-func tryMultiplyBlocks(c *trial, t BlockType, rows, n int) {
+// tryMultiplyBlocks takes blocks of any bits, whose scales may be no numbers.
+func tryMultiplyBlocks(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	c.AnyIntegers()
-	of := t.traits()
-	n *= of.inputs / blockInputs
+	of := t.Traits()
+	n *= of.Inputs / blocks.Inputs
 	aStride, oStride := n+c.IntN(3), panel+c.IntN(9)
-	write, a := drawBlockRows(c, (rows-1)*aStride+n)
+	write, a := drawRows(c, (rows-1)*aStride+n)
 	for i := range write {
 		sumBlocksGeneric(write[i:i+1], []float32{write[i].scale})
 	}
-	panels := 1 + c.IntN(blockPanels)
+	panels := 1 + c.IntN(Panels)
 	oStride += (panels - 1) * panel
-	size := n * blockInputs / of.inputs * of.packed
+	size := n * blocks.Inputs / of.Inputs * of.Packed
 	packed := c.TypedInput(kernel.I8, panels*size)
 	got, want := c.Results((rows-1)*oStride + panels*panel)
-	multiplyBlocks(t, got, a, packed, panels, rows, n, oStride, aStride, new(blockMemory))
+	Multiply(kerneltest.Tuned, t, got, a, packed, panels, rows, n, oStride, aStride, new(Memory))
 	for p := range panels {
 		multiplyBlocksGeneric(t, want[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
 	}
 }
 
-// decodeBlocks takes blocks of any bits, whose scales may be no numbers.
-func tryDecodeBlocks(c *trial, t BlockType, n int) {
-	of := t.traits()
-	packed := c.TypedInput(kernel.I8, n*of.packed)
-	got, want := c.Results(n * of.inputs * panel)
-	n *= of.inputs / blockInputs
-	decodeBlocks(t, got, packed, n, new(blockMemory))
+// tryDecodeBlocks takes blocks of any bits, whose scales may be no numbers.
+func tryDecodeBlocks(c *kerneltest.Trial, t blocks.Type, n int) {
+	of := t.Traits()
+	packed := c.TypedInput(kernel.I8, n*of.Packed)
+	got, want := c.Results(n * of.Inputs * panel)
+	n *= of.Inputs / blocks.Inputs
+	Decode(kerneltest.Tuned.ISA, t, got, packed, n, new(Memory))
 	decodeBlocksGeneric(t, want, packed, n)
 }
 
-func trySumBlocks(c *trial, n int) {
-	dst, _ := drawBlockRows(c, n)
-	want := append([]blockRow(nil), dst...)
+func trySumBlocks(c *kerneltest.Trial, n int) {
+	dst, _ := drawRows(c, n)
+	want := append([]Row(nil), dst...)
 	scales := c.Factors(n)
-	sumBlocks(dst, scales)
+	sumRows(kerneltest.Tuned, dst, scales)
 	sumBlocksGeneric(want, scales)
 	for i := range dst {
 		if got := dst[i]; got.integers != want[i].integers || got.start != want[i].start ||
 			got.halves != want[i].halves || got.sum != want[i].sum || got.below != want[i].below ||
-			got.eighths != want[i].eighths || !sameBits(got.scale, want[i].scale) {
+			got.eighths != want[i].eighths || !kerneltest.SameBits(got.scale, want[i].scale) {
 			c.Wrong("row %d is %+v, generic %+v", i, got, want[i])
 		}
 	}
 }
 
 // Kernels over blocks give the bits of the generic code, and touch nothing outside their operands.
-func TestBlockKernelsEqualGeneric(t *testing.T) { equalGeneric(t, blockKernelTests, false) }
+func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }
 
-func FuzzMultiplyBlocks(f *testing.F) { fuzzKernel(f, "multiplyBlocks") }
-func FuzzDecodeBlocks(f *testing.F)   { fuzzKernel(f, "decodeBlocks") }
-func FuzzSumBlocks(f *testing.F)      { fuzzKernel(f, "sumBlocks") }
+func FuzzMultiplyBlocks(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "multiplyBlocks") }
+func FuzzDecodeBlocks(f *testing.F)   { kerneltest.FuzzOneOf(f, kernelTests, "decodeBlocks") }
+func FuzzSumBlocks(f *testing.F)      { kerneltest.FuzzOneOf(f, kernelTests, "sumBlocks") }
 
 // Integers at their bounds: no sum of a kernel overflows.
-func TestBlockKernelsAtBounds(t *testing.T) {
-	forEach(t, func(t *testing.T) {
-		for _, typ := range integerBlockTypes {
-			of := typ.traits()
-			packed := make([]byte, of.packed)
-			n := of.inputs / blockInputs
+func TestKernelsAtBounds(t *testing.T) {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		for _, typ := range blockstest.Types {
+			of := typ.Traits()
+			packed := make([]byte, of.Packed)
+			n := of.Inputs / blocks.Inputs
 			for _, fill := range []byte{0, 0x7f, 0x80, 0xff} {
 				for i := range packed {
 					packed[i] = fill
 				}
-				a := make([]blockRow, n)
+				a := make([]Row, n)
 				for _, e := range []int8{-127, 127} {
 					for i := range a {
 						for k := range a[i].integers {
@@ -111,11 +112,46 @@ func TestBlockKernelsAtBounds(t *testing.T) {
 						sumBlocksGeneric(a[i:i+1], []float32{1})
 					}
 					var got, want [panel]float32
-					multiplyBlocks(typ, got[:], a, packed, 1, 1, n, panel, n, new(blockMemory))
+					Multiply(kerneltest.Tuned, typ, got[:], a, packed, 1, 1, n, panel, n, new(Memory))
 					multiplyBlocksGeneric(typ, want[:], a, packed, 1, n, panel, n)
-					mustEqualBits(t, typ.String(), got[:], want[:])
+					kerneltest.MustEqualBits(t, typ.String(), got[:], want[:])
 				}
 			}
 		}
+	})
+}
+
+// Packed blocks decode as ggml decodes the blocks that they were made of.
+func checkDecoding(t testing.TB, typ blocks.Type, block []byte, output int) {
+	of := typ.Traits()
+	packed := make([]byte, of.Packed)
+	if !blocks.Pack(typ, packed, output, block) {
+		return
+	}
+	for c := range output { // of the scales of these 0 is none in MXFP4
+		blocks.Pack(typ, packed, c, block)
+	}
+	floats := make([]float32, of.Inputs*panel)
+	Decode(kerneltest.Tuned.ISA, typ, floats, packed, of.Inputs/blocks.Inputs, new(Memory))
+	for i, e := range blockstest.WeightsOf(typ, block) {
+		if got := floats[i*panel+output]; got != float32(e.Value()) {
+			t.Fatalf("%v: weight %d of block %x is %v, want %v", typ, i, block, got, e.Value())
+		}
+	}
+}
+
+func TestDecoding(t *testing.T) {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		blockstest.AnyBlocks(kerneltest.Random(t.Name()), kerneltest.Budget(2000),
+			func(typ blocks.Type, block []byte, output int) { checkDecoding(t, typ, block, output) })
+	})
+}
+
+func FuzzDecoding(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte, which, output uint8) {
+		typ := blockstest.Types[int(which)%len(blockstest.Types)]
+		block := make([]byte, typ.Traits().Bytes)
+		copy(block, data)
+		checkDecoding(t, typ, block, int(output)%panel)
 	})
 }

@@ -1,22 +1,27 @@
 //go:build !(amd64 || arm64) || purego
 
-package attn
+package blockwise
+
+import (
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
 
 // Without assembly the generic code computes everything.
 
-func sumBlocks(dst []blockRow, scales []float32) {
+func sumRows(_ *tuning.Row, dst []Row, scales []float32) {
 	sumBlocksGeneric(dst, scales)
 }
 
-func multiplyBlocks(t BlockType, o []float32, a []blockRow, packed []byte, panels, rows, n, oStride,
-	aStride int, memory *blockMemory) {
-	of := t.traits()
-	size := n / (of.inputs / blockInputs) * of.packed
+func Multiply(_ *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byte, panels, rows, n,
+	oStride, aStride int, _ *Memory) {
+	of := t.Traits()
+	size := n / (of.Inputs / blocks.Inputs) * of.Packed
 	for p := range panels {
 		multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
 	}
 }
 
-func decodeBlocks(t BlockType, dst []float32, packed []byte, n int, memory *blockMemory) {
+func Decode(_ tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, _ *Memory) {
 	decodeBlocksGeneric(t, dst, packed, n)
 }
