@@ -12,11 +12,15 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-func init() { inspect.Schedule = describeCall }
+func init() { inspect.Describer = describer{} }
 
-// describeCall makes the schedule of a call as Attend and Pool would, over views without memory,
-// and says what it means.
-func describeCall(c inspect.Call) (string, error) {
+// describer's method is linked only into programs that call it, since they alone reach it through
+// an interface. A function that init left in a variable would be in every program.
+type describer struct{}
+
+// Describe makes the schedule of a call as Attend and Pool would, over views without memory, and
+// says what it means.
+func (describer) Describe(c inspect.Call) (string, error) {
 	p, err := planOf(c)
 	if err != nil {
 		return "", err

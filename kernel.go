@@ -5,7 +5,6 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -93,16 +92,14 @@ func expSum(dst, x []float32, top float32) float32 {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return expSumGeneric(dst, x, top)
 	}
-	if len(x) <= kernel.CallElements {
-		return expSumSIMD(&dst[0], &x[0], len(x), top)
-	}
-	var sum lanes
-	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+	var lane [16]float32
+	for from := 0; ; from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
 		to := min(from+kernel.CallElements, len(x))
-		expSumSIMD(&dst[from], &x[from], to-from, top)
-		sum.add(dst[from:to])
+		sum := expSumSIMD(&lane, &dst[from], &x[from], to-from, top)
+		if to == len(x) {
+			return sum
+		}
 	}
-	return f32.Fold(sum[:])
 }
 
 func sumExp(x []float32, top float32) float32 {
@@ -110,31 +107,13 @@ func sumExp(x []float32, top float32) float32 {
 	if !tuned.ISA.SIMD() || len(x) == 0 {
 		return sumExpGeneric(x, top)
 	}
-	if len(x) <= kernel.CallElements {
-		return sumExpSIMD(&x[0], len(x), top)
-	}
-	var sum lanes
-	var buffer [1024]float32
-	for from := 0; from < len(x); from += len(buffer) {
-		to := min(from+len(buffer), len(x))
-		expSumSIMD(&buffer[0], &x[from], to-from, top)
-		sum.add(buffer[:to-from])
-	}
-	return f32.Fold(sum[:])
-}
-
-// lanes are partial sums by index mod 16.
-type lanes [16]float32
-
-// add adds numbers whose index begins with a multiple of 16. FMA(1, e, sum) is
-// e + sum, so accumulate adds rows of 16.
-func (l *lanes) add(x []float32) {
-	if rows := len(x) / len(l); rows > 0 {
-		layout := kernel.PanelLayout{Keys: rows, Cols: len(l), Stride: len(l), PanelStride: panel}
-		floats.Accumulate(&tuned, l[:], ones[:rows], x, nil, 1, len(l), rows, &layout)
-	}
-	for i, e := range x[len(x)/len(l)*len(l):] {
-		l[i] += e
+	var lane [16]float32
+	for from := 0; ; from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		to := min(from+kernel.CallElements, len(x))
+		sum := sumExpSIMD(&lane, &x[from], to-from, top)
+		if to == len(x) {
+			return sum
+		}
 	}
 }
 
@@ -159,12 +138,13 @@ func maxOfSIMD(x *float32, n int) float32
 //go:noescape
 func expSIMD(dst, x *float32, n int)
 
-// expSumSIMD is exponentials and their sum. It works like expSumGeneric.
+// expSumSIMD goes on with the 16 sums of expSumGeneric for n elements, a multiple of 16 in all calls
+// for one sum but the last, and returns what the sums are folded.
 //
 //go:noescape
-func expSumSIMD(dst, x *float32, n int, top float32) float32
+func expSumSIMD(lane *[16]float32, dst, x *float32, n int, top float32) float32
 
-// sumExpSIMD is the sum of exponentials. It works like sumExpGeneric.
+// sumExpSIMD is expSumSIMD without the destination. It works like sumExpGeneric.
 //
 //go:noescape
-func sumExpSIMD(x *float32, n int, top float32) float32
+func sumExpSIMD(lane *[16]float32, x *float32, n int, top float32) float32

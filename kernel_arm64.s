@@ -468,21 +468,19 @@ end21:
 	RET
 
 // expSumSIMD works like expSumGeneric.
-TEXT ·expSumSIMD(SB), NOSPLIT, $64-36
-	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	FMOVS top+24(FP), F28
+TEXT ·expSumSIMD(SB), NOSPLIT, $64-44
+	MOVD x+16(FP), R1
+	MOVD n+24(FP), R2
+	FMOVS top+32(FP), F28
 	VDUP V28.S[0], V28.S4
-	MOVD dst+0(FP), R0
+	MOVD dst+8(FP), R0
 	MOVD $constants<>(SB), R26
 	FMOVQ 16(R26), F20
 	FMOVQ 32(R26), F21
 	FMOVQ 48(R26), F22
 	FMOVQ 64(R26), F29
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
+	MOVD lane+0(FP), R4
+	VLD1 (R4), [V24.S4, V25.S4, V26.S4, V27.S4]
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -695,30 +693,29 @@ end28:
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
 end24:
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R4)
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
 	VEXT $8, V24.B16, V24.B16, V31.B16
 	WORD $0x4e3fd718 // fadd v24.4s, v24.4s, v31.4s
 	WORD $0x7e30db18 // faddp s24, v24.2s
-	FMOVS F24, ret+32(FP)
+	FMOVS F24, ret+40(FP)
 	RET
 
 // sumExpSIMD works like sumExpGeneric.
-TEXT ·sumExpSIMD(SB), NOSPLIT, $64-28
-	MOVD x+0(FP), R1
-	MOVD n+8(FP), R2
-	FMOVS top+16(FP), F28
+TEXT ·sumExpSIMD(SB), NOSPLIT, $64-36
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	FMOVS top+24(FP), F28
 	VDUP V28.S[0], V28.S4
 	MOVD $constants<>(SB), R26
 	FMOVQ 16(R26), F20
 	FMOVQ 32(R26), F21
 	FMOVQ 48(R26), F22
 	FMOVQ 64(R26), F29
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
+	MOVD lane+0(FP), R4
+	VLD1 (R4), [V24.S4, V25.S4, V26.S4, V27.S4]
 
 	// 16 at a time.
 	SUBS $16, R2, R2
@@ -928,13 +925,14 @@ end35:
 	MOVD $lanes-64(SP), R3
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
 end31:
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R4)
 	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
 	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
 	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
 	VEXT $8, V24.B16, V24.B16, V31.B16
 	WORD $0x4e3fd718 // fadd v24.4s, v24.4s, v31.4s
 	WORD $0x7e30db18 // faddp s24, v24.2s
-	FMOVS F24, ret+24(FP)
+	FMOVS F24, ret+32(FP)
 	RET
 
 // Constants, 16 bytes each.

@@ -76,6 +76,14 @@ func (w *scratch) layoutPanels(p *plan, inOrder bool) {
 	w.layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
 }
 
+// ones leave outputs as they are.
+var ones = func() (x [maxTileRows]float32) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()
+
 func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	v := w.floatValues(p, c, b)

@@ -658,7 +658,7 @@ func TestInspectRefusesWrongCalls(t *testing.T) {
 	} {
 		call := good
 		c.change(&call)
-		if _, err := inspect.Schedule(call); !errors.Is(err, c.want) ||
+		if _, err := inspect.Describer.Describe(call); !errors.Is(err, c.want) ||
 			!strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v, want %v that says %s", name, err, c.want, c.text)
 		}

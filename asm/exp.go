@@ -159,18 +159,19 @@ func (p *program) exp() {
 }
 
 func (p *program) expSum() {
-	p.kernel("expSumSIMD", panelBytes, "dst x n top:float32", "ret:float32")
+	p.kernel("expSumSIMD", panelBytes, "lane dst x n top:float32", "ret:float32")
 	p.sumExponentials(true)
 }
 
 func (p *program) sumExp() {
-	p.kernel("sumExpSIMD", panelBytes, "x n top:float32", "ret:float32")
+	p.kernel("sumExpSIMD", panelBytes, "lane x n top:float32", "ret:float32")
 	p.sumExponentials(false)
 }
 
-// sumExponentials sums exp(x − top) in 16 lanes, and keeps the terms if asked.
+// sumExponentials goes on with sums of exp(x − top) in 16 lanes, returns them folded, and keeps the
+// terms if asked.
 func (p *program) sumExponentials(keep bool) {
-	const dst, x, n, sums = R0, R1, R2, R3
+	const dst, x, n, sums, lane = R0, R1, R2, R3, R4
 	const top, most, part = Vec(28), Vec(29), Vec(30)
 	e, sum := expAt(from(0, 4), 4, 20), from(24, 4)
 	p.arg("x", x)
@@ -182,9 +183,8 @@ func (p *program) sumExponentials(keep bool) {
 	p.loadTable()
 	p.expConstants(e)
 	p.constant(most, p.float(p.values.Get("ExpInf")))
-	for _, s := range sum {
-		p.Zero(s)
-	}
+	p.arg("lane", lane)
+	p.Ld1(sum, lane)
 	terms := func(s span) []Vec {
 		e := e.of(s)
 		p.loadNext(s, e.x, x)
@@ -213,6 +213,7 @@ func (p *program) sumExponentials(keep bool) {
 			p.storeNext(s, []Vec{part}, sums)
 		})
 	})
+	p.St1(sum, lane)
 	p.fold(sum)
 	p.floatResult("ret", sum[0])
 	p.Ret()

@@ -79,21 +79,22 @@ func expKernel() {
 	mapKernel("expSIMD", "func(dst, x *float32, n int)", "dst", "x", expFull)
 }
 
-// expSumKernel sums exponentials in 16 lanes: two accumulators in turn.
+// expSumKernel goes on with sums of exponentials in 16 lanes, two accumulators in turn, and returns
+// them folded.
 func expSumKernel(name string, keep bool) {
-	signature := "func(x *float32, n int, top float32) float32"
+	signature := "func(lane, x *float32, n int, top float32) float32"
 	if keep {
-		signature = "func(dst, x *float32, n int, top float32) float32"
+		signature = "func(lane, dst, x *float32, n int, top float32) float32"
 	}
 	TEXT(name, noSplit, signature)
-	x, n, top := param("x"), param("n"), broadcastParam("top")
+	lane, x, n, top := param("lane"), param("x"), param("n"), broadcastParam("top")
 	var dst reg.GPVirtual
 	if keep {
 		dst = param("dst")
 	}
 	even, odd := YMM(), YMM()
-	VXORPS(even, even, even)
-	VXORPS(odd, odd, odd)
+	VMOVUPS(Mem{Base: lane}, even)
+	VMOVUPS(Mem{Base: lane, Disp: vector}, odd)
 	part := func(sum, mask reg.VecVirtual) {
 		v, limit := YMM(), YMM()
 		load(Mem{Base: x}, mask, v)
@@ -132,6 +133,8 @@ func expSumKernel(name string, keep bool) {
 	Label("oddRest")
 	rest(odd)
 	Label("fold")
+	VMOVUPS(even, Mem{Base: lane})
+	VMOVUPS(odd, Mem{Base: lane, Disp: vector})
 	VADDPS(odd, even, even)
 	returnFloat(foldAdd(even))
 	finish()

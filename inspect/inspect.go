@@ -4,7 +4,7 @@
 package inspect
 
 import (
-	_ "github.com/seed-1415985d/attn" // sets internal/inspect.Schedule
+	_ "github.com/seed-1415985d/attn" // sets internal/inspect.Describer
 	internal "github.com/seed-1415985d/attn/internal/inspect"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -16,7 +16,7 @@ type Call = internal.Call
 
 // Schedule returns the schedule of a call on this machine: lines of a name, its value and what that
 // means. A size outside its range, or an unknown layout, is an error.
-func Schedule(c Call) (string, error) { return internal.Schedule(c) }
+func Schedule(c Call) (string, error) { return internal.Describer.Describe(c) }
 
 // Tiles says whether products in integers of many rows go through the tiles of AMX in this process,
 // and why, or why not. The environment variable ATTN_AMX=off, read when the program starts, leaves

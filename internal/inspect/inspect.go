@@ -10,6 +10,6 @@ type Call struct {
 	Workers                  int
 }
 
-// Schedule describes how package attn would compute a call. Package attn sets it when it is
+// Describer describes how package attn would compute a call. Package attn sets it when it is
 // initialised.
-var Schedule func(c Call) (string, error)
+var Describer interface{ Describe(c Call) (string, error) }
