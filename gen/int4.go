@@ -27,7 +27,7 @@ func int4Kernels() {
 // Kernels of up to 4 rows look codes up in registers, and are those of int8.go else.
 var (
 	int4AVX2 = int8Set{groups: []tileGroup{{4, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
-	int4VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+	int4VNNI = int8Set{vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{1, 4, sizesTo(1, 4), 4}}}
 )
 
@@ -43,7 +43,7 @@ type int4Codes struct {
 func int4Kernel(name string, set int8Set, operation int8Operation) {
 	p := newInt8Program(set, operation)
 	p.codes = &int4Codes{table: p.lastRegister()}
-	if p.wide {
+	if p.vnni {
 		halves := p.lastRegister()
 		p.codes.halves, p.codes.even = halves, p.lastRegister()
 	} else { // too few registers
@@ -69,7 +69,7 @@ func (c *int4Codes) load(p *int8Program) {
 			of = append(of, e^0x80808080)
 		}
 	}
-	if p.wide {
+	if p.vnni {
 		VBROADCASTI32X4(words(name, of...), c.table)
 		VPBROADCASTD(u32(int4Halves), c.halves)
 	} else {
@@ -83,10 +83,10 @@ func (c *int4Codes) load(p *int8Program) {
 // lookUp loads a vector of codes and leaves the levels of one half.
 func (c *int4Codes) lookUp(p *int8Program, from Mem, to reg.VecPhysical) {
 	switch {
-	case p.wide && c.upper:
+	case p.vnni && c.upper:
 		VPSRLW(Imm(4), from, to)
 		VPANDD(to, c.halves, to)
-	case p.wide:
+	case p.vnni:
 		VPANDD(from, c.halves, to)
 	default:
 		VMOVDQU(from, to)

@@ -14,10 +14,7 @@ import (
 func int8Kernels() {
 	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
 	int8Kernel("accumulateInt8SIMD", int8AVX2Words, accumulateInt8)
-	int8Kernel("scoreInt8AVX512", int8AVX512, scoreInt8)
-	int8Kernel("accumulateInt8AVX512", int8AVX512Words, accumulateInt8)
 	int8Kernel("multiplyInt8SIMD", int8AVX2, multiplyInt8)
-	int8Kernel("multiplyInt8AVX512", int8AVX512, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
 	int8Kernel("accumulateInt8VNNIAVX512", int8VNNI, accumulateInt8)
 	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
@@ -51,8 +48,7 @@ const (
 
 // int8Set is the instructions of a kernel.
 type int8Set struct {
-	wide   bool // 16 lanes
-	vnni   bool // multiply and add are one instruction
+	vnni   bool // 16 lanes, and multiply and add are one instruction
 	groups []tileGroup
 	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
@@ -63,13 +59,9 @@ var (
 		{1, manyRows, sizesTo(1, 4), 0}}}
 	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{1, 8, sizesTo(1, 4), 4},
 		{1, manyRows, sizesTo(1, 4), 0}}}
-	int8AVX512 = int8Set{wide: true, groups: []tileGroup{{2, manyRows, sizesTo(1, 8), 9},
-		{1, manyRows, sizesTo(1, 4), 0}}}
-	int8AVX512Words = int8Set{wide: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
-		{2, manyRows, sizesTo(1, 8), 9}, {1, manyRows, sizesTo(1, 8), 0}}}
-	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+	int8VNNI = int8Set{vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
-	int8VNNIMatrix = int8Set{wide: true, vnni: true, groups: []tileGroup{
+	int8VNNIMatrix = int8Set{vnni: true, groups: []tileGroup{
 		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
@@ -127,7 +119,7 @@ func newInt8Program(set int8Set, operation int8Operation) *int8Program {
 	default:
 		p.form = magnitudeForm
 	}
-	if set.wide {
+	if set.vnni {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
 	return p
@@ -153,9 +145,9 @@ func (p *int8Program) kernel(name string) {
 		p.keysInOrder()
 	case p.operation == multiplyInt8 && p.form == byteForm:
 		groups = append([]tileGroup{int8InOrder}, groups...)
-	case p.wide && p.codes != nil && p.operation == accumulateInt8:
+	case p.vnni && p.codes != nil && p.operation == accumulateInt8:
 		groups = append([]tileGroup{int4Values}, groups...)
-	case p.wide && p.operation == accumulateInt8:
+	case p.vnni && p.operation == accumulateInt8:
 		groups = append([]tileGroup{int8Values}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
@@ -332,7 +324,7 @@ func (p *int8Program) tile(r int) {
 		return
 	}
 	if p.codes != nil {
-		p.codes.one = r == 1 && !p.wide
+		p.codes.one = r == 1 && !p.vnni
 	}
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
@@ -356,7 +348,7 @@ func (p *int8Program) sums(r int) {
 	switch {
 	case p.codes != nil:
 		p.pairsOfGroups(r, loop)
-	case r == 1 && p.n == 1 && p.form == magnitudeForm && !p.wide:
+	case r == 1 && p.n == 1 && p.form == magnitudeForm:
 		p.twoGroups(loop)
 	default:
 		Label(loop)

@@ -42,7 +42,7 @@ func addSigned(xor func(x, y, z Op), b Op, magnitudes, signs, ones, product, sum
 func (p *int8Program) zero(v reg.VecPhysical) { p.xor(v, v, v) }
 
 func (p *int8Program) xor(x, y, z Op) {
-	if p.wide {
+	if p.vnni {
 		VPXORD(x, y, z)
 		return
 	}
@@ -51,7 +51,7 @@ func (p *int8Program) xor(x, y, z Op) {
 
 // load is a move of a vector from memory or a register.
 func (p *int8Program) load(from, to Op) {
-	if p.wide {
+	if p.vnni {
 		VMOVDQU32(from, to)
 		return
 	}

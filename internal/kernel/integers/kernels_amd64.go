@@ -10,9 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// int8Lanes16 reports whether kernels in integers have 16 lanes for a number of rows.
+// int8Lanes16 reports whether kernels of products in integers, and of the weights that these take,
+// have 16 lanes for a number of rows. Without VNNI there are none: those with 8 do as well.
 func int8Lanes16(cpu *tuning.Row, rows int) bool {
-	return cpu.ISA.Lanes16() && rows >= cpu.MinInt8Rows16
+	return cpu.ISA.Lanes16() && cpu.DotProduct && rows >= cpu.MinInt8Rows16
 }
 
 // scoreInt8Step is Score of checked operands, in one call.
@@ -27,12 +28,9 @@ func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scale
 		s, row = operand.At(s, n*kernel.Block), row+n
 	}
 	at := row * qStride
-	switch {
-	case q.Bytes != nil:
+	if q.Bytes != nil {
 		scoreInt8VNNIAVX512(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
-	case int8Lanes16(cpu, rows):
-		scoreInt8AVX512(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
-	default:
+	} else {
 		scoreInt8SIMD(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
 	}
 }
@@ -64,16 +62,11 @@ func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, 
 	case w.Bytes != nil:
 		multiplyInt8VNNIAVX512(o, &w.Bytes[at], &w.Starts[start], v, f, rows, oStride, wStride, fStride,
 			b)
-	case w.Magnitudes != nil && int8Lanes16(cpu, rows):
-		multiplyInt8AVX512(o, &w.Magnitudes[2*at], &w.Starts[start], v, f, rows, oStride, wStride,
-			fStride, b)
 	case w.Magnitudes != nil:
 		multiplyInt8SIMD(o, &w.Magnitudes[2*at], &w.Starts[start], v, f, rows, oStride, wStride,
 			fStride, b)
-	case cpu.DotProduct && int8Lanes16(cpu, rows):
-		accumulateInt8VNNIAVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	case int8Lanes16(cpu, rows):
-		accumulateInt8AVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8VNNIAVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	default:
 		accumulateInt8SIMD(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
@@ -85,13 +78,7 @@ func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, 
 func scoreInt8SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout)
 
-// scoreInt8AVX512 is scoreInt8SIMD with 16 lanes.
-//
-//go:noescape
-func scoreInt8AVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
-	qStride int, b *kernel.PanelLayout)
-
-// scoreInt8VNNIAVX512 is scoreInt8AVX512 of rows of bytes, for CPUs with AVX512_VNNI.
+// scoreInt8VNNIAVX512 is scoreInt8SIMD of rows of bytes, with 16 lanes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
 func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
@@ -103,13 +90,7 @@ func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *fl
 func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
 	fStride int, b *kernel.PanelLayout)
 
-// accumulateInt8AVX512 is accumulateInt8SIMD with 16 lanes.
-//
-//go:noescape
-func accumulateInt8AVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout)
-
-// accumulateInt8VNNIAVX512 is accumulateInt8AVX512 for CPUs with AVX512_VNNI.
+// accumulateInt8VNNIAVX512 is accumulateInt8SIMD with 16 lanes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
 func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
@@ -122,13 +103,8 @@ func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, 
 func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
 	aStride, fStride int, b *kernel.PanelLayout)
 
-// multiplyInt8AVX512 is multiplyInt8SIMD with 16 lanes.
-//
-//go:noescape
-func multiplyInt8AVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *kernel.PanelLayout)
-
-// multiplyInt8VNNIAVX512 is multiplyInt8AVX512 of rows of bytes.
+// multiplyInt8VNNIAVX512 is multiplyInt8SIMD of rows of bytes, with 16 lanes, for CPUs with
+// AVX512_VNNI.
 //
 //go:noescape
 func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
