@@ -138,8 +138,8 @@ func maxOfSIMD(x *float32, n int) float32
 //go:noescape
 func expSIMD(dst, x *float32, n int)
 
-// expSumSIMD goes on with the 16 sums of expSumGeneric for n elements, a multiple of 16 in all calls
-// for one sum but the last, and returns what the sums are folded.
+// expSumSIMD goes on with the 16 sums of expSumGeneric for n elements, a multiple of 16 in all
+// calls for one sum but the last, and returns the sums folded.
 //
 //go:noescape
 func expSumSIMD(lane *[16]float32, dst, x *float32, n int, top float32) float32

@@ -93,11 +93,15 @@ func TestAssemblyIsGated(t *testing.T) {
 	var functions []asmFunction
 	for _, file := range assemblyFiles(t) {
 		if strings.HasSuffix(file, "_amd64.s") {
-			functions = append(functions, readAssembly(t, file)...)
+			read := readAssembly(t, file)
+			if len(read) == 0 {
+				t.Errorf("%s has no functions", file)
+			}
+			functions = append(functions, read...)
 		}
 	}
-	if len(functions) < 100 {
-		t.Fatalf("%d functions, want at least 100", len(functions))
+	if len(functions) == 0 {
+		t.Fatal("there is no assembly")
 	}
 	count := 0
 	for _, f := range functions {

@@ -30,10 +30,8 @@ func int8Kernels() {
 	rotateAVX512Kernel()
 	interleaveKernel()
 	copyRowsKernel()
-	softmaxInt8Kernel("softmaxInt8SIMD", false, false)
-	softmaxInt8Kernel("softmaxInt8MaskedSIMD", true, false)
-	softmaxInt8Kernel("softmaxInt8AVX512", false, true)
-	softmaxInt8Kernel("softmaxInt8MaskedAVX512", true, true)
+	softmaxInt8Kernel("softmaxInt8SIMD", false)
+	softmaxInt8Kernel("softmaxInt8AVX512", true)
 }
 
 // int8Operation is what a kernel does with its sums: scores of them, or outputs. Rows of

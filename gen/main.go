@@ -119,7 +119,6 @@ var twins = map[string]string{
 	"multiplyTiles":     "accumulateInt8Generic",
 	"accumulateTiles":   "accumulateInt8Generic",
 	"scoreTiles":        "scoreInt8Generic",
-	"softmaxInt8Masked": "softmaxInt8Generic",
 	"quantizeRows":      "QuantizeToken",
 	"quantizeRotated":   "QuantizeToken",
 	"quantizeGroups":    "quantizeFourRows",
@@ -166,11 +165,7 @@ func floatKernels() {
 	scoreAVX512Kernel()
 	accumulateAVX512Kernel()
 	scoreRowsKernel()
-	softmaxKernel("softmaxSIMD", false, false)
-	softmaxKernel("softmaxMaskedSIMD", true, false)
-	softmaxMaximaKernel()
-	softmaxKernel("softmaxAVX512", false, true)
-	softmaxKernel("softmaxMaskedAVX512", true, true)
+	softmaxKernels()
 	packKeysKernel()
 	packValuesKernel()
 	scaleKernel()

@@ -10,10 +10,12 @@ import (
 
 // softmaxProgram emits the online-softmax step in four loops over the rows. Within each
 // the rows are independent of one another, so that the long chains of one (fold,
-// exp) run beside those of the next.
+// exp) run beside those of the next. Two of the loops are there twice: for rows that see all keys,
+// which is what a visible of 0 says, and for others.
 type softmaxProgram struct {
-	masked, lanes16            bool
-	maximaKnown                bool // score has found the maxima
+	lanes16                    bool
+	masked                     bool // the loop at hand is for rows that do not see all keys
+	takesMaxima                bool // score may have found the maxima of rows that see all keys
 	int8                       bool // weights become integers
 	scaled                     bool // scores, and weights, are multiplied by scales
 	s, m, l, alpha, visible, n reg.GPVirtual
@@ -29,19 +31,11 @@ type softmaxProgram struct {
 	top  reg.VecVirtual
 }
 
-func softmaxKernel(name string, masked, lanes16 bool) {
-	if masked {
-		softmaxProgram{masked: true, lanes16: lanes16}.emit(name,
-			"func(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)")
-	} else {
-		softmaxProgram{lanes16: lanes16}.emit(name,
-			"func(s, m, l, alpha *float32, rows int, c float32) (masked bool)")
-	}
-}
-
-func softmaxMaximaKernel() {
-	softmaxProgram{maximaKnown: true}.emit("softmaxMaximaSIMD",
-		"func(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool)")
+func softmaxKernels() {
+	softmaxProgram{takesMaxima: true}.emit("softmaxSIMD",
+		"func(s, m, l, alpha, maxima *float32, visible *uint64, rows int, c float32) (masked bool)")
+	softmaxProgram{lanes16: true}.emit("softmaxAVX512",
+		"func(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)")
 }
 
 // emit writes the kernel.
@@ -53,20 +47,13 @@ func (k softmaxProgram) emit(name, signature string) {
 	if k.int8 {
 		k.tops = AllocLocal((softmaxRows + 1) * vector)
 	}
-	if k.masked {
-		k.pairs = AllocLocal(8)
-		k.findPairs()
-	}
-	if !k.masked && !k.lanes16 && !k.maximaKnown {
+	k.pairs = AllocLocal(8)
+	if !k.lanes16 {
 		k.unlessOne()
 	}
-	if k.maximaKnown {
-		k.knownMaxima()
-	} else {
-		k.maxima()
-	}
+	k.whetherMasked(k.maxima)
 	k.factors()
-	k.weights()
+	k.whetherMasked(k.weights)
 	k.sums()
 	if k.int8 {
 		k.quotients()
@@ -74,6 +61,20 @@ func (k softmaxProgram) emit(name, signature string) {
 	}
 	Store(k.fullyMasked.As8(), ReturnIndex(0))
 	finish()
+}
+
+// whetherMasked emits a loop for rows that see all keys, and for others.
+func (k *softmaxProgram) whetherMasked(loop func()) {
+	masked, end := unique("masked"), unique("end")
+	CMPQ(paramAddress("visible"), Imm(0))
+	JNE(LabelRef(masked))
+	loop()
+	JMP(LabelRef(end))
+	Label(masked)
+	k.masked = true
+	loop()
+	k.masked = false
+	Label(end)
 }
 
 // softmaxRows is the most rows of one call.
@@ -141,6 +142,18 @@ func (k *softmaxProgram) findPairs() {
 
 // maxima leaves the largest visible score of each row in alpha.
 func (k *softmaxProgram) maxima() {
+	if k.masked {
+		k.findPairs()
+	}
+	known := unique("known")
+	if k.takesMaxima && !k.masked {
+		find := unique("find")
+		CMPQ(paramAddress("maxima"), Imm(0))
+		JE(LabelRef(find))
+		k.knownMaxima()
+		JMP(LabelRef(known))
+		Label(find)
+	}
 	Comment("alpha_r = max of the visible scores of row r, NaN not counting")
 	k.load("s", "alpha", "rows")
 	var floor reg.VecVirtual
@@ -153,6 +166,7 @@ func (k *softmaxProgram) maxima() {
 		VMOVUPS(u32(bitsNegInf), floor)
 	}
 	k.foldMaxima(func(r int) reg.VecVirtual { return maximum(r, floor) }, k.nextRows)
+	Label(known)
 }
 
 // knownMaxima does the same from the maxima that score has found.
@@ -169,24 +183,25 @@ func (k *softmaxProgram) knownMaxima() {
 
 // foldMaxima leaves the largest lane of each row's maximum in alpha; next moves on by some rows.
 func (k *softmaxProgram) foldMaxima(maximum func(r int) reg.VecVirtual, next func(n int)) {
+	rows, rest, row, end := unique("maxRows"), unique("maxRest"), unique("maxRow"), unique("maxEnd")
 	SUBQ(imm(lanes), k.n)
-	JL(LabelRef("maxRest"))
-	Label("maxRows")
+	JL(LabelRef(rest))
+	Label(rows)
 	VMOVUPS(foldRows(VMAXPS, maximum), Mem{Base: k.alpha})
 	next(lanes)
 	ADDQ(imm(vector), k.alpha)
 	SUBQ(imm(lanes), k.n)
-	JGE(LabelRef("maxRows"))
-	Label("maxRest")
+	JGE(LabelRef(rows))
+	Label(rest)
 	ADDQ(imm(lanes), k.n)
-	JE(LabelRef("maxEnd"))
-	Label("maxRow")
+	JE(LabelRef(end))
+	Label(row)
 	VMOVSS(foldMax(maximum(0)).AsX(), Mem{Base: k.alpha})
 	next(1)
 	ADDQ(Imm(4), k.alpha)
 	DECQ(k.n)
-	JNE(LabelRef("maxRow"))
-	Label("maxEnd")
+	JNE(LabelRef(row))
+	Label(end)
 }
 
 // maximum is the largest visible score of a row, in some lane.
@@ -269,14 +284,13 @@ func (k *softmaxProgram) weights() {
 	} else {
 		k.weightRows("weights", block/lanes)
 	}
-	Label("weighed")
 }
 
 // weightPairs is weightRows for the vectors that some row needs. In integers these are half of a
 // row or all: a quarter more would save less than one call in a hundred.
 func (k *softmaxProgram) weightPairs() {
 	const maxPairs = block / lanes / 2
-	step := 1
+	step, end := 1, unique("weighed")
 	if k.int8 {
 		step = 2
 	}
@@ -285,10 +299,11 @@ func (k *softmaxProgram) weightPairs() {
 		CMPQ(k.pairs, imm(pairs))
 		JG(LabelRef(next))
 		k.weightRows(fmt.Sprintf("weights%d", pairs), 2*pairs)
-		JMP(LabelRef("weighed"))
+		JMP(LabelRef(end))
 		Label(next)
 	}
-	k.weightRows("weights", 2*maxPairs)
+	k.weightRows("weightsMasked", 2*maxPairs)
+	Label(end)
 }
 
 // rowFactor is the register for the factor of a row: c, or one that each row loads.

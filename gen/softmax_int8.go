@@ -11,13 +11,10 @@ import (
 // the largest of each row, lane by lane, on the stack. A fifth loop finds what the products of each
 // row are multiplied by, 8 rows at a time, and a last one makes integers of them.
 
-func softmaxInt8Kernel(name string, masked, lanes16 bool) {
-	signature := "func(w *int16, f, s, m, l, alpha, c, scales *float32, "
-	if masked {
-		signature += "visible *uint64, "
-	}
-	softmaxProgram{masked: masked, lanes16: lanes16, int8: true}.emit(name,
-		signature+"rows int) (masked, rare bool)")
+func softmaxInt8Kernel(name string, lanes16 bool) {
+	softmaxProgram{lanes16: lanes16, int8: true}.emit(name,
+		"func(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64, rows int) "+
+			"(masked, rare bool)")
 }
 
 // product multiplies a vector of weights by the scales of their values, keeps the largest of the

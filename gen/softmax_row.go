@@ -15,11 +15,13 @@ func softmaxScaledKernel() {
 	k.oneRow()
 }
 
-// unlessOne does the step of a single row, if there is only one, in one go. In decoding, memory
-// waits meanwhile.
+// unlessOne does the step of a single row that sees all keys, if there is only one, in one go. In
+// decoding, memory waits meanwhile.
 func (k *softmaxProgram) unlessOne() {
 	k.load("rows")
 	CMPQ(k.n, Imm(1))
+	JNE(LabelRef("rows"))
+	CMPQ(paramAddress("visible"), Imm(0))
 	JNE(LabelRef("rows"))
 	k.oneRow()
 	Label("rows")

@@ -17,10 +17,13 @@ const inPlaceKeys = 8
 //go:noescape
 func scoreMaximaSIMD(s, q, k, maxima *float32, rows, d, panels int, next *kernel.PrefetchQueue)
 
-// softmaxMaximaSIMD is one online-softmax step. It works like softmaxMaximaGeneric.
+// softmaxSIMD is one online-softmax step. It works like softmaxGeneric, with maxima, if these are
+// not nil, like softmaxMaximaGeneric, and with visible, which comes without maxima, like
+// softmaxMaskedGeneric.
 //
 //go:noescape
-func softmaxMaximaSIMD(s, m, l, alpha, maxima *float32, rows int, c float32) (masked bool)
+func softmaxSIMD(s, m, l, alpha, maxima *float32, visible *uint64, rows int,
+	c float32) (masked bool)
 
 // scoreAVX512 is scoreSIMD for AVX-512 and at least 2 rows.
 //
@@ -33,16 +36,10 @@ func scoreAVX512(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQue
 //go:noescape
 func accumulateAVX512(o, p, v, alpha *float32, rows, oStride, pStride int, b *kernel.PanelLayout)
 
-// softmaxAVX512 is softmaxSIMD for AVX-512.
+// softmaxAVX512 is softmaxSIMD for AVX-512, without maxima.
 //
 //go:noescape
-func softmaxAVX512(s, m, l, alpha *float32, rows int, c float32) (masked bool)
-
-// softmaxMaskedAVX512 is softmaxMaskedSIMD for AVX-512.
-//
-//go:noescape
-func softmaxMaskedAVX512(s, m, l, alpha *float32, visible *uint64, rows int,
-	c float32) (masked bool)
+func softmaxAVX512(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
 
 // normalizeSIMD divides rows by their sums. It works like normalizeGeneric.
 //
@@ -82,15 +79,14 @@ func scoreStep(cpu *tuning.Row, s, q, k *float32, rows, d, panels int, next *ker
 // SoftmaxStep is softmax of checked operands, in one call. A nil visible is for rows that see all.
 func SoftmaxStep(cpu *tuning.Row, s, m, l, alpha *float32, visible *uint64, rows int,
 	c float32) (masked bool) {
-	switch {
-	case visible == nil && Choose(cpu, rows, 0, false).Softmax16:
-		return softmaxAVX512(s, m, l, alpha, rows, c)
-	case visible == nil:
-		return softmaxSIMD(s, m, l, alpha, rows, c)
-	case cpu.ISA.Lanes16():
-		return softmaxMaskedAVX512(s, m, l, alpha, visible, rows, c)
+	lanes16 := cpu.ISA.Lanes16()
+	if visible == nil {
+		lanes16 = Choose(cpu, rows, 0, false).Softmax16
 	}
-	return softmaxMaskedSIMD(s, m, l, alpha, visible, rows, c)
+	if lanes16 {
+		return softmaxAVX512(s, m, l, alpha, visible, rows, c)
+	}
+	return softmaxSIMD(s, m, l, alpha, nil, visible, rows, c)
 }
 
 // accumulateStep is accumulate of checked operands, in one call.
@@ -122,7 +118,7 @@ func (t *FullTile) Add(cpu *tuning.Row, q, m, l, o *float32, rows int) (masked b
 	switch {
 	case use.Lanes16 && t.Layout.Cols >= kernel.Panel:
 		scoreAVX512(t.S, q, t.K, rows, t.D, kernel.Block/kernel.Panel, t.Queue)
-		masked = softmaxAVX512(t.S, m, l, t.Alpha, rows, t.C)
+		masked = softmaxAVX512(t.S, m, l, t.Alpha, nil, rows, t.C)
 		if t.Layout.Cols%kernel.Panel == 0 {
 			accumulateAVX512(o, t.S, t.V, t.Alpha, rows, t.OStride, kernel.Block, t.Layout)
 		} else {
@@ -131,13 +127,13 @@ func (t *FullTile) Add(cpu *tuning.Row, q, m, l, o *float32, rows int) (masked b
 		return masked
 	case use.Maxima:
 		scoreMaximaSIMD(t.S, q, t.K, t.Maxima, rows, t.D, kernel.Block/kernel.Panel, t.Queue)
-		masked = softmaxMaximaSIMD(t.S, m, l, t.Alpha, t.Maxima, rows, t.C)
+		masked = softmaxSIMD(t.S, m, l, t.Alpha, t.Maxima, nil, rows, t.C)
 	case use.Softmax16:
 		scoreSIMD(t.S, q, t.K, rows, t.D, kernel.Block/kernel.Panel, t.Queue)
-		masked = softmaxAVX512(t.S, m, l, t.Alpha, rows, t.C)
+		masked = softmaxAVX512(t.S, m, l, t.Alpha, nil, rows, t.C)
 	default:
 		scoreSIMD(t.S, q, t.K, rows, t.D, kernel.Block/kernel.Panel, t.Queue)
-		masked = softmaxSIMD(t.S, m, l, t.Alpha, rows, t.C)
+		masked = softmaxSIMD(t.S, m, l, t.Alpha, nil, nil, rows, t.C)
 	}
 	accumulateSIMD(o, t.S, t.V, t.Alpha, rows, t.OStride, kernel.Block, t.Layout)
 	return masked

@@ -73,6 +73,17 @@ func maskKeysSIMD(mask *bool, visible *uint64, rows, step, stride, lo, n int) (e
 	return every
 }
 
+// softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
+//
+//go:noescape
+func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool)
+
+// softmaxMaskedSIMD is one online-softmax step over visible keys. It works like
+// softmaxMaskedGeneric.
+//
+//go:noescape
+func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
+
 // scoreStep is Score of checked operands, in one call.
 func scoreStep(cpu *tuning.Row, s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue) {
 	scoreSIMD(s, q, k, rows, d, panels, next)

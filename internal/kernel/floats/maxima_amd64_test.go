@@ -68,5 +68,5 @@ func softmaxMaxima(s, m, l, alpha, maxima []float32, rows int, c float32) (maske
 	if !kerneltest.Tuned.ISA.SIMD() {
 		return softmaxMaximaGeneric(s, m, l, alpha, maxima, rows, c)
 	}
-	return softmaxMaximaSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], rows, c)
+	return softmaxSIMD(&s[0], &m[0], &l[0], &alpha[0], &maxima[0], nil, rows, c)
 }

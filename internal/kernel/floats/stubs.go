@@ -32,17 +32,6 @@ func scoreSIMD(s, q, k *float32, rows, d, panels int, next *kernel.PrefetchQueue
 //go:noescape
 func scoreRowsSIMD(s, q, k *float32, rows, d, stride, n int, next *kernel.PrefetchQueue)
 
-// softmaxSIMD is one online-softmax step. It works like softmaxGeneric.
-//
-//go:noescape
-func softmaxSIMD(s, m, l, alpha *float32, rows int, c float32) (masked bool)
-
-// softmaxMaskedSIMD is one online-softmax step over visible keys. It works like
-// softmaxMaskedGeneric.
-//
-//go:noescape
-func softmaxMaskedSIMD(s, m, l, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
-
 // accumulateSIMD adds weighted values to the output. It works like accumulateGeneric.
 //
 //go:noescape

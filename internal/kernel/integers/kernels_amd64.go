@@ -116,38 +116,22 @@ func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *floa
 func softmaxInt8Step(cpu *tuning.Row, w *int16, f, s, m, l, alpha, c, scales *float32,
 	visible *uint64, rows int) (
 	masked, rare bool) {
-	switch lanes16 := int8Lanes16(cpu, rows); {
-	case visible == nil && lanes16:
-		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, rows)
-	case visible == nil:
-		return softmaxInt8SIMD(w, f, s, m, l, alpha, c, scales, rows)
-	case lanes16:
-		return softmaxInt8MaskedAVX512(w, f, s, m, l, alpha, c, scales, visible, rows)
+	if int8Lanes16(cpu, rows) {
+		return softmaxInt8AVX512(w, f, s, m, l, alpha, c, scales, visible, rows)
 	}
-	return softmaxInt8MaskedSIMD(w, f, s, m, l, alpha, c, scales, visible, rows)
+	return softmaxInt8SIMD(w, f, s, m, l, alpha, c, scales, visible, rows)
 }
 
-// softmaxInt8SIMD is softmaxInt8Step without a mask.
+// softmaxInt8SIMD is softmaxInt8Step.
 //
 //go:noescape
-func softmaxInt8SIMD(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (masked, rare bool)
-
-// softmaxInt8MaskedSIMD is softmaxInt8Step with a mask.
-//
-//go:noescape
-func softmaxInt8MaskedSIMD(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+func softmaxInt8SIMD(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
 	rows int) (masked, rare bool)
 
 // softmaxInt8AVX512 is softmaxInt8SIMD with 16 lanes.
 //
 //go:noescape
-func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, rows int) (
-	masked, rare bool)
-
-// softmaxInt8MaskedAVX512 is softmaxInt8MaskedSIMD with 16 lanes.
-//
-//go:noescape
-func softmaxInt8MaskedAVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
+func softmaxInt8AVX512(w *int16, f, s, m, l, alpha, c, scales *float32, visible *uint64,
 	rows int) (masked, rare bool)
 
 // quantizeRowsStep works like QuantizeRows without kernels. It stops where a row is near whose
