@@ -36,11 +36,8 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 	if l.Err == nil {
 		m.turns = c.turns(factors)
 	}
-	for i := 0; i < c.Layers && l.Err == nil; i++ {
-		b := layerBuilder{l, c, kind, fmt.Sprintf(names.layer, i)}
-		m.layers = append(m.layers, b.layer(&names.layerNames))
-	}
 	m.norm = l.Tensor(names.norm+".weight", c.Dim)
+	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.
 	head := folder.Part{Name: names.head, Out: c.Vocab}
 	if c.Tied {
 		head.Name = names.embedding
@@ -51,6 +48,10 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 		shared = &m.head
 	}
 	m.embedding = l.Table(names.embedding+".weight", c.Vocab, c.Dim, shared)
+	for i := 0; i < c.Layers && l.Err == nil; i++ {
+		b := layerBuilder{l, c, kind, fmt.Sprintf(names.layer, i)}
+		m.layers = append(m.layers, b.layer(&names.layerNames))
+	}
 	l.WritePack()
 	if l.Err == nil {
 		m.packed, m.memory = l.Packed, m.embedding.MemoryUse()+l.Packed
