@@ -74,15 +74,17 @@ func readAssembly(t *testing.T, file string) (functions []asmFunction) {
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		line, _, _ = strings.Cut(line, "//")
-		op, operands, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch {
-		case op == "TEXT":
-			functions = append(functions, asmFunction{file: file, name: operands})
-		case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") ||
-			strings.HasSuffix(op, ":"):
-		default:
-			f := &functions[len(functions)-1]
-			f.lines = append(f.lines, asmLine{i + 1, op, operands})
+		for instruction := range strings.SplitSeq(line, ";") {
+			op, operands, _ := strings.Cut(strings.TrimSpace(instruction), " ")
+			switch {
+			case op == "TEXT":
+				functions = append(functions, asmFunction{file: file, name: operands})
+			case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") ||
+				strings.HasSuffix(op, ":"):
+			default:
+				f := &functions[len(functions)-1]
+				f.lines = append(f.lines, asmLine{i + 1, op, operands})
+			}
 		}
 	}
 	return functions

@@ -57,7 +57,7 @@ func assembly(emit func()) ([]byte, error) {
 		return nil, err
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
-	rest = padding.ReplaceAll(rest, []byte("$1 "))
+	rest = joined(leadingZeros.ReplaceAll(padding.ReplaceAll(rest, []byte("$1 ")), []byte("$$0x$1")))
 	return append([]byte(header+"\n"), withTwins(withoutRuntimes(rest))...), nil
 }
 
@@ -145,6 +145,40 @@ var twins = map[string]string{
 
 // padding is what Avo writes after an instruction's name to align operands: a twelfth of the text.
 var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
+
+// leadingZeros is how Avo begins numbers of a wider type.
+var leadingZeros = regexp.MustCompile(`\$0x0+([0-9a-f])`)
+
+// joined puts instructions that follow each other into lines of up to 100 columns, which end with a
+// jump: a program that links a kernel has two bytes for each line of its code, which were a quarter
+// of what kernels are in it.
+func joined(text []byte) []byte {
+	const columns = 100
+	var lines []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		last := len(lines) - 1
+		if last >= 0 && joins(lines[last], line) && len(lines[last])+len(line)+1 <= columns {
+			lines[last] += ";" + strings.Replace(line, "\t", " ", 1)
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
+// joins reports whether an instruction goes on a line.
+func joins(line, next string) bool {
+	return plain.MatchString(line) && plain.MatchString(next) && !jumps.MatchString(line) &&
+		!coded.MatchString(line) && !coded.MatchString(next)
+}
+
+// Vet looks at each line for arguments and results, so instructions with these, and RET, stand
+// alone. So do words, below a comment that says what they are.
+var (
+	plain = regexp.MustCompile(`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER)$`)
+	jumps = regexp.MustCompile(`\bJ[A-Z]+ \w+$`)
+	coded = regexp.MustCompile(`^\t(?:LONG|WORD|BYTE) `)
+)
 
 // passKernels emits passes over slices.
 func passKernels() {

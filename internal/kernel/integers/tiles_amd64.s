@@ -11,71 +11,43 @@ TEXT ·multiplyTilesAMX(SB), $8464-89
 	MOVQ inputs+48(FP), AX
 
 	// What the last tile of inputs has, 1 to 64.
-	DECQ AX
-	ANDQ $0x3f, AX
-	INCQ AX
+	DECQ AX; ANDQ $0x3f, AX; INCQ AX
 	MOVQ rows+32(FP), R12
-	CMPQ R12, $0x10
-	JLE fewRows
-	MOVQ $0x00000010, R12
+	CMPQ R12, $0x10; JLE fewRows
+	MOVQ $0x10, R12
 
 fewRows:
-	MOVQ R12, 8320(SP)
-	MOVQ AX, BX
+	MOVQ R12, 8320(SP); MOVQ AX, BX
 
 	// Sizes: palette 1, bytes of rows, rows.
-	VPXOR X0, X0, X0
-	VMOVDQU X0, (SP)
-	VMOVDQU X0, 16(SP)
-	VMOVDQU X0, 32(SP)
-	VMOVDQU X0, 48(SP)
-	MOVB $0x01, (SP)
-	MOVW $0x0040, 16(SP)
-	MOVW $0x0040, 18(SP)
-	MOVW $0x0040, 20(SP)
-	MOVW $0x0040, 22(SP)
-	MOVW $0x0040, 24(SP)
-	MOVW $0x0040, 28(SP)
-	MOVW $0x0040, 30(SP)
-	MOVW BX, 26(SP)
-	MOVB R12, 48(SP)
-	MOVB R12, 49(SP)
-	MOVB R12, 50(SP)
-	MOVB R12, 51(SP)
-	MOVB R12, 52(SP)
-	MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP)
-	SHRQ $0x02, BX
-	MOVB BL, 55(SP)
-	LEAQ (SP), AX
+	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
+	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
+	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVB R12, 48(SP)
+	MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP); MOVB R12, 53(SP)
+	MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
 
 	// ldtilecfg [rax]
 	LONG $0x4978e2c4
 	LONG $0x80
-	BYTE $0x00
-	MOVL $0x0000ffff, AX
-	CMPB overwrite+88(FP), $0x00
+	BYTE $0x0
+	MOVL $0xffff, AX
+	CMPB overwrite+88(FP), $0x0
 	JE kept
 	XORL AX, AX
 
 kept:
-	KMOVW AX, K1
-	MOVQ $0x00000040, CX
+	KMOVW AX, K1; MOVQ $0x40, CX
 	MOVQ a+8(FP), SI
 	MOVQ aStride+64(FP), DX
 	MOVQ f+24(FP), R10
 	MOVQ fStride+72(FP), R9
-	SHLQ $0x02, R9
+	SHLQ $0x2, R9
 	MOVQ oStride+56(FP), R8
-	SHLQ $0x02, R8
+	SHLQ $0x2, R8
 	MOVQ o+0(FP), AX
 	MOVQ AX, 8376(SP)
 	MOVQ rows+32(FP), AX
-	MOVQ AX, 8328(SP)
-	MOVQ $0x00000000, AX
-	MOVQ AX, 8416(SP)
-	LEAQ 127(SP), R11
-	ANDQ $-64, R11
+	MOVQ AX, 8328(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
 
 rows:
 	MOVQ 8376(SP), DI
@@ -84,18 +56,14 @@ rows:
 
 panels:
 	MOVQ vStride+80(FP), R13
-	CMPQ R12, $0x01
-	JNE two
+	CMPQ R12, $0x1; JNE two
 	XORL R13, R13
 
 two:
 	MOVQ inputs+48(FP), AX
-	CMPQ AX, $0x00000040
-	JLE one
-	CMPQ AX, $0x00000080
-	JLE twoHalves
-	CMPQ AX, $0x000000c0
-	JLE three
+	CMPQ AX, $0x40; JLE one
+	CMPQ AX, $0x80; JLE twoHalves
+	CMPQ AX, $0xc0; JLE three
 
 	// tilezero tmm0
 	LONG $0x497be2c4
@@ -108,12 +76,12 @@ two:
 	// tileloadd tmm4, [rsi + rdx]
 	LONG $0x4b7be2c4
 	LONG $0x16a4
-	WORD $0x00
+	WORD $0x0
 
 	// tileloadd tmm6, [rbx + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x0bb4
-	WORD $0x00
+	LONG $0xbb4
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -122,8 +90,8 @@ two:
 
 	// tileloadd tmm6, [rax + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x08b4
-	WORD $0x00
+	LONG $0x8b4
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -131,13 +99,13 @@ two:
 
 	// tileloadd tmm4, [rsi + rdx + 64]
 	LONG $0x4b7be2c4
-	LONG $0x004016a4
-	WORD $0x00
+	LONG $0x4016a4
+	WORD $0x0
 
 	// tileloadd tmm6, [rbx + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x04000bb4
-	WORD $0x00
+	LONG $0x4000bb4
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -145,8 +113,8 @@ two:
 
 	// tileloadd tmm6, [rax + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x040008b4
-	WORD $0x00
+	LONG $0x40008b4
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -154,13 +122,13 @@ two:
 
 	// tilestored [r11 + rcx], tmm0
 	LONG $0x4b7ac2c4
-	LONG $0x0b84
-	WORD $0x00
+	LONG $0xb84
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 1024], tmm1
 	LONG $0x4b7ac2c4
-	LONG $0x04000b8c
-	WORD $0x00
+	LONG $0x4000b8c
+	WORD $0x0
 
 	// tilezero tmm2
 	LONG $0x497be2c4
@@ -172,13 +140,13 @@ two:
 
 	// tileloadd tmm4, [rsi + rdx + 128]
 	LONG $0x4b7be2c4
-	LONG $0x008016a4
-	WORD $0x00
+	LONG $0x8016a4
+	WORD $0x0
 
 	// tileloadd tmm6, [rbx + rcx + 2048]
 	LONG $0x4b7be2c4
-	LONG $0x08000bb4
-	WORD $0x00
+	LONG $0x8000bb4
+	WORD $0x0
 
 	// tdpbssd tmm2, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -186,8 +154,8 @@ two:
 
 	// tileloadd tmm6, [rax + rcx + 2048]
 	LONG $0x4b7be2c4
-	LONG $0x080008b4
-	WORD $0x00
+	LONG $0x80008b4
+	WORD $0x0
 
 	// tdpbssd tmm3, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -195,13 +163,13 @@ two:
 
 	// tileloadd tmm5, [rsi + rdx + 192]
 	LONG $0x4b7be2c4
-	LONG $0x00c016ac
-	WORD $0x00
+	LONG $0xc016ac
+	WORD $0x0
 
 	// tileloadd tmm7, [rbx + rcx + 3072]
 	LONG $0x4b7be2c4
-	LONG $0x0c000bbc
-	WORD $0x00
+	LONG $0xc000bbc
+	WORD $0x0
 
 	// tdpbssd tmm2, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -209,8 +177,8 @@ two:
 
 	// tileloadd tmm7, [rax + rcx + 3072]
 	LONG $0x4b7be2c4
-	LONG $0x0c0008bc
-	WORD $0x00
+	LONG $0xc0008bc
+	WORD $0x0
 
 	// tdpbssd tmm3, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -218,13 +186,13 @@ two:
 
 	// tilestored [r11 + rcx + 2048], tmm2
 	LONG $0x4b7ac2c4
-	LONG $0x08000b94
-	WORD $0x00
+	LONG $0x8000b94
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 3072], tmm3
 	LONG $0x4b7ac2c4
-	LONG $0x0c000b9c
-	WORD $0x00
+	LONG $0xc000b9c
+	WORD $0x0
 	JMP multiplied
 
 three:
@@ -239,12 +207,12 @@ three:
 	// tileloadd tmm4, [rsi + rdx]
 	LONG $0x4b7be2c4
 	LONG $0x16a4
-	WORD $0x00
+	WORD $0x0
 
 	// tileloadd tmm6, [rbx + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x0bb4
-	WORD $0x00
+	LONG $0xbb4
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -253,8 +221,8 @@ three:
 
 	// tileloadd tmm6, [rax + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x08b4
-	WORD $0x00
+	LONG $0x8b4
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -262,13 +230,13 @@ three:
 
 	// tileloadd tmm4, [rsi + rdx + 64]
 	LONG $0x4b7be2c4
-	LONG $0x004016a4
-	WORD $0x00
+	LONG $0x4016a4
+	WORD $0x0
 
 	// tileloadd tmm6, [rbx + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x04000bb4
-	WORD $0x00
+	LONG $0x4000bb4
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -276,8 +244,8 @@ three:
 
 	// tileloadd tmm6, [rax + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x040008b4
-	WORD $0x00
+	LONG $0x40008b4
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -285,13 +253,13 @@ three:
 
 	// tilestored [r11 + rcx], tmm0
 	LONG $0x4b7ac2c4
-	LONG $0x0b84
-	WORD $0x00
+	LONG $0xb84
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 1024], tmm1
 	LONG $0x4b7ac2c4
-	LONG $0x04000b8c
-	WORD $0x00
+	LONG $0x4000b8c
+	WORD $0x0
 
 	// tilezero tmm2
 	LONG $0x497be2c4
@@ -303,13 +271,13 @@ three:
 
 	// tileloadd tmm5, [rsi + rdx + 128]
 	LONG $0x4b7be2c4
-	LONG $0x008016ac
-	WORD $0x00
+	LONG $0x8016ac
+	WORD $0x0
 
 	// tileloadd tmm7, [rbx + rcx + 2048]
 	LONG $0x4b7be2c4
-	LONG $0x08000bbc
-	WORD $0x00
+	LONG $0x8000bbc
+	WORD $0x0
 
 	// tdpbssd tmm2, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -317,8 +285,8 @@ three:
 
 	// tileloadd tmm7, [rax + rcx + 2048]
 	LONG $0x4b7be2c4
-	LONG $0x080008bc
-	WORD $0x00
+	LONG $0x80008bc
+	WORD $0x0
 
 	// tdpbssd tmm3, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -326,13 +294,13 @@ three:
 
 	// tilestored [r11 + rcx + 2048], tmm2
 	LONG $0x4b7ac2c4
-	LONG $0x08000b94
-	WORD $0x00
+	LONG $0x8000b94
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 3072], tmm3
 	LONG $0x4b7ac2c4
-	LONG $0x0c000b9c
-	WORD $0x00
+	LONG $0xc000b9c
+	WORD $0x0
 	JMP multiplied
 
 twoHalves:
@@ -347,12 +315,12 @@ twoHalves:
 	// tileloadd tmm4, [rsi + rdx]
 	LONG $0x4b7be2c4
 	LONG $0x16a4
-	WORD $0x00
+	WORD $0x0
 
 	// tileloadd tmm6, [rbx + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x0bb4
-	WORD $0x00
+	LONG $0xbb4
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -361,8 +329,8 @@ twoHalves:
 
 	// tileloadd tmm6, [rax + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x08b4
-	WORD $0x00
+	LONG $0x8b4
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -370,13 +338,13 @@ twoHalves:
 
 	// tileloadd tmm5, [rsi + rdx + 64]
 	LONG $0x4b7be2c4
-	LONG $0x004016ac
-	WORD $0x00
+	LONG $0x4016ac
+	WORD $0x0
 
 	// tileloadd tmm7, [rbx + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x04000bbc
-	WORD $0x00
+	LONG $0x4000bbc
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -384,8 +352,8 @@ twoHalves:
 
 	// tileloadd tmm7, [rax + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x040008bc
-	WORD $0x00
+	LONG $0x40008bc
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -393,13 +361,13 @@ twoHalves:
 
 	// tilestored [r11 + rcx], tmm0
 	LONG $0x4b7ac2c4
-	LONG $0x0b84
-	WORD $0x00
+	LONG $0xb84
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 1024], tmm1
 	LONG $0x4b7ac2c4
-	LONG $0x04000b8c
-	WORD $0x00
+	LONG $0x4000b8c
+	WORD $0x0
 	JMP multiplied
 
 one:
@@ -414,12 +382,12 @@ one:
 	// tileloadd tmm5, [rsi + rdx]
 	LONG $0x4b7be2c4
 	LONG $0x16ac
-	WORD $0x00
+	WORD $0x0
 
 	// tileloadd tmm7, [rbx + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x0bbc
-	WORD $0x00
+	LONG $0xbbc
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -428,8 +396,8 @@ one:
 
 	// tileloadd tmm7, [rax + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x08bc
-	WORD $0x00
+	LONG $0x8bc
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -437,170 +405,77 @@ one:
 
 	// tilestored [r11 + rcx], tmm0
 	LONG $0x4b7ac2c4
-	LONG $0x0b84
-	WORD $0x00
+	LONG $0xb84
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 1024], tmm1
 	LONG $0x4b7ac2c4
-	LONG $0x04000b8c
-	WORD $0x00
+	LONG $0x4000b8c
+	WORD $0x0
 
 multiplied:
-	CMPQ 8416(SP), $0x00
-	JEQ turned
-	MOVQ BX, 8352(SP)
-	MOVQ R13, 8360(SP)
-	MOVQ R10, 8368(SP)
-	MOVQ R12, 8336(SP)
-	MOVQ 8400(SP), AX
-	MOVQ 8384(SP), BX
-	MOVQ 8408(SP), R10
-	MOVQ 8320(SP), R12
-	XORL R13, R13
-	CMPQ 8392(SP), $0x00
+	CMPQ 8416(SP), $0x0; JEQ turned
+	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R10, 8368(SP); MOVQ R12, 8336(SP); MOVQ 8400(SP), AX
+	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8320(SP), R12; XORL R13, R13; CMPQ 8392(SP), $0x0
 	JEQ previousAlone
-	MOVQ $0x00000040, R13
+	MOVQ $0x40, R13
 
 previousAlone:
-	CMPQ inputs+48(FP), $0x00000080
+	CMPQ inputs+48(FP), $0x80
 	JG previousBoth
 
 previousOne:
-	VMOVUPS.Z    (BX), K1, Z16
-	VMOVUPS.Z    (BX)(R13*1), K1, Z17
-	VBROADCASTSS (R10), Z18
-	VCVTDQ2PS (AX), Z19
-	VFMADD231PS Z18, Z19, Z16
-	VCVTDQ2PS 1024(AX), Z20
-	VFMADD231PS Z18, Z20, Z17
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, (BX)(R13*1)
-	ADDQ CX, AX
-	ADDQ R8, BX
-	ADDQ R9, R10
-	DECQ R12
+	VMOVUPS.Z    (BX), K1, Z16; VMOVUPS.Z    (BX)(R13*1), K1, Z17; VBROADCASTSS (R10), Z18
+	VCVTDQ2PS (AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 1024(AX), Z20; VFMADD231PS Z18, Z20, Z17
+	VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12
 	JNE previousOne
 	JMP previousDone
 
 previousBoth:
 previousTwo:
-	VMOVUPS.Z    (BX), K1, Z16
-	VMOVUPS.Z    (BX)(R13*1), K1, Z17
-	VBROADCASTSS (R10), Z18
-	VCVTDQ2PS (AX), Z19
-	VFMADD231PS Z18, Z19, Z16
-	VCVTDQ2PS 1024(AX), Z20
-	VFMADD231PS Z18, Z20, Z17
-	VBROADCASTSS 4(R10), Z18
-	VCVTDQ2PS 2048(AX), Z19
-	VFMADD231PS Z18, Z19, Z16
-	VCVTDQ2PS 3072(AX), Z20
-	VFMADD231PS Z18, Z20, Z17
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, (BX)(R13*1)
-	ADDQ CX, AX
-	ADDQ R8, BX
-	ADDQ R9, R10
-	DECQ R12
-	JNE previousTwo
+	VMOVUPS.Z    (BX), K1, Z16; VMOVUPS.Z    (BX)(R13*1), K1, Z17; VBROADCASTSS (R10), Z18
+	VCVTDQ2PS (AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 1024(AX), Z20; VFMADD231PS Z18, Z20, Z17
+	VBROADCASTSS 4(R10), Z18; VCVTDQ2PS 2048(AX), Z19; VFMADD231PS Z18, Z19, Z16
+	VCVTDQ2PS 3072(AX), Z20; VFMADD231PS Z18, Z20, Z17; VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1)
+	ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12; JNE previousTwo
 
 previousDone:
-	MOVQ 8352(SP), BX
-	MOVQ 8360(SP), R13
-	MOVQ 8368(SP), R10
-	MOVQ 8336(SP), R12
+	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8368(SP), R10; MOVQ 8336(SP), R12
 
 turned:
-	MOVQ DI, 8384(SP)
-	MOVQ R13, 8392(SP)
-	MOVQ R11, 8400(SP)
-	MOVQ $0x00000001, AX
-	MOVQ AX, 8416(SP)
-	MOVQ R10, 8408(SP)
-	LEAQ 127(SP), AX
-	ANDQ $-64, AX
-	LEAQ 4096(AX)(AX*1), AX
-	SUBQ R11, AX
-	MOVQ AX, R11
-	ADDQ $0x00000080, DI
-	LEAQ (BX)(R13*2), BX
-	SUBQ $0x02, R12
-	JG panels
+	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $0x1, AX; MOVQ AX, 8416(SP)
+	MOVQ R10, 8408(SP); LEAQ 127(SP), AX; ANDQ $-64, AX; LEAQ 4096(AX)(AX*1), AX; SUBQ R11, AX
+	MOVQ AX, R11; ADDQ $0x80, DI; LEAQ (BX)(R13*2), BX; SUBQ $0x2, R12; JG panels
 
 	// The next rows.
-	MOVQ 8320(SP), AX
-	MOVQ DX, BX
-	IMULQ AX, BX
-	ADDQ BX, SI
-	MOVQ R9, BX
-	IMULQ AX, BX
-	ADDQ BX, R10
-	MOVQ R8, BX
-	IMULQ AX, BX
-	ADDQ BX, 8376(SP)
-	SUBQ AX, 8328(SP)
-	JG rows
-	MOVQ BX, 8352(SP)
-	MOVQ R13, 8360(SP)
-	MOVQ R10, 8368(SP)
-	MOVQ R12, 8336(SP)
-	MOVQ 8400(SP), AX
-	MOVQ 8384(SP), BX
-	MOVQ 8408(SP), R10
-	MOVQ 8320(SP), R12
-	XORL R13, R13
-	CMPQ 8392(SP), $0x00
+	MOVQ 8320(SP), AX; MOVQ DX, BX; IMULQ AX, BX; ADDQ BX, SI; MOVQ R9, BX; IMULQ AX, BX; ADDQ BX, R10
+	MOVQ R8, BX; IMULQ AX, BX; ADDQ BX, 8376(SP); SUBQ AX, 8328(SP); JG rows
+	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R10, 8368(SP); MOVQ R12, 8336(SP); MOVQ 8400(SP), AX
+	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8320(SP), R12; XORL R13, R13; CMPQ 8392(SP), $0x0
 	JEQ lastAlone
-	MOVQ $0x00000040, R13
+	MOVQ $0x40, R13
 
 lastAlone:
-	CMPQ inputs+48(FP), $0x00000080
+	CMPQ inputs+48(FP), $0x80
 	JG lastBoth
 
 lastOne:
-	VMOVUPS.Z    (BX), K1, Z16
-	VMOVUPS.Z    (BX)(R13*1), K1, Z17
-	VBROADCASTSS (R10), Z18
-	VCVTDQ2PS (AX), Z19
-	VFMADD231PS Z18, Z19, Z16
-	VCVTDQ2PS 1024(AX), Z20
-	VFMADD231PS Z18, Z20, Z17
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, (BX)(R13*1)
-	ADDQ CX, AX
-	ADDQ R8, BX
-	ADDQ R9, R10
-	DECQ R12
+	VMOVUPS.Z    (BX), K1, Z16; VMOVUPS.Z    (BX)(R13*1), K1, Z17; VBROADCASTSS (R10), Z18
+	VCVTDQ2PS (AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 1024(AX), Z20; VFMADD231PS Z18, Z20, Z17
+	VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12
 	JNE lastOne
 	JMP lastDone
 
 lastBoth:
 lastTwo:
-	VMOVUPS.Z    (BX), K1, Z16
-	VMOVUPS.Z    (BX)(R13*1), K1, Z17
-	VBROADCASTSS (R10), Z18
-	VCVTDQ2PS (AX), Z19
-	VFMADD231PS Z18, Z19, Z16
-	VCVTDQ2PS 1024(AX), Z20
-	VFMADD231PS Z18, Z20, Z17
-	VBROADCASTSS 4(R10), Z18
-	VCVTDQ2PS 2048(AX), Z19
-	VFMADD231PS Z18, Z19, Z16
-	VCVTDQ2PS 3072(AX), Z20
-	VFMADD231PS Z18, Z20, Z17
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, (BX)(R13*1)
-	ADDQ CX, AX
-	ADDQ R8, BX
-	ADDQ R9, R10
-	DECQ R12
-	JNE lastTwo
+	VMOVUPS.Z    (BX), K1, Z16; VMOVUPS.Z    (BX)(R13*1), K1, Z17; VBROADCASTSS (R10), Z18
+	VCVTDQ2PS (AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 1024(AX), Z20; VFMADD231PS Z18, Z20, Z17
+	VBROADCASTSS 4(R10), Z18; VCVTDQ2PS 2048(AX), Z19; VFMADD231PS Z18, Z19, Z16
+	VCVTDQ2PS 3072(AX), Z20; VFMADD231PS Z18, Z20, Z17; VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1)
+	ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12; JNE lastTwo
 
 lastDone:
-	MOVQ 8352(SP), BX
-	MOVQ 8360(SP), R13
-	MOVQ 8368(SP), R10
-	MOVQ 8336(SP), R12
+	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8368(SP), R10; MOVQ 8336(SP), R12
 
 	// tilerelease
 	LONG $0x4978e2c4
@@ -615,59 +490,32 @@ TEXT ·scoreTilesAMX(SB), $8464-72
 	MOVQ d+48(FP), AX
 
 	// What the last tile of inputs has, 1 to 64.
-	DECQ AX
-	ANDQ $0x3f, AX
-	INCQ AX
+	DECQ AX; ANDQ $0x3f, AX; INCQ AX
 	MOVQ rows+32(FP), R12
-	CMPQ R12, $0x10
-	JLE fewRows
-	MOVQ $0x00000010, R12
+	CMPQ R12, $0x10; JLE fewRows
+	MOVQ $0x10, R12
 
 fewRows:
-	MOVQ R12, 8320(SP)
-	MOVQ AX, BX
+	MOVQ R12, 8320(SP); MOVQ AX, BX
 
 	// Sizes: palette 1, bytes of rows, rows.
-	VPXOR X0, X0, X0
-	VMOVDQU X0, (SP)
-	VMOVDQU X0, 16(SP)
-	VMOVDQU X0, 32(SP)
-	VMOVDQU X0, 48(SP)
-	MOVB $0x01, (SP)
-	MOVW $0x0040, 16(SP)
-	MOVW $0x0040, 18(SP)
-	MOVW $0x0040, 20(SP)
-	MOVW $0x0040, 22(SP)
-	MOVW $0x0040, 24(SP)
-	MOVW $0x0040, 28(SP)
-	MOVW $0x0040, 30(SP)
-	MOVW BX, 26(SP)
-	MOVB R12, 48(SP)
-	MOVB R12, 49(SP)
-	MOVB R12, 50(SP)
-	MOVB R12, 51(SP)
-	MOVB R12, 52(SP)
-	MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP)
-	SHRQ $0x02, BX
-	MOVB BL, 55(SP)
-	LEAQ (SP), AX
+	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
+	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
+	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVB R12, 48(SP)
+	MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP); MOVB R12, 53(SP)
+	MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
 
 	// ldtilecfg [rax]
 	LONG $0x4978e2c4
 	LONG $0x80
-	BYTE $0x00
-	MOVQ $0x00000040, CX
+	BYTE $0x0
+	MOVQ $0x40, CX
 	MOVQ q+8(FP), SI
 	MOVQ qStride+56(FP), DX
 	MOVQ s+0(FP), AX
 	MOVQ AX, 8376(SP)
 	MOVQ rows+32(FP), AX
-	MOVQ AX, 8328(SP)
-	MOVQ $0x00000000, AX
-	MOVQ AX, 8416(SP)
-	LEAQ 127(SP), R11
-	ANDQ $-64, R11
+	MOVQ AX, 8328(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
 
 rows:
 	MOVQ 8376(SP), DI
@@ -678,8 +526,7 @@ rows:
 
 panels:
 	MOVQ kStride+64(FP), R13
-	CMPQ R12, $0x01
-	JNE two
+	CMPQ R12, $0x1; JNE two
 	XORL R13, R13
 
 two:
@@ -690,23 +537,20 @@ two:
 	// tilezero tmm1
 	LONG $0x497be2c4
 	BYTE $0xc8
-	MOVQ SI, R8
-	MOVQ BX, R9
+	MOVQ SI, R8; MOVQ BX, R9
 	MOVQ d+48(FP), R10
-	DECQ R10
-	SHRQ $0x06, R10
-	JEQ rest
+	DECQ R10; SHRQ $0x6, R10; JEQ rest
 
 whole:
 	// tileloadd tmm4, [r8 + rdx]
 	LONG $0x4b7bc2c4
 	LONG $0x10a4
-	WORD $0x00
+	WORD $0x0
 
 	// tileloadd tmm6, [r9 + rcx]
 	LONG $0x4b7bc2c4
-	LONG $0x09b4
-	WORD $0x00
+	LONG $0x9b4
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm4, tmm6
 	LONG $0x5e4be2c4
@@ -715,27 +559,24 @@ whole:
 
 	// tileloadd tmm6, [rax + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x08b4
-	WORD $0x00
+	LONG $0x8b4
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm4, tmm6
 	LONG $0x5e4be2c4
 	BYTE $0xcc
-	ADDQ $0x40, R8
-	ADDQ $0x00000400, R9
-	DECQ R10
-	JNE whole
+	ADDQ $0x40, R8; ADDQ $0x400, R9; DECQ R10; JNE whole
 
 rest:
 	// tileloadd tmm5, [r8 + rdx]
 	LONG $0x4b7bc2c4
 	LONG $0x10ac
-	WORD $0x00
+	WORD $0x0
 
 	// tileloadd tmm7, [r9 + rcx]
 	LONG $0x4b7bc2c4
-	LONG $0x09bc
-	WORD $0x00
+	LONG $0x9bc
+	WORD $0x0
 
 	// tdpbssd tmm0, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -744,8 +585,8 @@ rest:
 
 	// tileloadd tmm7, [rax + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x08bc
-	WORD $0x00
+	LONG $0x8bc
+	WORD $0x0
 
 	// tdpbssd tmm1, tmm5, tmm7
 	LONG $0x5e43e2c4
@@ -753,92 +594,42 @@ rest:
 
 	// tilestored [r11 + rcx], tmm0
 	LONG $0x4b7ac2c4
-	LONG $0x0b84
-	WORD $0x00
+	LONG $0xb84
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 1024], tmm1
 	LONG $0x4b7ac2c4
-	LONG $0x04000b8c
-	WORD $0x00
-	CMPQ 8416(SP), $0x00
-	JEQ turned
-	MOVQ 8408(SP), AX
-	VMOVUPS (AX), Z16
-	XORL R9, R9
-	CMPQ 8392(SP), $0x00
-	JEQ previousAlone
-	MOVQ $0x00000040, R9
+	LONG $0x4000b8c
+	WORD $0x0
+	CMPQ 8416(SP), $0x0; JEQ turned
+	MOVQ 8408(SP), AX; VMOVUPS (AX), Z16; XORL R9, R9; CMPQ 8392(SP), $0x0; JEQ previousAlone
+	MOVQ $0x40, R9
 
 previousAlone:
-	VMOVUPS (AX)(R9*1), Z17
-	MOVQ 8400(SP), AX
-	MOVQ 8384(SP), R8
-	MOVQ 8320(SP), R10
+	VMOVUPS (AX)(R9*1), Z17; MOVQ 8400(SP), AX; MOVQ 8384(SP), R8; MOVQ 8320(SP), R10
 
 previous:
-	VCVTDQ2PS (AX), Z18
-	VCVTDQ2PS 1024(AX), Z19
-	VMULPS Z16, Z18, Z18
-	VMULPS Z17, Z19, Z19
-	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, (R8)(R9*1)
-	ADDQ CX, AX
-	ADDQ $0x00000100, R8
-	DECQ R10
-	JNE previous
+	VCVTDQ2PS (AX), Z18; VCVTDQ2PS 1024(AX), Z19; VMULPS Z16, Z18, Z18; VMULPS Z17, Z19, Z19
+	VMOVUPS Z18, (R8); VMOVUPS Z19, (R8)(R9*1); ADDQ CX, AX; ADDQ $0x100, R8; DECQ R10; JNE previous
 
 turned:
-	MOVQ DI, 8384(SP)
-	MOVQ R13, 8392(SP)
-	MOVQ R11, 8400(SP)
-	MOVQ $0x00000001, AX
-	MOVQ AX, 8416(SP)
-	MOVQ 8424(SP), AX
-	MOVQ AX, 8408(SP)
-	ADDQ $0x00000080, 8424(SP)
-	LEAQ 127(SP), AX
-	ANDQ $-64, AX
-	LEAQ 4096(AX)(AX*1), AX
-	SUBQ R11, AX
-	MOVQ AX, R11
-	ADDQ $0x00000080, DI
-	LEAQ (BX)(R13*2), BX
-	SUBQ $0x02, R12
-	JG panels
+	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $0x1, AX; MOVQ AX, 8416(SP)
+	MOVQ 8424(SP), AX; MOVQ AX, 8408(SP); ADDQ $0x80, 8424(SP); LEAQ 127(SP), AX; ANDQ $-64, AX
+	LEAQ 4096(AX)(AX*1), AX; SUBQ R11, AX; MOVQ AX, R11; ADDQ $0x80, DI; LEAQ (BX)(R13*2), BX
+	SUBQ $0x2, R12; JG panels
 
 	// The next rows.
-	MOVQ 8320(SP), AX
-	MOVQ DX, BX
-	IMULQ AX, BX
-	ADDQ BX, SI
-	IMUL3Q $0x00000100, AX, BX
-	ADDQ BX, 8376(SP)
-	SUBQ AX, 8328(SP)
-	JG rows
-	MOVQ 8408(SP), AX
-	VMOVUPS (AX), Z16
-	XORL R9, R9
-	CMPQ 8392(SP), $0x00
-	JEQ lastAlone
-	MOVQ $0x00000040, R9
+	MOVQ 8320(SP), AX; MOVQ DX, BX; IMULQ AX, BX; ADDQ BX, SI; IMUL3Q $0x100, AX, BX; ADDQ BX, 8376(SP)
+	SUBQ AX, 8328(SP); JG rows
+	MOVQ 8408(SP), AX; VMOVUPS (AX), Z16; XORL R9, R9; CMPQ 8392(SP), $0x0; JEQ lastAlone
+	MOVQ $0x40, R9
 
 lastAlone:
-	VMOVUPS (AX)(R9*1), Z17
-	MOVQ 8400(SP), AX
-	MOVQ 8384(SP), R8
-	MOVQ 8320(SP), R10
+	VMOVUPS (AX)(R9*1), Z17; MOVQ 8400(SP), AX; MOVQ 8384(SP), R8; MOVQ 8320(SP), R10
 
 last:
-	VCVTDQ2PS (AX), Z18
-	VCVTDQ2PS 1024(AX), Z19
-	VMULPS Z16, Z18, Z18
-	VMULPS Z17, Z19, Z19
-	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, (R8)(R9*1)
-	ADDQ CX, AX
-	ADDQ $0x00000100, R8
-	DECQ R10
-	JNE last
+	VCVTDQ2PS (AX), Z18; VCVTDQ2PS 1024(AX), Z19; VMULPS Z16, Z18, Z18; VMULPS Z17, Z19, Z19
+	VMOVUPS Z18, (R8); VMOVUPS Z19, (R8)(R9*1); ADDQ CX, AX; ADDQ $0x100, R8; DECQ R10; JNE last
 
 	// tilerelease
 	LONG $0x4978e2c4
@@ -853,74 +644,43 @@ TEXT ·accumulateTilesAMX(SB), $10576-105
 	MOVQ keys+56(FP), AX
 
 	// Which words of a row there are.
-	MOVQ AX, CX
-	MOVQ $-1, BX
-	NEGQ CX
-	ADDQ $0x40, CX
-	SHRQ CL, BX
-	KMOVD BX, K2
-	SHRQ $0x20, BX
+	MOVQ AX, CX; MOVQ $-1, BX; NEGQ CX; ADDQ $0x40, CX; SHRQ CL, BX; KMOVD BX, K2; SHRQ $0x20, BX
 	KMOVD BX, K3
 
 	// What the last tile of inputs has, 1 to 64.
-	DECQ AX
-	ANDQ $0x3f, AX
-	INCQ AX
+	DECQ AX; ANDQ $0x3f, AX; INCQ AX
 	MOVQ rows+40(FP), R12
-	CMPQ R12, $0x10
-	JLE fewRows
-	MOVQ $0x00000010, R12
+	CMPQ R12, $0x10; JLE fewRows
+	MOVQ $0x10, R12
 
 fewRows:
-	MOVQ R12, 8320(SP)
-	MOVQ AX, BX
+	MOVQ R12, 8320(SP); MOVQ AX, BX
 
 	// Sizes: palette 1, bytes of rows, rows.
-	VPXOR X0, X0, X0
-	VMOVDQU X0, (SP)
-	VMOVDQU X0, 16(SP)
-	VMOVDQU X0, 32(SP)
-	VMOVDQU X0, 48(SP)
-	MOVB $0x01, (SP)
-	MOVW $0x0040, 16(SP)
-	MOVW $0x0040, 18(SP)
-	MOVW $0x0040, 20(SP)
-	MOVW $0x0040, 22(SP)
-	MOVW $0x0040, 24(SP)
-	MOVW $0x0040, 28(SP)
-	MOVW $0x0040, 30(SP)
-	MOVW BX, 26(SP)
-	MOVW BX, 24(SP)
-	MOVB R12, 48(SP)
-	MOVB R12, 49(SP)
-	MOVB R12, 50(SP)
-	MOVB R12, 51(SP)
-	MOVB R12, 52(SP)
-	MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP)
-	SHRQ $0x02, BX
-	MOVB BL, 55(SP)
-	MOVB BL, 54(SP)
+	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
+	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
+	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVW BX, 24(SP)
+	MOVB R12, 48(SP); MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP)
+	MOVB R12, 53(SP); MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); MOVB BL, 54(SP)
 	LEAQ (SP), AX
 
 	// ldtilecfg [rax]
 	LONG $0x4978e2c4
 	LONG $0x80
-	BYTE $0x00
-	MOVL $0x0000ffff, AX
-	CMPB overwrite+104(FP), $0x00
+	BYTE $0x0
+	MOVL $0xffff, AX
+	CMPB overwrite+104(FP), $0x0
 	JE kept
 	XORL AX, AX
 
 kept:
-	KMOVW AX, K1
-	MOVQ $0x00000040, CX
+	KMOVW AX, K1; MOVQ $0x40, CX
 	MOVQ w+8(FP), SI
 	MOVQ wStride+72(FP), DX
-	SHLQ $0x01, DX
+	SHLQ $0x1, DX
 	MOVQ vLine+88(FP), R9
 	MOVQ oStride+64(FP), R8
-	SHLQ $0x02, R8
+	SHLQ $0x2, R8
 	MOVQ o+0(FP), AX
 	MOVQ AX, 8376(SP)
 	MOVQ rows+40(FP), AX
@@ -930,57 +690,35 @@ kept:
 	MOVQ alpha+24(FP), AX
 	MOVQ AX, 8440(SP)
 	MOVQ fStride+80(FP), AX
-	MOVQ AX, 8432(SP)
-	SHLQ $0x02, 8432(SP)
-	MOVQ $0x00000000, AX
-	MOVQ AX, 8416(SP)
-	LEAQ 127(SP), R11
+	MOVQ AX, 8432(SP); SHLQ $0x2, 8432(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11
 	ANDQ $-64, R11
 
 rows:
-	LEAQ 8527(SP), BX
-	ANDQ $-64, BX
-	MOVQ SI, AX
-	MOVQ 8320(SP), R12
-	MOVL $0x0000007f, R10
-	VPBROADCASTW R10, Z16
-	VMOVDQU64 tilesOrder<>+0(SB), Z17
+	LEAQ 8527(SP), BX; ANDQ $-64, BX; MOVQ SI, AX; MOVQ 8320(SP), R12; MOVL $0x7f, R10
+	VPBROADCASTW R10, Z16; VMOVDQU64 tilesOrder<>+0(SB), Z17
 
 split:
-	VMOVDQU16.Z (AX), K2, Z18
-	VMOVDQU16.Z 64(AX), K3, Z19
-	VPANDD Z16, Z18, Z20
-	VPSRLW $0x07, Z18, Z18
-	VPANDD Z16, Z19, Z21
-	VPSRLW $0x07, Z19, Z19
-	VPERMT2B Z19, Z17, Z18
-	VMOVDQU64 Z18, (BX)
-	VPERMT2B Z21, Z17, Z20
-	VMOVDQU64 Z20, 1024(BX)
-	ADDQ DX, AX
-	ADDQ $0x40, BX
-	DECQ R12
-	JNE split
-	LEAQ 8527(SP), BX
-	ANDQ $-64, BX
+	VMOVDQU16.Z (AX), K2, Z18; VMOVDQU16.Z 64(AX), K3, Z19; VPANDD Z16, Z18, Z20; VPSRLW $0x7, Z18, Z18
+	VPANDD Z16, Z19, Z21; VPSRLW $0x7, Z19, Z19; VPERMT2B Z19, Z17, Z18; VMOVDQU64 Z18, (BX)
+	VPERMT2B Z21, Z17, Z20; VMOVDQU64 Z20, 1024(BX); ADDQ DX, AX; ADDQ $0x40, BX; DECQ R12; JNE split
+	LEAQ 8527(SP), BX; ANDQ $-64, BX
 
 	// tileloadd tmm4, [rbx + rcx]
 	LONG $0x4b7be2c4
-	LONG $0x0ba4
-	WORD $0x00
+	LONG $0xba4
+	WORD $0x0
 
 	// tileloadd tmm5, [rbx + rcx + 1024]
 	LONG $0x4b7be2c4
-	LONG $0x04000bac
-	WORD $0x00
+	LONG $0x4000bac
+	WORD $0x0
 	MOVQ 8376(SP), DI
 	MOVQ v+16(FP), BX
 	MOVQ panels+48(FP), R12
 
 panels:
 	MOVQ vStride+96(FP), R13
-	CMPQ R12, $0x01
-	JNE two
+	CMPQ R12, $0x1; JNE two
 	XORL R13, R13
 
 two:
@@ -1002,8 +740,8 @@ two:
 
 	// tileloadd tmm6, [rbx + r9]
 	LONG $0x4b7ba2c4
-	LONG $0x0bb4
-	WORD $0x00
+	LONG $0xbb4
+	WORD $0x0
 
 	// tdpbusd tmm0, tmm4, tmm6
 	LONG $0x5e49e2c4
@@ -1016,8 +754,8 @@ two:
 
 	// tileloadd tmm7, [rax + r9]
 	LONG $0x4b7ba2c4
-	LONG $0x08bc
-	WORD $0x00
+	LONG $0x8bc
+	WORD $0x0
 
 	// tdpbusd tmm2, tmm4, tmm7
 	LONG $0x5e41e2c4
@@ -1029,146 +767,63 @@ two:
 
 	// tilestored [r11 + rcx], tmm0
 	LONG $0x4b7ac2c4
-	LONG $0x0b84
-	WORD $0x00
+	LONG $0xb84
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 1024], tmm1
 	LONG $0x4b7ac2c4
-	LONG $0x04000b8c
-	WORD $0x00
+	LONG $0x4000b8c
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 2048], tmm2
 	LONG $0x4b7ac2c4
-	LONG $0x08000b94
-	WORD $0x00
+	LONG $0x8000b94
+	WORD $0x0
 
 	// tilestored [r11 + rcx + 3072], tmm3
 	LONG $0x4b7ac2c4
-	LONG $0x0c000b9c
-	WORD $0x00
-	CMPQ 8416(SP), $0x00
-	JEQ turned
-	MOVQ BX, 8352(SP)
-	MOVQ R13, 8360(SP)
-	MOVQ R12, 8336(SP)
-	MOVQ SI, 8456(SP)
-	MOVQ 8400(SP), AX
-	MOVQ 8384(SP), BX
-	MOVQ 8408(SP), R10
-	MOVQ 8448(SP), SI
-	MOVQ 8320(SP), R12
-	XORL R13, R13
-	CMPQ 8392(SP), $0x00
-	JEQ previousAlone
-	MOVQ $0x00000040, R13
+	LONG $0xc000b9c
+	WORD $0x0
+	CMPQ 8416(SP), $0x0; JEQ turned
+	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R12, 8336(SP); MOVQ SI, 8456(SP); MOVQ 8400(SP), AX
+	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8448(SP), SI; MOVQ 8320(SP), R12; XORL R13, R13
+	CMPQ 8392(SP), $0x0; JEQ previousAlone
+	MOVQ $0x40, R13
 
 previousAlone:
 previous:
-	VBROADCASTSS (SI), Z16
-	VBROADCASTSS (R10), Z17
-	VMOVUPS.Z    (BX), K1, Z18
-	VMULPS.Z     Z16, Z18, K1, Z18
-	VPSLLD $0x07, (AX), Z20
-	VPADDD 1024(AX), Z20, Z20
-	VCVTDQ2PS Z20, Z20
-	VFMADD231PS Z17, Z20, Z18
-	VMOVUPS.Z    (BX)(R13*1), K1, Z19
-	VMULPS.Z     Z16, Z19, K1, Z19
-	VPSLLD $0x07, 2048(AX), Z21
-	VPADDD 3072(AX), Z21, Z21
-	VCVTDQ2PS Z21, Z21
-	VFMADD231PS Z17, Z21, Z19
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, (BX)(R13*1)
-	ADDQ CX, AX
-	ADDQ R8, BX
-	ADDQ 8432(SP), R10
-	ADDQ $0x04, SI
-	DECQ R12
-	JNE previous
-	MOVQ 8352(SP), BX
-	MOVQ 8360(SP), R13
-	MOVQ 8336(SP), R12
-	MOVQ 8456(SP), SI
+	VBROADCASTSS (SI), Z16; VBROADCASTSS (R10), Z17; VMOVUPS.Z    (BX), K1, Z18
+	VMULPS.Z     Z16, Z18, K1, Z18; VPSLLD $0x7, (AX), Z20; VPADDD 1024(AX), Z20, Z20
+	VCVTDQ2PS Z20, Z20; VFMADD231PS Z17, Z20, Z18; VMOVUPS.Z    (BX)(R13*1), K1, Z19
+	VMULPS.Z     Z16, Z19, K1, Z19; VPSLLD $0x7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21
+	VCVTDQ2PS Z21, Z21; VFMADD231PS Z17, Z21, Z19; VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1)
+	ADDQ CX, AX; ADDQ R8, BX; ADDQ 8432(SP), R10; ADDQ $0x4, SI; DECQ R12; JNE previous
+	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8336(SP), R12; MOVQ 8456(SP), SI
 
 turned:
-	MOVQ DI, 8384(SP)
-	MOVQ R13, 8392(SP)
-	MOVQ R11, 8400(SP)
-	MOVQ $0x00000001, AX
-	MOVQ AX, 8416(SP)
-	MOVQ 8424(SP), AX
-	MOVQ AX, 8408(SP)
-	MOVQ 8440(SP), AX
-	MOVQ AX, 8448(SP)
-	LEAQ 127(SP), AX
-	ANDQ $-64, AX
-	LEAQ 4096(AX)(AX*1), AX
-	SUBQ R11, AX
-	MOVQ AX, R11
-	ADDQ $0x00000080, DI
-	LEAQ (BX)(R13*2), BX
-	SUBQ $0x02, R12
-	JG panels
+	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $0x1, AX; MOVQ AX, 8416(SP)
+	MOVQ 8424(SP), AX; MOVQ AX, 8408(SP); MOVQ 8440(SP), AX; MOVQ AX, 8448(SP); LEAQ 127(SP), AX
+	ANDQ $-64, AX; LEAQ 4096(AX)(AX*1), AX; SUBQ R11, AX; MOVQ AX, R11; ADDQ $0x80, DI
+	LEAQ (BX)(R13*2), BX; SUBQ $0x2, R12; JG panels
 
 	// The next rows.
-	MOVQ 8320(SP), AX
-	MOVQ DX, BX
-	IMULQ AX, BX
-	ADDQ BX, SI
-	MOVQ R8, BX
-	IMULQ AX, BX
-	ADDQ BX, 8376(SP)
-	MOVQ 8432(SP), BX
-	IMULQ AX, BX
-	ADDQ BX, 8424(SP)
-	MOVQ AX, BX
-	SHLQ $0x02, BX
-	ADDQ BX, 8440(SP)
-	SUBQ AX, 8328(SP)
-	JG rows
-	MOVQ BX, 8352(SP)
-	MOVQ R13, 8360(SP)
-	MOVQ R12, 8336(SP)
-	MOVQ SI, 8456(SP)
-	MOVQ 8400(SP), AX
-	MOVQ 8384(SP), BX
-	MOVQ 8408(SP), R10
-	MOVQ 8448(SP), SI
-	MOVQ 8320(SP), R12
-	XORL R13, R13
-	CMPQ 8392(SP), $0x00
-	JEQ lastAlone
-	MOVQ $0x00000040, R13
+	MOVQ 8320(SP), AX; MOVQ DX, BX; IMULQ AX, BX; ADDQ BX, SI; MOVQ R8, BX; IMULQ AX, BX
+	ADDQ BX, 8376(SP); MOVQ 8432(SP), BX; IMULQ AX, BX; ADDQ BX, 8424(SP); MOVQ AX, BX; SHLQ $0x2, BX
+	ADDQ BX, 8440(SP); SUBQ AX, 8328(SP); JG rows
+	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R12, 8336(SP); MOVQ SI, 8456(SP); MOVQ 8400(SP), AX
+	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8448(SP), SI; MOVQ 8320(SP), R12; XORL R13, R13
+	CMPQ 8392(SP), $0x0; JEQ lastAlone
+	MOVQ $0x40, R13
 
 lastAlone:
 last:
-	VBROADCASTSS (SI), Z16
-	VBROADCASTSS (R10), Z17
-	VMOVUPS.Z    (BX), K1, Z18
-	VMULPS.Z     Z16, Z18, K1, Z18
-	VPSLLD $0x07, (AX), Z20
-	VPADDD 1024(AX), Z20, Z20
-	VCVTDQ2PS Z20, Z20
-	VFMADD231PS Z17, Z20, Z18
-	VMOVUPS.Z    (BX)(R13*1), K1, Z19
-	VMULPS.Z     Z16, Z19, K1, Z19
-	VPSLLD $0x07, 2048(AX), Z21
-	VPADDD 3072(AX), Z21, Z21
-	VCVTDQ2PS Z21, Z21
-	VFMADD231PS Z17, Z21, Z19
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, (BX)(R13*1)
-	ADDQ CX, AX
-	ADDQ R8, BX
-	ADDQ 8432(SP), R10
-	ADDQ $0x04, SI
-	DECQ R12
-	JNE last
-	MOVQ 8352(SP), BX
-	MOVQ 8360(SP), R13
-	MOVQ 8336(SP), R12
-	MOVQ 8456(SP), SI
+	VBROADCASTSS (SI), Z16; VBROADCASTSS (R10), Z17; VMOVUPS.Z    (BX), K1, Z18
+	VMULPS.Z     Z16, Z18, K1, Z18; VPSLLD $0x7, (AX), Z20; VPADDD 1024(AX), Z20, Z20
+	VCVTDQ2PS Z20, Z20; VFMADD231PS Z17, Z20, Z18; VMOVUPS.Z    (BX)(R13*1), K1, Z19
+	VMULPS.Z     Z16, Z19, K1, Z19; VPSLLD $0x7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21
+	VCVTDQ2PS Z21, Z21; VFMADD231PS Z17, Z21, Z19; VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1)
+	ADDQ CX, AX; ADDQ R8, BX; ADDQ 8432(SP), R10; ADDQ $0x4, SI; DECQ R12; JNE last
+	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8336(SP), R12; MOVQ 8456(SP), SI
 
 	// tilerelease
 	LONG $0x4978e2c4
@@ -1176,8 +831,8 @@ last:
 	VZEROUPPER
 	RET
 
-DATA tilesOrder<>+0(SB)/4, $0x06020400
-DATA tilesOrder<>+4(SB)/4, $0x0e0a0c08
+DATA tilesOrder<>+0(SB)/4, $0x6020400
+DATA tilesOrder<>+4(SB)/4, $0xe0a0c08
 DATA tilesOrder<>+8(SB)/4, $0x16121410
 DATA tilesOrder<>+12(SB)/4, $0x1e1a1c18
 DATA tilesOrder<>+16(SB)/4, $0x26222420
