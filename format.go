@@ -13,24 +13,24 @@ type Format int
 
 const (
 	// F32 keeps float32 values as they are.
-	F32 = Format(kernel.F32)
+	F32 Format = Format(kernel.F32)
 	// F16 is IEEE 754 half precision: 11 significant bits, up to 65504. Values are rounded to
 	// nearest, ties to even; what is too large becomes ±Inf.
-	F16 = Format(kernel.F16)
+	F16 Format = Format(kernel.F16)
 	// BF16 is the upper half of a float32: 8 significant bits and all of its range. Values are
 	// rounded to nearest, ties to even.
-	BF16 = Format(kernel.BF16)
+	BF16 Format = Format(kernel.BF16)
 	// I8 is integers of −127 to 127 with one float32 scale for each token and head, or for each
 	// column of a matrix. Keys, queries and the inner dimension of matrices are rotated, see
 	// docs/low-precision.md.
-	I8 = Format(kernel.I8)
+	I8 Format = Format(kernel.I8)
 	// I4 is one of 16 levels for each element, with one float32 scale for each token and head: half
 	// the memory of I8. It is for caches and stores, which rotate keys and values, see
 	// docs/low-precision.md.
-	I4 = Format(kernel.I4)
+	I4 Format = Format(kernel.I4)
 	// Blocks is what [Matrix.Format] returns for a matrix of blocks, of a [BlockType]. It is no
 	// format that something can be packed or kept in.
-	Blocks = Format(-1)
+	Blocks Format = Format(-1)
 )
 
 // valid reports whether there is such a format.
@@ -54,25 +54,25 @@ type BlockType int
 
 const (
 	// Q8_0 has blocks of 32 integers of 8 bits with one scale: 8.5 bits a weight.
-	Q8_0 = BlockType(blocks.Q8_0)
+	Q8_0 BlockType = BlockType(blocks.Q8_0)
 	// Q4_0 has blocks of 32 integers of −8 to 7 with one scale: 4.5 bits a weight.
-	Q4_0 = BlockType(blocks.Q4_0)
+	Q4_0 BlockType = BlockType(blocks.Q4_0)
 	// IQ4_NL has blocks of 32 of 16 fixed levels with one scale: 4.5 bits a weight.
-	IQ4_NL = BlockType(blocks.IQ4_NL)
+	IQ4_NL BlockType = BlockType(blocks.IQ4_NL)
 	// Q4_K has blocks of 256 integers of 0 to 15, with a scale and a minimum of 6 bits for each 32:
 	// 4.5 bits a weight.
-	Q4_K = BlockType(blocks.Q4_K)
+	Q4_K BlockType = BlockType(blocks.Q4_K)
 	// Q5_K has blocks like those of Q4_K, of integers of 0 to 31: 5.5 bits a weight.
-	Q5_K = BlockType(blocks.Q5_K)
+	Q5_K BlockType = BlockType(blocks.Q5_K)
 	// Q6_K has blocks of 256 integers of −32 to 31, with a scale of 8 bits for each 16: 6.6 bits a
 	// weight.
-	Q6_K = BlockType(blocks.Q6_K)
+	Q6_K BlockType = BlockType(blocks.Q6_K)
 	// MXFP4 has blocks of 32 numbers of 4 bits with a power of 2 as their scale: 4.25 bits a weight.
-	MXFP4 = BlockType(blocks.MXFP4)
+	MXFP4 BlockType = BlockType(blocks.MXFP4)
 	// BlockF16 is one number of half precision a block.
-	BlockF16 = BlockType(blocks.F16)
+	BlockF16 BlockType = BlockType(blocks.F16)
 	// BlockBF16 is one number of BF16 a block.
-	BlockBF16 = BlockType(blocks.BF16)
+	BlockBF16 BlockType = BlockType(blocks.BF16)
 )
 
 // String returns the name of the type.

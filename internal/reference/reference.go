@@ -113,9 +113,6 @@ func (c *Call) visibleKeys(b, h, i int) (visible []int) {
 // the row's log-sum-exp.
 func weigh[F float](c *Call, p []F, visible []int, b, h, i int) (lse F) {
 	top := F(math.Inf(-1))
-	if c.Sinks != nil {
-		top = F(c.Sinks[h])
-	}
 	for _, j := range visible {
 		p[j] = score[F](c, b, h, i, j)
 		top = max(top, p[j])
@@ -124,19 +121,25 @@ func weigh[F float](c *Call, p []F, visible []int, b, h, i int) (lse F) {
 		clear(p)
 		return F(math.Inf(-1))
 	}
-	var sum F
-	for _, j := range visible {
-		p[j] = F(math.Exp(float64(p[j] - top)))
-		sum += p[j]
-	}
+	sum := sumExp(p, visible, top)
 	lse = top + F(math.Log(float64(sum)))
-	if c.Sinks != nil {
-		sum += F(math.Exp(float64(F(c.Sinks[h]) - top)))
+	if c.Sinks != nil { // of which the log-sum-exp knows nothing
+		sink := F(c.Sinks[h])
+		top = max(top, sink)
+		sum = sumExp(p, visible, top) + F(math.Exp(float64(sink-top)))
 	}
 	for _, j := range visible {
-		p[j] /= sum
+		p[j] = F(math.Exp(float64(p[j]-top))) / sum
 	}
 	return lse
+}
+
+// sumExp is the sum of exponentials of scores, less the largest.
+func sumExp[F float](scores []F, visible []int, top F) (sum F) {
+	for _, j := range visible {
+		sum += F(math.Exp(float64(scores[j] - top)))
+	}
+	return sum
 }
 
 func score[F float](c *Call, b, h, i, j int) F {
@@ -171,4 +174,51 @@ func combine[F float](c *Call, p []F, visible []int, b, h, x int) F {
 		o += p[j] * F(v[j*c.Dv+x])
 	}
 	return o
+}
+
+// RoundingsOf bounds what roundings to float32 add up to in row (b, h, i): absolute in its
+// log-sum-exp, and relative to weights and to the sum of magnitudes of weighted values. They are
+// those of any order of sums, and of exponentials in steps of blocks.
+func (c *Call) RoundingsOf(b, h, i int) (scores, relative float64) {
+	const half = 0x1p-24 // of an ULP, relative
+	var score, most, least float64
+	for _, j := range c.visibleKeys(b, h, i) {
+		s, terms := c.sizes(b, h, i, j)
+		score = max(score, terms*half)
+		if most == 0 && least == 0 {
+			most, least = s, s
+		}
+		most, least = max(most, s), min(least, s)
+	}
+	if c.Sinks != nil {
+		score += 4 * math.Abs(float64(c.Sinks[h])) * half
+		most, least = max(most, float64(c.Sinks[h])), min(least, float64(c.Sinks[h]))
+	}
+	n := float64(c.Lk)
+	sums := (n + 4*(n/64+12) + 16) * half
+	exponents := 4 * (most - least) * half
+	scores = score + exponents + sums + 4*half*(max(math.Abs(most), math.Abs(least))+math.Log(n+1))
+	return scores, math.Expm1(2*score+2*exponents+2*sums) + n*half
+}
+
+// sizes returns a score and how many roundings of what size it may have.
+func (c *Call) sizes(b, h, i, j int) (s, terms float64) {
+	q := c.Q[((b*c.H+h)*c.Lq+i)*c.D:][:c.D]
+	k := c.K[((b*c.KVH+h*c.KVH/c.H)*c.Lk+j)*c.D:][:c.D]
+	for x := range q {
+		terms += math.Abs(float64(q[x]) * float64(k[x]))
+	}
+	scale := c.Scale
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(c.D))
+	}
+	terms *= math.Abs(scale) * float64(c.D+8)
+	terms += 8 * c.Softcap // of tanh
+	if c.Bias != nil {
+		terms += 4 * math.Abs(float64(c.Bias[((b*c.H+h)*c.Lq+i)*c.Lk+j]))
+	}
+	if c.Slopes != nil {
+		terms += 4 * math.Abs(float64(c.Slopes[h])*float64(j-c.Position(b, i)))
+	}
+	return score[float64](c, b, h, i, j), terms
 }
