@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seed-1415985d/attn/limits"
 )
 
 // ratio times two ways in turns and reports the median of one over the median of the other, and
@@ -328,6 +331,59 @@ func BenchmarkMatrixTwoWorkers(b *testing.B) {
 		twoWorkers(b, pool, m, fmt.Sprintf("%v/integers=%v", c.Format, c.Integers), 1, 2, 4, 8)
 		must(b, m.Close())
 	}
+}
+
+// BenchmarkManyRows is what products of many rows reach of the multiply-adds that the cores can do,
+// measured in turns: the fastest calls over the fastest stretch of multiply-adds.
+func BenchmarkManyRows(b *testing.B) {
+	const n = 4096
+	pool := NewPool(2)
+	defer pool.Close()
+	w := tensor(random(b.Name()), normal, 1, 1, n, n)
+	for _, format := range []Format{F32, F16, BF16} {
+		m, err := PackMatrix(w, MatrixConfig{Format: format})
+		must(b, err)
+		for _, rows := range []int{32, 128, 512} {
+			dst, a := zeros(1, 1, rows, n), tensor(random(b.Name()), normal, 1, 1, rows, n)
+			flops := 2 * float64(rows) * n * n
+			at := fmt.Sprintf("%v/rows=%d", format, rows)
+			b.Run(at+"/workers=1", func(b *testing.B) {
+				ofLimit(b, 1, flops, func() error { return m.MatMul(dst, a, nil) })
+			})
+			b.Run(at+"/workers=2", func(b *testing.B) {
+				ofLimit(b, 2, flops, func() error { return pool.MulMatrix(dst, a, m, nil) })
+			})
+			if format == F32 {
+				b.Run(at+"/views", func(b *testing.B) {
+					ofLimit(b, 1, flops, func() error { return MatMul(dst, a, w) })
+				})
+			}
+		}
+		must(b, m.Close())
+	}
+}
+
+// ofLimit reports what calls reach of the multiply-adds of some threads, in per cent: the median of
+// turns, in which multiply-adds take as long as a call, with and without loads, which what else a
+// core does slows more.
+func ofLimit(b *testing.B, threads int, flops float64, call func() error) {
+	var parts, withLoads []float64
+	took, least, v := 2*time.Millisecond, math.Inf(1), limits.For(Implementation())
+	for b.Loop() {
+		limit := limits.FMA(v, threads, took)
+		start := time.Now()
+		must(b, call())
+		took = time.Since(start)
+		rate := flops / took.Seconds()
+		parts = append(parts, rate/limit)
+		withLoads = append(withLoads, rate/limits.FMAWithLoads(v, threads, took))
+		least = min(least, took.Seconds())
+	}
+	slices.Sort(parts)
+	slices.Sort(withLoads)
+	b.ReportMetric(100*parts[len(parts)/2], "%-of-limit")
+	b.ReportMetric(100*withLoads[len(parts)/2], "%-with-loads")
+	b.ReportMetric(1e3*least, "least-ms")
 }
 
 // twoWorkers is the time of products by a matrix on one worker over that on two, in turns of some

@@ -29,6 +29,10 @@ const (
 	// productCols columns of b are done at a time.
 	productCols = 128
 
+	// packedCols columns of b are packed at a time: rows of 2 KiB, since memory comes fast only in
+	// runs, and with productInner steps 512 KiB, which stay in the L2 cache.
+	packedCols = 4 * productCols
+
 	// fewRowsCols columns of a matrix are done at a time for up to maxTypedRows rows. These wait for
 	// memory, which comes fastest in one stream: panels of as many inputs lie in it side by side.
 	// Their outputs stay in the L2 cache.
@@ -98,7 +102,9 @@ func (p *multiplication) partition(workers int) {
 		return
 	}
 	want := workers * unitsPerWorker
-	p.cols = productCols
+	for p.cols = packedCols; p.cols > productCols && p.units() < want; {
+		p.cols /= 2
+	}
 	if units := p.units(); units < want {
 		p.heads = max(1, heads*units/want)
 	}
@@ -129,9 +135,9 @@ func (p *multiplication) unit(w *scratch, i int) {
 		p.multiplyInPlace(&u, first, n)
 		first += n
 	}
-	w.k = grow(w.k, productInner*productCols)
-	for ; first < end; first += productCols {
-		p.multiplyCols(&u, first, min(productCols, end-first), w.k)
+	w.k = grow(w.k, productInner*packedCols)
+	for ; first < end; first += packedCols {
+		p.multiplyCols(&u, first, min(packedCols, end-first), w.k)
 	}
 }
 
@@ -228,17 +234,27 @@ func packedLayout(inner, cols int) kernel.PanelLayout {
 	return layout
 }
 
+// packedTogether rows are packed side by side, as many streams as memory is read in well: one by
+// one, rows would be written to the same sets of a cache, a line to each panel.
+const packedTogether = 8
+
 // packPanels copies rows of b into panels. Columns after the last one become +0.
 func packPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
 	whole := layout.Cols / panel
-	for k := range layout.Keys {
-		row, to := b[k*stride:][:layout.Cols], dst[k*panel:]
+	for k := 0; k < layout.Keys; k += packedTogether {
+		n := min(packedTogether, layout.Keys-k)
 		for c := range whole {
-			*(*[panel]float32)(to[c*layout.PanelStride:]) = [panel]float32(row[c*panel:])
+			to := dst[c*layout.PanelStride+k*panel:][:n*panel]
+			for from := b[k*stride+c*panel:]; ; from = from[stride:] {
+				*(*[panel]float32)(to) = [panel]float32(from)
+				if to = to[panel:]; len(to) == 0 {
+					break
+				}
+			}
 		}
-		if rest := row[whole*panel:]; len(rest) > 0 {
-			last := to[whole*layout.PanelStride:][:panel]
-			clear(last[copy(last, rest):])
+		for r := k; r < k+n && whole*panel < layout.Cols; r++ {
+			last := dst[whole*layout.PanelStride+r*panel:][:panel]
+			clear(last[copy(last, b[r*stride:][whole*panel:layout.Cols]):])
 		}
 	}
 }
@@ -252,6 +268,9 @@ func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.Pa
 		layout.Pointer = 0 // else each part of the rows would ask for all of b
 	}
 	for r := 0; r < rows; r += step {
+		if r > 0 {
+			layout.After = 0 // which the first rows have asked for
+		}
 		n := min(step, rows-r)
 		addRows(dst[r*dstStride:], a[r*aStride:], b, n, dstStride, aStride, &layout)
 	}
@@ -457,7 +476,7 @@ func (p *projection) partition(workers int) {
 	if p.m.blocks == 0 && p.dst.L <= narrow.MaxRows {
 		p.cols = fewRowsCols
 	}
-	if p.m.format != F32 && len(p.blocks) == 0 { // blocks are unpacked for few rows as well
+	if p.m.sharesWidened() {
 		p.rows = partOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
 			p.rows = partOfRows(p.dst.L, productRows)
@@ -471,6 +490,12 @@ func (p *projection) partition(workers int) {
 		p.units() < workers*p.maxPerWorker() {
 		p.cols /= 2
 	}
+}
+
+// sharesWidened reports whether widening takes so long that more rows share in it than multiply
+// fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
+func (m *Matrix) sharesWidened() bool {
+	return m.format != F32 && m.format != F16 && m.format != BF16 && !(m.blocks != 0 && m.int8)
 }
 
 // maxPerWorker is how many units there should be for each worker, as long as they are not narrow.
@@ -545,7 +570,9 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		layout.After = p.after(u, k)
+		if layout.After = p.after(u, k); layout.After != 0 {
+			layout.Pointer = 0 // one way or the other
+		}
 		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, stride, p.a.SL, &layout)
 	}
 }
@@ -553,7 +580,7 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 // after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
 // not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
-	if u.rows <= inPlaceRows || tuned.Reads == tuning.PagedReads { // these have ways of their own
+	if u.rows <= inPlaceRows || !tuned.PanelsAhead(u.rows) { // these have ways of their own
 		return 0
 	}
 	first := u.first

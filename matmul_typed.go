@@ -7,18 +7,19 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // Products by matrices of fewer bits: few rows widen the matrix in registers; for more, a part of
 // it is widened once into the panels that the ordinary kernels read.
 
-// widenedRows rows of a share what was widened once, which takes as long as a few rows of
+// widenedRows rows of a share what was widened once, where that takes as long as many rows of
 // multiply-adds.
 const widenedRows = 4 * productRows
 
-// widenedCols columns are widened at a time: more would not stay in the nearest caches until the
-// rows read them.
-const widenedCols = 4 * panel
+// widenedCols columns are widened at a time, those that a tile of rows reads: more would not stay
+// in the nearest caches until the rows read them.
+const widenedCols = 2 * panel
 
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
 func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
@@ -58,11 +59,24 @@ func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlo
 				u.rows)
 			layout := packedLayout(typed.Keys, min(widenedCols, u.cols-c))
 			layout.Overwrite = k == 0
+			layout.After = p.afterWidened(u, k, c+widenedCols)
 			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, part, layout.PanelStride, &typed)
 			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
 		}
 	}
 	scratches.Put(w)
+}
+
+// afterWidened is where the panels begin that are widened next, those of column c of a block if it
+// has so many, 0 if they are not to be prefetched.
+func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
+	if c >= u.cols {
+		k, c = k+productInner, 0
+	}
+	if k >= p.m.inner || u.rows <= inPlaceRows || !tuned.PanelsAhead(u.rows) {
+		return 0
+	}
+	return operand.Address(p.m.panels(u.b, u.h, k, u.first+c, panel), 0)
 }
 
 // addTyped is addRows for a matrix of fewer bits and at most maxTypedRows rows.

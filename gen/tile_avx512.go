@@ -85,13 +85,16 @@ type avx512Program struct {
 	// stack slots: the next address to prefetch if there is a prefetch pointer, else 0, and what of it
 	// the tile at hand is to know
 	request, requestNow Mem
-	firstRound          Mem // stack slot: steps of the first round
-	last                Mem // stack slot: steps with which the largest tiles end by rows, or 0
+	// stack slots: the panels that are read after the last ones of the call, or 0, and minus
+	// the end of those that are prefetched
+	after, afterEnd Mem
+	firstRound      Mem // stack slot: steps of the first round
+	last            Mem // stack slot: steps with which the largest tiles end by rows, or 0
 }
 
 func (w *avx512Program) frame() {
 	stackSlots(append(w.outputs.slots(), &w.panels, &w.b, &w.c, &w.a, &w.cStride, &w.rows, &w.rest,
-		&w.steps, &w.request, &w.requestNow,
+		&w.steps, &w.request, &w.requestNow, &w.after, &w.afterEnd,
 		&w.firstRound, &w.last)...)
 }
 
@@ -146,6 +149,9 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 	if n > 1 {
 		move(w.request, w.requestNow)
 	}
+	if w.prefetchesPanels(n) {
+		w.startAfter(n)
+	}
 	if w.start == fromAlpha {
 		w.outputs.restart()
 	}
@@ -163,7 +169,7 @@ func (w *avx512Program) panelLoop(name string, n int, sizes tileSizes) {
 	}
 	Label(name + "Done")
 	if n > 1 {
-		w.endPrefetching()
+		w.endPrefetching(n)
 	}
 	w.nextRows(n, name+"Next")
 	JMP(LabelRef(name + "Rows"))
@@ -239,7 +245,11 @@ func (w *avx512Program) tile(r, n int) (asides func()) {
 		}
 		if n > 1 {
 			TESTQ(avx512Temp, avx512Temp)
-			JNE(LabelRef(tileLabel(name+"Request", u)))
+			if u > 0 && w.prefetchesPanels(n) {
+				JG(LabelRef(tileLabel(name+"Request", u)))
+			} else {
+				JNE(LabelRef(tileLabel(name+"Request", u)))
+			}
 			Label(tileLabel(name+"Requested", u))
 		}
 		w.step(0, r, n, 4*u)
@@ -271,28 +281,88 @@ func (w *avx512Program) part(r, n int, name string) {
 	}, func(u int) string { return tileLabel(name+"Step", u) })
 }
 
+// prefetchesPanels reports whether tiles of n panels prefetch those that are read after them.
+func (w *avx512Program) prefetchesPanels(n int) bool { return w.start == fromAlpha && n == 2 }
+
+// startAfter begins to prefetch the n panels after the current ones, if layouts say so. A request
+// for these is minus its address.
+func (w *avx512Program) startAfter(n int) {
+	none, last := unique("noneAfter"), unique("lastPanels")
+	MOVQ(w.after, a0)
+	TESTQ(a0, a0)
+	JE(LabelRef(none))
+	CMPQ(w.panels, imm(2*n))
+	JL(LabelRef(last))
+	MOVQ(w.b, a0)
+	LEAQ(Mem{Base: a0, Index: avx512PanelStride, Scale: uint8(n)}, a0)
+	Label(last)
+	NEGQ(a0)
+	MOVQ(a0, w.requestNow)
+	IMUL3Q(I32(-n), avx512PanelStride, a3)
+	ADDQ(a3, a0)
+	MOVQ(a0, w.afterEnd)
+	Label(none)
+}
+
 // endPrefetching keeps the next address to prefetch. Only the first tile reads steps from memory,
-// and prefetches.
-func (w *avx512Program) endPrefetching() {
-	none := unique("noneRequested")
+// and prefetches, unless all share in prefetching panels that are read after these.
+func (w *avx512Program) endPrefetching(n int) {
+	none, pages := unique("noneRequested"), unique("pagesRequested")
 	TESTQ(avx512Temp, avx512Temp)
 	JE(LabelRef(none))
+	if w.prefetchesPanels(n) {
+		JG(LabelRef(pages))
+		MOVQ(avx512Temp, w.requestNow)
+		CMPQ(avx512Temp, w.afterEnd)
+		JG(LabelRef(none))
+		MOVQ(I32(0), w.requestNow)
+		JMP(LabelRef(none))
+		Label(pages)
+	}
 	MOVQ(avx512Temp, w.request)
 	MOVQ(I32(0), w.requestNow)
 	Label(none)
 }
 
-// requests prefetches a line for every one that a step reads. It stands outside of the loop, to
-// which it returns.
+// requests prefetches a line for every one that a step reads, or some of the panels that are read
+// later. It stands outside of the loop, to which it returns.
 func (w *avx512Program) requests(n, unroll int, name string) {
 	for u := range unroll {
 		Label(tileLabel(name+"Request", u))
+		if u == 0 && w.prefetchesPanels(n) {
+			w.requestAfter(LabelRef(tileLabel(name+"Requested", u)))
+		}
 		prefetchPages(avx512Temp, n*u, n)
 		if u == unroll-1 {
 			nextRequests(avx512Temp, n*unroll)
 		}
 		JMP(LabelRef(tileLabel(name+"Requested", u)))
 	}
+}
+
+// requestAfter prefetches lines of the panels that are read after the current ones into the L2
+// cache: one, or the fewer tiles share in that, two or four.
+func (w *avx512Program) requestAfter(done LabelRef) {
+	pages, more, end := unique("pages"), unique("more"), unique("requestedAfter")
+	JG(LabelRef(pages))
+	NEGQ(avx512Temp)
+	PREFETCHT1(Mem{Base: avx512Temp})
+	ADDQ(imm(lineBytes), avx512Temp)
+	CMPQ(w.rows, imm(8*mostFactors))
+	JL(LabelRef(more))
+	Label(end)
+	NEGQ(avx512Temp)
+	JMP(done)
+	Label(more)
+	PREFETCHT1(Mem{Base: avx512Temp})
+	ADDQ(imm(lineBytes), avx512Temp)
+	CMPQ(w.rows, imm(4*mostFactors))
+	JGE(LabelRef(end))
+	PREFETCHT1(Mem{Base: avx512Temp})
+	PREFETCHT1(Mem{Base: avx512Temp, Disp: lineBytes})
+	ADDQ(imm(2*lineBytes), avx512Temp)
+	JMP(LabelRef(end))
+	Label(pages)
 }
 
 // step is acc(i, v) = FMA(a[i][k], b[k][v], acc(i, v)) for one k, and rows i from one to before
@@ -413,5 +483,6 @@ func accumulateAVX512Kernel() {
 	SHLQ(Imm(2), avx512PanelStride)
 	MOVQ(field(b0, "PanelLayout.PrefetchHint", "PrefetchHint.Pointer"), a0)
 	startPages(a0, a3, w.request)
+	move(field(b0, "PanelLayout.After"), w.after)
 	w.emit()
 }

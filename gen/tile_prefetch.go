@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	fewRows    = 5 // the largest tile that prefetches some way ahead
-	aheadSteps = 2 // steps of larger tiles with which they prefetch a line of the next panel
-	rowLines   = 4 // lines of a row of values that are prefetched at once
+	fewRows    = 5  // the largest tile that prefetches some way ahead
+	aheadSteps = 2  // steps of larger tiles with which they prefetch a line of the next panel,
+	aheadRows  = 48 // twice as many in calls of that many rows, of which half have it then
+	rowLines   = 4  // lines of a row of values that are prefetched at once
 )
 
 // prefetchesAhead reports whether a tile prefetches packed keys and values some way ahead. Tiles of
@@ -202,10 +203,14 @@ func (t *tileProgram) besidePrefetches(r, n, vecs int, name string) {
 		pages := name + "Pages"
 		CMPQ(t.ahead, Imm(0))
 		JE(LabelRef(pages))
-		for line := range t.unroll / aheadSteps {
+		PREFETCHT0(Mem{Base: prefetching})
+		ADDQ(imm(lineBytes), prefetching)
+		CMPQ(t.rows, imm(aheadRows))
+		JGE(LabelRef(name + "Requested"))
+		for line := range t.unroll/aheadSteps - 1 {
 			PREFETCHT0(Mem{Base: prefetching, Disp: line * lineBytes})
 		}
-		ADDQ(imm(t.unroll/aheadSteps*lineBytes), prefetching)
+		ADDQ(imm((t.unroll/aheadSteps-1)*lineBytes), prefetching)
 		JMP(LabelRef(name + "Requested"))
 		Label(pages)
 	}

@@ -279,6 +279,11 @@ func (t *Row) PanelsInOrder(bytes float64) bool {
 	return (t.OnePanel || t.Reads == SequentialReads) && bytes > float64(t.L2)
 }
 
+// PanelsAhead reports whether some rows by a matrix prefetch panels while they multiply by those
+// before, each tile a part. With PagedReads only rows that take long enough for that do: fewer
+// prefetch page by page, with the first tile.
+func (t *Row) PanelsAhead(rows int) bool { return t.Reads != PagedReads || rows >= 48 }
+
 // Ahead is how many bytes ahead rows of integers prefetch blocks of a cache or store. Between the
 // keys and the values of a block, and after these, are scales, which kernels do not request: whole
 // blocks ahead all lines are requested that kernels request, and else some never, others twice.

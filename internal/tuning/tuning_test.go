@@ -214,3 +214,18 @@ func TestAhead(t *testing.T) {
 		}
 	}
 }
+
+// Where memory is read page by page, only many rows prefetch panels ahead.
+func TestPanelsAhead(t *testing.T) {
+	for _, c := range []struct {
+		reads Reads
+		rows  int
+		want  bool
+	}{{QueuedReads, 5, true}, {SequentialReads, 5, true}, {PagedReads, 47, false},
+		{PagedReads, 48, true}} {
+		row := Row{Reads: c.reads}
+		if got := row.PanelsAhead(c.rows); got != c.want {
+			t.Errorf("%v, %d rows: %t, want %t", c.reads, c.rows, got, c.want)
+		}
+	}
+}

@@ -195,7 +195,7 @@ func Accumulate(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStrid
 		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
 		return
 	}
-	if kernel.ProductsOf(rows, b.Keys*b.Cols) > kernel.CallProducts {
+	if kernel.ProductsOf(rows, b.Keys*b.Cols) > productsOf(cpu, rows, b) {
 		splitAccumulate(cpu, o, p, v, alpha, rows, oStride, pStride, b, false)
 		return
 	}
@@ -225,12 +225,20 @@ func AccumulateMasked(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, 
 	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
 }
 
+// productsOf bounds the multiply-adds of one call of accumulate. Few rows wait for memory.
+func productsOf(cpu *tuning.Row, rows int, b *kernel.PanelLayout) int {
+	if rows >= 2*kernel.CallRows && Choose(cpu, rows, 0, b.Packed).Lanes16 {
+		return kernel.CallProducts16
+	}
+	return kernel.CallProducts
+}
+
 // splitAccumulate takes fewer columns at a time, so that a panel of values stays
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
 func splitAccumulate(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStride int,
 	b *kernel.PanelLayout,
 	masked bool) {
-	limit := kernel.CallProducts
+	limit := productsOf(cpu, rows, b)
 	if masked {
 		limit = kernel.CallMasked
 	}

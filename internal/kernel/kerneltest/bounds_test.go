@@ -23,6 +23,7 @@ func TestAssemblyCallsAreShort(t *testing.T) {
 		cycles float64
 	}{
 		{"products", SlowestFMA() * kernel.CallProducts / slowestLanes},
+		{"products with 16 lanes", SlowestFMA() * kernel.CallProducts16 / (2 * slowestLanes)},
 		{"masked products", 3 * SlowestFMA() * kernel.CallMasked / slowestLanes},
 		{"elements that few rows read", slowestRead * kernel.CallProducts / kernel.CallRows},
 		// transposed and multiplied, and read; 8 touched beside 16
