@@ -10,89 +10,73 @@ import (
 // message, and copies are asked so that all workers have about as much to do for all of them.
 type batch struct {
 	client *Client
-	steps  []*batchStep
+	steps  []*call
 	landed chan []item // of messages that have come back
 	rest   []func()    // sends messages that no step waits for
 }
 
-// batchStep is a step in a batch. Its sequence's layer is owned, and change is shared.
-type batchStep struct {
-	attendCall
-	own    rows
-	number int // of its sequence among those of the call
-	adds   tokens
-	ended  bool
-}
-
 // item is what a step asks a worker.
 type item struct {
-	step *batchStep
+	step *call
 	g    *gather
 	a    *answer
 }
 
 // add takes a step, if nothing is to be waited for before its first requests: nobody else changes
 // or reads the layer, copies have what they follow to take, nothing is cut, and the tokens go with
-// the queries to where the end is.
-func (b *batch) add(number int, s *Sequence, layer int, own rows) (added bool) {
-	if !s.layers[layer].tryOwn() {
+// the queries to where the end is. The layer is owned then, and change is shared.
+func (b *batch) add(c *call) (added bool) {
+	if !c.layers[c.layer].tryOwn() {
 		return false
 	}
 	defer func() {
 		if !added {
-			s.layers[layer].disown()
+			c.layers[c.layer].disown()
 		}
 	}()
-	if !s.change.tryShare() {
+	if !c.change.tryShare() {
 		return false
 	}
-	defer func() {
-		if !added {
-			s.change.unshare()
-		}
-	}()
-	x := &batchStep{own: own, number: number,
-		adds: tokens{layer: layer, k: own.k, v: own.v}}
-	x.attendCall = s.callOf(layer, own.dst, own.q, &x.own.opt)
-	if !x.ready() {
+	if !c.ready() {
+		c.ride = nil
+		c.change.unshare()
 		return false
 	}
-	x.begun = newGather(&x.attendCall, 0, own.q.L)
-	x.begun.asked = time.Now()
-	b.steps = append(b.steps, x)
+	c.begun = newGather(c, 0, c.q.L)
+	c.begun.asked = time.Now()
+	b.steps = append(b.steps, c)
 	return true
 }
 
 // ready prepares a step, and reports whether it waits for nothing.
-func (x *batchStep) ready() bool {
-	s, t := x.Sequence, &x.adds
-	last := s.settledEnd(t)
-	if last == nil || s.messageLength(t, 0) < t.k.L {
+func (c *call) ready() bool {
+	last := c.settledEnd()
+	if last == nil || c.messageLength(0) < c.k.L {
 		return false
 	}
-	s.mu.Lock()
-	x.keys = t.length + t.k.L
-	x.look()
-	s.mu.Unlock()
-	x.align()
-	r, err := s.messageTo(last, t, 0, t.k.L)
-	x.ride = r
-	return err == nil && x.carries()
+	c.mu.Lock()
+	c.keys = c.length + c.k.L
+	c.look()
+	c.mu.Unlock()
+	c.align()
+	r, err := c.messageTo(last, 0, c.k.L)
+	c.ride = r
+	return err == nil && c.carries()
 }
 
-// settledEnd is the part that some tokens go to if they are one message, nil if there is something
+// settledEnd is the part that the tokens go to if they are one message, nil if there is something
 // to be waited for. It notes how many tokens there are before them.
-func (s *Sequence) settledEnd(t *tokens) *sequencePart {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.length = s.lengths[t.layer]
-	end := t.length + t.k.L
-	if s.released || s.broken || s.follows[t.layer] != nil || s.taken[t.layer] != t.length ||
-		s.pause != nil && s.pause.Err() == nil || t.k.L == 0 || end > most ||
-		(end-1)/s.tokens >= len(s.parts) {
+func (c *call) settledEnd() *sequencePart {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.length = c.lengths[c.layer]
+	end := c.length + c.k.L
+	if c.released || c.broken || c.follows[c.layer] != nil || c.taken[c.layer] != c.length ||
+		c.pause != nil && c.pause.Err() == nil || c.k.L == 0 || end > most ||
+		(end-1)/c.tokens >= len(c.parts) {
 		return nil
 	}
-	return s.parts[(end-1)/s.tokens]
+	return c.parts[(end-1)/c.tokens]
 }
 
 // send asks for all that steps want.
@@ -195,18 +179,18 @@ func (b *batch) land(ctx context.Context, items []item) {
 
 // wait calls end for each step: when it has what it wants, or when somebody has not answered as
 // hoped for and it is to go on alone.
-func (b *batch) wait(ctx context.Context, end func(x *batchStep, alone bool)) {
+func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 	patience := time.NewTimer(b.client.config.Patience)
 	defer patience.Stop()
 	for left := len(b.steps); left > 0; {
 		select {
 		case items := <-b.landed:
 			for _, x := range items {
-				if x.step.ended || len(x.a.parts) == 0 {
+				if x.step.over || len(x.a.parts) == 0 {
 					continue
 				}
 				if has := x.g.takeHere(); has || x.g.stuck() {
-					x.step.ended = true
+					x.step.over = true
 					end(x.step, !has || !x.step.tryFollow(x.step.ride, false))
 					left--
 				}
@@ -216,21 +200,12 @@ func (b *batch) wait(ctx context.Context, end func(x *batchStep, alone bool)) {
 		case <-ctx.Done():
 		}
 		for _, x := range b.steps {
-			if !x.ended {
+			if !x.over {
 				end(x, true)
 			}
 		}
 		return
 	}
-}
-
-// end ends a step.
-func (x *batchStep) end(ctx context.Context) error {
-	err := x.takeStep(ctx, &x.adds, &x.attendCall)
-	if err == nil {
-		x.own.done()
-	}
-	return err
 }
 
 // askSteps sends requests of some steps to a worker as one, and calls ended when what comes back is

@@ -38,23 +38,28 @@ func (c *Client) Steps(ctx context.Context, layer int, dst, q, k, v attn.Tensor,
 	var alone sync.WaitGroup
 	from := 0
 	for i, s := range seqs {
-		x := rowsOf(from, from+lens[i], dst, q, k, v, *opt)
-		from += lens[i]
-		if errs[i] = s.check(layer); errs[i] == nil && !b.add(i, s, layer, x) {
-			own := x // which only a step that goes alone shares
-			alone.Go(func() { errs[i] = s.stepRows(ctx, layer, own) })
+		to := from + lens[i]
+		x := &call{Sequence: s, layer: layer, appends: true, k: k.Slice(from, to),
+			v: slice(&v, from, to), batched: batched{number: i, lse: opt.LSE, from: from, pitch: q.L}}
+		x.ask(dst.Slice(from, to), q.Slice(from, to), opt)
+		if x.opt.QueryLens = nil; opt.LSE != nil {
+			x.opt.LSE = make([]float32, q.H*lens[i])
+		}
+		from = to
+		if errs[i] = s.check(layer); errs[i] == nil && !b.add(x) {
+			alone.Go(func() { errs[i] = x.take(ctx) })
 		}
 	}
 	b.send(ctx)
-	b.wait(ctx, func(x *batchStep, goesOn bool) {
+	b.wait(ctx, func(x *call, goesOn bool) {
 		if !goesOn {
-			errs[x.number] = x.end(ctx)
+			errs[x.number] = x.takeTokens(ctx)
 			return
 		}
 		alone.Go(func() {
 			ctx, end := x.begin(ctx)
 			defer end()
-			errs[x.number] = x.end(ctx)
+			errs[x.number] = x.takeTokens(ctx)
 		})
 	})
 	b.sendRest()
@@ -135,44 +140,24 @@ func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	if err := seqs[0].checkTokens(k, v); err != nil {
 		return nil, err
 	}
-	of := *opt
-	of.QueryLens = nil
-	all := seqs[0].callOf(0, *dst, *q, &of)
-	return lens, all.check()
+	all := call{Sequence: seqs[0]}
+	all.ask(*dst, *q, opt)
+	all.opt.QueryLens = nil
+	return lens, all.checkQueries()
 }
 
-// rows are those of one sequence.
-type rows struct {
-	dst, q, k, v attn.Tensor
-	opt          attn.Options
-	lse          []float32 // of all sequences, with rows per head
-	from, pitch  int
+// batched is what a call has that is one of several.
+type batched struct {
+	number      int // among them
+	lse         []float32
+	from, pitch int     // its rows in lse, and those of all
+	begun       *gather // that has asked, with others
+	over        bool    // nobody waits for it with the others any more
 }
 
-// rowsOf are some rows of the arguments of Steps.
-func rowsOf(from, to int, dst, q, k, v attn.Tensor, opt attn.Options) rows {
-	x := rows{dst.Slice(from, to), q.Slice(from, to), k.Slice(from, to), slice(&v, from, to), opt,
-		opt.LSE, from, q.L}
-	x.opt.QueryLens = nil
-	if x.lse != nil {
-		x.opt.LSE = make([]float32, q.H*(to-from))
+// putAmongOthers puts the LSE of a call where it is that of one among others.
+func (c *call) putAmongOthers() {
+	for h := 0; c.lse != nil && h < c.q.H; h++ {
+		copy(c.lse[h*c.pitch+c.from:], c.opt.LSE[h*c.q.L:][:c.q.L])
 	}
-	return x
-}
-
-// done puts results where they are those of a sequence among others.
-func (x *rows) done() {
-	n := x.q.L
-	for h := 0; x.lse != nil && h < x.q.H; h++ {
-		copy(x.lse[h*x.pitch+x.from:], x.opt.LSE[h*n:][:n])
-	}
-}
-
-// stepRows is a step with some rows.
-func (s *Sequence) stepRows(ctx context.Context, layer int, x rows) error {
-	err := s.Step(ctx, layer, x.dst, x.q, x.k, x.v, &x.opt)
-	if err == nil {
-		x.done()
-	}
-	return err
 }

@@ -10,7 +10,7 @@ import (
 
 // gather asks for the state of each part, of one copy after the other until one has answered.
 type gather struct {
-	call        *attendCall
+	call        *call
 	first, rows int
 	q           []float32
 	config      attn.StateConfig // of each state
@@ -51,7 +51,7 @@ type answer struct {
 	err     error
 }
 
-func newGather(c *attendCall, first, rows int) *gather {
+func newGather(c *call, first, rows int) *gather {
 	g := &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
 		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)),
 		want: make([]int, 0, len(c.snapshot)), ride: c.ride}
@@ -264,7 +264,7 @@ func (g *gather) willing(i int) []*partCopy {
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
-	r := attendRequest{layer: c.layer, heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
+	r := attendRequest{layer: uint32(c.layer), heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
 		pairs: c.pairs(), whole: g.isWhole(a.blocks)}
 	r.parts = make([]attendPart, len(a.parts))
 	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began

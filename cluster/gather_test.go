@@ -96,7 +96,7 @@ func TestBlocksOfParts(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {
 		count, dense := 1+random.IntN(40), 1+random.IntN(8)
-		g := &gather{call: &attendCall{Sequence: new(Sequence)}, parts: make([]gatherPart, count)}
+		g := &gather{call: &call{Sequence: new(Sequence)}, parts: make([]gatherPart, count)}
 		var parts []int
 		for i := range count {
 			if random.IntN(dense) > 0 || dense == 1 {

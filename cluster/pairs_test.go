@@ -325,9 +325,9 @@ func TestReleasedAskingNobody(t *testing.T) {
 		x.append(100)
 		dst := b.tensor(1, 1, 16)
 		before := slices.Clone(dst.Data)
-		c, err := x.far.newCall(context.Background(), 0, dst, b.tensor(1, 1, 16),
-			&attn.Options{Blocks: attn.BHLD(make([]bool, 2), 1, 1, 1, 2)}, 0)
-		must(t, err)
+		c := call{Sequence: x.far}
+		c.ask(dst, b.tensor(1, 1, 16), &attn.Options{Blocks: attn.BHLD(make([]bool, 2), 1, 1, 1, 2)})
+		must(t, c.prepareQueries(context.Background()))
 		if released {
 			x.far.Release()
 			err := c.run(context.Background())
@@ -335,7 +335,7 @@ func TestReleasedAskingNobody(t *testing.T) {
 			sameBits(t, "outputs of a sequence that was released", dst.Data, before)
 			continue
 		}
-		err = c.run(context.Background())
+		err := c.run(context.Background())
 		x.far.Release()
 		must(t, x.far.orReleased(err))
 		sameBits(t, "outputs of no key", dst.Data, make([]float32, 16))

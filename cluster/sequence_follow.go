@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// follow ends a step: it gives the layer back to others when all copies that are still counted on
-// have what rides, and change, which is shared until then.
-func (s *Sequence) follow(layer int, r *ride) {
+// follow ends a call that appends: it gives the layer back to others when all copies that are still
+// counted on have what rides, and change, which is shared until then.
+func (c *call) follow() {
+	r := c.ride
 	if r == nil {
-		s.layers[layer].disown()
+		c.layers[c.layer].disown()
 		return
 	}
 	end := func() {
-		s.endFollow(r)
-		s.change.unshare()
-		s.layers[layer].disown()
+		c.endFollow(r)
+		c.change.unshare()
+		c.layers[c.layer].disown()
 	}
-	rest := func() {
-		if len(s.missing(r)) == 0 || !s.client.background(func() {
-			defer end()
-			s.followAll(r)
-		}) {
-			end()
-		}
-	}
-	if len(s.missing(r)) == 0 {
+	if len(c.missing(r)) == 0 {
 		end()
 		return
 	}
-	once := sync.OnceFunc(rest)
-	late := time.AfterFunc(s.client.config.Patience, once)
+	once := sync.OnceFunc(func() {
+		if len(c.missing(r)) == 0 || !c.client.background(func() {
+			defer end()
+			c.followAll(r)
+		}) {
+			end()
+		}
+	})
+	late := time.AfterFunc(c.client.config.Patience, once)
 	r.whenLanded(func() { // nothing is sent again that flies
 		late.Stop()
 		once()
@@ -52,7 +52,7 @@ func (s *Sequence) followAll(r *ride) {
 // beginFollow lets copies follow to take what a step has brought to one. If that has not all that
 // copies follow to take in other layers, no copy may have all: then all take this first, as after
 // an append.
-func (c *attendCall) beginFollow(ctx context.Context) error {
+func (c *call) beginFollow(ctx context.Context) error {
 	r := c.ride
 	if r == nil || c.tryFollow(r, false) {
 		return nil

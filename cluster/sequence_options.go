@@ -37,7 +37,7 @@ func refused(o *attn.Options) (name string, is bool) {
 
 // checkOptions makes sure that the options can travel, and mean on workers what they mean here. The
 // others are checked with the queries.
-func (c *attendCall) checkOptions() error {
+func (c *call) checkOptions() error {
 	o := c.opt
 	if name, is := refused(o); is {
 		return fail(attn.ErrOption, "%s is set, want its zero value: it does not travel", name)
@@ -75,7 +75,7 @@ func clampWindow(w attn.Window) attn.Window {
 
 // wire are the options that travel. Those of an option that scores depend on are the same for all
 // parts, so that the states have one unit.
-func (c *attendCall) wire() attendOptions {
+func (c *call) wire() attendOptions {
 	o := c.opt
 	return attendOptions{scale: o.Scale, softcap: o.Softcap, causal: o.Causal != attn.Full,
 		integers: o.Integers, window: c.window, slopes: o.Slopes, sinks: o.Sinks}

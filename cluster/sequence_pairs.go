@@ -13,7 +13,7 @@ import (
 
 // checkPairs checks what has an element for each pair of query and key: its shape here, the rest by
 // package attn, which validates a call of no batch entries and computes nothing.
-func (c *attendCall) checkPairs() error {
+func (c *call) checkPairs() error {
 	mask, bias, blocks := &c.opt.Mask, &c.opt.Bias, &c.opt.Blocks
 	if none(mask) && none(bias) && none(blocks) {
 		return nil
@@ -43,7 +43,7 @@ func (c *attendCall) checkPairs() error {
 	return nil
 }
 
-func (c *attendCall) checkBlocksShape() error {
+func (c *call) checkBlocksShape() error {
 	x, rows, cols := &c.opt.Blocks, blocksOf(c.q.L), blocksOf(c.keys)
 	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == cols {
 		return nil
@@ -52,7 +52,7 @@ func (c *attendCall) checkBlocksShape() error {
 		c.q.H, rows, cols)
 }
 
-func checkPairShape[T any](c *attendCall, name string, x *attn.View[T]) error {
+func checkPairShape[T any](c *call, name string, x *attn.View[T]) error {
 	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == c.q.L && x.D == c.keys {
 		return nil
 	}
@@ -61,13 +61,13 @@ func checkPairShape[T any](c *attendCall, name string, x *attn.View[T]) error {
 }
 
 // pairs are the heads of what there is for pairs.
-func (c *attendCall) pairs() pairHeads {
+func (c *call) pairs() pairHeads {
 	return pairHeads{c.opt.Mask.H, c.opt.Bias.H, c.opt.Blocks.H}
 }
 
 // unitOfPairs is how many tokens are asked for together at most: a part, unless what a row has for
 // pairs with its keys is more than a message is to have, but at least a run.
-func (c *attendCall) unitOfPairs() int {
+func (c *call) unitOfPairs() int {
 	unit, pairs := c.tokens, c.pairs()
 	for unit > c.long && pairs.bytes(1, unit) > int64(c.client.config.Chunk) {
 		unit /= 2
@@ -85,7 +85,7 @@ func rowsOfBlocks(rows int) int {
 }
 
 // pairsShow reports whether neither Mask nor Bias nor Blocks hides a part from some rows by itself.
-func (c *attendCall) pairsShow(p *callPart, first, rows int) bool {
+func (c *call) pairsShow(p *callPart, first, rows int) bool {
 	some := func(row []bool) bool { return slices.Contains(row, true) }
 	finite := func(row []float32) bool {
 		return slices.ContainsFunc(row, func(x float32) bool { return x != float32(math.Inf(-1)) })

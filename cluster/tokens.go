@@ -17,14 +17,14 @@ import (
 // elements: in F16 and BF16 rounded, which is all that package attn does to them. What it makes of
 // I8 and I4 depends on a rotation and a scale, and these elements travel as float32.
 
-// messageLength is how many tokens a message has, from number at of some on: all in one part, and
-// about as many bytes as it may have.
-func (s *Sequence) messageLength(t *tokens, at int) (n int) {
-	position := (t.length + at) % s.tokens
-	rest, room := min(t.k.L-at, s.tokens-position), int64(s.client.config.Chunk)
+// messageLength is how many tokens a message has, from number at on: all in one part, and about as
+// many bytes as it may have.
+func (c *call) messageLength(at int) (n int) {
+	position := (c.length + at) % c.tokens
+	rest, room := min(c.k.L-at, c.tokens-position), int64(c.client.config.Chunk)
 	for n < rest {
-		size, run := s.nextPiece(t, position+n, rest-n)
-		perToken := s.tokenBytes(run)
+		size, run := c.nextPiece(position+n, rest-n)
+		perToken := c.tokenBytes(run)
 		switch fits := int(room / perToken); {
 		case size <= fits:
 		case n > 0:
@@ -40,9 +40,9 @@ func (s *Sequence) messageLength(t *tokens, at int) (n int) {
 }
 
 // nextPiece is how many of n tokens at a position are one piece, and whether that is a run.
-func (s *Sequence) nextPiece(t *tokens, position, n int) (size int, run bool) {
-	size = min(n, s.long-position%s.long)
-	if position%s.long > 0 || size < attn.Block || t.loose {
+func (c *call) nextPiece(position, n int) (size int, run bool) {
+	size = min(n, c.long-position%c.long)
+	if position%c.long > 0 || size < attn.Block || c.loose {
 		return size, false
 	}
 	return size - size%attn.Block, true
@@ -59,19 +59,19 @@ func (s *Sequence) tokenBytes(run bool) int64 {
 		int64(h.values())*int64(wireBytes(h.valueFormat)))
 }
 
-// pieces are n tokens from number at of some on, which begin at a position, as they travel.
-func (s *Sequence) pieces(t *tokens, at, n, position int) (all []tokenPiece, err error) {
+// pieces are n tokens from number at on, which begin at a position, as they travel.
+func (c *call) pieces(at, n, position int) (all []tokenPiece, err error) {
 	for end := at + n; at < end; {
-		size, run := s.nextPiece(t, position, end-at)
+		size, run := c.nextPiece(position, end-at)
 		piece := tokenPiece{tokens: size}
 		if run {
-			piece.saved, err = s.saveRun(t.k.Slice(at, at+size), slice(&t.v, at, at+size))
+			piece.saved, err = c.saveRun(c.k.Slice(at, at+size), slice(&c.v, at, at+size))
 			if err != nil {
 				return nil, err
 			}
 		} else {
-			piece.k = gatherTokens(s.shape.format, &t.k, at, size)
-			piece.v = gatherTokens(s.shape.valueFormat, &t.v, at, size)
+			piece.k = gatherTokens(c.shape.format, &c.k, at, size)
+			piece.v = gatherTokens(c.shape.valueFormat, &c.v, at, size)
 		}
 		all = append(all, piece)
 		at, position = at+size, position+size

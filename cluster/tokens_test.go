@@ -111,7 +111,7 @@ func TestRunsTwice(t *testing.T) {
 		{3200, 3300, 0, errStale}, {3100, 4000, 4000, nil},
 	} {
 		r := appendRequest{position: x.from}
-		r.pieces, err = s.pieces(&tokens{k: k, v: v}, x.from, x.to-x.from, x.from)
+		r.pieces, err = (&call{Sequence: s, k: k, v: v}).pieces(x.from, x.to-x.from, x.from)
 		must(t, err)
 		got, err := ask(r.encode(clientID{}))
 		if !errors.Is(err, x.err) || err == nil && got[0].length != x.length {

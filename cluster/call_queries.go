@@ -6,36 +6,8 @@ import (
 	"github.com/seed-1415985d/attn"
 )
 
-// Attend computes attention of queries over all tokens of a layer:
-//
-//	q   [1, H, L, HeadDim]     KVHeads divides H
-//	dst [1, H, L, ValueDim]
-//
-// The bits are those of [attn.AttendSequences] over the same tokens on one machine. Options mean
-// what they mean to [attn.Attend] with as many keys as the layer has tokens: BottomRight lets the
-// last query see the last token, the other alignments take Offset. Mask, Bias and Blocks, of any
-// size, travel to the workers with the queries. LSE is filled. KeyLens, QueryLens and Weights are
-// [attn.ErrUnsupported], a Tree and Keys [attn.ErrOption].
-//
-// If it returns an error, it has written nothing. With tokens of which no copy is left that is a
-// [*LostError].
-func (s *Sequence) Attend(ctx context.Context, layer int, dst, q attn.Tensor,
-	opt *attn.Options) error {
-	ctx, end := s.begin(ctx)
-	defer end()
-	if err := s.check(layer); err != nil {
-		return err
-	}
-	c, err := s.newCall(ctx, layer, dst, q, opt, 0)
-	if err != nil {
-		return err
-	}
-	s.mendSoon()
-	return s.orReleased(c.run(ctx))
-}
-
 // run computes all rows, and writes what comes out.
-func (c *attendCall) run(ctx context.Context) error {
+func (c *call) run(ctx context.Context) error {
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
 	var done []rowsDone
@@ -53,23 +25,11 @@ func (c *attendCall) run(ctx context.Context) error {
 	if err := c.ended(); err != nil { // some calls ask nobody, and would not notice
 		return err
 	}
-	return c.finish(done)
-}
-
-// attendCall is a call of Attend.
-type attendCall struct {
-	*Sequence
-	layer    uint32
-	dst, q   attn.Tensor
-	opt      *attn.Options
-	keys     int
-	offset   int         // position of query 0
-	window   attn.Window // with bounds that can be added to positions
-	rows     int         // of a step
-	unit     int         // tokens that are asked for together at most, a part of them or all
-	snapshot []callPart
-	ride     *ride   // the tokens that requests bring, if any do
-	begun    *gather // that has asked, with others of a batch
+	if err := c.finish(done); err != nil {
+		return err
+	}
+	c.putAmongOthers()
+	return nil
 }
 
 // callPart is a part as it was when a call began, or a piece of it where a whole one has more for
@@ -83,42 +43,29 @@ type callPart struct {
 // end is the position after the last key.
 func (p *callPart) end() int { return p.from + p.keys }
 
-// newCall validates the arguments of a call, which sees some more tokens than there are.
-func (s *Sequence) newCall(ctx context.Context, layer int, dst, q attn.Tensor, opt *attn.Options,
-	more int) (*attendCall, error) {
-	if opt == nil {
-		opt = new(attn.Options)
+// prepareQueries validates what is asked for, over the tokens that there are and those of the call.
+func (c *call) prepareQueries(ctx context.Context) error {
+	if err := c.lockSettled(ctx, c.layer); err != nil {
+		return err
 	}
-	own, c := *opt, new(attendCall) // what is changed is not the caller's
-	*c = s.callOf(layer, dst, q, &own)
-	if err := s.lockSettled(ctx, layer); err != nil {
-		return nil, s.orReleased(err)
-	}
-	released := s.released
-	c.keys = s.lengths[layer] + more
+	c.keys = c.lengths[c.layer] + c.k.L
 	c.look()
-	s.mu.Unlock()
-	if released {
-		return nil, s.ended()
+	c.mu.Unlock()
+	if err := c.ended(); err != nil {
+		return err
 	}
-	if err := c.check(); err != nil {
-		return nil, err
+	if err := c.checkQueries(); err != nil {
+		return err
 	}
 	if err := c.checkPairs(); err != nil {
-		return nil, err
+		return err
 	}
 	c.align()
-	return c, nil
+	return nil
 }
 
-// callOf is a call before anything of it is validated.
-func (s *Sequence) callOf(layer int, dst, q attn.Tensor, opt *attn.Options) attendCall {
-	return attendCall{Sequence: s, layer: uint32(layer), dst: dst, q: q, opt: opt,
-		offset: opt.Offset, window: clampWindow(opt.Window), unit: s.tokens}
-}
-
-// check validates the arguments, but for what has an element for each pair of query and key.
-func (c *attendCall) check() error {
+// checkQueries validates the arguments, but for what has an element for each pair of query and key.
+func (c *call) checkQueries() error {
 	if err := c.checkOptions(); err != nil {
 		return err
 	}
@@ -138,7 +85,7 @@ func (c *attendCall) check() error {
 }
 
 // align says where query 0 is, what is asked for together, and how many rows go in a step.
-func (c *attendCall) align() {
+func (c *call) align() {
 	if c.opt.Causal == attn.BottomRight {
 		c.offset = c.keys - c.q.L
 	}
@@ -153,7 +100,7 @@ func (c *attendCall) align() {
 }
 
 // look notes the parts that there are. The lock is held.
-func (c *attendCall) look() {
+func (c *call) look() {
 	c.snapshot = c.snapshot[:0]
 	for _, p := range c.parts {
 		c.lookAt(p)
@@ -161,7 +108,7 @@ func (c *attendCall) look() {
 }
 
 // lookAt notes what is asked for together of a part.
-func (c *attendCall) lookAt(p *sequencePart) {
+func (c *call) lookAt(p *sequencePart) {
 	first := p.index * c.tokens
 	for from := first; from < min(first+c.tokens, c.keys); from += c.unit {
 		c.snapshot = append(c.snapshot, callPart{p, from, min(c.unit, c.keys-from)})
@@ -169,7 +116,7 @@ func (c *attendCall) lookAt(p *sequencePart) {
 }
 
 // lookAgain notes the parts that there are now, if the sequence is not released.
-func (c *attendCall) lookAgain() error {
+func (c *call) lookAgain() error {
 	c.mu.Lock()
 	c.look()
 	c.mu.Unlock()
@@ -177,7 +124,7 @@ func (c *attendCall) lookAgain() error {
 }
 
 // stateConfig is what states of a number of rows are for.
-func (c *attendCall) stateConfig(rows int) attn.StateConfig {
+func (c *call) stateConfig(rows int) attn.StateConfig {
 	return attn.StateConfig{Batch: 1, Heads: c.q.H, Queries: rows, ValueDim: c.shape.valueDim}
 }
 
@@ -186,7 +133,7 @@ const stepWork = 4e9
 
 // rowsOfStep is how many rows go in a step: those that are a message to a worker, and whose states
 // are one back, and that workers can compute before anybody loses patience.
-func (c *attendCall) rowsOfStep() int {
+func (c *call) rowsOfStep() int {
 	h, pairs := &c.shape, c.pairs()
 	workers := max(1, min(len(c.snapshot), c.client.answering()))
 	there := 4*int64(c.q.H)*int64(h.headDim) + pairs.bytes(attn.Block, c.keys/workers)/attn.Block
@@ -201,7 +148,7 @@ func (c *attendCall) rowsOfStep() int {
 }
 
 // unseen is keys that no query of some sees.
-func (c *attendCall) unseen(q attn.Tensor) *unseen {
+func (c *call) unseen(q attn.Tensor) *unseen {
 	wire := c.wire()
 	return &unseen{q, c.shape.kvHeads, *wire.options(0), !none(&c.opt.Bias)}
 }
@@ -209,7 +156,7 @@ func (c *attendCall) unseen(q attn.Tensor) *unseen {
 // visible reports whether some row may see a key of a part. Some are always asked: where states
 // have rotated outputs the first one, since what is empty here is not rotated, and others would not
 // merge with it as they are; and all, where queries are rounded as keys with values in them are.
-func (c *attendCall) visible(part, first, rows int) bool {
+func (c *call) visible(part, first, rows int) bool {
 	if part == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.valuesInKeys {
 		return true
 	}
@@ -232,7 +179,7 @@ type rowsDone struct {
 }
 
 // step computes some rows over all parts.
-func (c *attendCall) step(ctx context.Context, first, rows int) (x rowsDone, err error) {
+func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error) {
 	g := c.begun
 	if c.begun = nil; g == nil {
 		g = newGather(c, first, rows)
@@ -250,7 +197,7 @@ func (c *attendCall) step(ctx context.Context, first, rows int) (x rowsDone, err
 }
 
 // merge merges the states of all parts, in their order.
-func (c *attendCall) merge(g *gather, first, rows int) (total *attn.State, err error) {
+func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) {
 	for i := 0; i < len(c.snapshot) && err == nil; {
 		p, keys := &g.parts[i], 0
 		for ; i < len(c.snapshot) && g.parts[i].state == nil; i++ {
@@ -280,7 +227,7 @@ func (c *attendCall) merge(g *gather, first, rows int) (total *attn.State, err e
 }
 
 // finish writes the results of all rows, or nothing if it returns an error.
-func (c *attendCall) finish(done []rowsDone) error {
+func (c *call) finish(done []rowsDone) error {
 	if len(done) == 1 && done[0].state != nil {
 		return done[0].state.Finish(c.dst, c.opt.LSE)
 	}
@@ -300,7 +247,7 @@ func (c *attendCall) finish(done []rowsDone) error {
 }
 
 // finishRows writes the results of the rows of a state, from row first on.
-func (c *attendCall) finishRows(state *attn.State, first int) error {
+func (c *call) finishRows(state *attn.State, first int) error {
 	rows := state.Config().Queries
 	dst := c.dst.Slice(first, first+rows)
 	if c.opt.LSE == nil {
