@@ -11,15 +11,8 @@ import (
 type batch struct {
 	client *Client
 	steps  []*call
-	landed chan []item // of messages that have come back
-	rest   []func()    // sends messages that no step waits for
-}
-
-// item is what a step asks a worker.
-type item struct {
-	step *call
-	g    *gather
-	a    *answer
+	landed chan []*answer // of messages that have come back
+	rest   []func()       // sends messages that no step waits for
 }
 
 // add takes a step, if nothing is to be waited for before its first requests: nobody else changes
@@ -85,12 +78,12 @@ func (b *batch) send(ctx context.Context) {
 	for _, items := range byWorker {
 		count += len(items)
 	}
-	b.landed = make(chan []item, count) // nobody waits to say what has become of a message
+	b.landed = make(chan []*answer, count) // nobody waits to say what has become of a message
 	for worker, items := range byWorker {
 		for len(items) > 0 {
 			n := b.client.fitting(items)
 			some := items[:n:n]
-			if slices.ContainsFunc(some, func(x item) bool { return len(x.a.parts) > 0 }) {
+			if slices.ContainsFunc(some, func(x *answer) bool { return len(x.parts) > 0 }) {
 				b.sendItems(ctx, worker, some)
 			} else {
 				b.rest = append(b.rest, func() { b.sendItems(ctx, worker, some) })
@@ -101,13 +94,13 @@ func (b *batch) send(ctx context.Context) {
 }
 
 // items are what steps ask each worker, and the tokens that they send to further copies.
-func (b *batch) items() map[string][]item {
+func (b *batch) items() map[string][]*answer {
 	var wants []want
 	for i, x := range b.steps {
 		wants = x.begun.wants(wants, i, x.begun.want)
 	}
 	chosen := spread(wants)
-	byWorker, from := map[string][]item{}, 0
+	byWorker, from := map[string][]*answer{}, 0
 	for i, x := range b.steps {
 		to := from
 		for to < len(wants) && wants[to].sequence == i {
@@ -117,10 +110,10 @@ func (b *batch) items() map[string][]item {
 		asked, rest := g.requests(wants[from:to], chosen[from:to])
 		from = to
 		for _, y := range rest {
-			asked = append(asked, &answer{worker: y.worker, ride: g.ride.fly(y)})
+			asked = append(asked, &answer{g: g, worker: y.worker, ride: g.ride.fly(y)})
 		}
 		for _, a := range asked {
-			byWorker[a.worker] = append(byWorker[a.worker], item{x, g, a})
+			byWorker[a.worker] = append(byWorker[a.worker], a)
 		}
 	}
 	return byWorker
@@ -135,11 +128,11 @@ func (b *batch) sendRest() {
 
 // fitting is how many of some items go in one message: as many as a client's messages have bytes
 // for, there and back, but at least one.
-func (c *Client) fitting(items []item) (n int) {
+func (c *Client) fitting(items []*answer) (n int) {
 	for bytes := 0; n < min(len(items), mostSteps); n++ {
 		x := items[n]
-		back := 4 * len(x.a.parts) * x.g.config.Heads * x.g.config.Queries * (x.g.config.ValueDim + 2)
-		if bytes += sizeOf(&x.a.request) + x.g.ride.size() + back; n > 0 && bytes > c.config.Chunk {
+		back := 4 * len(x.parts) * x.g.config.Heads * x.g.config.Queries * (x.g.config.ValueDim + 2)
+		if bytes += sizeOf(&x.request) + x.g.ride.size() + back; n > 0 && bytes > c.config.Chunk {
 			break
 		}
 	}
@@ -147,11 +140,11 @@ func (c *Client) fitting(items []item) (n int) {
 }
 
 // sendItems sends one message.
-func (b *batch) sendItems(ctx context.Context, worker string, items []item) {
+func (b *batch) sendItems(ctx context.Context, worker string, items []*answer) {
 	c := b.client
 	if !c.enter() {
 		for _, x := range items { // a closed client has ended them
-			x.a.err = fail(ErrUnavailable, "nothing was sent")
+			x.err = fail(ErrUnavailable, "nothing was sent")
 		}
 		b.land(ctx, items)
 		return
@@ -165,13 +158,13 @@ func (b *batch) sendItems(ctx context.Context, worker string, items []item) {
 }
 
 // land gives what has become of a message to those that it is of.
-func (b *batch) land(ctx context.Context, items []item) {
+func (b *batch) land(ctx context.Context, items []*answer) {
 	for _, x := range items { // before a step can return, and another one waits for its copies
-		x.g.ride.land(x.a)
+		x.g.ride.land(x)
 	}
 	for _, x := range items {
-		if len(x.a.parts) > 0 {
-			x.g.answer(ctx, x.a)
+		if len(x.parts) > 0 {
+			x.g.answer(ctx, x)
 		}
 	}
 	b.landed <- items
@@ -186,12 +179,12 @@ func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 		select {
 		case items := <-b.landed:
 			for _, x := range items {
-				if x.step.over || len(x.a.parts) == 0 {
+				if x.g.call.over || len(x.parts) == 0 {
 					continue
 				}
 				if has := x.g.takeHere(); has || x.g.stuck() {
-					x.step.over = true
-					end(x.step, !has || !x.step.tryFollow(x.step.ride, false))
+					x.g.call.over = true
+					end(x.g.call, !has || !x.g.call.tryFollow(x.g.call.ride, false))
 					left--
 				}
 			}
@@ -210,14 +203,14 @@ func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 
 // askSteps sends requests of some steps to a worker as one, and calls ended when what comes back is
 // read.
-func (c *Client) askSteps(ctx context.Context, worker string, items []item, ended func()) {
+func (c *Client) askSteps(ctx context.Context, worker string, items []*answer, ended func()) {
 	var r stepRequest
 	for _, x := range items {
-		if x.a.ride != nil {
-			r.appends = append(r.appends, x.g.ride.to(x.a.ride.id))
+		if x.ride != nil {
+			r.appends = append(r.appends, x.g.ride.to(x.ride.id))
 		}
-		if len(x.a.parts) > 0 {
-			r.attends = append(r.attends, x.a.request)
+		if len(x.parts) > 0 {
+			r.attends = append(r.attends, x.request)
 		}
 	}
 	reply := replyTo(&r)
@@ -231,16 +224,16 @@ func (c *Client) askSteps(ctx context.Context, worker string, items []item, ende
 }
 
 // give gives the outcomes to what was asked for, or the error that there is instead.
-func (r *stepReply) give(items []item, err error) {
+func (r *stepReply) give(items []*answer, err error) {
 	changes, attends := r.changes, r.attends
 	for _, x := range items {
-		x.a.err = err
-		if err == nil && x.a.ride != nil {
-			x.a.outcome, changes = changes[0], changes[1:]
+		x.err = err
+		if err == nil && x.ride != nil {
+			x.outcome, changes = changes[0], changes[1:]
 		}
-		if err == nil && len(x.a.parts) > 0 {
-			x.a.reply, attends = attends[0], attends[1:]
-			x.a.err = x.a.reply.err
+		if err == nil && len(x.parts) > 0 {
+			x.reply, attends = attends[0], attends[1:]
+			x.err = x.reply.err
 		}
 	}
 }

@@ -182,9 +182,7 @@ func (c *call) takeTokens(ctx context.Context) error {
 				continue
 			}
 		}
-		c.mu.Lock()
-		c.broken = true
-		c.mu.Unlock()
+		locked(&c.mu, func() { c.broken = true })
 		return c.orReleased(err)
 	}
 }
@@ -316,9 +314,7 @@ func (c *call) appendUntil(ctx context.Context, end int) (*sequencePart, error) 
 			return r.part, err
 		}
 		at += int(r.request.tokens())
-		c.mu.Lock()
-		c.taken[c.layer] = c.length + at
-		c.mu.Unlock()
+		locked(&c.mu, func() { c.taken[c.layer] = c.length + at })
 	}
 	return nil, err
 }

@@ -117,9 +117,7 @@ func (c *call) lookAt(p *sequencePart) {
 
 // lookAgain notes the parts that there are now, if the sequence is not released.
 func (c *call) lookAgain() error {
-	c.mu.Lock()
-	c.look()
-	c.mu.Unlock()
+	locked(&c.mu, func() { c.look() })
 	return c.ended()
 }
 

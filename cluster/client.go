@@ -229,8 +229,8 @@ func (c *Client) heard(data []byte) {
 func (c *Client) Workers() (all []Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range c.members {
-		if c.healthOf(m).answers() {
+	for name, m := range c.members {
+		if c.healthOf(name).answers() {
 			all = append(all, m.status)
 		}
 	}
@@ -242,8 +242,8 @@ func (c *Client) Workers() (all []Status) {
 func (c *Client) answering() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range c.members {
-		if c.healthOf(m).answers() {
+	for name := range c.members {
+		if c.healthOf(name).answers() {
 			n++
 		}
 	}
@@ -255,32 +255,34 @@ func (c *Client) takers() []Status {
 	return slices.DeleteFunc(c.Workers(), func(s Status) bool { return s.Leaving })
 }
 
-// health is that of a worker now.
-func (c *Client) health(worker string) health {
+// member is a worker as it is now, dead if it was never heard of.
+func (c *Client) member(worker string) (now member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.healthOf(c.members[worker])
-}
-
-// healthOf is the health of a worker now, of one that was never heard of too. The lock is held.
-func (c *Client) healthOf(m *member) health {
-	if m == nil {
-		return dead
+	if m := c.members[worker]; m != nil {
+		now = *m
 	}
-	return m.at(c.now(), &c.config)
+	now.health = c.healthOf(worker)
+	return now
 }
 
-// stays reports whether a copy on a worker is one to count on for longer.
-func (c *Client) stays(worker string) bool {
-	return !c.health(worker).gone() && !c.leaves(worker)
+// healthOf is the health of a worker now. The lock is held.
+func (c *Client) healthOf(worker string) health {
+	if m := c.members[worker]; m != nil {
+		return m.at(c.now(), &c.config)
+	}
+	return dead
 }
 
-// leaves reports whether a worker has said that it is leaving.
-func (c *Client) leaves(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m != nil && m.status.Leaving
+// stays reports whether a copy on the worker is one to count on for longer.
+func (m member) stays() bool { return !m.health.gone() && !m.status.Leaving }
+
+// share is how much of its memory the worker uses, with some bytes more.
+func (m member) share(more int64) float64 {
+	if m.status.Memory == 0 {
+		return 0
+	}
+	return 1 - float64(m.status.Free()-more)/float64(m.status.Memory)
 }
 
 // Wait waits until there are enough workers that are not leaving.
@@ -495,7 +497,7 @@ func (c *Client) bestOf(copies []*partCopy) health {
 	best := healths
 	for _, x := range copies {
 		if x.counts() {
-			best = min(best, c.healthOf(c.members[x.worker]))
+			best = min(best, c.healthOf(x.worker))
 		}
 	}
 	return best

@@ -162,7 +162,7 @@ func (t *twin) allAlive() bool {
 	defer t.far.mu.Unlock()
 	for _, p := range t.far.parts {
 		for _, x := range p.copies {
-			if t.client.isLost(x) || t.client.health(x.worker).gone() {
+			if t.client.isLost(x) || t.client.member(x.worker).health.gone() {
 				return false
 			}
 		}

@@ -31,8 +31,6 @@ var (
 	errUnknown = errors.New("cluster: unknown copy")
 	// errStale: a copy has other tokens than the client thinks.
 	errStale = errors.New("cluster: stale copy")
-	// errGroup: a state was to be merged with another, which there is not.
-	errGroup = errors.New("cluster: incomplete group")
 	// errNobody: nobody listens where a worker should.
 	errNobody = fmt.Errorf("%w: the worker is not there", ErrUnavailable)
 	// errDenied: the transport may not send there.
@@ -63,7 +61,7 @@ func (e *LostError) Unwrap() []error { return []error{ErrLost, e.Cause} }
 var codes = []error{
 	nil, ErrProtocol, errUnknown, errStale, attn.ErrCapacity, ErrBusy, attn.ErrShape, attn.ErrLength,
 	attn.ErrOption, attn.ErrUnsupported, attn.ErrMemory, attn.ErrClosed, ErrInternal, ErrLimit,
-	ErrUnavailable, errGroup,
+	ErrUnavailable,
 }
 
 const (

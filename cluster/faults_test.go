@@ -24,8 +24,11 @@ type faulty struct {
 	Transport
 	mu     sync.Mutex
 	worker string
-	wrong  func(ctx context.Context, reply []byte) ([]byte, error)
+	wrong  wrongAnswer
 }
+
+// wrongAnswer is what comes in place of a reply to a request.
+type wrongAnswer func(ctx context.Context, request, reply []byte) ([]byte, error)
 
 func (f *faulty) Call(ctx context.Context, worker string, request []byte) ([]byte, error) {
 	reply, err := f.Transport.Call(ctx, worker, request)
@@ -38,10 +41,10 @@ func (f *faulty) Call(ctx context.Context, worker string, request []byte) ([]byt
 	if wrong == nil || err != nil {
 		return reply, err
 	}
-	return wrong(ctx, reply)
+	return wrong(ctx, request, reply)
 }
 
-func (f *faulty) set(worker string, wrong func(context.Context, []byte) ([]byte, error)) {
+func (f *faulty) set(worker string, wrong wrongAnswer) {
 	f.mu.Lock()
 	f.worker, f.wrong = worker, wrong
 	f.mu.Unlock()
@@ -65,22 +68,22 @@ func TestWrongAnswers(t *testing.T) {
 	b.client = client
 	x := b.twin(SequenceConfig{Layers: 1, KVHeads: 2, HeadDim: 16, ValueDim: 16}, 4)
 	x.append(3500)
-	for name, wrong := range map[string]func(context.Context, []byte) ([]byte, error){
-		"hangs": func(ctx context.Context, _ []byte) ([]byte, error) {
+	for name, wrong := range map[string]wrongAnswer{
+		"hangs": func(ctx context.Context, _, _ []byte) ([]byte, error) {
 			<-ctx.Done()
 			return nil, fail(ErrUnavailable, "%v", ctx.Err())
 		},
-		"nothing": func(context.Context, []byte) ([]byte, error) { return nil, nil },
-		"short":   func(_ context.Context, r []byte) ([]byte, error) { return r[:len(r)/2], nil },
-		"long":    func(_ context.Context, r []byte) ([]byte, error) { return append(r, 1), nil },
-		"noise": func(_ context.Context, r []byte) ([]byte, error) {
+		"nothing": func(_ context.Context, _, _ []byte) ([]byte, error) { return nil, nil },
+		"short":   func(_ context.Context, _, r []byte) ([]byte, error) { return r[:len(r)/2], nil },
+		"long":    func(_ context.Context, _, r []byte) ([]byte, error) { return append(r, 1), nil },
+		"noise": func(_ context.Context, _, r []byte) ([]byte, error) {
 			for i := range r {
 				r[i] = byte(i * i)
 			}
 			return r, nil
 		},
-		"busy":    func(context.Context, []byte) ([]byte, error) { return errorReply(ErrBusy), nil },
-		"unknown": func(context.Context, []byte) ([]byte, error) { return errorReply(errUnknown), nil },
+		"busy":    func(_ context.Context, _, _ []byte) ([]byte, error) { return errorReply(ErrBusy), nil },
+		"unknown": func(_ context.Context, _, _ []byte) ([]byte, error) { return errorReply(errUnknown), nil },
 		"states of other keys": otherStates(t, func(c *attn.StateConfig, keys int) int {
 			return keys - 1
 		}),
@@ -109,37 +112,33 @@ func TestWrongAnswers(t *testing.T) {
 
 // otherStates sends others in place of states: empty ones of a shape and a number of keys that are
 // changed.
-func otherStates(t *testing.T, change func(c *attn.StateConfig, keys int) int) func(context.Context,
-	[]byte) ([]byte, error) {
-	return func(_ context.Context, reply []byte) ([]byte, error) {
-		for parts := 1; parts < 9; parts++ {
-			a := &attendReply{states: make([][]byte, parts), errors: make([]error, parts)}
-			d, err := decodeReply("w", reply)
-			if err != nil || d.read(a) != nil {
-				continue
-			}
-			for i, data := range a.states {
-				var s attn.State
-				if s.UnmarshalBinary(data) != nil {
-					continue // of a part that joins another, or failed
-				}
-				c := s.Config()
-				keys := change(&c, s.Keys())
-				other, err := attn.NewState(c)
-				if err == nil {
-					err = other.Update(sameRow(c.Heads, c.Queries, 8), sameRow(1, keys, 8),
-						sameRow(1, keys, c.ValueDim), &attn.Options{KeyLens: []int{0}})
-				}
-				if err == nil {
-					a.states[i], err = other.MarshalBinary()
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			}
-			return encodeReply(a), nil
+func otherStates(t *testing.T, change func(c *attn.StateConfig, keys int) int) wrongAnswer {
+	return func(_ context.Context, request, reply []byte) ([]byte, error) {
+		x, err := outcomes(request, reply)
+		if err != nil || len(x.attends) == 0 {
+			return reply, nil
 		}
-		return reply, nil
+		for i := range x.attends[0].groups {
+			g := &x.attends[0].groups[i]
+			var s attn.State
+			if s.UnmarshalBinary(g.state) != nil {
+				continue // it failed, or they are outputs
+			}
+			c := s.Config()
+			keys := change(&c, s.Keys())
+			other, err := attn.NewState(c)
+			if err == nil {
+				err = other.Update(sameRow(c.Heads, c.Queries, 8), sameRow(1, keys, 8),
+					sameRow(1, keys, c.ValueDim), &attn.Options{KeyLens: []int{0}})
+			}
+			if err == nil {
+				g.state, err = other.MarshalBinary()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return encodeReply(&x), nil
 	}
 }
 

@@ -14,18 +14,19 @@ func samples() [][]byte {
 	id := clientID{1, 2, 3}
 	o := attendOptions{scale: 1, causal: true, window: attn.Window{Left: 4, Right: 0},
 		slopes: []float32{1}, sinks: []float32{2}}
-	part := attendPart{copy: 1, epoch: 0, keys: 2, offset: 1, mask: []bool{true, false},
+	part := attendPart{copy: 1, epoch: 0, keys: 2, mask: []bool{true, false},
 		blocks: []bool{true}}
-	next := attendPart{copy: 2, keys: 1, offset: -4, joins: true, before: 3, after: 5,
+	next := attendPart{copy: 2, keys: 1, before: 3,
 		mask: []bool{true}, blocks: []bool{true}}
 	status := Status{Worker: "w", Memory: 5, Kernels: "generic"}
 	append := appendRequest{copy: 1, pieces: []tokenPiece{{tokens: 2, k: make([]byte, 16),
 		v: make([]byte, 16)}}}
 	attend := attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: o,
-		pairs: pairHeads{mask: 1, blocks: 1}, parts: []attendPart{part, next}}
+		pairs:  pairHeads{mask: 1, blocks: 1},
+		groups: []attendGroup{{offset: 1, parts: []attendPart{part, next}, after: 5}}}
 	whole := attend
 	whole.whole = true
-	reply := attendReply{nil, [][]byte{{1, 2}, nil}, []error{nil, ErrBusy}}
+	reply := attendReply{nil, []groupReply{{[]byte{1, 2}, []error{nil}}, {nil, []error{nil, ErrBusy}}}}
 	cut := truncateRequest{1, 1, 0, []uint32{1, 0}}
 	return [][]byte{
 		(&createRequest{copy: 1, tokens: 1024, lease: 1000, shape: shape{2, 1, 2, 2, attn.F32, attn.F32,
@@ -88,7 +89,8 @@ func FuzzReadReply(f *testing.F) {
 			t.Fatalf("%+v is written in another way", c)
 		}
 		step := replyTo(&stepRequest{appends: make([]appendRequest, 2),
-			attends: []attendRequest{{parts: make([]attendPart, 2)}, {parts: make([]attendPart, 1)}}})
+			attends: []attendRequest{{groups: apart(attendPart{}, attendPart{})},
+				{groups: []attendGroup{{parts: make([]attendPart, 2)}}}}})
 		for _, x := range []body{&step, new(readReply), new(copyReply), new(renewReply)} {
 			if d, err := decodeReply("w", data); err == nil {
 				_ = d.read(x) // whatever it is, it ends

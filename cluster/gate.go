@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -42,4 +43,21 @@ func (g gate) take(ctx context.Context, n int64) error {
 		return fail(ErrUnavailable, "waiting for other calls of the sequence: %v", err)
 	}
 	return nil
+}
+
+// locked does what takes a moment with a mutex.
+func locked(mu *sync.Mutex, f func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	f()
+}
+
+// lockAll locks a sequence and its client, whose copies the sequence has.
+func (s *Sequence) lockAll() (unlock func()) {
+	s.mu.Lock()
+	s.client.mu.Lock()
+	return func() {
+		s.client.mu.Unlock()
+		s.mu.Unlock()
+	}
 }

@@ -39,6 +39,7 @@ type gatherPart struct {
 
 // answer is what one worker is asked about some parts, and what it says.
 type answer struct {
+	g       *gather
 	worker  string
 	parts   []int // by their number in the call
 	copies  []*partCopy
@@ -173,10 +174,7 @@ func (g *gather) wants(all []want, sequence int, parts []int) []want {
 	c := g.call.client
 	all = slices.Grow(all, len(parts))
 	copies := make([]*partCopy, 0, 2*len(parts)) // of all of them
-	g.call.mu.Lock()
-	defer g.call.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer g.call.lockAll()()
 	for _, i := range parts {
 		from, least := len(copies), int(healths)
 		for _, x := range g.call.snapshot[i].part.copies {
@@ -215,7 +213,7 @@ func (g *gather) requests(wants []want, chosen []*partCopy) (all []*answer, rest
 		g.parts[i].running++
 		at := slices.IndexFunc(all, func(a *answer) bool { return a.worker == x.worker })
 		if at < 0 {
-			at, all = len(all), append(all, &answer{worker: x.worker,
+			at, all = len(all), append(all, &answer{g: g, worker: x.worker,
 				parts: make([]int, 0, len(chosen)), copies: make([]*partCopy, 0, len(chosen))})
 		}
 		a := all[at]
@@ -265,28 +263,27 @@ func (g *gather) willing(i int) []*partCopy {
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
 	r := attendRequest{layer: uint32(c.layer), heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
-		pairs: c.pairs(), whole: g.isWhole(a.blocks)}
-	r.parts = make([]attendPart, len(a.parts))
+		pairs: c.pairs(), whole: g.isWhole(a.blocks), groups: make([]attendGroup, len(a.blocks))}
+	parts := make([]attendPart, len(a.parts))
 	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began
 	a.cuts = c.cuts
 	for n, i := range a.parts {
-		r.parts[n].epoch = c.snapshot[i].part.epoch
+		parts[n].epoch = c.snapshot[i].part.epoch
 	}
 	c.mu.Unlock()
-	for _, b := range a.blocks {
+	for j, b := range a.blocks {
 		end := c.snapshot[b.first].from // of the part before it, where the state goes on
+		r.groups[j] = attendGroup{offset: c.offset + g.first - end, parts: parts[b.at:b.to]}
 		for n := b.at; n < b.to; n++ {
-			p, x := &c.snapshot[a.parts[n]], &r.parts[n]
-			x.copy, x.keys, x.first = a.copies[n].id, p.keys, p.from%c.tokens
-			x.joins, x.before = n > b.at, p.from-end
-			x.offset = c.offset + g.first - p.from
+			p, x := &c.snapshot[a.parts[n]], &parts[n]
+			x.copy, x.keys, x.first, x.before = a.copies[n].id, p.keys, p.from%c.tokens, p.from-end
 			x.mask = columns(&c.opt.Mask, g.first, g.rows, p.from, p.keys)
 			x.bias = columns(&c.opt.Bias, g.first, g.rows, p.from, p.keys)
 			x.blocks = columns(&c.opt.Blocks, g.first/attn.Block, blocksOf(g.rows), p.from/attn.Block,
 				blocksOf(p.keys))
 			end = p.end()
 		}
-		r.parts[b.to-1].after = c.snapshot[b.end-1].end() - end
+		r.groups[j].after = c.snapshot[b.end-1].end() - end
 	}
 	return r
 }
@@ -314,7 +311,7 @@ func (g *gather) send(ctx context.Context, a *answer) {
 		g.ride.land(a)
 		g.answer(ctx, a)
 	}
-	c.askSteps(limited, a.worker, []item{{g: g, a: a}}, ended)
+	c.askSteps(limited, a.worker, []*answer{a}, ended)
 }
 
 // requestPatience is how many times a client's patience a request is waited for: it may be lost.
@@ -331,7 +328,7 @@ func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 		}
 		alive := false
 		for _, x := range g.willing(i) {
-			alive = alive || g.call.client.health(x.worker) != dead
+			alive = alive || g.call.client.member(x.worker).health != dead
 		}
 		switch {
 		case !alive && p.refusal != nil:
@@ -344,9 +341,7 @@ func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 	if len(again) == 0 {
 		return nil
 	}
-	select {
-	case <-time.After(*wait):
-	case <-ctx.Done():
+	if sleep(ctx, *wait) != nil {
 		return g.failure(ctx.Err())
 	}
 	*wait = min(2*(*wait), 100*time.Millisecond)

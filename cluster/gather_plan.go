@@ -167,7 +167,7 @@ func (g *gather) cut(a *answer) (all []*answer) {
 			}
 			end += n
 		}
-		all = append(all, &answer{worker: a.worker, parts: a.parts[at:end:end],
+		all = append(all, &answer{g: g, worker: a.worker, parts: a.parts[at:end:end],
 			copies: a.copies[at:end:end], blocks: g.blocksOf(a.parts[at:end])})
 	}
 	return all

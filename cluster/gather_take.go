@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -10,8 +11,8 @@ import (
 // take keeps the states of an answer. It returns only an error that every other copy would have,
 // too.
 func (g *gather) take(a *answer) error {
-	for _, b := range a.blocks {
-		if err := g.takeBlock(a, b); err != nil {
+	for i, b := range a.blocks {
+		if err := g.takeBlock(a, i, b); err != nil {
 			return err
 		}
 	}
@@ -19,22 +20,19 @@ func (g *gather) take(a *answer) error {
 }
 
 // takeBlock keeps the state of a block, or notes why there is none.
-func (g *gather) takeBlock(a *answer, b block) (fatal error) {
-	from := b.at
-	errs := make([]error, b.to-from)
-	failed := false
+func (g *gather) takeBlock(a *answer, number int, b block) (fatal error) {
+	errs := make([]error, b.to-b.at)
 	for n := range errs {
 		if errs[n] = a.err; a.err == nil {
-			errs[n] = a.reply.errors[from+n]
+			errs[n] = a.reply.groups[number].errors[n]
 		}
-		if a.ride == a.copies[from+n] && a.outcome.err != nil {
+		if a.ride == a.copies[b.at+n] && a.outcome.err != nil {
 			errs[n] = a.outcome.err // which is why
 		}
-		failed = failed || errs[n] != nil
 	}
-	if !failed {
+	if !failed(errs) {
 		var err error
-		if data := a.reply.states[from]; a.request.whole {
+		if data := a.reply.groups[number].state; a.request.whole {
 			err = g.keepOutputs(data)
 		} else {
 			err = g.keep(b.first, b.end, data)
@@ -43,25 +41,23 @@ func (g *gather) takeBlock(a *answer, b block) (fatal error) {
 			errs[n] = err
 		}
 	}
+	none := failed(errs)
 	for n, err := range errs {
-		p := &g.parts[a.parts[from+n]]
+		p := &g.parts[a.parts[b.at+n]]
 		p.running--
-		if err == nil || p.done {
-			continue // perhaps another copy was faster
-		}
-		if e := g.note(a, from+n, err); e != nil {
-			fatal = e
+		if none && !p.done { // or else another copy was faster
+			fatal = cmp.Or(g.note(a, b.at+n, err), fatal)
 		}
 	}
 	return fatal
 }
 
-// note draws its conclusions from an error that a copy has. It returns those that every other copy
-// would have, too.
+// note draws its conclusions from an error that a copy has, or that others have which were to have
+// a state with it. It returns those that every other copy would have, too.
 func (g *gather) note(a *answer, n int, err error) (fatal error) {
 	p, x := &g.parts[a.parts[n]], a.copies[n]
 	switch {
-	case errors.Is(err, errGroup): // it may be asked again, without those that it was to join
+	case err == nil: // it may be asked again, without those others
 		p.tried = slices.DeleteFunc(p.tried, func(y *partCopy) bool { return y == x })
 		return nil
 	case errors.Is(err, errStale) && g.cutSince(a.cuts): // it is asked again

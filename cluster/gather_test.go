@@ -167,8 +167,8 @@ func (c *counting) Call(ctx context.Context, worker string, request []byte) ([]b
 	if x, failed := outcomes(request, reply); err == nil && failed == nil && len(x.attends) == 1 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, s := range x.attends[0].states {
-			c.states += min(1, len(s))
+		for _, g := range x.attends[0].groups {
+			c.states += min(1, len(g.state))
 		}
 	}
 	return reply, err

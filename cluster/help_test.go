@@ -326,3 +326,11 @@ func outcomes(request, answer []byte) (x stepReply, err error) {
 	}
 	return x, err
 }
+
+// apart are groups of a part each.
+func apart(parts ...attendPart) (groups []attendGroup) {
+	for i := range parts {
+		groups = append(groups, attendGroup{parts: parts[i : i+1]})
+	}
+	return groups
+}

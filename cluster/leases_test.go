@@ -117,7 +117,7 @@ func TestNoConnectionIsNoSign(t *testing.T) {
 		"w": {condition: condition{health: well, heard: time.Now()}}}}
 	for range 3 {
 		_, err := c.answered(context.Background(), "w", nil, fail(errNoLink, "for a while"))
-		if got := c.health("w"); got != well || !errors.Is(err, errNoLink) {
+		if got := c.member("w").health; got != well || !errors.Is(err, errNoLink) {
 			t.Errorf("the worker is %v after %v, want as before", got, err)
 		}
 	}

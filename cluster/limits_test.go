@@ -48,8 +48,8 @@ func TestInFlight(t *testing.T) {
 		k: make([]byte, 320), v: make([]byte, 320)}}}).encode(id)
 	refusal{ErrBusy, "want at most 600"}.check(t, "an append beside a reply", ask(large))
 	rows := (&attendRequest{heads: 1, rows: 20, q: make([]float32, 80),
-		parts: []attendPart{{copy: 1, keys: 2}}}).encode(id)
-	w.flight.limit = int64(len(rows)) + 4*80 + partCost + stepCost + 300 // with what is made of it
+		groups: apart(attendPart{copy: 1, keys: 2})}).encode(id)
+	w.flight.limit = int64(len(rows)) + 4*80 + partCost + groupCost + stepCost + 300 // with what is made of it
 	refusal{ErrBusy, "and 480 more are wanted"}.check(t, "states beside a reply", ask(rows))
 	w.flight.limit = 600
 	read := (&readRequest{copy: 1}).encode(id)
@@ -78,13 +78,14 @@ func TestMadeOfARequest(t *testing.T) {
 		"lengths": (&truncateRequest{1, 1, 0, make([]uint32, leastMade/4+1)}).encode(id),
 		"queries": (&attendRequest{heads: 1, rows: 1, q: make([]float32, leastMade/4+1)}).encode(id),
 		"parts": (&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
-			parts: slices.Repeat([]attendPart{{copy: 1, keys: 2}}, leastMade/partCost+1)}).encode(id),
+			groups: apart(slices.Repeat([]attendPart{{copy: 1, keys: 2}},
+				leastMade/(partCost+groupCost)+1)...)}).encode(id),
 		"states": (&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
-			parts: slices.Repeat([]attendPart{{copy: 1, keys: 2}}, leastMade/(partCost+stateCost)+9)}).
-			encode(id),
+			groups: apart(slices.Repeat([]attendPart{{copy: 1, keys: 2}},
+				leastMade/(partCost+groupCost+stateCost)+9)...)}).encode(id),
 		"a mask": (&attendRequest{heads: 1, rows: 1024, q: make([]float32, 1024),
-			pairs: pairHeads{mask: 1}, parts: []attendPart{{copy: 1, keys: 20000,
-				mask: make([]bool, 20000*1024)}}}).encode(id),
+			pairs: pairHeads{mask: 1}, groups: apart(attendPart{copy: 1, keys: 20000,
+				mask: make([]bool, 20000*1024)})}).encode(id),
 	} {
 		refusal{ErrLimit, "more, want at most 16777216 in all"}.check(t, name, ask(request))
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,23 +83,20 @@ type hostileMessage struct {
 
 // hostileMessages have about so many bytes each.
 func hostileMessages(size int, id clientID) []hostileMessage {
+	const leastOfBoth = leastPart + leastGroup
 	attend := func(n int, copy uint64) attendRequest {
-		r := attendRequest{heads: 1, rows: 1, q: []float32{1}, parts: make([]attendPart, n)}
-		for i := range r.parts {
-			r.parts[i].copy, r.parts[i].keys = copy, 1
-		}
-		return r
+		return attendRequest{heads: 1, rows: 1, q: []float32{1},
+			groups: apart(slices.Repeat([]attendPart{{copy: copy, keys: 1}}, n)...)}
 	}
-	all, some := attend(size/leastPart, 7), attend(min(size/leastPart, mostParts), 7)
-	known, few := attend(min(size/leastPart, mostParts), 1), attend(1<<15, 1)
-	joined := attend(min(size/leastPart, mostParts), 7)
-	for i := range joined.parts {
-		joined.parts[i].joins, joined.parts[i].offset = i > 0, -i
-	}
+	all, some := attend(size/leastOfBoth, 7), attend(min(size/leastOfBoth, mostParts), 7)
+	known, few := attend(min(size/leastOfBoth, mostParts), 1), attend(1<<15, 1)
+	joined := attend(1, 7)
+	joined.groups[0].parts = slices.Repeat(joined.groups[0].parts, min(size/leastPart, mostParts))
 	mask := attend(1, 1)
-	mask.pairs.mask, mask.rows, mask.parts[0].keys = 1, size/8, 64
+	mask.pairs.mask, mask.rows, mask.groups[0].parts[0].keys = 1, size/8, 64
 	mask.rows = size / (8 + 4)
-	mask.q, mask.parts[0].mask = make([]float32, mask.rows), make([]bool, 64*mask.rows)
+	mask.q = make([]float32, mask.rows)
+	mask.groups[0].parts[0].mask = make([]bool, 64*mask.rows)
 	rows := attend(1, 1)
 	rows.rows, rows.q = size/4, make([]float32, size/4)
 	var pieces, attends stepRequest
@@ -107,7 +105,7 @@ func hostileMessages(size int, id clientID) []hostileMessage {
 			pieces: make([]tokenPiece, min(mostPieces, size/leastPiece))})
 	}
 	for range mostSteps {
-		attends.attends = append(attends.attends, attend(size/leastPart/mostSteps, 7))
+		attends.attends = append(attends.attends, attend(size/leastOfBoth/mostSteps, 7))
 	}
 	return []hostileMessage{
 		{"parts", all.encode(id), true}, {"as many parts as may be", some.encode(id), false},

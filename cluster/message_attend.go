@@ -1,17 +1,28 @@
 package cluster
 
-import "github.com/seed-1415985d/attn"
+import (
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
 
 // attendRequest asks for the states of queries over parts of a layer.
 type attendRequest struct {
 	layer   uint32
 	heads   int
 	rows    int  // queries
-	whole   bool // the parts are all that there is: outputs are wanted, not a state
+	whole   bool // the one group is all that there is: outputs are wanted, not a state
 	q       []float32
 	options attendOptions
 	pairs   pairHeads
-	parts   []attendPart
+	groups  []attendGroup
+}
+
+// attendGroup is parts whose keys follow each other, and which are to have one state.
+type attendGroup struct {
+	offset int // position of query 0 among the keys of the state
+	parts  []attendPart
+	after  int // how many keys of the state come after those of the parts: no query sees them
 }
 
 // attendOptions are the options that are the same for all parts.
@@ -29,43 +40,33 @@ type pairHeads struct{ mask, bias, blocks int }
 
 // attendPart is what is asked of one copy.
 type attendPart struct {
-	copy   uint64
-	epoch  uint32
-	first  int // number in the copy of the first key that is asked for, which begins a run
-	keys   int // from there on
-	offset int // position of query 0 among them
-	// joins says that its keys follow those of the part before it, and that the two are to have one
-	// state.
-	joins bool
-	// before and after are how many keys of the state no query sees, of which nothing is asked: those
-	// between the part and the one before it, or before the first one, and those after the last one.
-	before, after int
+	copy  uint64
+	epoch uint32
+	first int // number in the copy of the first key that is asked for, which begins a run
+	keys  int // from there on
+	// before is how many keys of the state come between those of the part and of the one before it,
+	// or before those of the first: no query sees them, and nothing is asked of them.
+	before int
 	// Of the keys, with the heads of pairs: mask and bias have rows × keys of each, blocks an element
 	// for each attn.Block of either.
 	mask, blocks []bool
 	bias         []float32
 }
 
-// What marks of a part say.
+// leastPart is the bytes of a part with nothing for pairs, leastGroup those of a group without
+// parts, and leastAttend those of a request without groups.
 const (
-	markJoins = 1 << iota
-	markBefore
-	markAfter
-	marks
-)
-
-// leastPart is the bytes of a part with nothing for pairs, and leastAttend those of a request
-// without parts.
-const (
-	leastPart   = 29
+	leastPart   = 24
+	leastGroup  = 16
 	leastAttend = 67
 )
 
 // mostParts is how many parts a request has at most: a sequence has no more. partCost is about what
-// is made of one: what is asked for, where it is, what of it is computed together, and an error.
+// is made of one: what is asked for, where it is, and an error; groupCost what is made of a group.
 const (
 	mostParts = most / attn.Segment
-	partCost  = 640
+	partCost  = 320
+	groupCost = 320
 )
 
 func (r *attendRequest) wire(c *codec) {
@@ -80,19 +81,31 @@ func (r *attendRequest) wire(c *codec) {
 	}
 	r.options.wire(c)
 	r.pairs.wire(c, r.heads)
-	n := c.limited(len(r.parts), leastPart, "parts", c.parts, mostParts)
-	c.parts += n
-	i := 0
-	each(c, &r.parts, n, partCost, func(p *attendPart) {
-		p.wire(c)
+	n := c.limited(len(r.groups), leastGroup, "groups", 0, mostParts)
+	if each(c, &r.groups, n, groupCost, func(g *attendGroup) { r.group(c, g) }); r.whole && n != 1 {
+		c.refuse("outputs are wanted of %d groups, want one", n)
+	}
+}
+
+func (r *attendRequest) group(c *codec, g *attendGroup) {
+	c.offset("an offset", &g.offset)
+	n := c.limited(len(g.parts), leastPart, "parts", c.parts, mostParts)
+	if c.parts += n; n == 0 {
+		c.refuse("a group has no parts")
+	}
+	each(c, &g.parts, n, partCost, func(p *attendPart) {
+		c.u64(&p.copy)
+		c.u32(&p.epoch)
+		c.size("first", &p.first)
+		c.size("keys", &p.keys)
+		if c.size("keys before", &p.before); p.keys < 1 {
+			c.refuse("a part has %d keys, want at least 1", p.keys)
+		}
 		c.bits("mask", &p.mask, r.pairs.mask, r.rows, p.keys)
 		c.table("bias", &p.bias, r.pairs.bias, r.rows, p.keys)
 		c.bits("blocks", &p.blocks, r.pairs.blocks, blocksOf(r.rows), blocksOf(p.keys))
-		if c.follows(r.parts[:i], p); r.whole && i > 0 && !p.joins {
-			c.refuse("outputs are wanted of parts that do not join")
-		}
-		i++
 	})
+	c.size("keys after", &g.after)
 }
 
 func (p *pairHeads) wire(c *codec, heads int) {
@@ -127,55 +140,15 @@ func (o *attendOptions) wire(c *codec) {
 	c.floats(&o.sinks)
 }
 
-// wire is a part but for what it has for pairs.
-func (p *attendPart) wire(c *codec) {
-	c.u64(&p.copy)
-	c.u32(&p.epoch)
-	c.size("first", &p.first)
-	if c.size("keys", &p.keys); p.keys < 1 {
-		c.refuse("a part has %d keys, want at least 1", p.keys)
-	}
-	c.offset("an offset", &p.offset)
-	mark := uint8(0)
-	for bit, is := range []bool{p.joins, p.before > 0, p.after > 0} {
-		if is {
-			mark |= 1 << bit
-		}
-	}
-	if c.u8(&mark); mark >= marks {
-		c.refuse("the marks of a part are %d, want less than %d", mark, marks)
-	}
-	set(c, &p.joins, mark&markJoins != 0)
-	if mark&markBefore != 0 {
-		c.size("keys before", &p.before)
-	}
-	if mark&markAfter != 0 {
-		c.size("keys after", &p.after)
-	}
-}
-
-// follows makes sure that a part that joins others is where those end.
-func (d *codec) follows(before []attendPart, p *attendPart) {
-	if !p.joins {
-		return
-	}
-	if len(before) == 0 {
-		d.refuse("the first part joins one before it")
-		return
-	}
-	last := &before[len(before)-1]
-	if p.offset != last.offset-last.keys-p.before || last.after > 0 {
-		d.refuse("query 0 is at %d of a part, want %d-%d-%d, which the part that it joins has, and the "+
-			"keys before it; that has %d after it, want none", p.offset, last.offset, last.keys, p.before,
-			last.after)
-	}
-}
-
-// attendReply is a state, or outputs, for each part, empty for those that join another, or why
-// there is none: for all of them, or for each.
+// attendReply is what has become of each group, or why there is nothing of any.
 type attendReply struct {
 	err    error
-	states [][]byte
+	groups []groupReply
+}
+
+// groupReply is a state, or outputs, or why there are none: an error for each part that has one.
+type groupReply struct {
+	state  []byte
 	errors []error
 }
 
@@ -183,9 +156,18 @@ func (r *attendReply) wire(c *codec) {
 	if c.fault(&r.err); r.err != nil {
 		return
 	}
-	for i := range r.states {
-		if c.fault(&r.errors[i]); r.errors[i] == nil {
-			c.bytes(&r.states[i])
+	for i := range r.groups {
+		g := &r.groups[i]
+		for j := range g.errors {
+			c.fault(&g.errors[j])
+		}
+		if !failed(g.errors) {
+			c.bytes(&g.state)
 		}
 	}
+}
+
+// failed reports whether there are errors.
+func failed(all []error) bool {
+	return slices.ContainsFunc(all, func(err error) bool { return err != nil })
 }

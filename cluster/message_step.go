@@ -62,8 +62,11 @@ func replyTo(r *stepRequest) (x stepReply) {
 	x.changes = make([]changeReply, len(r.cuts)+len(r.appends))
 	x.attends = make([]attendReply, len(r.attends))
 	for i := range x.attends {
-		n := len(r.attends[i].parts)
-		x.attends[i].states, x.attends[i].errors = make([][]byte, n), make([]error, n)
+		groups := make([]groupReply, len(r.attends[i].groups))
+		for j := range groups {
+			groups[j].errors = make([]error, len(r.attends[i].groups[j].parts))
+		}
+		x.attends[i].groups = groups
 	}
 	return x
 }

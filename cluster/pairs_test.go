@@ -137,7 +137,9 @@ func TestBlocksAreFewBytes(t *testing.T) {
 		}
 		asked := 0
 		for _, a := range seen.attends {
-			asked += len(a.parts)
+			for _, g := range a.groups {
+				asked += len(g.parts)
+			}
 		}
 		if asked != 3 {
 			t.Errorf("%d workers: %d parts are asked for, want those 3 that are seen", workers, asked)
@@ -176,7 +178,9 @@ func TestHiddenPartsAreNotAsked(t *testing.T) {
 		x.attend(0, 3, o)
 		asked := 0
 		for _, a := range seen.attends {
-			asked += len(a.parts)
+			for _, g := range a.groups {
+				asked += len(g.parts)
+			}
 		}
 		if asked != 4 {
 			t.Errorf("%s: %d parts are asked for, want the 4 of 6 that are seen", name, asked)

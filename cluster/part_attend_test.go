@@ -73,23 +73,28 @@ func TestRefusedGroups(t *testing.T) {
 		parts []attendPart
 		errs  []refusal
 	}{
-		"itself": {[]attendPart{{copy: 1, keys: 64}, {copy: 1, keys: 64, offset: -64, joins: true}},
-			[]refusal{{errGroup, ""}, {ErrProtocol, "copy 1 joins itself"}}},
-		"another shape": {[]attendPart{{copy: 0, keys: 64}, {copy: 2, keys: 64, offset: -64,
-			joins: true}},
-			[]refusal{{errGroup, ""}, {attn.ErrShape, "copy 2 is"}}},
-		"an old epoch": {[]attendPart{{copy: 1, keys: 64, epoch: 1}, {copy: 0, keys: 64, offset: -64,
-			joins: true}}, []refusal{{errStale, "epoch 0, want 1"}, {errGroup, ""}}},
-		"a key too many": {[]attendPart{{copy: 0, keys: 64}, {copy: 1, keys: 65, offset: -64,
-			joins: true}}, []refusal{{errGroup, ""}, {errStale, "want at most 64"}}},
+		"itself": {[]attendPart{{copy: 1, keys: 64}, {copy: 1, keys: 64}},
+			[]refusal{{}, {ErrProtocol, "copy 1 joins itself"}}},
+		"another shape": {[]attendPart{{copy: 0, keys: 64}, {copy: 2, keys: 64}},
+			[]refusal{{}, {attn.ErrShape, "copy 2 is"}}},
+		"an old epoch": {[]attendPart{{copy: 1, keys: 64, epoch: 1}, {copy: 0, keys: 64}},
+			[]refusal{{errStale, "epoch 0, want 1"}, {}}},
+		"a key too many": {[]attendPart{{copy: 0, keys: 64}, {copy: 1, keys: 65}},
+			[]refusal{{}, {errStale, "want at most 64"}}},
 	} {
-		r := attendRequest{heads: 1, rows: 1, q: make([]float32, 4), parts: x.parts}
+		r := attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
+			groups: []attendGroup{{parts: x.parts}}}
 		reply, err := l.Call(context.Background(), "w", r.encode(id))
 		must(t, err)
 		a, err := outcomes(r.encode(id), reply)
 		must(t, err)
 		for i, want := range x.errs {
-			want.check(t, name, a.attends[0].errors[i])
+			got := a.attends[0].groups[0].errors[i]
+			if want.kind != nil {
+				want.check(t, name, got)
+			} else if got != nil {
+				t.Errorf("%s: a part that is there has the error %v", name, got)
+			}
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (s *Sequence) places(part int) []string {
 		w := &takers[i]
 		// In quarters, so that about as much memory is as much, and not all sequences take one worker.
 		level[w.Worker] = held[w.Worker] * int(min(1<<20, math.Round(4*free/float64(w.Free()+1))))
-		if part%size != 0 && beside[w.Worker] && c.share(w.Worker, 0) < nearlyFull {
+		if part%size != 0 && beside[w.Worker] && c.member(w.Worker).share(0) < nearlyFull {
 			level[w.Worker] = -1
 		}
 	}

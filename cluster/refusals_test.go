@@ -115,11 +115,12 @@ func TestRefusedRequests(t *testing.T) {
 		"a piece of nothing": {tokens(func(r *appendRequest) {
 			r.pieces = append(r.pieces, tokenPiece{})
 		}), refusal{ErrProtocol, "a piece has 0 tokens, want at least 1"}},
-		"too many parts": {(&attendRequest{parts: make([]attendPart, mostParts+1)}).encode(id),
+		"too many parts": {(&attendRequest{groups: []attendGroup{
+			{parts: slices.Repeat([]attendPart{{keys: 1}}, mostParts+1)}}}).encode(id),
 			refusal{ErrProtocol, "there are 262145 parts, want at most 262144"}},
 		"too many parts of two attentions": {(&stepRequest{attends: []attendRequest{
-			{parts: slices.Repeat([]attendPart{{keys: 1}}, mostParts)},
-			{parts: make([]attendPart, 1)}}}).encode(id),
+			{groups: []attendGroup{{parts: slices.Repeat([]attendPart{{keys: 1}}, mostParts)}}},
+			{groups: apart(attendPart{})}}}).encode(id),
 			refusal{ErrProtocol, "there are 262145 parts, want at most 262144"}},
 		"too many appends": {(&stepRequest{appends: make([]appendRequest, mostSteps+1)}).encode(id),
 			refusal{ErrProtocol, "there are 4097 appends, want at most 4096"}},
@@ -165,7 +166,7 @@ func TestRefusedAttention(t *testing.T) {
 	}
 	ask := func(change func(*attendRequest)) (attendReply, error) {
 		r := attendRequest{heads: 1, rows: 1, q: []float32{1, 2},
-			parts: []attendPart{{copy: 1, keys: 2}}}
+			groups: apart(attendPart{copy: 1, keys: 2})}
 		change(&r)
 		data, err := l.Call(context.Background(), "w", r.encode(id))
 		must(t, err)
@@ -179,11 +180,11 @@ func TestRefusedAttention(t *testing.T) {
 		change func(*attendRequest)
 		refusal
 	}{
-		"no copy": {func(r *attendRequest) { r.parts[0].copy = 2 }, refusal{errUnknown, "copy 2"}},
-		"an epoch": {func(r *attendRequest) { r.parts[0].epoch = 3 },
+		"no copy": {func(r *attendRequest) { r.groups[0].parts[0].copy = 2 }, refusal{errUnknown, "copy 2"}},
+		"an epoch": {func(r *attendRequest) { r.groups[0].parts[0].epoch = 3 },
 			refusal{errStale, "epoch 0, want 3"}},
 		"a layer": {func(r *attendRequest) { r.layer = 2 }, refusal{attn.ErrOption, "layer is 2"}},
-		"a third key": {func(r *attendRequest) { r.parts[0].keys = 3 },
+		"a third key": {func(r *attendRequest) { r.groups[0].parts[0].keys = 3 },
 			refusal{errStale, "want at most 2"}},
 		"another q": {func(r *attendRequest) { r.q = []float32{1} },
 			refusal{attn.ErrShape, "q has 1"}},
@@ -196,10 +197,10 @@ func TestRefusedAttention(t *testing.T) {
 	} {
 		a, err := ask(func(r *attendRequest) {
 			x.change(r)
-			r.parts = append(r.parts, attendPart{copy: 1, keys: 2})
+			r.groups = append(r.groups, apart(attendPart{copy: 1, keys: 2})...)
 		})
 		must(t, err)
-		x.check(t, name, a.errors[0])
+		x.check(t, name, a.groups[0].errors[0])
 	}
 	if _, err := ask(func(r *attendRequest) {
 		r.heads, r.rows, r.q = 10, 10, make([]float32, 200)
@@ -209,24 +210,18 @@ func TestRefusedAttention(t *testing.T) {
 	for name, change := range map[string]func(*attendRequest){
 		"more heads than elements": func(r *attendRequest) { r.heads = 3 },
 		"a mask of more heads": func(r *attendRequest) {
-			r.pairs.mask, r.parts[0].mask = 2, make([]bool, 4)
+			r.pairs.mask, r.groups[0].parts[0].mask = 2, make([]bool, 4)
 		},
-		"a mask of huge size": func(r *attendRequest) { r.pairs.mask, r.parts[0].keys = 1, most },
+		"a mask of huge size": func(r *attendRequest) { r.pairs.mask, r.groups[0].parts[0].keys = 1, most },
 		"a bias of huge size": func(r *attendRequest) {
-			r.pairs.bias, r.parts[0].keys, r.parts[0].bias = 1, most, make([]float32, 1)
+			r.pairs.bias, r.groups[0].parts[0].keys, r.groups[0].parts[0].bias = 1, most, make([]float32, 1)
 		},
-		"blocks of huge size": func(r *attendRequest) { r.pairs.blocks, r.parts[0].keys = 1, most },
-		"no keys":             func(r *attendRequest) { r.parts[0].keys = 0 },
-		"an offset":           func(r *attendRequest) { r.parts[0].offset = 2*most + 1 },
-		"keys after a part that another joins": func(r *attendRequest) {
-			r.parts = append(r.parts, attendPart{copy: 1, keys: 2, offset: -2, joins: true})
-			r.parts[0].after = 1
-		},
-		"keys before that are not there": func(r *attendRequest) {
-			r.parts = append(r.parts, attendPart{copy: 1, keys: 2, offset: -2, joins: true, before: 1})
-		},
+		"blocks of huge size": func(r *attendRequest) { r.pairs.blocks, r.groups[0].parts[0].keys = 1, most },
+		"no keys":             func(r *attendRequest) { r.groups[0].parts[0].keys = 0 },
+		"an offset":           func(r *attendRequest) { r.groups[0].offset = 2*most + 1 },
+		"a group of nothing":  func(r *attendRequest) { r.groups[0].parts = nil },
 		"outputs of parts apart": func(r *attendRequest) {
-			r.whole, r.parts = true, append(r.parts, attendPart{copy: 1, keys: 2, offset: -2})
+			r.whole, r.groups = true, append(r.groups, r.groups[0])
 		},
 		"a window": func(r *attendRequest) { r.options.window = attn.Window{Left: math.MaxInt} },
 	} {
@@ -352,7 +347,7 @@ func TestDeadlines(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		var times atomic.Int32
-		f.set("w0", func(context.Context, []byte) ([]byte, error) {
+		f.set("w0", func(_ context.Context, _, _ []byte) ([]byte, error) {
 			if times.Add(1) == 6 {
 				cancel()
 			}
@@ -450,11 +445,11 @@ func TestBeginning(t *testing.T) {
 				part.mask[i] = i%7 > 0
 			}
 			r := attendRequest{heads: 2, rows: 3, q: gatherHeads(q), pairs: pairHeads{mask: 1, bias: 2},
-				parts: []attendPart{part}}
+				groups: apart(part)}
 			reply := ask(r.encode(clientID{})).attends[0]
-			must(t, reply.errors[0])
+			must(t, reply.groups[0].errors[0])
 			got := new(attn.State)
-			must(t, got.UnmarshalBinary(reply.states[0]))
+			must(t, got.UnmarshalBinary(reply.groups[0].state))
 
 			store, err := attn.NewStore(attn.StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 32,
 				Format: format})

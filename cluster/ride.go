@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -16,9 +17,9 @@ type ride struct {
 	cut     truncateRequest // if its epoch is not 0
 
 	mu     sync.Mutex
-	known  []outcome // of copies
-	flying int       // requests with the tokens whose outcome is not known
-	landed func()    // to be called when none is flying any more
+	known  map[*partCopy]outcome
+	flying int    // requests with the tokens whose outcome is not known
+	landed func() // to be called when none is flying any more
 
 	followed chan struct{} // of a step's: closed when copies follow no more
 }
@@ -63,21 +64,18 @@ func (r *ride) outcomes() map[*partCopy]outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := map[*partCopy]outcome{}
-	for _, o := range r.known {
-		known[o.copy] = o
-	}
+	maps.Copy(known, r.known)
 	return known
 }
 
-// outcome is what is known of a copy, to be changed. The lock is held.
-func (r *ride) outcome(x *partCopy) *outcome {
-	for i := range r.known {
-		if r.known[i].copy == x {
-			return &r.known[i]
-		}
+// note notes what became of a copy, unless that has taken the message. The lock is held.
+func (r *ride) note(o outcome) {
+	if r.known == nil {
+		r.known = map[*partCopy]outcome{}
 	}
-	r.known = append(r.known, outcome{copy: x})
-	return &r.known[len(r.known)-1]
+	if !r.known[o.copy].took() {
+		r.known[o.copy] = o
+	}
 }
 
 // missing are the copies that have not taken the message, as far as is known.
@@ -85,17 +83,14 @@ func (s *Sequence) missing(r *ride) []*partCopy {
 	good := s.good(r.part)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(good, func(x *partCopy) bool { return r.outcome(x).took() })
+	return slices.DeleteFunc(good, func(x *partCopy) bool { return r.known[x].took() })
 }
 
 // taken notes that a copy has taken the message.
 func (r *ride) taken(x *partCopy) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*r.outcome(x) = outcome{copy: x, final: true}
+	r.note(outcome{copy: x, final: true})
 }
 
 // holders are the copies that have taken the message.
@@ -114,7 +109,7 @@ func (r *ride) holders() (all []*partCopy) {
 func (r *ride) isIn(x *partCopy) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.outcome(x).took()
+	return r.known[x].took()
 }
 
 // took reports whether a copy has taken a request.
@@ -136,9 +131,7 @@ func (r *ride) land(a *answer) {
 	o := &a.outcome
 	o.err = cmp.Or(a.err, r.refusal(a.worker, o))
 	r.mu.Lock()
-	if known := r.outcome(a.ride); !known.took() {
-		known.err, known.final = o.err, o.err == nil || errors.Is(o.err, attn.ErrCapacity)
-	}
+	r.note(outcome{a.ride, o.err, o.err == nil || errors.Is(o.err, attn.ErrCapacity)})
 	var landed func()
 	if r.flying--; r.flying == 0 {
 		landed, r.landed = r.landed, nil

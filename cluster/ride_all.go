@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-1415985d/attn"
@@ -45,11 +46,9 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 		if last != nil && !hope {
 			return nil, last
 		}
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, wait) != nil {
 			return nil, fail(ErrUnavailable, "no worker takes part %d of sequence %x: %v; the last error "+
 				"is: %v", i, s.id, ctx.Err(), last)
-		case <-time.After(wait):
 		}
 	}
 	s.mu.Lock()
@@ -77,9 +76,7 @@ func (s *Sequence) create(ctx context.Context, p *sequencePart, worker string) (
 		c.forget(x)
 		return nil, err
 	}
-	c.mu.Lock()
-	x.made = true
-	c.mu.Unlock()
+	locked(&c.mu, func() { x.made = true })
 	return x, nil
 }
 
@@ -111,9 +108,7 @@ func (s *Sequence) toRest(ctx context.Context, r *ride, state map[*partCopy]outc
 		if !again {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if sleep(ctx, wait) != nil {
 			return err
 		}
 		clear(state)
@@ -124,36 +119,26 @@ func (s *Sequence) toRest(ctx context.Context, r *ride, state map[*partCopy]outc
 // outcomes for as long as it makes sense to wait.
 func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 	state map[*partCopy]outcome) {
-	c := s.client
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make(chan outcome, 64)
-	taken, full, final := 0, 0, 0
-	count := func(o outcome) {
-		switch {
-		case !o.final:
-			return
-		case o.err == nil:
-			taken++
-		case errors.Is(o.err, attn.ErrCapacity):
-			full++
-		}
-		final++
-	}
+	asked := false
 	for _, x := range copies {
-		if count(state[x]); !state[x].final {
-			go c.insist(calls, x, r, outcomes)
+		if !state[x].final {
+			asked = true
+			go s.client.insist(calls, x, r, outcomes)
 		}
 	}
 	var patience <-chan time.Time
-	for final < len(copies) {
-		if taken+full > 0 && patience == nil {
-			patience = time.After(c.config.Patience)
+	for asked {
+		if patience == nil && slices.ContainsFunc(copies, func(x *partCopy) bool {
+			return state[x].took() || state[x].final && errors.Is(state[x].err, attn.ErrCapacity)
+		}) {
+			patience = time.After(s.client.config.Patience)
 		}
 		select {
 		case o := <-outcomes:
-			state[o.copy] = o
-			if count(o); o.took() {
+			if state[o.copy] = o; o.took() {
 				r.taken(o.copy)
 			}
 		case <-patience:
@@ -161,31 +146,24 @@ func (s *Sequence) sendAll(ctx context.Context, copies []*partCopy, r *ride,
 		case <-ctx.Done():
 			return
 		}
-		if taken > 0 && s.settled(copies, state) || taken == 0 && s.hopeless(copies, state) {
-			return
-		}
+		asked = s.mayAnswer(copies, state)
 	}
 }
 
-// settled reports whether nothing more is to be waited for where one copy has taken a request:
-// others have too, or cannot.
-func (s *Sequence) settled(copies []*partCopy, state map[*partCopy]outcome) bool {
-	for _, x := range copies {
-		if o := state[x]; !o.final && !errors.Is(o.err, errNobody) {
+// mayAnswer reports whether more is to be waited for. Where one copy has taken a request, it is
+// until others have, too, or cannot; where none has, until each has refused, or its worker is dead.
+func (s *Sequence) mayAnswer(copies []*partCopy, state map[*partCopy]outcome) bool {
+	taken := slices.ContainsFunc(copies, func(x *partCopy) bool { return state[x].took() })
+	return slices.ContainsFunc(copies, func(x *partCopy) bool {
+		switch o := state[x]; {
+		case o.final:
 			return false
+		case taken:
+			return !errors.Is(o.err, errNobody)
+		default:
+			return o.err == nil || s.client.member(x.worker).health != dead
 		}
-	}
-	return true
-}
-
-// hopeless reports whether no copy can take a request: each has refused, or its worker is dead.
-func (s *Sequence) hopeless(copies []*partCopy, state map[*partCopy]outcome) bool {
-	for _, x := range copies {
-		if o := state[x]; !o.final && !(o.err != nil && s.client.health(x.worker) == dead) {
-			return false
-		}
-	}
-	return true
+	})
 }
 
 // conclude gives up the copies that have refused a request that others took. Those that have not
@@ -211,7 +189,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 		if gone {
 			c.lose(x)
 		}
-		if gone || c.health(x.worker) == dead {
+		if gone || c.member(x.worker).health == dead {
 			lost++
 		}
 		if o.err == nil {
@@ -249,10 +227,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 // does not.
 func (s *Sequence) rely(r *ride, on, giveUp, late []*partCopy) bool {
 	c := s.client
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer s.lockAll()()
 	best := c.bestOf(on)
 	if best == healths || !best.answers() && best > min(c.bestOf(giveUp), c.bestOf(late)) ||
 		!s.standIn(r, on, giveUp) || !s.standIn(r, on, late) {
@@ -289,12 +264,7 @@ func (c *Client) insist(ctx context.Context, x *partCopy, r *ride, outcomes chan
 		case <-ctx.Done():
 			return
 		}
-		if final {
-			return
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if final || sleep(ctx, wait) != nil {
 			return
 		}
 	}

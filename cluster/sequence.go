@@ -133,9 +133,7 @@ func (s *Sequence) all() []*sequencePart {
 
 // good are the copies of a part that are of use, those of workers that answer first.
 func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
-	s.mu.Lock()
-	good = slices.Clone(p.copies)
-	s.mu.Unlock()
+	locked(&s.mu, func() { good = slices.Clone(p.copies) })
 	c := s.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +144,7 @@ func (s *Sequence) good(p *sequencePart) (good []*partCopy) {
 
 // doubt is how little a copy's worker is to be relied on. The lock is held.
 func (c *Client) doubt(x *partCopy) int {
-	return int(min(c.healthOf(c.members[x.worker]), absent))
+	return int(min(c.healthOf(x.worker), absent))
 }
 
 // begin starts a call, which ends with its context or its time, or when the sequence is released.

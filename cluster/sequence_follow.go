@@ -115,10 +115,7 @@ func (s *Sequence) standIn(r *ride, others, copies []*partCopy) bool {
 
 // setBackWithout counts no more on copies that do not take what rides, if others have it.
 func (s *Sequence) setBackWithout(r *ride) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.client.mu.Lock()
-	defer s.client.mu.Unlock()
+	defer s.lockAll()()
 	for _, x := range r.part.copies {
 		if x.counts() && !r.isIn(x) && s.standIn(r, r.holders(), []*partCopy{x}) {
 			s.client.setBack(x)

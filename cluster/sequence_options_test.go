@@ -387,7 +387,7 @@ func TestRefusalsAreNotRepeated(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	must(t, s.Append(ctx, 0, x, x))
-	f.set("*", func(context.Context, []byte) ([]byte, error) {
+	f.set("*", func(_ context.Context, _, _ []byte) ([]byte, error) {
 		return errorReply(fail(ErrProtocol, "what is that?")), nil
 	})
 	other, err := client.NewSequence(small)

@@ -54,7 +54,7 @@ func (s *Sequence) wants(p *sequencePart) bool {
 	good := s.good(p)
 	alive, staying := c.count(good)
 	return alive > 0 && (staying < c.config.Copies || len(good) > c.config.Copies ||
-		slices.ContainsFunc(good, func(x *partCopy) bool { return c.share(x.worker, 0) > nearlyFull }))
+		slices.ContainsFunc(good, func(x *partCopy) bool { return c.member(x.worker).share(0) > nearlyFull }))
 }
 
 // repairBeside repairs a part beside others, as many at a time as the client may. It is of the
@@ -81,10 +81,10 @@ func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
 // count is how many copies are on workers that were heard of lately, and that stay.
 func (c *Client) count(copies []*partCopy) (alive, staying int) {
 	for _, x := range copies {
-		if !c.health(x.worker).gone() {
+		if !c.member(x.worker).health.gone() {
 			alive++
 		}
-		if c.stays(x.worker) {
+		if c.member(x.worker).stays() {
 			staying++
 		}
 	}
@@ -120,10 +120,10 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	if len(others) == 0 && staying > 0 {
 		s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
 			leaving := slices.DeleteFunc(slices.Clone(good), func(x *partCopy) bool {
-				return !c.leaves(x.worker)
+				return !c.member(x.worker).status.Leaving
 			})
 			if len(leaving) > 0 && !slices.ContainsFunc(good, func(x *partCopy) bool {
-				return c.stays(x.worker) && c.has(ctx, x, s.content(p)) == nil
+				return c.member(x.worker).stays() && c.has(ctx, x, s.content(p)) == nil
 			}) { // the one that was to stay is lost, or may be
 				return nil
 			}
@@ -133,7 +133,7 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	}
 	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
 		_, enough := s.needs(p)
-		return c.room(&w) < enough || c.hasRefused(w.Worker)
+		return c.room(&w) < enough || c.member(w.Worker).refused.After(c.now())
 	}), s.id, p.index)
 	if staying == 0 && len(targets) == 0 {
 		targets = s.roomiest(ctx, p)
@@ -182,14 +182,6 @@ func (c *Client) room(w *Status) int64 {
 	return w.Free() - c.promised[w.Worker]
 }
 
-// hasRefused reports whether a worker had no memory for a copy a while ago.
-func (c *Client) hasRefused(worker string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m != nil && m.refused.After(c.now())
-}
-
 // What share of its memory a worker uses that is nearly full, and at most one that a copy moves to
 // from there, with that copy. What is between them keeps copies from going back and forth.
 const (
@@ -210,7 +202,7 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	}
 	takers := c.takers()
 	if !slices.ContainsFunc(s.good(p), func(x *partCopy) bool {
-		return c.share(x.worker, 0) > nearlyFull && c.saidSince(x.worker, c.levelled)
+		return c.member(x.worker).share(0) > nearlyFull && c.member(x.worker).said.After(c.levelled)
 	}) {
 		return
 	}
@@ -218,31 +210,12 @@ func (s *Sequence) level(ctx context.Context, p *sequencePart) {
 	first := rank(takers, s.id, p.index)
 	first = first[:min(len(first), c.config.Copies)]
 	for _, w := range s.without(p, takers) {
-		if slices.Contains(first, w.Worker) && c.share(w.Worker, least) < fairlyEmpty {
+		if slices.Contains(first, w.Worker) && c.member(w.Worker).share(least) < fairlyEmpty {
 			s.moveTo(ctx, p, w.Worker)
 			c.levelled = c.now().Add(c.config.Patience) // until its memory is free
 			return
 		}
 	}
-}
-
-// saidSince reports whether a worker has announced itself since then.
-func (c *Client) saidSince(worker string, then time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	return m != nil && m.said.After(then)
-}
-
-// share is how much of its memory a worker uses, with some bytes more.
-func (c *Client) share(worker string, more int64) float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.members[worker]
-	if m == nil || m.status.Memory == 0 {
-		return 0
-	}
-	return 1 - float64(m.status.Free()-more)/float64(m.status.Memory)
 }
 
 var (
@@ -318,9 +291,7 @@ const catchUps = 4
 // pauseAppends lets appends that run end, and those that come wait, but not longer than given.
 func (s *Sequence) pauseAppends(ctx context.Context, longest time.Duration) (resume func()) {
 	pause, resume := context.WithTimeout(ctx, longest)
-	s.mu.Lock()
-	s.pause = pause
-	s.mu.Unlock()
+	locked(&s.mu, func() { s.pause = pause })
 	if s.change.own(pause) == nil {
 		s.change.disown()
 	}
@@ -380,9 +351,9 @@ func (s *Sequence) trim(ctx context.Context, p *sequencePart) {
 	c := s.client
 	s.giveUp(ctx, p, func(good []*partCopy) []*partCopy {
 		slices.SortStableFunc(good, func(a, b *partCopy) int {
-			switch stays := c.stays(a.worker); {
-			case stays == c.stays(b.worker):
-				return cmp.Compare(c.share(a.worker, 0), c.share(b.worker, 0))
+			switch stays := c.member(a.worker).stays(); {
+			case stays == c.member(b.worker).stays():
+				return cmp.Compare(c.member(a.worker).share(0), c.member(b.worker).share(0))
 			case stays:
 				return -1
 			}

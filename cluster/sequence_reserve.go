@@ -18,12 +18,9 @@ import (
 // is a copy to be asked. Before anything but what runs is appended or copied, they are cut.
 func (s *Sequence) recall(p *sequencePart) bool {
 	c := s.client
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer s.lockAll()()
 	for _, x := range p.copies {
-		if x.counts() && c.healthOf(c.members[x.worker]) != dead {
+		if x.counts() && c.healthOf(x.worker) != dead {
 			return true
 		}
 	}
@@ -121,11 +118,7 @@ func (s *Sequence) rejoin(ctx context.Context, p *sequencePart, x *partCopy, has
 	}
 	defer leave()
 	all := s.content(p)
-	c := s.client
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer s.lockAll()()
 	if s.broken || all.epoch != has.epoch || !slices.Equal(all.lengths, has.lengths) || x.lost {
 		return false
 	}
@@ -140,7 +133,7 @@ func (s *Sequence) reserve(p *sequencePart) []*partCopy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(copies, func(x *partCopy) bool {
-		return !x.behind || x.lost || c.healthOf(c.members[x.worker]).gone()
+		return !x.behind || x.lost || c.healthOf(x.worker).gone()
 	})
 }
 
@@ -164,12 +157,9 @@ func (s *Sequence) doubts(p *sequencePart) bool {
 // loseReserve gives up those copies of a part's reserve whose workers are in some health or better.
 func (s *Sequence) loseReserve(p *sequencePart, worst health) {
 	c := s.client
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer s.lockAll()()
 	for _, x := range p.copies {
-		if x.behind && c.healthOf(c.members[x.worker]) <= worst {
+		if x.behind && c.healthOf(x.worker) <= worst {
 			x.lost = true
 			wake(c.kick)
 		}

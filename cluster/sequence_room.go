@@ -51,10 +51,8 @@ func (s *Sequence) makeRoom(ctx context.Context, p *sequencePart, full error) er
 		if !hope {
 			return full
 		}
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, wait) != nil {
 			return noTime(ctx, full)
-		case <-time.After(wait):
 		}
 	}
 }

@@ -39,9 +39,7 @@ func (s *Sequence) cut(ctx context.Context, n int) error {
 	parts, free, lengths := s.cutLengths(n)
 	s.change.disown()
 	defer func() {
-		s.mu.Lock()
-		s.cuts++
-		s.mu.Unlock()
+		locked(&s.mu, func() { s.cuts++ })
 	}()
 	defer s.client.freeSoon(s.copiesOf(free))
 	for _, p := range parts {
@@ -88,14 +86,10 @@ func (s *Sequence) cutPart(ctx context.Context, p *sequencePart, lengths []int) 
 	r := p.cut.next(p.epoch, s.lengthsIn(p, lengths))
 	s.mu.Unlock()
 	if err := s.toAll(ctx, &ride{part: p, cut: r}); err != nil {
-		s.mu.Lock()
-		p.doubts = p.doubts || doubts
-		s.mu.Unlock()
+		locked(&s.mu, func() { p.doubts = p.doubts || doubts })
 		return err
 	}
-	s.mu.Lock()
-	p.cut = r
-	s.mu.Unlock()
+	locked(&s.mu, func() { p.cut = r })
 	s.sweep(p)
 	s.caughtUp(p)
 	return nil

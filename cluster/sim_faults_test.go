@@ -155,7 +155,7 @@ func (w *world) whole() bool {
 		for _, p := range parts {
 			good := 0
 			for _, x := range p.copies {
-				if x.counts() && c.healthOf(c.members[x.worker]).answers() && w.has(s, p, x) {
+				if x.counts() && c.healthOf(x.worker).answers() && w.has(s, p, x) {
 					good++
 				}
 			}

@@ -343,7 +343,7 @@ func (w *world) countPart(s *Sequence, p *sequencePart) {
 	if len(good) < w.client.config.Copies {
 		another := slices.ContainsFunc(good, func(x *partCopy) bool { return w.has(s, p, x) })
 		for id, x := range before {
-			if !another || !w.client.leaves(x.worker) {
+			if !another || !w.client.member(x.worker).status.Leaving {
 				now[id] = x
 			}
 		}
@@ -537,8 +537,10 @@ func (r *appendRequest) String() string {
 
 func (r *attendRequest) String() string {
 	text := fmt.Sprintf("attend layer %d", r.layer)
-	for _, p := range r.parts {
-		text += fmt.Sprintf(" %d epoch %d keys %d", p.copy, p.epoch, p.keys)
+	for _, g := range r.groups {
+		for _, p := range g.parts {
+			text += fmt.Sprintf(" %d epoch %d keys %d", p.copy, p.epoch, p.keys)
+		}
 	}
 	return text
 }

@@ -74,9 +74,7 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	}
 	forget := t.link.whenBack(func() { wake(s.asked) })
 	silence := sync.OnceFunc(func() {
-		s.mu.Lock()
-		s.stopped = true
-		s.mu.Unlock()
+		locked(&s.mu, func() { s.stopped = true })
 		forget()
 		t.link.unsubscribe(requests, hello)
 	})
@@ -248,13 +246,9 @@ func (s *natsServer) reply(key natsKey, message []byte) {
 	}
 	flow := newFlow()
 	if len(message) > s.link.piece() {
-		s.mu.Lock()
-		s.replies[key] = &flow
-		s.mu.Unlock()
+		locked(&s.mu, func() { s.replies[key] = &flow })
 		defer func() {
-			s.mu.Lock()
-			delete(s.replies, key)
-			s.mu.Unlock()
+			locked(&s.mu, func() { delete(s.replies, key) })
 		}()
 	}
 	_ = s.link.send(context.Background(), s.stop, key.reply, "",

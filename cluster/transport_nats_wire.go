@@ -119,9 +119,7 @@ func (w *natsWire) writeKept() {
 				wake(w.room)
 			}
 			if err != nil {
-				w.mu.Lock()
-				w.fail(err)
-				w.mu.Unlock()
+				locked(&w.mu, func() { w.fail(err) })
 				break
 			}
 		}

@@ -288,7 +288,9 @@ func (c *codec) row(x *[]float32, n int) {
 	if len(raw) == 0 {
 		return
 	}
-	*x = make([]float32, n)
+	if len(*x) != n {
+		*x = make([]float32, n)
+	}
 	for i := range *x {
 		(*x)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 	}

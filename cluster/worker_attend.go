@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"math/bits"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,17 +22,17 @@ type attending struct {
 // asked is one of the requests.
 type asked struct {
 	attendRequest
-	copies []*part
-	errs   []error // of parts
-	groups []group
-	err    error // nothing of it is computed
+	work []group
+	err  error // nothing of it is computed
 }
 
-// group is parts whose keys follow each other and whose states are to be one.
+// group is one of its groups.
 type group struct {
-	from, to int // parts
-	keys     int // of these, and those between them that no query sees
-	after    int // of the latter, those behind the last piece
+	*attendGroup
+	copies []*part // of its parts,
+	errs   []error // and what is wrong with them
+	keys   int     // of the state
+	rest   int     // of these, those behind the last piece
 
 	mu     sync.Mutex
 	state  *attn.State
@@ -84,35 +83,31 @@ func (a *attending) run(client clientID) {
 // find looks for the copies of each group, and makes sure that states are not too much, with those
 // of the requests before.
 func (a *attending) find(x *asked, client clientID) error {
-	x.copies, x.errs = make([]*part, len(x.parts)), make([]error, len(x.parts))
-	groups, keys := 0, int64(0)
-	for i := range x.parts {
-		if i == 0 || !x.parts[i].joins {
-			groups++
+	x.work = make([]group, len(x.groups))
+	keys := int64(0)
+	for i := range x.work {
+		g := &x.work[i]
+		g.attendGroup = &x.groups[i]
+		g.copies, g.errs = make([]*part, len(g.parts)), make([]error, len(g.parts))
+		all := int64(g.after)
+		for j, p := range g.parts {
+			all += int64(p.before) + int64(p.keys)
+			if g.copies[j], g.errs[j] = a.part(client, p.copy); g.errs[j] != nil {
+				g.err = g.errs[j]
+			}
 		}
-	}
-	x.groups = make([]group, 0, groups)
-	for i := range x.parts {
-		if i == 0 || !x.parts[i].joins {
-			x.groups = append(x.groups, group{from: i})
-		}
-		g := &x.groups[len(x.groups)-1]
-		n := x.parts[i].before + x.parts[i].keys + x.parts[i].after
-		if keys += int64(n); keys > most {
+		if keys += all; keys > most {
 			return fail(ErrLimit, "%d keys or more are asked for, want at most %d", keys, most)
 		}
-		g.to, g.keys = i+1, g.keys+n
-		if x.copies[i], x.errs[i] = a.part(client, x.parts[i].copy); x.errs[i] != nil {
-			g.err = x.errs[i]
-		}
+		g.keys = int(all)
 	}
-	for i := range x.groups {
-		g := &x.groups[i]
+	for i := range x.work {
+		g := &x.work[i]
 		if g.err != nil {
 			continue
 		}
 		// q has at least as many elements as heads and rows, so nothing overflows.
-		a.size += x.stateBytes(x.copies[g.from]) * int64(x.nodesOf(g))
+		a.size += x.stateBytes(g) * int64(x.nodesOf(g))
 		if a.size > int64(a.config.Reply) {
 			return fail(ErrLimit, "the states have more than %d bytes, want at most %d", a.size,
 				a.config.Reply)
@@ -130,9 +125,12 @@ func (x *asked) nodesOf(g *group) int {
 	return bits.OnesCount(uint((g.keys + attn.Segment - 1) / attn.Segment))
 }
 
-// stateBytes is about what the state of a part takes.
-func (x *asked) stateBytes(p *part) int64 {
-	return 4 * int64(x.heads) * int64(x.rows) * int64(p.shape.valueDim+2)
+// shape is that of the first copy, which the others must have, too.
+func (g *group) shape() *shape { return &g.copies[0].shape }
+
+// stateBytes is about what a node of a group's state takes.
+func (x *asked) stateBytes(g *group) int64 {
+	return 4 * int64(x.heads) * int64(x.rows) * int64(g.shape().valueDim+2)
 }
 
 // piecesPerThread makes the last pieces small enough that no thread waits for long for another.
@@ -142,7 +140,7 @@ const piecesPerThread = 4
 // much either; or as many as there is room for, at least one of each group.
 func (a *attending) divide() error {
 	size := int64(1)
-	a.eachGroup(func(x *asked, g *group) { size = max(size, x.stateBytes(x.copies[g.from])) })
+	a.eachGroup(func(x *asked, g *group) { size = max(size, x.stateBytes(g)) })
 	pieces := int64(1)
 	if threads := int64(cap(a.threads)); threads > 1 {
 		pieces = min(piecesPerThread*threads, int64(a.config.Reply)/size)
@@ -158,10 +156,10 @@ func (a *attending) divide() error {
 func (a *attending) divideInto(pieces int64) error {
 	keys, length, made := int64(0), attn.Segment, -a.size
 	a.eachGroup(func(x *asked, g *group) {
-		for i := g.from; i < g.to; i++ {
-			keys += int64(x.parts[i].keys)
+		for i := range g.parts {
+			keys += int64(g.parts[i].keys)
 		}
-		length = max(length, x.copies[g.from].long)
+		length = max(length, g.copies[0].long)
 	})
 	for length < most && (keys-1)/int64(length) >= pieces {
 		length *= 2
@@ -170,7 +168,7 @@ func (a *attending) divideInto(pieces int64) error {
 	a.eachGroup(func(x *asked, g *group) { a.divideGroup(x, g, length) })
 	for i := range a.pieces {
 		x := &a.pieces[i]
-		made += stateCost + x.of.stateBytes(x.of.copies[x.group.from])*int64(nodes(x.to-x.from))
+		made += stateCost + x.of.stateBytes(x.group)*int64(nodes(x.to-x.from))
 	}
 	return a.load.takeMade(max(made, 0))
 }
@@ -185,9 +183,9 @@ func nodes(keys int) int { return bits.Len(uint(keys/attn.Segment)) + 1 }
 func (a *attending) divideGroup(x *asked, g *group, length int) {
 	at, end := 0, 0 // a part's first key, and where the last piece ends
 	g.waits = g.waits[:0]
-	for i := g.from; i < g.to; i++ {
-		at += x.parts[i].before
-		keys := x.parts[i].keys
+	for i := range g.parts {
+		at += g.parts[i].before
+		keys := g.parts[i].keys
 		for from := max(at-at%length, end); from < at+keys; from = end {
 			to := min(from+length, g.keys)
 			a.pieces = append(a.pieces, piece{x, g, len(g.waits), from, to})
@@ -196,15 +194,15 @@ func (a *attending) divideGroup(x *asked, g *group, length int) {
 		}
 		at += keys
 	}
-	g.after = g.keys - end
+	g.rest = g.keys - end
 }
 
 // eachGroup calls f for the groups whose copies are all there.
 func (a *attending) eachGroup(f func(x *asked, g *group)) {
 	for i := range a.asked {
 		x := &a.asked[i]
-		for j := range x.groups {
-			if g := &x.groups[j]; x.err == nil && g.err == nil {
+		for j := range x.work {
+			if g := &x.work[j]; x.err == nil && g.err == nil {
 				f(x, g)
 			}
 		}
@@ -242,22 +240,20 @@ func (a *attending) computeSome() {
 func (x *piece) compute() {
 	r, g := x.of, x.group
 	s, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: r.heads, Queries: r.rows,
-		ValueDim: r.copies[g.from].shape.valueDim})
+		ValueDim: g.shape().valueDim})
 	if err != nil {
-		g.fail(r, g.from, err)
+		g.fail(0, err)
 		return
 	}
-	first := &r.parts[g.from]
-	offset := first.offset + first.before - x.from // of query 0 after the state's first key
 	for all := x.reaches(); len(all) > 0; {
-		n, part := r.inOneUpdate(all), g.from
+		n, part := r.inOneUpdate(all), 0
 		if y := &all[0]; y.part == nil {
 			err = r.unseen(g).add(s, y.to-y.from)
 		} else {
-			part, err = r.attend(s, all[:n], offset)
+			part, err = r.attend(s, all[:n], g.offset-x.from)
 		}
 		if err != nil {
-			g.fail(r, part, err)
+			g.fail(part, err)
 			_ = s.Close() // it is open
 			return
 		}
@@ -274,17 +270,17 @@ func (x *piece) reaches() (all []reach) {
 		at += n
 		return from, to
 	}
-	for i := x.group.from; i < x.group.to; i++ {
-		asked := &x.of.parts[i]
+	for i := range x.group.parts {
+		asked := &x.group.parts[i]
 		if from, to := within(asked.before); from < to {
 			all = append(all, reach{from: from, to: to})
 		}
 		if from, to := within(asked.keys); from < to {
-			all = append(all, reach{part: x.of.copies[i], asked: asked, from: from, to: to, number: i})
+			all = append(all, reach{part: x.group.copies[i], asked: asked, from: from, to: to, number: i})
 		}
-		if from, to := within(asked.after); from < to {
-			all = append(all, reach{from: from, to: to})
-		}
+	}
+	if from, to := within(x.group.after); from < to {
+		all = append(all, reach{from: from, to: to})
 	}
 	return all
 }
@@ -301,17 +297,15 @@ func (r *attendRequest) inOneUpdate(all []reach) int {
 
 // unseen are keys of a group that no query sees.
 func (x *asked) unseen(g *group) *unseen {
-	h := &x.copies[g.from].shape
+	h := g.shape()
 	return &unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.headDim), h.kvHeads, *x.options.options(0),
 		x.pairs.bias > 0}
 }
 
 // fail notes why a part of the group has no state. Others then have none, too: without it they do
 // not merge with the same bits.
-func (g *group) fail(x *asked, part int, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.err, x.errs[part] = err, err
+func (g *group) fail(part int, err error) {
+	locked(&g.mu, func() { g.err, g.errs[part] = err, err })
 }
 
 // add merges the state of a piece when those before it are.
@@ -323,8 +317,8 @@ func (g *group) add(x *asked, number int, s *attn.State) {
 		g.err = g.take(x, &g.waits[g.merged])
 		g.merged++
 	}
-	if g.err == nil && g.merged == len(g.waits) && g.after > 0 {
-		g.err = x.unseen(g).add(g.state, g.after)
+	if g.err == nil && g.merged == len(g.waits) && g.rest > 0 {
+		g.err = x.unseen(g).add(g.state, g.rest)
 	}
 }
 
@@ -353,8 +347,8 @@ func (g *group) take(x *asked, next *waiting) (err error) {
 // close gives back the memory of all states.
 func (a *attending) close() {
 	for i := range a.asked {
-		for j := range a.asked[i].groups {
-			g := &a.asked[i].groups[j]
+		for j := range a.asked[i].work {
+			g := &a.asked[i].work[j]
 			_ = g.state.Close() // they are open, or nil
 			for _, x := range g.waits {
 				_ = x.state.Close()
@@ -363,21 +357,20 @@ func (a *attending) close() {
 	}
 }
 
-// reply has the state of each group at its first part, or says for each part why there is none.
+// reply has the state of each group, or says why there is none.
 func (x *asked) reply(r *attendReply) {
 	if r.err = x.err; r.err != nil {
 		return
 	}
-	r.errors = x.errs
-	for i := range x.groups {
-		g := &x.groups[i]
+	for i := range x.work {
+		g, to := &x.work[i], &r.groups[i]
 		if g.err == nil {
-			r.states[g.from], g.err = x.result(g.state)
+			to.state, g.err = x.result(g.state)
 			_ = g.state.Close() // it is open; what it has is in the reply
 			g.state = nil
 		}
-		if g.err != nil {
-			g.blame(x.errs[g.from:g.to])
+		if to.errors = g.errs; g.err != nil && !failed(g.errs) {
+			g.errs[0] = g.err
 		}
 	}
 }
@@ -389,19 +382,4 @@ func (x *asked) result(s *attn.State) ([]byte, error) {
 	}
 	o, err := outputsOf(s)
 	return bytesOf(&o), err
-}
-
-// errNoState is of parts whose own keys are there.
-var errNoState = fail(errGroup, "another part of the group has no state")
-
-// blame gives each part an error: those that have none the one that another has.
-func (g *group) blame(errs []error) {
-	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
-		errs[0] = g.err
-	}
-	for i := range errs {
-		if errs[i] == nil {
-			errs[i] = errNoState
-		}
-	}
 }

@@ -101,7 +101,7 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 	reply readReply, err error) {
 	for {
 		if err := sleep(ctx, w.takes.wait(time.Now())); err != nil {
-			return reply, err
+			return reply, fail(ErrUnavailable, "copying from another worker: %v", err)
 		}
 		call, cancel := context.WithTimeout(ctx, callPatience)
 		data, err := w.transport.Call(call, from, r.encode(client))
@@ -125,22 +125,7 @@ func (w *Worker) fetch(ctx context.Context, client clientID, from string, r *rea
 			return reply, nil
 		}
 		if err := sleep(ctx, min(reply.wait, callPatience)); err != nil {
-			return reply, err
+			return reply, fail(ErrUnavailable, "copying from another worker: %v", err)
 		}
-	}
-}
-
-// sleep waits for a while, or returns an error when the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return fail(ErrUnavailable, "copying from another worker: %v", ctx.Err())
 	}
 }

@@ -15,9 +15,7 @@ import (
 //
 // Where there is no other worker to have a copy, clients give it up if another copy stays.
 func (w *Worker) Drain(ctx context.Context) error {
-	w.mu.Lock()
-	w.leaving = true
-	w.mu.Unlock()
+	locked(&w.mu, func() { w.leaving = true })
 	tick := time.NewTicker(min(w.config.Announce, 50*time.Millisecond))
 	defer tick.Stop()
 	for {

@@ -70,7 +70,7 @@ func lifeOfACopy(id clientID, n uint64) [][]byte {
 		(&appendRequest{copy: n, pieces: []tokenPiece{{tokens: 2,
 			k: make([]byte, 32), v: make([]byte, 32)}}}).encode(id),
 		(&attendRequest{heads: 1, rows: 1, q: make([]float32, 4),
-			parts: []attendPart{{copy: n, keys: 2}}}).encode(id),
+			groups: apart(attendPart{copy: n, keys: 2})}).encode(id),
 		encodeRequest(opStatus, id, nothing{}),
 	}
 }
