@@ -43,8 +43,8 @@ const (
 
 // storeConfig is the configuration of a store for a shape, of no pages yet.
 func (s *shape) storeConfig() attn.StoreConfig {
-	return attn.StoreConfig{KVHeads: s.kvHeads, HeadDim: s.headDim, ValueDim: s.valueDim,
-		Format: s.format, ValueFormat: s.valueFormat, ValuesInKeys: s.valuesInKeys}
+	return attn.StoreConfig{KVHeads: s.KVHeads, HeadDim: s.HeadDim, ValueDim: s.ValueDim,
+		Format: s.Format, ValueFormat: s.ValueFormat, ValuesInKeys: s.ValuesInKeys}
 }
 
 // newRun returns a run in a slab that has enough free pages; if none has, in the one

@@ -126,26 +126,26 @@ func (c *call) take(ctx context.Context) error {
 func (s *Sequence) checkTokens(k, v *attn.Tensor) error {
 	h := &s.shape
 	values := *v
-	if h.valuesInKeys {
-		values = sameRow(h.kvHeads, k.L, h.valueDim)
+	if h.ValuesInKeys {
+		values = sameRow(h.KVHeads, k.L, h.ValueDim)
 	}
 	switch {
-	case k.B != 1 || k.H != h.kvHeads || k.D != h.headDim:
-		return fail(attn.ErrShape, "k is [%d %d … %d], want [1 %d … %d]", k.B, k.H, k.D, h.kvHeads,
-			h.headDim)
-	case h.valuesInKeys && !none(v):
+	case k.B != 1 || k.H != h.KVHeads || k.D != h.HeadDim:
+		return fail(attn.ErrShape, "k is [%d %d … %d], want [1 %d … %d]", k.B, k.H, k.D, h.KVHeads,
+			h.HeadDim)
+	case h.ValuesInKeys && !none(v):
 		return fail(attn.ErrShape, "v is [%d %d %d %d] and has %d elements, want the zero Tensor: "+
 			"values are part of keys", v.B, v.H, v.L, v.D, len(v.Data))
-	case h.valuesInKeys:
-	case v.B != 1 || v.H != h.kvHeads || v.L != k.L || v.D != h.valueDim:
-		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.kvHeads,
-			k.L, h.valueDim)
+	case h.ValuesInKeys:
+	case v.B != 1 || v.H != h.KVHeads || v.L != k.L || v.D != h.ValueDim:
+		return fail(attn.ErrShape, "v is [%d %d %d %d], want [1 %d %d %d]", v.B, v.H, v.L, v.D, h.KVHeads,
+			k.L, h.ValueDim)
 	}
-	state, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: h.kvHeads, ValueDim: h.valueDim})
+	state, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: h.KVHeads, ValueDim: h.ValueDim})
 	if err != nil {
 		return err
 	}
-	return state.Update(sameRow(h.kvHeads, 0, h.headDim), *k, values, nil)
+	return state.Update(sameRow(h.KVHeads, 0, h.HeadDim), *k, values, nil)
 }
 
 // prepare mends the sequence, and makes sure that a layer, which the call owns, can take tokens,

@@ -71,12 +71,12 @@ func (c *call) checkQueries() error {
 	}
 	h, q, dst, opt := &c.shape, &c.q, &c.dst, c.opt
 	switch {
-	case q.B != 1 || q.D != h.headDim || q.H%h.kvHeads != 0:
+	case q.B != 1 || q.D != h.HeadDim || q.H%h.KVHeads != 0:
 		return fail(attn.ErrShape, "q is [%d %d … %d], want [1 a multiple of %d … %d]", q.B, q.H,
-			q.D, h.kvHeads, h.headDim)
-	case dst.B != 1 || dst.H != q.H || dst.L != q.L || dst.D != h.valueDim:
+			q.D, h.KVHeads, h.HeadDim)
+	case dst.B != 1 || dst.H != q.H || dst.L != q.L || dst.D != h.ValueDim:
 		return fail(attn.ErrShape, "dst is [%d %d %d %d], want [1 %d %d %d]", dst.B, dst.H, dst.L,
-			dst.D, q.H, q.L, h.valueDim)
+			dst.D, q.H, q.L, h.ValueDim)
 	case opt.LSE != nil && len(opt.LSE) != q.H*q.L:
 		return fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
@@ -123,7 +123,7 @@ func (c *call) lookAgain() error {
 
 // stateConfig is what states of a number of rows are for.
 func (c *call) stateConfig(rows int) attn.StateConfig {
-	return attn.StateConfig{Batch: 1, Heads: c.q.H, Queries: rows, ValueDim: c.shape.valueDim}
+	return attn.StateConfig{Batch: 1, Heads: c.q.H, Queries: rows, ValueDim: c.shape.ValueDim}
 }
 
 // stepWork is about how many multiply-adds a worker does in a step: a fraction of a second.
@@ -134,9 +134,9 @@ const stepWork = 4e9
 func (c *call) rowsOfStep() int {
 	h, pairs := &c.shape, c.pairs()
 	workers := max(1, min(len(c.snapshot), c.client.answering()))
-	there := 4*int64(c.q.H)*int64(h.headDim) + pairs.bytes(attn.Block, c.keys/workers)/attn.Block
-	back := 4 * int64(c.q.H) * int64(h.valueDim+2)
-	work := float64(c.q.H) * float64(c.keys) * float64(h.headDim+h.valueDim) / float64(workers)
+	there := 4*int64(c.q.H)*int64(h.HeadDim) + pairs.bytes(attn.Block, c.keys/workers)/attn.Block
+	back := 4 * int64(c.q.H) * int64(h.ValueDim+2)
+	work := float64(c.q.H) * float64(c.keys) * float64(h.HeadDim+h.ValueDim) / float64(workers)
 	rows := max(1, min(c.q.L, int(int64(c.client.config.Chunk)/max(1, there, back)),
 		int(min(stepWork/max(1, work), most))))
 	if pairs.blocks > 0 && rows < c.q.L {
@@ -147,15 +147,14 @@ func (c *call) rowsOfStep() int {
 
 // unseen is keys that no query of some sees.
 func (c *call) unseen(q attn.Tensor) *unseen {
-	wire := c.wire()
-	return &unseen{q, c.shape.kvHeads, *wire.options(0), !none(&c.opt.Bias)}
+	return &unseen{q, c.shape.KVHeads, c.wire(), !none(&c.opt.Bias)}
 }
 
 // visible reports whether some row may see a key of a part. Some are always asked: where states
 // have rotated outputs the first one, since what is empty here is not rotated, and others would not
 // merge with it as they are; and all, where queries are rounded as keys with values in them are.
 func (c *call) visible(part, first, rows int) bool {
-	if part == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.valuesInKeys {
+	if part == 0 && c.shape.rotatesOutputs() || c.opt.Integers && c.shape.ValuesInKeys {
 		return true
 	}
 	p := &c.snapshot[part]
@@ -196,26 +195,20 @@ func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error
 
 // merge merges the states of all parts, in their order.
 func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) {
+	unseen, between := c.unseen(c.q.Slice(first, first+rows)), 0
 	for i := 0; i < len(c.snapshot) && err == nil; {
-		p, keys := &g.parts[i], 0
-		for ; i < len(c.snapshot) && g.parts[i].state == nil; i++ {
-			keys += c.snapshot[i].keys
-		}
-		switch {
-		case keys > 0:
-			if total == nil {
-				total, err = attn.NewState(g.config)
-			}
-			if err == nil {
-				err = c.unseen(c.q.Slice(first, first+rows)).add(total, keys)
-			}
+		p := &g.parts[i]
+		if p.state == nil {
+			between += c.snapshot[i].keys
+			i++
 			continue
-		case total == nil:
-			total, p.state = p.state, nil
-		default:
-			err = total.Merge(p.state)
 		}
+		total, err = unseen.follow(total, between, p.state)
+		p.state, between = nil, 0
 		i += p.span
+	}
+	if err == nil && between > 0 {
+		total, err = unseen.add(total, g.config, between)
 	}
 	if err != nil {
 		_ = total.Close() // it is open, or nil

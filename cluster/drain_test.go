@@ -90,7 +90,9 @@ func TestDrainOfFew(t *testing.T) {
 		"2 copies are still here") {
 		t.Errorf("the error is %v, want that 2 copies are there", err)
 	}
-	b.eventually("the client knows that w1 is leaving", func() bool { return b.client.member("w1").status.Leaving })
+	b.eventually("the client knows that w1 is leaving", func() bool {
+		return b.client.member("w1").status.Leaving
+	})
 	x.attendAll()
 	must(t, x.appendAtOnce(10)) // to a part that is there
 	x.attendAll()

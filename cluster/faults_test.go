@@ -82,8 +82,12 @@ func TestWrongAnswers(t *testing.T) {
 			}
 			return r, nil
 		},
-		"busy":    func(_ context.Context, _, _ []byte) ([]byte, error) { return errorReply(ErrBusy), nil },
-		"unknown": func(_ context.Context, _, _ []byte) ([]byte, error) { return errorReply(errUnknown), nil },
+		"busy": func(_ context.Context, _, _ []byte) ([]byte, error) {
+			return errorReply(ErrBusy), nil
+		},
+		"unknown": func(_ context.Context, _, _ []byte) ([]byte, error) {
+			return errorReply(errUnknown), nil
+		},
 		"states of other keys": otherStates(t, func(c *attn.StateConfig, keys int) int {
 			return keys - 1
 		}),

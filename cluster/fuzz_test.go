@@ -12,8 +12,8 @@ import (
 // samples are messages of each kind.
 func samples() [][]byte {
 	id := clientID{1, 2, 3}
-	o := attendOptions{scale: 1, causal: true, window: attn.Window{Left: 4, Right: 0},
-		slopes: []float32{1}, sinks: []float32{2}}
+	o := attn.Options{Scale: 1, Causal: attn.TopLeft, Window: attn.Window{Left: 4, Right: 0},
+		Slopes: []float32{1}, Sinks: []float32{2}}
 	part := attendPart{copy: 1, epoch: 0, keys: 2, mask: []bool{true, false},
 		blocks: []bool{true}}
 	next := attendPart{copy: 2, keys: 1, before: 3,

@@ -49,7 +49,7 @@ func TestInFlight(t *testing.T) {
 	refusal{ErrBusy, "want at most 600"}.check(t, "an append beside a reply", ask(large))
 	rows := (&attendRequest{heads: 1, rows: 20, q: make([]float32, 80),
 		groups: apart(attendPart{copy: 1, keys: 2})}).encode(id)
-	w.flight.limit = int64(len(rows)) + 4*80 + partCost + groupCost + stepCost + 300 // with what is made of it
+	w.flight.limit = int64(len(rows)) + 4*80 + partCost + groupCost + stepCost + 300 // of it
 	refusal{ErrBusy, "and 480 more are wanted"}.check(t, "states beside a reply", ask(rows))
 	w.flight.limit = 600
 	read := (&readRequest{copy: 1}).encode(id)

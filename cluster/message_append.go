@@ -56,17 +56,17 @@ func (r *appendRequest) tokens() (n int64) {
 // products fit 64 bits.
 func (p *tokenPiece) check(of *part) error {
 	s := &of.shape
-	heads := int64(p.tokens) * int64(s.kvHeads)
-	k := heads * int64(s.headDim) * int64(wireBytes(s.format))
-	v := heads * int64(s.values()) * int64(wireBytes(s.valueFormat))
+	heads := int64(p.tokens) * int64(s.KVHeads)
+	k := heads * int64(s.HeadDim) * int64(wireBytes(s.Format))
+	v := heads * int64(s.values()) * int64(wireBytes(s.ValueFormat))
 	switch {
 	case len(p.saved) > 0 && (len(p.k)|len(p.v) != 0 || p.tokens < 1 || p.tokens > of.long):
 		return fail(attn.ErrShape, "a run of %d tokens has %d and %d bytes of elements, want none and 1 "+
 			"to %d tokens", p.tokens, len(p.k), len(p.v), of.long)
 	case len(p.saved) == 0 && (int64(len(p.k)) != k || int64(len(p.v)) != v):
 		return fail(attn.ErrShape, "k and v have %d and %d bytes, want those of %d tokens of %d heads "+
-			"of %d in %v and %d in %v", len(p.k), len(p.v), p.tokens, s.kvHeads, s.headDim,
-			wireFormat(s.format), s.values(), wireFormat(s.valueFormat))
+			"of %d in %v and %d in %v", len(p.k), len(p.v), p.tokens, s.KVHeads, s.HeadDim,
+			wireFormat(s.Format), s.values(), wireFormat(s.ValueFormat))
 	}
 	return nil
 }
@@ -78,14 +78,14 @@ func (p *tokenPiece) appendTo(r *run, s *shape, from, to int) error {
 		b = new([2][]float32)
 	}
 	view := func(i int, raw []byte, f attn.Format, dim int) attn.Tensor {
-		token := s.kvHeads * dim * wireBytes(f)
+		token := s.KVHeads * dim * wireBytes(f)
 		b[i] = elements(f, raw[from*token:to*token], b[i])
-		return attn.BLHD(b[i], 1, to-from, s.kvHeads, dim)
+		return attn.BLHD(b[i], 1, to-from, s.KVHeads, dim)
 	}
 	var v attn.Tensor
-	k := view(0, p.k, s.format, s.headDim)
-	if !s.valuesInKeys {
-		v = view(1, p.v, s.valueFormat, s.valueDim)
+	k := view(0, p.k, s.Format, s.HeadDim)
+	if !s.ValuesInKeys {
+		v = view(1, p.v, s.ValueFormat, s.ValueDim)
 	}
 	err := r.Append(k, v)
 	if 4*max(cap(b[0]), cap(b[1])) <= mostReused {

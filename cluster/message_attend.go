@@ -13,7 +13,7 @@ type attendRequest struct {
 	rows    int  // queries
 	whole   bool // the one group is all that there is: outputs are wanted, not a state
 	q       []float32
-	options attendOptions
+	options attn.Options // those that are the same for all parts
 	pairs   pairHeads
 	groups  []attendGroup
 }
@@ -23,15 +23,6 @@ type attendGroup struct {
 	offset int // position of query 0 among the keys of the state
 	parts  []attendPart
 	after  int // how many keys of the state come after those of the parts: no query sees them
-}
-
-// attendOptions are the options that are the same for all parts.
-type attendOptions struct {
-	scale, softcap float32
-	causal         bool // by the offset: attn.TopLeft
-	integers       bool
-	window         attn.Window
-	slopes, sinks  []float32
 }
 
 // pairHeads are the heads of what parts have for pairs of a query and a key: none, one for all
@@ -79,7 +70,7 @@ func (r *attendRequest) wire(c *codec) {
 		c.refuse("q has %d elements, want at least one for each of %d heads and %d rows", len(r.q),
 			r.heads, r.rows)
 	}
-	r.options.wire(c)
+	c.options(&r.options)
 	r.pairs.wire(c, r.heads)
 	n := c.limited(len(r.groups), leastGroup, "groups", 0, mostParts)
 	if each(c, &r.groups, n, groupCost, func(g *attendGroup) { r.group(c, g) }); r.whole && n != 1 {
@@ -129,15 +120,19 @@ func (p *pairHeads) bytes(rows, keys int) int64 {
 // blocksOf is how many blocks some queries or keys have.
 func blocksOf(n int) int { return (n + attn.Block - 1) / attn.Block }
 
-func (o *attendOptions) wire(c *codec) {
-	c.f32(&o.scale)
-	c.f32(&o.softcap)
-	c.flag(&o.causal)
-	c.flag(&o.integers)
-	c.offset("Window.Left", &o.window.Left)
-	c.offset("Window.Right", &o.window.Right)
-	c.floats(&o.slopes)
-	c.floats(&o.sinks)
+// options are those that travel, of which Causal says by the offset of a group what queries see.
+func (c *codec) options(o *attn.Options) {
+	causal := o.Causal != attn.Full
+	c.f32(&o.Scale)
+	c.f32(&o.Softcap)
+	c.flag(&causal)
+	c.flag(&o.Integers)
+	c.offset("Window.Left", &o.Window.Left)
+	c.offset("Window.Right", &o.Window.Right)
+	c.floats(&o.Slopes)
+	if c.floats(&o.Sinks); causal {
+		set(c, &o.Causal, attn.TopLeft)
+	}
 }
 
 // attendReply is what has become of each group, or why there is nothing of any.

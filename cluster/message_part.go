@@ -11,58 +11,61 @@ import (
 // from before one is refused after it.
 
 // shape is what the keys and values of a sequence look like.
-type shape struct {
-	layers, kvHeads, headDim, valueDim int
-	format, valueFormat                attn.Format
-	valuesInKeys                       bool
-}
+type shape = SequenceConfig
 
 // values is the number of elements of a head's value that travel and are kept: none if they are
 // part of the key.
 func (s *shape) values() int {
-	if s.valuesInKeys {
+	if s.ValuesInKeys {
 		return 0
 	}
-	return s.valueDim
+	return s.ValueDim
 }
 
 // rotatesOutputs reports whether states have sums of rotated values.
 func (s *shape) rotatesOutputs() bool {
-	return s.valueFormat == attn.I4 || s.valuesInKeys && s.valueFormat == attn.I8
+	return s.ValueFormat == attn.I4 || s.ValuesInKeys && s.ValueFormat == attn.I8
 }
 
 // integers reports whether keys and values are integers, which Integers multiplies.
 func (s *shape) integers() bool {
-	return min(s.format, s.valueFormat) >= attn.I8
+	return min(s.Format, s.ValueFormat) >= attn.I8
 }
 
-// checkFormats makes sure that stores take the formats. The fields are those of a struct.
-func (s *shape) checkFormats(of string) error {
+// check makes sure that stores take the sizes and formats. The fields are those of a struct.
+func (s *shape) check(of string) error {
 	switch {
-	case s.format < attn.F32 || s.format > attn.I4:
-		return fail(attn.ErrOption, "%sFormat is %v, want F32, F16, BF16, I8 or I4", of, s.format)
-	case s.valueFormat < attn.F32 || s.valueFormat > attn.I4 ||
-		s.valueFormat == attn.F32 && s.format != attn.F32:
+	case min(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) < 1 ||
+		max(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) > 1<<16:
+		return fail(attn.ErrShape, "%sLayers, KVHeads, HeadDim and ValueDim are %d, %d, %d and %d, want "+
+			"sizes of 1 to 65536", of, s.Layers, s.KVHeads, s.HeadDim, s.ValueDim)
+	case s.ValuesInKeys && s.ValueDim > s.HeadDim:
+		return fail(attn.ErrShape, "%sValueDim is %d with ValuesInKeys, want at most HeadDim, %d", of,
+			s.ValueDim, s.HeadDim)
+	case s.Format < attn.F32 || s.Format > attn.I4:
+		return fail(attn.ErrOption, "%sFormat is %v, want F32, F16, BF16, I8 or I4", of, s.Format)
+	case s.ValueFormat < attn.F32 || s.ValueFormat > attn.I4 ||
+		s.ValueFormat == attn.F32 && s.Format != attn.F32:
 		return fail(attn.ErrOption, "%sValueFormat is %v, want F16, BF16, I8, I4, or that of keys, %v",
-			of, s.valueFormat, s.format)
-	case s.valuesInKeys && s.valueFormat != s.format:
+			of, s.ValueFormat, s.Format)
+	case s.ValuesInKeys && s.ValueFormat != s.Format:
 		return fail(attn.ErrOption, "%sValueFormat is %v with ValuesInKeys, want that of keys, %v", of,
-			s.valueFormat, s.format)
+			s.ValueFormat, s.Format)
 	}
 	return nil
 }
 
 func (c *codec) shape(s *shape) {
-	c.size("layers", &s.layers)
-	c.size("KVHeads", &s.kvHeads)
-	c.size("HeadDim", &s.headDim)
-	c.size("ValueDim", &s.valueDim)
-	for _, f := range []*attn.Format{&s.format, &s.valueFormat} {
+	c.size("layers", &s.Layers)
+	c.size("KVHeads", &s.KVHeads)
+	c.size("HeadDim", &s.HeadDim)
+	c.size("ValueDim", &s.ValueDim)
+	for _, f := range []*attn.Format{&s.Format, &s.ValueFormat} {
 		n := uint8(*f)
 		c.u8(&n)
 		set(c, f, attn.Format(n))
 	}
-	c.flag(&s.valuesInKeys)
+	c.flag(&s.ValuesInKeys)
 }
 
 // createRequest makes an empty copy of a part.

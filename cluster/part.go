@@ -35,7 +35,7 @@ type partLayer struct {
 
 func newPart(r createRequest, a *arena) *part {
 	return &part{createRequest: r, arena: a, long: runTokens(&r), copying: make(chan struct{}, 1),
-		layers: make([]partLayer, r.shape.layers)}
+		layers: make([]partLayer, r.shape.Layers)}
 }
 
 // runBytes is about what a run takes at most if it has several segments: where runs end, memory

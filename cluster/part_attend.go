@@ -44,7 +44,7 @@ func (r *attendRequest) attend(s *attn.State, all []reach, offset int) (number i
 		}
 		keys += x.to - x.from
 	}
-	q := attn.BHLD(r.q, 1, r.heads, r.rows, first.part.shape.headDim)
+	q := attn.BHLD(r.q, 1, r.heads, r.rows, first.part.shape.HeadDim)
 	return first.number, s.UpdateSequences(q, seqs, r.at(first.asked, offset, first.from, keys))
 }
 
@@ -92,9 +92,9 @@ func (r *attendRequest) checkReach(x *reach, want *shape) error {
 	case *h != *want:
 		return fail(attn.ErrShape, "copy %d is %+v, want the shape of those it joins, %+v", x.part.copy,
 			*h, *want)
-	case int64(len(r.q)) != int64(r.heads)*int64(r.rows)*int64(h.headDim):
+	case int64(len(r.q)) != int64(r.heads)*int64(r.rows)*int64(h.HeadDim):
 		return fail(attn.ErrShape, "q has %d elements, want those of %d heads, %d rows and %d dimensions",
-			len(r.q), r.heads, r.rows, h.headDim)
+			len(r.q), r.heads, r.rows, h.HeadDim)
 	}
 	return nil
 }
@@ -123,12 +123,13 @@ func (l *partLayer) sequences(seqs []*attn.Sequence, from, to int) (all []*attn.
 
 // at are the options for n of the keys asked for, from one on.
 func (r *attendRequest) at(a *attendPart, offset, first, n int) *attn.Options {
-	o := r.options.options(offset)
+	o := r.options
+	o.Offset = offset
 	o.Mask = pairsOf(a.mask, r.pairs.mask, r.rows, a.keys, first, n)
 	o.Bias = pairsOf(a.bias, r.pairs.bias, r.rows, a.keys, first, n)
 	o.Blocks = pairsOf(a.blocks, r.pairs.blocks, blocksOf(r.rows), blocksOf(a.keys),
 		first/attn.Block, blocksOf(n))
-	return o
+	return &o
 }
 
 // pairsOf is some columns of what has an element for each pair, none if it has no heads.
@@ -138,15 +139,5 @@ func pairsOf[T any](data []T, heads, rows, width, first, n int) attn.View[T] {
 	}
 	x := attn.BHLD(data[first:], 1, heads, rows, width)
 	x.D = n // of rows that are as far apart as before
-	return x
-}
-
-// options are those of package attn for queries from a position on.
-func (o *attendOptions) options(offset int) *attn.Options {
-	x := &attn.Options{Scale: o.scale, Offset: offset, Window: o.window, Softcap: o.softcap,
-		Slopes: o.slopes, Sinks: o.sinks, Integers: o.integers}
-	if o.causal {
-		x.Causal = attn.TopLeft
-	}
 	return x
 }

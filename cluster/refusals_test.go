@@ -66,23 +66,23 @@ func TestRefusedRequests(t *testing.T) {
 			refusal{ErrProtocol, "a request asks for 77"}},
 		"more behind": {append(encodeRequest(opStatus, id, nothing{}), 1),
 			refusal{ErrProtocol, "1 bytes follow the end"}},
-		"no layers": {create(func(r *createRequest) { r.shape.layers = 0 }),
-			refusal{attn.ErrShape, "0 layers"}},
-		"a huge head": {create(func(r *createRequest) { r.shape.headDim = 1 << 17 }),
-			refusal{attn.ErrShape, "HeadDim 131072"}},
+		"no layers": {create(func(r *createRequest) { r.shape.Layers = 0 }),
+			refusal{attn.ErrShape, "ValueDim are 0, 1, 4 and 4"}},
+		"a huge head": {create(func(r *createRequest) { r.shape.HeadDim = 1 << 17 }),
+			refusal{attn.ErrShape, "ValueDim are 2, 1, 131072 and 4"}},
 		"values beyond keys": {create(func(r *createRequest) {
-			r.shape.valuesInKeys, r.shape.valueDim = true, 5
+			r.shape.ValuesInKeys, r.shape.ValueDim = true, 5
 		}), refusal{attn.ErrShape, "want at most HeadDim, 4"}},
-		"a format": {create(func(r *createRequest) { r.shape.format = 9 }),
+		"a format": {create(func(r *createRequest) { r.shape.Format = 9 }),
 			refusal{attn.ErrOption, "want F32, F16, BF16, I8 or I4"}},
-		"a value's format": {create(func(r *createRequest) { r.shape.valueFormat = 5 }),
+		"a value's format": {create(func(r *createRequest) { r.shape.ValueFormat = 5 }),
 			refusal{attn.ErrOption, "ValueFormat is Format(5)"}},
-		"values of more bits": {create(func(r *createRequest) { r.shape.format = attn.I8 }),
+		"values of more bits": {create(func(r *createRequest) { r.shape.Format = attn.I8 }),
 			refusal{attn.ErrOption, "ValueFormat is F32, want F16"}},
 		"values in keys of another format": {create(func(r *createRequest) {
-			r.shape.valuesInKeys, r.shape.format, r.shape.valueFormat = true, attn.I8, attn.I4
+			r.shape.ValuesInKeys, r.shape.Format, r.shape.ValueFormat = true, attn.I8, attn.I4
 		}), refusal{attn.ErrOption, "ValueFormat is I4 with ValuesInKeys"}},
-		"a page above all memory": {create(func(r *createRequest) { r.shape.headDim = 1 << 16 }),
+		"a page above all memory": {create(func(r *createRequest) { r.shape.HeadDim = 1 << 16 }),
 			refusal{attn.ErrCapacity, "more than the 1048576 bytes"}},
 		"a size above sizes": {create(func(r *createRequest) { r.tokens = 1 << 29 }),
 			refusal{ErrProtocol, "tokens is 536870912, want at most 268435456"}},
@@ -180,7 +180,8 @@ func TestRefusedAttention(t *testing.T) {
 		change func(*attendRequest)
 		refusal
 	}{
-		"no copy": {func(r *attendRequest) { r.groups[0].parts[0].copy = 2 }, refusal{errUnknown, "copy 2"}},
+		"no copy": {func(r *attendRequest) { r.groups[0].parts[0].copy = 2 },
+			refusal{errUnknown, "copy 2"}},
 		"an epoch": {func(r *attendRequest) { r.groups[0].parts[0].epoch = 3 },
 			refusal{errStale, "epoch 0, want 3"}},
 		"a layer": {func(r *attendRequest) { r.layer = 2 }, refusal{attn.ErrOption, "layer is 2"}},
@@ -188,11 +189,11 @@ func TestRefusedAttention(t *testing.T) {
 			refusal{errStale, "want at most 2"}},
 		"another q": {func(r *attendRequest) { r.q = []float32{1} },
 			refusal{attn.ErrShape, "q has 1"}},
-		"Integers of F32": {func(r *attendRequest) { r.options.integers = true },
+		"Integers of F32": {func(r *attendRequest) { r.options.Integers = true },
 			refusal{attn.ErrOption, "Integers"}},
-		"a softcap": {func(r *attendRequest) { r.options.softcap = -1 },
+		"a softcap": {func(r *attendRequest) { r.options.Softcap = -1 },
 			refusal{attn.ErrOption, "Softcap"}},
-		"heads of two": {func(r *attendRequest) { r.options.slopes = []float32{1, 2} },
+		"heads of two": {func(r *attendRequest) { r.options.Slopes = []float32{1, 2} },
 			refusal{attn.ErrLength, "Slopes"}},
 	} {
 		a, err := ask(func(r *attendRequest) {
@@ -212,18 +213,23 @@ func TestRefusedAttention(t *testing.T) {
 		"a mask of more heads": func(r *attendRequest) {
 			r.pairs.mask, r.groups[0].parts[0].mask = 2, make([]bool, 4)
 		},
-		"a mask of huge size": func(r *attendRequest) { r.pairs.mask, r.groups[0].parts[0].keys = 1, most },
-		"a bias of huge size": func(r *attendRequest) {
-			r.pairs.bias, r.groups[0].parts[0].keys, r.groups[0].parts[0].bias = 1, most, make([]float32, 1)
+		"a mask of huge size": func(r *attendRequest) {
+			r.pairs.mask, r.groups[0].parts[0].keys = 1, most
 		},
-		"blocks of huge size": func(r *attendRequest) { r.pairs.blocks, r.groups[0].parts[0].keys = 1, most },
-		"no keys":             func(r *attendRequest) { r.groups[0].parts[0].keys = 0 },
-		"an offset":           func(r *attendRequest) { r.groups[0].offset = 2*most + 1 },
-		"a group of nothing":  func(r *attendRequest) { r.groups[0].parts = nil },
+		"a bias of huge size": func(r *attendRequest) {
+			p := &r.groups[0].parts[0]
+			r.pairs.bias, p.keys, p.bias = 1, most, make([]float32, 1)
+		},
+		"blocks of huge size": func(r *attendRequest) {
+			r.pairs.blocks, r.groups[0].parts[0].keys = 1, most
+		},
+		"no keys":            func(r *attendRequest) { r.groups[0].parts[0].keys = 0 },
+		"an offset":          func(r *attendRequest) { r.groups[0].offset = 2*most + 1 },
+		"a group of nothing": func(r *attendRequest) { r.groups[0].parts = nil },
 		"outputs of parts apart": func(r *attendRequest) {
 			r.whole, r.groups = true, append(r.groups, r.groups[0])
 		},
-		"a window": func(r *attendRequest) { r.options.window = attn.Window{Left: math.MaxInt} },
+		"a window": func(r *attendRequest) { r.options.Window = attn.Window{Left: math.MaxInt} },
 	} {
 		_, err := ask(change)
 		refusal{ErrProtocol, ""}.check(t, name, err)

@@ -70,29 +70,20 @@ func newSequencePart(index int) *sequencePart {
 
 // NewSequence returns a sequence without tokens. Parts are placed when tokens come.
 func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
-	if min(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) < 1 ||
-		max(s.Layers, s.KVHeads, s.HeadDim, s.ValueDim) > 1<<16 {
-		return nil, fail(attn.ErrShape, "SequenceConfig is %+v, want sizes of 1 to 65536", s)
+	if s.ValueFormat == 0 {
+		s.ValueFormat = s.Format
 	}
-	h := shape{s.Layers, s.KVHeads, s.HeadDim, s.ValueDim, s.Format, s.ValueFormat, s.ValuesInKeys}
-	if h.valueFormat == 0 {
-		h.valueFormat = h.format
-	}
-	if err := h.checkFormats("SequenceConfig."); err != nil {
+	if err := s.check("SequenceConfig."); err != nil {
 		return nil, err
 	}
-	if s.ValuesInKeys && s.ValueDim > s.HeadDim {
-		return nil, fail(attn.ErrShape, "SequenceConfig.ValueDim is %d with ValuesInKeys, want at most "+
-			"HeadDim, %d", s.ValueDim, s.HeadDim)
-	}
-	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment, shape: h,
+	x := &Sequence{client: c, id: newID(), tokens: c.config.Segments * attn.Segment, shape: s,
 		lengths: make([]int, s.Layers), taken: make([]int, s.Layers),
 		follows: make([]*ride, s.Layers),
 		change:  newGate(), mended: newGate(), grow: newGate()}
 	for range s.Layers {
 		x.layers = append(x.layers, newGate())
 	}
-	x.long = runTokens(&createRequest{tokens: x.tokens, shape: h})
+	x.long = runTokens(&createRequest{tokens: x.tokens, shape: s})
 	x.ctx, x.cancel = context.WithCancel(c.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()

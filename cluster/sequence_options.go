@@ -51,7 +51,7 @@ func (c *call) checkOptions() error {
 		return fail(attn.ErrUnsupported, "Weights is set, want the zero View: weights do not travel")
 	case o.Integers && !c.shape.integers():
 		return fail(attn.ErrOption, "Integers is set over keys in %v and values in %v, want I8 or I4",
-			c.shape.format, c.shape.valueFormat)
+			c.shape.Format, c.shape.ValueFormat)
 	case o.Causal < attn.Full || o.Causal > attn.BottomRight:
 		return fail(attn.ErrOption, "Causal is %v, want Full, TopLeft or BottomRight", o.Causal)
 	case o.Causal == attn.BottomRight && o.Offset != 0:
@@ -75,8 +75,11 @@ func clampWindow(w attn.Window) attn.Window {
 
 // wire are the options that travel. Those of an option that scores depend on are the same for all
 // parts, so that the states have one unit.
-func (c *call) wire() attendOptions {
-	o := c.opt
-	return attendOptions{scale: o.Scale, softcap: o.Softcap, causal: o.Causal != attn.Full,
-		integers: o.Integers, window: c.window, slopes: o.Slopes, sinks: o.Sinks}
+func (c *call) wire() attn.Options {
+	o := attn.Options{Scale: c.opt.Scale, Softcap: c.opt.Softcap, Integers: c.opt.Integers,
+		Window: c.window, Slopes: c.opt.Slopes, Sinks: c.opt.Sinks}
+	if c.opt.Causal != attn.Full {
+		o.Causal = attn.TopLeft
+	}
+	return o
 }

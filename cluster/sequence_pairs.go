@@ -34,8 +34,8 @@ func (c *call) checkPairs() error {
 		return err
 	}
 	h := &c.shape
-	q, k := sameRow(c.q.H, c.q.L, h.headDim), sameRow(h.kvHeads, c.keys, h.headDim)
-	v := sameRow(h.kvHeads, c.keys, h.valueDim)
+	q, k := sameRow(c.q.H, c.q.L, h.HeadDim), sameRow(h.KVHeads, c.keys, h.HeadDim)
+	v := sameRow(h.KVHeads, c.keys, h.ValueDim)
 	q.B, k.B, v.B = 0, 0, 0
 	if err := s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks}); err != nil {
 		return err

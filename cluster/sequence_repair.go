@@ -54,7 +54,9 @@ func (s *Sequence) wants(p *sequencePart) bool {
 	good := s.good(p)
 	alive, staying := c.count(good)
 	return alive > 0 && (staying < c.config.Copies || len(good) > c.config.Copies ||
-		slices.ContainsFunc(good, func(x *partCopy) bool { return c.member(x.worker).share(0) > nearlyFull }))
+		slices.ContainsFunc(good, func(x *partCopy) bool {
+			return c.member(x.worker).share(0) > nearlyFull
+		}))
 }
 
 // repairBeside repairs a part beside others, as many at a time as the client may. It is of the

@@ -129,7 +129,7 @@ func (s *Sequence) needs(p *sequencePart) (least, enough int64) {
 		least += pages(int(n)) * page
 	}
 	s.mu.Unlock()
-	layers := int64(s.shape.layers)
+	layers := int64(s.shape.Layers)
 	whole := layers * pages(s.tokens) * page
 	enough = min(whole, least+max(least/4, layers*pages(attn.Segment)*page))
 	return min(whole, least+page), enough

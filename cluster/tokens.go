@@ -55,8 +55,8 @@ func (s *Sequence) tokenBytes(run bool) int64 {
 		config := h.storeConfig()
 		return max(1, pageBytes(&config)/attn.Block)
 	}
-	return int64(h.kvHeads) * (int64(h.headDim)*int64(wireBytes(h.format)) +
-		int64(h.values())*int64(wireBytes(h.valueFormat)))
+	return int64(h.KVHeads) * (int64(h.HeadDim)*int64(wireBytes(h.Format)) +
+		int64(h.values())*int64(wireBytes(h.ValueFormat)))
 }
 
 // pieces are n tokens from number at on, which begin at a position, as they travel.
@@ -70,8 +70,8 @@ func (c *call) pieces(at, n, position int) (all []tokenPiece, err error) {
 				return nil, err
 			}
 		} else {
-			piece.k = gatherTokens(c.shape.format, &c.k, at, size)
-			piece.v = gatherTokens(c.shape.valueFormat, &c.v, at, size)
+			piece.k = gatherTokens(c.shape.Format, &c.k, at, size)
+			piece.v = gatherTokens(c.shape.ValueFormat, &c.v, at, size)
 		}
 		all = append(all, piece)
 		at, position = at+size, position+size
@@ -93,9 +93,9 @@ func (s *Sequence) saveRun(k, v attn.Tensor) ([]byte, error) {
 	if cache == nil {
 		h := &s.shape
 		var err error
-		if cache, err = attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: h.kvHeads, HeadDim: h.headDim,
-			ValueDim: h.valueDim, Capacity: s.long, Format: h.format, ValueFormat: h.valueFormat,
-			ValuesInKeys: h.valuesInKeys}); err != nil {
+		if cache, err = attn.NewCache(attn.CacheConfig{Batch: 1, KVHeads: h.KVHeads, HeadDim: h.HeadDim,
+			ValueDim: h.ValueDim, Capacity: s.long, Format: h.Format, ValueFormat: h.ValueFormat,
+			ValuesInKeys: h.ValuesInKeys}); err != nil {
 			return nil, err
 		}
 	}

@@ -11,21 +11,37 @@ type unseen struct {
 	biased  bool         // others have a bias, so maxima are in natural units
 }
 
-// add adds some of them to a state that has whole segments.
-func (u *unseen) add(s *attn.State, n int) error {
-	for n > 0 {
+// add adds some of them to a state that has whole segments, or begins one that is nil.
+func (u *unseen) add(s *attn.State, c attn.StateConfig, n int) (_ *attn.State, err error) {
+	if s == nil {
+		s, err = attn.NewState(c)
+	}
+	for n > 0 && err == nil {
 		keys := blockFrom(s.Keys(), n)
-		x, err := u.block(s.Config(), keys)
-		if err == nil {
+		var x *attn.State
+		if x, err = u.block(c, keys); err == nil {
 			err = s.Merge(x)
 		}
 		_ = x.Close() // it is open, or nil
-		if err != nil {
-			return err
-		}
 		n -= keys
 	}
-	return nil
+	return s, err
+}
+
+// follow adds a state, which it takes, to that of the keys before it, which is nil where there are
+// none, and some keys between them.
+func (u *unseen) follow(s *attn.State, between int, next *attn.State) (_ *attn.State, err error) {
+	if between > 0 {
+		s, err = u.add(s, next.Config(), between)
+	}
+	if s == nil && err == nil {
+		return next, nil
+	}
+	if err == nil {
+		err = s.Merge(next)
+	}
+	_ = next.Close() // it is open
+	return s, err
 }
 
 // blockFrom is how many of n keys from a position on are an aligned power of two segments, or end

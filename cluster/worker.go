@@ -314,9 +314,9 @@ func (w *Worker) checkRoom(o *owner, r *createRequest) error {
 		return fail(ErrLimit, "%d clients are here, want at most %d", len(w.clients), w.config.Clients)
 	case k.copies >= w.config.Copies:
 		return fail(ErrLimit, "%d copies are here, want at most %d", k.copies, w.config.Copies)
-	case k.layers+r.shape.layers > maxLayers:
+	case k.layers+r.shape.Layers > maxLayers:
 		return fail(ErrLimit, "copies have %d layers in all, and %d more are wanted, want at most %d",
-			k.layers, r.shape.layers, maxLayers)
+			k.layers, r.shape.Layers, maxLayers)
 	case k.sequences >= w.config.Sequences && !o.has(r.sequence):
 		return fail(ErrLimit, "%d sequences are here, want at most %d", k.sequences,
 			w.config.Sequences)
@@ -330,19 +330,17 @@ const maxLayers = 1 << 20
 // checkShape makes sure that a part can be here at all.
 func (w *Worker) checkShape(r *createRequest) error {
 	s := &r.shape
-	switch {
-	case min(s.layers, s.kvHeads, s.headDim, s.valueDim, r.tokens) < 1 ||
-		max(s.layers, s.kvHeads, s.headDim, s.valueDim) > 1<<16:
-		return fail(attn.ErrShape, "%d layers, KVHeads %d, HeadDim %d, ValueDim %d and %d tokens, want "+
-			"1 to 65536", s.layers, s.kvHeads, s.headDim, s.valueDim, r.tokens)
-	case s.valuesInKeys && s.valueDim > s.headDim:
-		return fail(attn.ErrShape, "ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
-			s.valueDim, s.headDim)
-	case int64(s.kvHeads)*int64(s.headDim+s.values())*attn.Block > w.config.Memory:
-		return fail(attn.ErrCapacity, "a page of %d heads of %d and %d is more than the %d bytes that "+
-			"there are", s.kvHeads, s.headDim, s.values(), w.config.Memory)
+	if err := s.check(""); err != nil {
+		return err
 	}
-	return s.checkFormats("")
+	switch {
+	case r.tokens < 1:
+		return fail(attn.ErrShape, "tokens is %d, want at least 1", r.tokens)
+	case int64(s.KVHeads)*int64(s.HeadDim+s.values())*attn.Block > w.config.Memory:
+		return fail(attn.ErrCapacity, "a page of %d heads of %d and %d is more than the %d bytes that "+
+			"there are", s.KVHeads, s.HeadDim, s.values(), w.config.Memory)
+	}
+	return nil
 }
 
 func (w *Worker) release(client clientID, r *releaseRequest) (body, error) {

@@ -130,7 +130,7 @@ func (g *group) shape() *shape { return &g.copies[0].shape }
 
 // stateBytes is about what a node of a group's state takes.
 func (x *asked) stateBytes(g *group) int64 {
-	return 4 * int64(x.heads) * int64(x.rows) * int64(g.shape().valueDim+2)
+	return 4 * int64(x.heads) * int64(x.rows) * int64(g.shape().ValueDim+2)
 }
 
 // piecesPerThread makes the last pieces small enough that no thread waits for long for another.
@@ -240,7 +240,7 @@ func (a *attending) computeSome() {
 func (x *piece) compute() {
 	r, g := x.of, x.group
 	s, err := attn.NewState(attn.StateConfig{Batch: 1, Heads: r.heads, Queries: r.rows,
-		ValueDim: g.shape().valueDim})
+		ValueDim: g.shape().ValueDim})
 	if err != nil {
 		g.fail(0, err)
 		return
@@ -248,7 +248,7 @@ func (x *piece) compute() {
 	for all := x.reaches(); len(all) > 0; {
 		n, part := r.inOneUpdate(all), 0
 		if y := &all[0]; y.part == nil {
-			err = r.unseen(g).add(s, y.to-y.from)
+			s, err = r.unseen(g).add(s, s.Config(), y.to-y.from)
 		} else {
 			part, err = r.attend(s, all[:n], g.offset-x.from)
 		}
@@ -298,7 +298,7 @@ func (r *attendRequest) inOneUpdate(all []reach) int {
 // unseen are keys of a group that no query sees.
 func (x *asked) unseen(g *group) *unseen {
 	h := g.shape()
-	return &unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.headDim), h.kvHeads, *x.options.options(0),
+	return &unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.HeadDim), h.KVHeads, x.options,
 		x.pairs.bias > 0}
 }
 
@@ -314,34 +314,14 @@ func (g *group) add(x *asked, number int, s *attn.State) {
 	defer g.mu.Unlock()
 	g.waits[number].state = s
 	for g.err == nil && g.merged < len(g.waits) && g.waits[g.merged].state != nil {
-		g.err = g.take(x, &g.waits[g.merged])
+		next := &g.waits[g.merged]
+		g.state, g.err = x.unseen(g).follow(g.state, next.before, next.state)
+		next.state = nil
 		g.merged++
 	}
 	if g.err == nil && g.merged == len(g.waits) && g.rest > 0 {
-		g.err = x.unseen(g).add(g.state, g.rest)
+		g.state, g.err = x.unseen(g).add(g.state, g.state.Config(), g.rest)
 	}
-}
-
-// take merges the next state. The lock is held.
-func (g *group) take(x *asked, next *waiting) (err error) {
-	if g.state == nil && next.before > 0 {
-		if g.state, err = attn.NewState(next.state.Config()); err != nil {
-			return err
-		}
-	}
-	if next.before > 0 {
-		if err := x.unseen(g).add(g.state, next.before); err != nil {
-			return err
-		}
-	}
-	if g.state == nil {
-		g.state, next.state = next.state, nil
-		return nil
-	}
-	err = g.state.Merge(next.state)
-	_ = next.state.Close() // it is open
-	next.state = nil
-	return err
 }
 
 // close gives back the memory of all states.

@@ -43,7 +43,7 @@ func (w *Worker) keep(o *owner, p *part) {
 		w.kept.sequences++
 	}
 	w.kept.copies++
-	w.kept.layers += p.shape.layers
+	w.kept.layers += p.shape.Layers
 }
 
 // leave takes a copy from a client's. The lock is held.
@@ -54,7 +54,7 @@ func (w *Worker) leave(o *owner, p *part) {
 		w.kept.sequences--
 	}
 	w.kept.copies--
-	w.kept.layers -= p.shape.layers
+	w.kept.layers -= p.shape.Layers
 }
 
 // remove frees a copy, if it is there.

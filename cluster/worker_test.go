@@ -110,7 +110,7 @@ func (w *Worker) count() (k kept) {
 		sequences := map[uint64]bool{}
 		for _, p := range o.copies {
 			k.copies++
-			k.layers += p.shape.layers
+			k.layers += p.shape.Layers
 			sequences[p.sequence] = true
 		}
 		k.sequences += len(sequences)
