@@ -139,7 +139,7 @@ func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 		return err
 	}
 	t.conn = t.link.conn
-	if t.sub, err = t.subscribe(t.inbox+"*", t.receive); err == nil {
+	if t.sub, err = t.subscribe(t.inbox+"*", pendingBytes, t.receive); err == nil {
 		err = t.link.settle()
 	}
 	if err != nil {
@@ -152,22 +152,17 @@ func (t *NATS) connect(c *NATSConfig, servers []string) (err error) {
 // reached are tried again.
 const reconnectWait = 250 * time.Millisecond
 
-// subscribe takes requests or replies, and subscribeFew messages that are small and not many.
-func (t *NATS) subscribe(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
-	return t.subscribeUpTo(subject, pendingBytes, each)
-}
-
-func (t *NATS) subscribeFew(subject string, each nats.MsgHandler) (*nats.Subscription, error) {
-	return t.subscribeUpTo(subject, fewBytes, each)
-}
-
-func (t *NATS) subscribeUpTo(subject string, bytes int, each nats.MsgHandler) (*nats.Subscription,
+// subscribe takes messages, of which some bytes may wait.
+func (t *NATS) subscribe(subject string, bytes int, each nats.MsgHandler) (*nats.Subscription,
 	error) {
 	s, err := t.conn.Subscribe(subject, each)
 	if err == nil {
 		err = s.SetPendingLimits(pendingMessages, bytes)
 	}
-	return s, err
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return s, nil
 }
 
 // Conn is the connection, for its statistics and state.
@@ -246,7 +241,7 @@ type natsCall struct {
 	in      incoming
 	once    sync.Once
 	ended   func(reply []byte, err error) // called once, on a goroutine that is not to wait,
-	stop    func() bool                   // and ends that it is when a context ends; under the lock
+	stop    func() bool                   // and ends that it is when a context ends
 }
 
 // finish ends a call. The transport's lock is not held.
@@ -267,66 +262,69 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 }
 
 // request sends a frame of a kind, and waits for what answers it.
-func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) ([]byte,
-	error) {
+func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) (
+	reply []byte, failed error) {
 	done := make(chan struct{})
-	var reply []byte
-	var failed error
 	c := &natsCall{subject: subject, flow: newFlow(), ended: func(r []byte, err error) {
 		reply, failed = r, err
 		close(done)
 	}}
-	id := t.next.Add(1)
-	if err := t.register(id, c); err != nil {
-		return nil, err
+	if id, begun := t.begin(ctx, c); begun {
+		f := frame{kind: kind, id: id}
+		if err := t.send(ctx, done, subject, t.inboxOf(id), f, message, &c.flow); err != nil {
+			c.finish(nil, err)
+		}
 	}
-	defer t.forget(id)
-	err := t.send(ctx, done, subject, t.inboxOf(id), frame{kind: kind, id: id}, message, &c.flow)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-done:
-		return reply, failed
-	case <-ctx.Done():
-		return nil, timedOut(subject, ctx)
-	}
-}
-
-// timedOut is the error of a call that has not ended when its context has.
-func timedOut(subject string, ctx context.Context) error {
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
+	<-done
+	return reply, failed
 }
 
 // ask is that of an asker, for requests of one piece.
 func (t *NATS) ask(ctx context.Context, worker string, request []byte,
 	ended func(reply []byte, err error)) bool {
-	w := t.link.wire.Load()
-	if len(request) > t.piece() || w != nil && w.crowded() || checkName("worker", worker) != nil {
+	w, closed := t.link.wire.Load(), false
+	locked(&t.mu, func() { closed = t.closed != nil })
+	if closed || len(request) > t.piece() || w != nil && w.crowded() ||
+		checkName("worker", worker) != nil {
 		return false
 	}
-	id, c := t.next.Add(1), &natsCall{subject: t.prefix + ".worker." + worker}
+	c := &natsCall{subject: t.prefix + ".worker." + worker, ended: ended}
+	if id, begun := t.begin(ctx, c); begun {
+		f := frame{kind: kindRequest, id: id, total: len(request), payload: request}
+		if err := t.publishFrame(c.subject, t.inboxOf(id), &f); err != nil {
+			c.finish(nil, err)
+		}
+	}
+	return true
+}
+
+// begin takes a call by a number, and reports whether it has not ended yet, as it does with its
+// context, or where the transport is closed.
+func (t *NATS) begin(ctx context.Context, c *natsCall) (id uint64, begun bool) {
+	id = t.next.Add(1)
+	ended := c.ended
 	c.ended = func(reply []byte, err error) {
 		t.forget(id)
 		ended(reply, err)
 	}
-	if t.register(id, c) != nil {
-		return false
+	late := func() {
+		c.finish(nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, c.subject, ctx.Err()))
 	}
-	stop := context.AfterFunc(ctx, func() { c.finish(nil, timedOut(c.subject, ctx)) })
+	c.stop = context.AfterFunc(ctx, late)
 	t.mu.Lock()
-	ends := t.calls[id] == nil
-	c.stop = stop
+	closed := t.closed
+	t.calls[id] = c
 	t.mu.Unlock()
-	if ends {
-		stop()
-		return true
+	switch {
+	case closed != nil:
+		c.finish(nil, closed)
+	case ctx.Err() != nil:
+		late()
+	default:
+		return id, true
 	}
-	f := frame{kind: kindRequest, id: id, total: len(request), payload: request}
-	if err := t.publishFrame(c.subject, t.inboxOf(id), &f); err != nil {
-		c.finish(nil, err)
-	}
-	return true
+	t.forget(id) // if it had ended before
+	return id, false
 }
 
 // piece is how many bytes a frame has at most, beside its header.
@@ -352,30 +350,17 @@ func unavailable(subject string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, err)
 }
 
-// register takes a call by its number.
-func (t *NATS) register(id uint64, c *natsCall) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed == nil {
-		t.calls[id] = c
-	}
-	return t.closed
-}
-
 // inboxOf is where the reply to a call goes.
 func (t *NATS) inboxOf(id uint64) string { return t.inbox + strconv.FormatUint(id, 36) }
 
 // forget drops what still comes for a call.
 func (t *NATS) forget(id uint64) {
 	t.mu.Lock()
-	var stop func() bool
-	if c := t.calls[id]; c != nil {
-		stop = c.stop
-	}
+	c := t.calls[id]
 	delete(t.calls, id)
 	t.mu.Unlock()
-	if stop != nil {
-		stop()
+	if c != nil {
+		c.stop()
 	}
 }
 
@@ -438,10 +423,7 @@ func (f *flow) acknowledge(bytes int) {
 		return
 	}
 	f.bytes.Store(int64(bytes))
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
+	wake(f.changed)
 }
 
 // send sends a message in as many pieces as it takes, with no more than a window of them ahead of
@@ -484,9 +466,9 @@ func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply st
 
 // Watch is that of [Transport].
 func (t *NATS) Watch(each func(status []byte)) (stop func(), err error) {
-	s, err := t.subscribeFew(t.prefix+".status", func(m *nats.Msg) { each(m.Data) })
+	s, err := t.subscribe(t.prefix+".status", fewBytes, func(m *nats.Msg) { each(m.Data) })
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, err
 	}
 	hello := func() { _ = t.publish(t.prefix+".hello", "", nil) } // or workers are heard of later
 	forget := t.link.whenBack(hello)

@@ -78,8 +78,8 @@ func (t *NATS) takeName(worker string, every time.Duration) (*natsName, error) {
 		return nil, err
 	}
 	var err error
-	if n.sub, err = t.subscribeFew(n.subject, n.receive); err != nil {
-		return nil, &redactedError{errors.Join(ErrUnavailable, err)}
+	if n.sub, err = t.subscribe(n.subject, fewBytes, n.receive); err != nil {
+		return nil, &redactedError{err}
 	}
 	n.say()
 	select {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -59,18 +58,18 @@ func (t *NATS) Serve(worker string, service Service) (stop func(), err error) {
 	if s.name, err = t.takeName(worker, service.Every); err != nil {
 		return nil, err
 	}
-	requests, err := t.subscribe(t.prefix+".worker."+worker, func(m *nats.Msg) {
+	requests, err := t.subscribe(t.prefix+".worker."+worker, pendingBytes, func(m *nats.Msg) {
 		s.unlessStopped(func() { s.receive(m) })
 	})
 	if err != nil {
 		s.name.release()
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, err
 	}
-	hello, err := t.subscribeFew(t.prefix+".hello", func(*nats.Msg) { wake(s.asked) })
+	hello, err := t.subscribe(t.prefix+".hello", fewBytes, func(*nats.Msg) { wake(s.asked) })
 	if err != nil {
 		t.link.unsubscribe(requests)
 		s.name.release()
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, err
 	}
 	forget := t.link.whenBack(func() { wake(s.asked) })
 	silence := sync.OnceFunc(func() {
