@@ -3,28 +3,15 @@ package attn
 import (
 	"bytes"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	gotoken "go/token"
 	"io"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/metrics"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/seed-1415985d/attn/internal/sanitize"
+	"github.com/seed-1415985d/attn/internal/stop/stoptest"
 )
-
-// longestStop is how long the garbage collector may wait for a goroutine that computes, in seconds.
-const longestStop = 100e-6
 
 // longCall is a public function over so much memory, or so large blocks of it, that it runs for
 // milliseconds.
@@ -57,121 +44,13 @@ func TestStopsOfTheWorld(t *testing.T) {
 		t.Skip("an emulated CPU takes other times, a sanitizer looks at all of an operand at once, and " +
 			"Go code may stop anywhere")
 	}
-	unmeasured := map[string]bool{}
-	for _, name := range publicFunctions(t) {
-		unmeasured[name] = !slices.Contains(strings.Fields(shortFunctions), name)
-	}
-	for _, group := range longCalls {
-		for _, c := range group(t) {
-			best := math.Inf(1)
-			for try := 0; try < 5 && best > longestStop; try++ {
-				best = min(best, stopsBeside(t, c.run))
+	stoptest.Check(t, shortFunctions, func(yield func(function, of string, run func() error)) {
+		for _, group := range longCalls {
+			for _, c := range group(t) {
+				yield(c.function, c.of, c.run)
 			}
-			if t.Logf("%s %s: %.0f µs", c.function, c.of, best*1e6); best > longestStop {
-				t.Errorf("%s %s: three of four stops of the world wait for %.0f µs or more, want at most "+
-					"%.0f", c.function, c.of, best*1e6, longestStop*1e6)
-			}
-			unmeasured[c.function] = false
-		}
-	}
-	for name, is := range unmeasured {
-		if is {
-			t.Errorf("%s is neither measured nor among shortFunctions", name)
-		}
-	}
-}
-
-// publicFunctions are those of the package, methods with the name of their type.
-func publicFunctions(t *testing.T) (names []string) {
-	files, err := filepath.Glob("*.go")
-	must(t, err)
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		syntax, err := parser.ParseFile(gotoken.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		must(t, err)
-		for _, d := range syntax.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || !f.Name.IsExported() {
-				continue
-			}
-			name := f.Name.Name
-			if f.Recv != nil {
-				of := receiverName(f.Recv.List[0].Type)
-				if !ast.IsExported(of) {
-					continue
-				}
-				name = of + "." + name
-			}
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// receiverName is that of a receiver.
-func receiverName(x ast.Expr) string {
-	switch x := x.(type) {
-	case *ast.StarExpr:
-		return receiverName(x.X)
-	case *ast.IndexExpr:
-		return receiverName(x.X)
-	case *ast.Ident:
-		return x.Name
-	}
-	return ""
-}
-
-// stopsBeside is the first quartile of how long stops of the world wait for a function.
-func stopsBeside(t *testing.T, run func() error) (seconds float64) {
-	var end atomic.Bool
-	var calls atomic.Int32
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		for !end.Load() {
-			if err := run(); err != nil {
-				t.Error(err)
-				end.Store(true)
-			}
-			calls.Add(1)
 		}
 	})
-	for calls.Load() == 0 { // the first call is not like others: memory is new
-		time.Sleep(100 * time.Microsecond)
-	}
-	var ignored runtime.MemStats
-	before := stopTimes()
-	for range 32 {
-		time.Sleep(time.Duration(200+rand.IntN(600)) * time.Microsecond)
-		runtime.ReadMemStats(&ignored) // it stops the world
-	}
-	after := stopTimes()
-	end.Store(true)
-	wait.Wait()
-	return percentile(before, after, 0.25)
-}
-
-// stopTimes is how long the program's stops of the world, but those of collections, waited until
-// all goroutines had stopped.
-func stopTimes() *metrics.Float64Histogram {
-	sample := []metrics.Sample{{Name: "/sched/pauses/stopping/other:seconds"}}
-	metrics.Read(sample)
-	return sample[0].Value.Float64Histogram()
-}
-
-// percentile is the upper end of the bucket that a part of what has come between is below.
-func percentile(before, after *metrics.Float64Histogram, part float64) float64 {
-	all, below := uint64(0), uint64(0)
-	for i := range after.Counts {
-		all += after.Counts[i] - before.Counts[i]
-	}
-	for i := range after.Counts {
-		if below += after.Counts[i] - before.Counts[i]; float64(below) >= part*float64(all) {
-			return after.Buckets[i+1]
-		}
-	}
-	return math.Inf(1)
 }
 
 // always is a call that has no errors.

@@ -1,0 +1,167 @@
+package nn
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/sanitize"
+)
+
+// call is a call of a function with two inputs, of which it may take one.
+type call struct {
+	name string
+	run  func(p *attn.Pool, dst, a, b attn.Tensor) error
+}
+
+// calls are of every function, for rows of d elements.
+func calls(t testing.TB, r *rand.Rand, d, positions int) []call {
+	weight, bias := randomTensor(r, 1, 1, 1, d).Data, randomTensor(r, 1, 1, 1, d).Data
+	list := []call{
+		{"RMSNorm", func(p *attn.Pool, dst, a, _ attn.Tensor) error {
+			return RMSNorm(p, dst, a, weight, 1e-6)
+		}},
+		{"L2Norm", func(p *attn.Pool, dst, a, _ attn.Tensor) error { return L2Norm(p, dst, a, 1e-6) }},
+		{"LayerNorm", func(p *attn.Pool, dst, a, _ attn.Tensor) error {
+			return LayerNorm(p, dst, a, weight, bias, 1e-6)
+		}},
+		{"Add", Add},
+		{"AddRMSNorm", func(p *attn.Pool, dst, a, b attn.Tensor) error {
+			return AddRMSNorm(p, dst, a, a, b, weight, 1e-6)
+		}},
+		{"GateClamped", func(p *attn.Pool, dst, a, b attn.Tensor) error {
+			return GateClamped(p, dst, a, b, 1.702, 7)
+		}},
+	}
+	for a := None; a < activations; a++ {
+		list = append(list,
+			call{"Activate " + a.String(), func(p *attn.Pool, dst, x, _ attn.Tensor) error {
+				return Activate(p, dst, x, a)
+			}},
+			call{"Gate " + a.String(), func(p *attn.Pool, dst, x, up attn.Tensor) error {
+				return Gate(p, dst, x, up, a)
+			}})
+	}
+	at := make([]int32, positions)
+	for i := range at {
+		at[i] = int32(i * i)
+	}
+	for _, interleaved := range []bool{false, true} {
+		rope, err := NewRope(RopeConfig{Dim: max(2, d/4*2), Base: 1e6, Interleaved: interleaved})
+		must(t, err)
+		list = append(list,
+			call{"Rope.Rotate", func(p *attn.Pool, dst, x, _ attn.Tensor) error {
+				return rope.Rotate(p, dst, x, at)
+			}},
+			call{"Rope.Inverse", func(p *attn.Pool, dst, x, _ attn.Tensor) error {
+				return rope.Inverse(p, dst, x, at)
+			}})
+	}
+	return list
+}
+
+// Results are the same on any number of workers, from any callers, and in views of any strides.
+func TestPools(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	shapes, workers := [][4]int{{1, 1, 1, 70}, {2, 3, 40, 130}, {1, 1, 1, 70000}, {1, 2, 300, 64}},
+		[]int{1, 2, 3}
+	if testing.Short() {
+		shapes, workers = [][4]int{{1, 1, 1, 17000}, {2, 3, 25, 130}}, []int{3}
+	}
+	for _, shape := range shapes {
+		b, h, l, d := shape[0], shape[1], shape[2], shape[3]
+		x, y := randomTensor(r, b, h, l, d), randomTensor(r, b, h, l, d)
+		for _, c := range calls(t, r, min(d, 4096), l) {
+			if d > 4096 && (c.name == "RMSNorm" || c.name == "LayerNorm" || c.name == "AddRMSNorm") {
+				continue // their weights are shorter
+			}
+			want := zeros(b, h, l, d)
+			copyOf := func(x attn.Tensor) attn.Tensor {
+				return attn.BHLD(append([]float32(nil), x.Data...), b, h, l, d)
+			}
+			must(t, c.run(nil, want, copyOf(x), y))
+			for _, n := range workers {
+				p := attn.NewPool(n)
+				var callers sync.WaitGroup
+				for range 2 {
+					callers.Go(func() {
+						got := attn.Rows(make([]float32, b*l*(h*d+3)), b, l, h, d, h*d+3)
+						if err := c.run(p, got, copyOf(x), y); err != nil {
+							t.Error(c.name, err)
+						}
+						for i := range b * h * l {
+							sameBits(t, c.name, got.Row(i/(h*l), i/l%h, i%l), want.Row(i/(h*l), i/l%h, i%l))
+						}
+					})
+				}
+				callers.Wait()
+				must(t, p.Close())
+				mustFail(t, c.run(p, want, x, y), attn.ErrClosed, "")
+				none := attn.Tensor{H: h, L: l, D: d}
+				mustFail(t, c.run(p, none, none, none), attn.ErrClosed, "")
+				must(t, c.run(nil, none, none, none))
+			}
+		}
+	}
+}
+
+// No call allocates, but for what a Rope keeps.
+func TestAllocations(t *testing.T) {
+	if sanitize.Enabled {
+		t.Skip("a sanitizer allocates")
+	}
+	r := rand.New(rand.NewPCG(8, 8))
+	x, y, dst := randomTensor(r, 1, 2, 40, 128), randomTensor(r, 1, 2, 40, 128), zeros(1, 2, 40, 128)
+	p := attn.NewPool(2)
+	for _, c := range calls(t, r, 128, 40) {
+		for _, p := range []*attn.Pool{nil, p} {
+			must(t, c.run(p, dst, x, y))
+			if n := testing.AllocsPerRun(20, func() { must(t, c.run(p, dst, x, y)) }); n != 0 {
+				t.Errorf("%s allocates %v times", c.name, n)
+			}
+		}
+	}
+	must(t, p.Close())
+}
+
+// goldenHash is of what all functions compute of the same numbers, on every CPU.
+const goldenHash = "2a97edf8c8bd6e579c47966f8237742f0ad0056627ca2eae9373528e7a069a7a"
+
+func TestGolden(t *testing.T) {
+	forEachISA(t, func(t *testing.T) {
+		hash := sha256.New()
+		r := rand.New(rand.NewPCG(7, 7))
+		for _, d := range []int{6, 64, 130, 5000} {
+			x, y := randomTensor(r, 1, 2, 3, d), randomTensor(r, 1, 2, 3, d)
+			copy(x.Data[d:], wide(r, d))
+			for i, e := range x.Data {
+				if e != e {
+					x.Data[i] = 1
+				}
+			}
+			for i := range d { // magnitudes that are scaled
+				x.Data[2*d+i] *= 0x1p+60
+				x.Data[3*d+i] *= 0x1p-60
+			}
+			for _, c := range calls(t, r, d, 3) {
+				dst := zeros(1, 2, 3, d)
+				must(t, c.run(nil, dst, x, y))
+				for _, e := range dst.Data {
+					bits := math.Float32bits(e)
+					if e != e {
+						bits = 0x7fc00000
+					}
+					_ = binary.Write(hash, binary.LittleEndian, bits)
+				}
+			}
+		}
+		if got := hex.EncodeToString(hash.Sum(nil)); got != goldenHash {
+			t.Errorf("the hash is %s, want %s", got, goldenHash)
+		}
+	})
+}

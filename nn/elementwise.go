@@ -1,0 +1,155 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
+	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// Add is dst = a + b: a residual, or with b repeated by [attn.Broadcast] a bias.
+func Add(p *attn.Pool, dst, a, b attn.Tensor) error {
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("b", &b), argumentOf("a", &a)}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation = add
+	copy(j.all[:], all[:])
+	j.byElements(len(all))
+	return j.run(p)
+}
+
+// Activation is a function of single elements. NaN comes only from NaN.
+type Activation int
+
+const (
+	// None is x.
+	None Activation = iota
+	// SiLU is x/(1 + exp(−x)) + 0 with [attn.Exp], each operation rounded: at most 2.5 ULP where
+	// exp(−x) is finite. No zero is negative.
+	SiLU
+	// GELU is x·Φ(x), Φ of the normal distribution, by erf, as Hendrycks and Gimpel (2016) define
+	// it: at most 0.6 ULP where the result is normal, falling up to its minimum and rising from
+	// there.
+	GELU
+	// GELUTanh is the approximation of GELU by tanh, x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))): at
+	// most 0.6 ULP where the result is normal, falling up to its minimum and rising from there.
+	GELUTanh
+	// ReLU is max(x, 0).
+	ReLU
+	// ReLUSquared is max(x, 0)².
+	ReLUSquared
+	// Sigmoid is 1/(1 + exp(−x)) with [attn.Exp], each operation rounded: at most 2.5 ULP where
+	// exp(−x) is finite.
+	Sigmoid
+	// Tanh is at most 1 ULP from tanh(x), and rises.
+	Tanh
+	// Softplus is ln(1 + exp(x)): at most 0.6 ULP where the result is normal. It rises.
+	Softplus
+	// Exp is [attn.Exp].
+	Exp
+
+	activations
+)
+
+var activationNames = [...]string{"None", "SiLU", "GELU", "GELUTanh", "ReLU", "ReLUSquared",
+	"Sigmoid", "Tanh", "Softplus", "Exp"}
+
+func (a Activation) String() string {
+	if a < 0 || a >= activations {
+		return fmt.Sprintf("Activation(%d)", int(a))
+	}
+	return activationNames[a]
+}
+
+// functions are what kernels call them.
+var functions = [...]elements.Function{SiLU: elements.SiLU, GELU: elements.GELU,
+	GELUTanh: elements.GELUTanh, ReLU: elements.ReLU, ReLUSquared: elements.ReLUSquared,
+	Sigmoid: elements.Sigmoid, Tanh: elements.Tanh, Softplus: elements.Softplus, Exp: elements.Exp}
+
+func checkActivation(name string, a Activation) error {
+	if a < 0 || a >= activations {
+		return views.Fail(attn.ErrOption, "%s is %v, want None to Exp", name, a)
+	}
+	return nil
+}
+
+// Activate is dst = a(x). An activation that is none is [attn.ErrOption].
+func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) error {
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
+	if err := checkActivation("a", a); err != nil {
+		return err
+	}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation, j.activation = activate, a
+	copy(j.all[:], all[:])
+	j.byElements(len(all))
+	return j.run(p)
+}
+
+// Gate is dst = a(gate)·up, as Shazeer (2020) defines it, rounded once more: SwiGLU with [SiLU],
+// GeGLU with [GELU], ReGLU with [ReLU]. An activation that is none is [attn.ErrOption].
+func Gate(p *attn.Pool, dst, gateInput, up attn.Tensor, a Activation) error {
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up),
+		argumentOf("gate", &gateInput)}
+	if err := checkActivation("a", a); err != nil {
+		return err
+	}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation, j.activation = gate, a
+	j.all = [...]argument{all[0], all[2], all[1], {}}
+	j.byElements(len(all))
+	return j.run(p)
+}
+
+// GateClamped is the gate of gpt-oss: with g = min(gate, limit) and u = up within ±limit,
+//
+//	dst = (g·σ(alpha·g))·(u + 1)
+//
+// each operation rounded. gate −Inf gives 0. alpha has to be positive and finite, limit positive,
+// else [attn.ErrOption]; a limit of +Inf is none.
+func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) error {
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up), argumentOf("gate", &gate)}
+	if !(alpha > 0 && alpha <= math.MaxFloat32) {
+		return views.Fail(attn.ErrOption, "alpha is %v, want a positive finite number", alpha)
+	}
+	if !(limit > 0) {
+		return views.Fail(attn.ErrOption, "limit is %v, want a positive number", limit)
+	}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation, j.alpha, j.limit = gateClamped, alpha, limit
+	j.all = [...]argument{all[0], all[2], all[1], {}}
+	j.byElements(len(all))
+	return j.run(p)
+}
+
+// activateRow is Activate of a piece of a row.
+func activateRow(dst, x []float32, a Activation) {
+	if a != None {
+		elements.Activate(isa, dst, x, functions[a])
+	} else if &dst[0] != &x[0] {
+		stop.Copy(dst, x)
+	}
+}
+
+// gateRow is Gate of a piece of a row.
+func gateRow(dst, x, up []float32, a Activation) {
+	if a == None {
+		elements.Multiply(isa, dst, x, up)
+		return
+	}
+	elements.Gate(isa, dst, x, up, functions[a])
+}

@@ -1,0 +1,158 @@
+package nn
+
+import (
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// isa is the implementation of the kernels.
+var isa = tuning.Host().ISA
+
+// operation is what a job computes of each row.
+type operation int
+
+const (
+	rmsNorm operation = iota
+	layerNorm
+	l2Norm
+	add
+	addRMSNorm
+	activate
+	gate
+	gateClamped
+	rotate
+)
+
+const (
+	// pieceElements is how many elements of a row an operation takes together that goes element by
+	// element.
+	pieceElements = kernel.CallElements
+
+	// partElements is how many elements a worker takes together: some microseconds.
+	partElements = 4 * kernel.CallElements
+)
+
+// job is a call. Its work is divided into units, rows or pieces of rows, and these into parts.
+type job struct {
+	operation
+	all          [4]argument // outputs, then inputs
+	weight, bias []float32
+	eps          float32
+	activation   Activation
+	alpha, limit float32
+	rope         *Rope
+	positions    []int32
+	inverse      bool
+
+	pieces, units, unitsOfPart int
+}
+
+var jobs = sync.Pool{New: func() any { return new(job) }}
+
+// byRows divides work into rows.
+func (j *job) byRows() {
+	a := &j.all[0]
+	j.pieces, j.units = 1, a.B*a.H*a.L
+	j.unitsOfPart = max(1, partElements/a.D)
+}
+
+// byElements divides work into pieces of rows. If elements of all views lie alike, without gaps,
+// they are one row.
+func (j *job) byElements(views int) {
+	a := &j.all[0]
+	if a.Empty() {
+		j.byRows()
+		return
+	}
+	alike := a.dense()
+	for i := range j.all[:views] {
+		alike = alike && j.all[i].sameStrides(a)
+	}
+	if n := a.B * a.H * a.L * a.D; alike {
+		for i := range j.all[:views] {
+			v := &j.all[i]
+			v.B, v.H, v.L, v.D = 1, 1, 1, n
+		}
+	}
+	j.pieces = (a.D + pieceElements - 1) / pieceElements
+	j.units = a.B * a.H * a.L * j.pieces
+	j.unitsOfPart = max(1, partElements/min(a.D, pieceElements))
+}
+
+// run does the job and puts it back.
+func (j *job) run(p *attn.Pool) (err error) {
+	if p == nil {
+		j.work(0, j.units)
+	} else {
+		err = p.Run((j.units+j.unitsOfPart-1)/j.unitsOfPart, j)
+	}
+	*j = job{}
+	jobs.Put(j)
+	return err
+}
+
+// Work implements attn.Worker.
+func (j *job) Work(part int) {
+	from := part * j.unitsOfPart
+	j.work(from, min(from+j.unitsOfPart, j.units))
+}
+
+// work does the units from from to to−1.
+func (j *job) work(from, to int) {
+	a := &j.all[0]
+	for from < to {
+		row, piece := from/j.pieces, from%j.pieces
+		l, rest := row%a.L, row/a.L
+		h, b := rest%a.H, rest/a.H
+		for ; l < a.L && from < to; l++ {
+			for ; piece < j.pieces && from < to; piece++ {
+				j.unit(b, h, l, piece)
+				from++
+			}
+			piece = 0
+		}
+	}
+}
+
+// unit does one.
+func (j *job) unit(b, h, l, piece int) {
+	var x [len(j.all)][]float32
+	for i := range x {
+		if a := &j.all[i]; a.D > 0 {
+			x[i] = a.row(b, h, l)
+		}
+	}
+	if j.pieces > 1 {
+		at := piece * pieceElements
+		end := min(at+pieceElements, j.all[0].D)
+		for i := range x {
+			if x[i] != nil {
+				x[i] = x[i][at:end]
+			}
+		}
+	}
+	switch j.operation {
+	case rmsNorm:
+		normalizeSquares(x[0], x[1], j.weight, j.eps, true)
+	case l2Norm:
+		normalizeSquares(x[0], x[1], nil, j.eps, false)
+	case layerNorm:
+		normalizeMean(x[0], x[1], j.weight, j.bias, j.eps)
+	case add:
+		elements.Add(isa, x[0], x[1], x[2])
+	case addRMSNorm:
+		normalizeSum(x[0], x[1], x[2], x[3], j.weight, j.eps)
+	case activate:
+		activateRow(x[0], x[1], j.activation)
+	case gate:
+		gateRow(x[0], x[1], x[2], j.activation)
+	case gateClamped:
+		elements.GateClamped(isa, x[0], x[1], x[2], j.alpha, j.limit)
+	case rotate:
+		j.rotateRow(x[0], x[1], b, l)
+	}
+}

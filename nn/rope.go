@@ -1,0 +1,286 @@
+package nn
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
+	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// RopeConfig says how channels are rotated by their position, as Su et al. (2021) define it. Pair i
+// turns by position·Base^(−2i/Dim).
+type RopeConfig struct {
+	Dim         int     // channels that rotate, even, at most D and 2¹⁶; the rest pass through
+	Base        float64 // 1 or more
+	Interleaved bool    // channel pairs (2i, 2i+1); false: (i, i + Dim/2)
+	Scaling     RopeScaling
+}
+
+// Rope rotates queries and keys by their positions. It is safe for concurrent use.
+//
+// Angles are the same on every CPU: a frequency is Base^(−2i/Dim) correctly rounded to float64,
+// then scaled in float64; an angle is position·frequency, rounded once; its sine and cosine are
+// within 1 unit of float64's last place, then multiplied by the attention factor and rounded to
+// float32. Those of positions below 2¹⁸ are kept, 4·Dim bytes each for Dim up to 4096, so that only
+// the first call with a position computes them.
+type Rope struct {
+	config    RopeConfig
+	frequency []float64 // of each pair
+	attention float64
+	from      []int     // the first pair of each kind of positions, and the number of pairs
+	cos, sin  []float32 // of NewRopeTables
+	limit     int       // positions are below it
+
+	filling sync.Mutex
+	kept    []atomic.Pointer[ropeBlock]
+}
+
+const (
+	ropePositions = 64      // of a block of angles
+	ropeKept      = 1 << 18 // positions are kept,
+	ropeKeptDim   = 1 << 12 // where Dim is at most this
+)
+
+// ropeBlock has the cosines of the pairs of some positions, and then their sines.
+type ropeBlock struct {
+	filled atomic.Uint64 // a bit for each position
+	values []float32
+}
+
+const (
+	maxPosition = 1 << 28
+	maxRopeDim  = 1 << 16
+)
+
+// NewRope returns a rotation. Configurations outside their domain are [attn.ErrOption], a Dim that
+// is not even and positive [attn.ErrShape].
+func NewRope(c RopeConfig) (*Rope, error) {
+	if err := c.checkDim(); err != nil {
+		return nil, err
+	}
+	if !(c.Base >= 1 && c.Base <= maxBase) {
+		return nil, views.Fail(attn.ErrOption, "RopeConfig.Base is %v, want 1 to %g", c.Base, maxBase)
+	}
+	r := &Rope{config: c, limit: maxPosition + 1}
+	r.config.Scaling.Factors, r.config.Scaling.Sections = nil, nil // the caller's
+	var err error
+	if r.frequency, r.attention, err = c.frequencies(); err != nil {
+		return nil, err
+	}
+	if r.from, err = c.kinds(); err != nil {
+		return nil, err
+	}
+	if c.Dim <= ropeKeptDim {
+		r.kept = make([]atomic.Pointer[ropeBlock], ropeKept/ropePositions)
+	}
+	return r, nil
+}
+
+// NewRopeTables returns a rotation by the caller's cosines and sines, [positions, Dim/2], which are
+// kept by reference. Base has to be 0, and Scaling only has Sections, else [attn.ErrOption]; tables
+// of different lengths, or not of whole positions, are [attn.ErrLength].
+func NewRopeTables(c RopeConfig, cos, sin []float32) (*Rope, error) {
+	if err := c.checkDim(); err != nil {
+		return nil, err
+	}
+	if c.Base != 0 {
+		return nil, views.Fail(attn.ErrOption, "RopeConfig.Base is %v, want 0 with tables", c.Base)
+	}
+	if err := c.Scaling.checkUnused(); err != nil {
+		return nil, err
+	}
+	if len(cos) != len(sin) || len(cos)%(c.Dim/2) != 0 {
+		return nil, views.Fail(attn.ErrLength, "len(cos) is %d and len(sin) %d, want a multiple of "+
+			"Dim/2, %d, for both", len(cos), len(sin), c.Dim/2)
+	}
+	from, err := c.kinds()
+	if err != nil {
+		return nil, err
+	}
+	r := &Rope{config: c, from: from, cos: cos, sin: sin}
+	r.config.Scaling.Sections = nil
+	r.limit = min(len(cos)/(c.Dim/2), maxPosition+1)
+	return r, nil
+}
+
+func (c *RopeConfig) checkDim() error {
+	if c.Dim < 2 || c.Dim%2 != 0 || c.Dim > maxRopeDim {
+		return views.Fail(attn.ErrShape, "RopeConfig.Dim is %d, want an even number from 2 to %d", c.Dim,
+			maxRopeDim)
+	}
+	return nil
+}
+
+// kinds are the first pairs of each kind of positions, and the number of pairs.
+func (c *RopeConfig) kinds() ([]int, error) {
+	if c.Scaling.Sections == nil {
+		return []int{0, c.Dim / 2}, nil
+	}
+	from := []int{0}
+	for i, n := range c.Scaling.Sections {
+		if n < 0 || n > c.Dim/2 {
+			return nil, views.Fail(attn.ErrOption, "RopeScaling.Sections[%d] is %d, want 0 to Dim/2, %d", i,
+				n, c.Dim/2)
+		}
+		from = append(from, from[i]+n)
+	}
+	if last := from[len(from)-1]; last != c.Dim/2 {
+		return nil, views.Fail(attn.ErrOption, "RopeScaling.Sections are %d pairs, want Dim/2, %d", last,
+			c.Dim/2)
+	}
+	return from, nil
+}
+
+// Rotate turns the channels of each row of x by the angles of its position:
+//
+//	y₀ = FMA(x₀, cos, −(x₁·sin)), y₁ = FMA(x₁, cos, x₀·sin)
+//
+// with the products rounded; channels from Dim on are copied. Heads of x are alike. positions has
+// those of the L positions, or of each batch entry B·L of them; with Sections those of each kind,
+// [kinds][B·L]. nil stands for 0, 1, … in each batch entry. D below Dim is [attn.ErrShape], another
+// number of positions [attn.ErrLength], a position below 0 or above 2²⁸, or beyond a table,
+// [attn.ErrOption].
+func (r *Rope) Rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32) error {
+	return r.rotate(p, dst, x, positions, false)
+}
+
+// Inverse turns by the opposite angles, so that it takes a rotation back. An attention factor
+// multiplies once more: it is for turning, and not taken back.
+func (r *Rope) Inverse(p *attn.Pool, dst, x attn.Tensor, positions []int32) error {
+	return r.rotate(p, dst, x, positions, true)
+}
+
+func (r *Rope) rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32, inverse bool) error {
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	if err := r.checkPositions(&all[1], positions); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation, j.rope, j.positions, j.inverse = rotate, r, positions, inverse
+	copy(j.all[:], all[:])
+	j.byRows()
+	return j.run(p)
+}
+
+func (r *Rope) checkPositions(x *argument, positions []int32) error {
+	if x.D < r.config.Dim {
+		return views.Fail(attn.ErrShape, "x.D is %d, want at least RopeConfig.Dim, %d", x.D, r.config.Dim)
+	}
+	kinds := len(r.from) - 1
+	switch n := len(positions); {
+	case positions == nil:
+		if x.L > r.limit && !x.Empty() {
+			return views.Fail(attn.ErrOption, "x.L is %d without positions, want at most %d", x.L, r.limit)
+		}
+	case kinds == 1 && n != x.L && n != x.B*x.L:
+		return views.Fail(attn.ErrLength, "len(positions) is %d, want L, %d, or B·L, %d", n, x.L, x.B*x.L)
+	case kinds > 1 && n != kinds*x.B*x.L:
+		return views.Fail(attn.ErrLength, "len(positions) is %d, want %d kinds·B·L, %d", n, kinds,
+			kinds*x.B*x.L)
+	}
+	for i, at := range positions {
+		if at < 0 || int(at) >= r.limit {
+			return views.Fail(attn.ErrOption, "positions[%d] is %d, want 0 to %d", i, at, r.limit-1)
+		}
+	}
+	return nil
+}
+
+// position is that of a row, of a kind of positions.
+func (j *job) position(b, l, kind int) int {
+	a := &j.all[0]
+	switch n := len(j.positions); {
+	case j.positions == nil:
+		return l
+	case n == a.L && len(j.rope.from) == 2:
+		return int(j.positions[l])
+	}
+	return int(j.positions[(kind*a.B+b)*a.L+l])
+}
+
+// rotateRow rotates one row.
+func (j *job) rotateRow(dst, x []float32, b, l int) {
+	r := j.rope
+	for kind, from := range r.from[:len(r.from)-1] {
+		r.section(dst, x, from, r.from[kind+1], j.position(b, l, kind), j.inverse)
+	}
+	if rest := r.config.Dim; len(x) > rest && &dst[0] != &x[0] {
+		stop.Copy(dst[rest:], x[rest:])
+	}
+}
+
+// section rotates the pairs from from to to−1 by the angles of a position.
+func (r *Rope) section(dst, x []float32, from, to, position int, inverse bool) {
+	if from == to {
+		return
+	}
+	half := r.config.Dim / 2
+	if r.cos != nil {
+		at := position * half
+		r.turn(dst, x, r.cos[at+from:at+to], r.sin[at+from:at+to], from, inverse)
+		return
+	}
+	if position < ropeKept && r.kept != nil {
+		c, s := r.angles(position)
+		r.turn(dst, x, c[from:to], s[from:to], from, inverse)
+		return
+	}
+	var c, s [64]float32
+	for i := from; i < to; i += len(c) {
+		n := min(len(c), to-i)
+		r.compute(c[:n], s[:n], i, position)
+		r.turn(dst, x, c[:n], s[:n], i, inverse)
+	}
+}
+
+// turn rotates as many pairs as there are cosines.
+func (r *Rope) turn(dst, x, c, s []float32, from int, inverse bool) {
+	if r.config.Interleaved {
+		elements.RotatePairs(isa, dst[2*from:], x[2*from:], c, s, inverse)
+		return
+	}
+	elements.RotateHalves(isa, dst[from:], x[from:], c, s, r.config.Dim/2, inverse)
+}
+
+// angles are the cosines and sines of a position that is kept.
+func (r *Rope) angles(position int) (c, s []float32) {
+	half, bit := r.config.Dim/2, uint64(1)<<(position%ropePositions)
+	block := r.kept[position/ropePositions].Load()
+	if block == nil || block.filled.Load()&bit == 0 {
+		block = r.fill(position)
+	}
+	row := block.values[position%ropePositions*2*half:]
+	return row[:half], row[half : 2*half]
+}
+
+// fill computes the angles of a position, unless another goroutine has.
+func (r *Rope) fill(position int) *ropeBlock {
+	r.filling.Lock()
+	defer r.filling.Unlock()
+	half, bit := r.config.Dim/2, uint64(1)<<(position%ropePositions)
+	block := r.kept[position/ropePositions].Load()
+	if block == nil {
+		block = &ropeBlock{values: make([]float32, ropePositions*2*half)}
+		r.kept[position/ropePositions].Store(block)
+	}
+	if block.filled.Load()&bit == 0 {
+		row := block.values[position%ropePositions*2*half:]
+		r.compute(row[:half], row[half:2*half], 0, position)
+		block.filled.Or(bit)
+	}
+	return block
+}
+
+// compute writes cosines and sines of pairs from from on.
+func (r *Rope) compute(c, s []float32, from, position int) {
+	for i := range c {
+		sine, cosine := sincos(float64(float64(position) * r.frequency[from+i]))
+		c[i], s[i] = float32(float64(cosine*r.attention)), float32(float64(sine*r.attention))
+	}
+}

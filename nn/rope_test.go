@@ -1,0 +1,318 @@
+package nn
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// bigSinCos is by their series after reduction by π/2, with 500 bits.
+func bigSinCos(x float64) (sine, cosine *big.Float) {
+	const prec = 500
+	pi := piOf500
+	r := new(big.Float).SetPrec(prec).SetFloat64(x)
+	half := new(big.Float).SetPrec(prec).Quo(pi, big.NewFloat(2))
+	q := new(big.Float).SetPrec(prec).Quo(r, half)
+	n, _ := q.Add(q, big.NewFloat(0.5)).Int(nil)
+	r.Sub(r, new(big.Float).SetPrec(prec).Mul(half, new(big.Float).SetPrec(prec).SetInt(n)))
+	series := func(term *big.Float, k int) *big.Float {
+		sum := new(big.Float).SetPrec(prec)
+		square := new(big.Float).SetPrec(prec).Mul(r, r)
+		for ; k < 80; k += 2 {
+			sum.Add(sum, term)
+			term.Mul(term, square)
+			term.Quo(term, big.NewFloat(float64((k+1)*(k+2))))
+			term.Neg(term)
+		}
+		return sum
+	}
+	s := series(new(big.Float).SetPrec(prec).Set(r), 1)
+	c := series(new(big.Float).SetPrec(prec).SetInt64(1), 0)
+	switch new(big.Int).And(n, big.NewInt(3)).Int64() {
+	case 0:
+		return s, c
+	case 1:
+		return c, s.Neg(s)
+	case 2:
+		return s.Neg(s), c.Neg(c)
+	}
+	return c.Neg(c), s
+}
+
+var piOf500 = bigPi(500)
+
+// bigPi by Machin: 16·atan(1/5) − 4·atan(1/239).
+func bigPi(prec uint) *big.Float {
+	atan := func(n int64) *big.Float {
+		x := new(big.Float).SetPrec(prec).Quo(big.NewFloat(1), new(big.Float).SetPrec(prec).SetInt64(n))
+		square := new(big.Float).SetPrec(prec).Mul(x, x)
+		sum := new(big.Float).SetPrec(prec)
+		for k := int64(1); k < 2*int64(prec); k += 2 {
+			t := new(big.Float).SetPrec(prec).Quo(x, new(big.Float).SetInt64(k))
+			if k%4 == 3 {
+				t.Neg(t)
+			}
+			sum.Add(sum, t)
+			x.Mul(x, square)
+		}
+		return sum
+	}
+	a, b := atan(5), atan(239)
+	a.Mul(a, big.NewFloat(16))
+	return a.Sub(a, b.Mul(b, big.NewFloat(4)))
+}
+
+// ulps is how far got is from want, in units of the last place of float64 at want.
+func ulps(got float64, want *big.Float) float64 {
+	w, _ := want.Float64()
+	_, e := math.Frexp(w)
+	d := new(big.Float).SetPrec(500).SetFloat64(got)
+	f, _ := d.Sub(d, want).Float64()
+	return math.Abs(math.Ldexp(f, 53-e))
+}
+
+// Sines and cosines are within 1 ULP, up to the largest angle, and where an angle is close to a
+// multiple of π/2.
+func TestSinCos(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	angles := []float64{0, 1, math.Pi / 2, math.Pi / 4, 1e-300, 1 << 28, maxAngle,
+		0x1.921fb54442d18p+20, 6381956970095103 * 0x1p-13} // the last is close to a multiple of π/2
+	for n := range 200 {
+		angles = append(angles, float64(n)*math.Pi/2, math.Nextafter(float64(n)*math.Pi/4, 1e9),
+			float64(r.IntN(1<<28))*math.Pi/2)
+	}
+	count := 1000
+	if testing.Short() {
+		count = 200
+	}
+	for range count {
+		angles = append(angles, math.Exp(r.Float64()*80-52), r.Float64()*(1<<28),
+			float64(r.IntN(1<<28+1)))
+	}
+	worst := 0.0
+	for _, a := range angles {
+		if a > maxAngle {
+			continue
+		}
+		sine, cosine := sincos(a)
+		wantSine, wantCosine := bigSinCos(a)
+		for _, e := range []float64{ulps(sine, wantSine), ulps(cosine, wantCosine)} {
+			if worst = max(worst, e); e > 1 {
+				t.Fatalf("angle %v: %v, %v, %.2f ULP from %v, %v", a, sine, cosine, e, wantSine, wantCosine)
+			}
+		}
+	}
+	t.Logf("at most %.3f ULP", worst)
+}
+
+// Powers are correctly rounded: 300 bits more do not change them.
+func TestPower(t *testing.T) {
+	for _, base := range []float64{1, 2, 10, 1e4, 5e5, 1e6, 1.5, 1 + 0x1p-52, 1e300} {
+		for _, dim := range []int{2, 4, 6, 64, 80, 128, 256} {
+			for p := -dim + 2; p <= dim; p += max(2, dim/16) {
+				y := power(base, p, dim)
+				// y^dim·base^−p = 1 + dim·(y's relative error)
+				x := bigPower(newBig(y), dim)
+				if p > 0 {
+					x.Quo(x, bigPower(newBig(base), p))
+				} else {
+					x.Mul(x, bigPower(newBig(base), -p))
+				}
+				e, _ := x.Sub(x, newBig(1)).Float64()
+				_, exponent := math.Frexp(y)
+				if half := math.Ldexp(0.5, exponent-53) / y; math.Abs(e)/float64(dim) > half*(1+1e-9) {
+					t.Errorf("%v^(%d/%d) is %v, off by %.3f ULP", base, p, dim, y,
+						math.Abs(e)/float64(dim)/half/2)
+				}
+			}
+		}
+	}
+	for _, x := range []float64{1, 2, 1.5, 10, 1e4, 3e-3, 1e9} {
+		if got := logarithm(x); math.Abs(got-math.Log(x)) > 0x1p-51*math.Abs(got) {
+			t.Errorf("ln %v is %v, want %v", x, got, math.Log(x))
+		}
+	}
+}
+
+// The frequencies of scaling are those of Transformers' formulas.
+func TestRopeScaling(t *testing.T) {
+	const dim = 64
+	plain := make([]float64, dim/2)
+	for i := range plain {
+		plain[i] = math.Pow(1e4, -2*float64(i)/dim)
+	}
+	factors := make([]float64, dim/2)
+	for i := range factors {
+		factors[i] = 1 + float64(i)/3
+	}
+	yarn := func(i int) float64 {
+		at := func(turns float64) float64 {
+			return dim * math.Log(4096/(turns*2*math.Pi)) / (2 * math.Log(1e4))
+		}
+		low, high := math.Floor(at(32)), math.Ceil(at(1))
+		ramp := math.Min(math.Max((float64(i)-low)/(high-low), 0), 1)
+		return plain[i]/4*ramp + plain[i]*(1-ramp)
+	}
+	llama := func(i int) float64 {
+		wave := 2 * math.Pi / plain[i]
+		switch {
+		case wave < 8192/4.:
+			return plain[i]
+		case wave > 8192/1.:
+			return plain[i] / 8
+		}
+		smooth := (8192/wave - 1) / (4 - 1)
+		return (1-smooth)*plain[i]/8 + smooth*plain[i]
+	}
+	ntk := 1e4 * math.Pow(2*8192/4096.-1, dim/(dim-2.))
+	for _, c := range []struct {
+		s         RopeScaling
+		want      func(i int) float64
+		attention float64
+	}{
+		{RopeScaling{}, func(i int) float64 { return plain[i] }, 1},
+		{RopeScaling{Type: LinearScaling, Factor: 4}, func(i int) float64 { return plain[i] / 4 }, 1},
+		{RopeScaling{Type: NTK, Factor: 2, Original: 4096, Length: 8192}, func(i int) float64 {
+			return math.Pow(ntk, -2*float64(i)/dim)
+		}, 1},
+		{RopeScaling{Type: NTK, Factor: 2, Original: 4096, Length: 100}, func(i int) float64 {
+			return plain[i]
+		}, 1},
+		{RopeScaling{Type: YaRN, Factor: 4, Original: 4096}, yarn, 0.1*math.Log(4) + 1},
+		{RopeScaling{Type: YaRN, Factor: 4, Original: 4096, BetaFast: 32, BetaSlow: 1,
+			AttentionFactor: 2}, yarn, 2},
+		{RopeScaling{Type: Llama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 8192}, llama,
+			1},
+		{RopeScaling{Type: LongRope, Factors: factors, AttentionFactor: 1.25}, func(i int) float64 {
+			return plain[i] / factors[i]
+		}, 1.25},
+	} {
+		config := RopeConfig{Dim: dim, Base: 1e4, Scaling: c.s}
+		list, attention, err := config.frequencies()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(attention-c.attention) > 1e-15 {
+			t.Errorf("%v: the attention factor is %v, want %v", c.s.Type, attention, c.attention)
+		}
+		for i, f := range list {
+			if want := c.want(i); math.Abs(f-want) > 1e-14*want {
+				t.Errorf("%v: frequency %d is %v, want %v", c.s.Type, i, f, want)
+			}
+		}
+	}
+}
+
+// Rotated rows are those of the formula in float64, for both kinds of pairs, in place, of any
+// positions, with channels that pass through; and Inverse takes them back.
+func TestRotate(t *testing.T) {
+	forEachISA(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, interleaved := range []bool{false, true} {
+			for _, sections := range [][]int{nil, {3, 0, 5, 12}} {
+				const dim, d, b, h, l = 40, 45, 2, 3, 4
+				rope, err := NewRope(RopeConfig{Dim: dim, Base: 1e4, Interleaved: interleaved,
+					Scaling: RopeScaling{Sections: sections}})
+				must(t, err)
+				x, dst := randomTensor(r, b, h, l, d), zeros(b, h, l, d)
+				kinds := max(1, len(sections))
+				lists := [][]int32{nil, make([]int32, kinds*b*l)}
+				if sections == nil {
+					lists = append(lists, make([]int32, l))
+				}
+				for _, positions := range lists {
+					for i := range positions {
+						positions[i] = int32(r.IntN(1<<28 + 1))
+						if i%3 > 0 {
+							positions[i] = int32(r.IntN(1000))
+						}
+					}
+					must(t, rope.Rotate(nil, dst, x, positions))
+					checkRotated(t, rope, dst, x, positions, sections, interleaved)
+					back := zeros(b, h, l, d)
+					must(t, rope.Inverse(nil, back, dst, positions))
+					for i, e := range back.Data {
+						if math.Abs(float64(e-x.Data[i])) > 1e-6 {
+							t.Fatalf("taken back, element %d is %v, want %v", i, e, x.Data[i])
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func checkRotated(t *testing.T, rope *Rope, dst, x attn.Tensor, positions []int32, sections []int,
+	interleaved bool) {
+	t.Helper()
+	const dim = 40
+	kindOf := func(pair int) int {
+		kind := 0
+		for _, n := range sections {
+			if pair < n {
+				return kind
+			}
+			pair, kind = pair-n, kind+1
+		}
+		return 0
+	}
+	for b := range x.B {
+		for h := range x.H {
+			for l := range x.L {
+				from, to := x.Row(b, h, l), dst.Row(b, h, l)
+				for i := range dim / 2 {
+					at := int32(l)
+					switch {
+					case positions != nil && len(positions) == x.L:
+						at = positions[l]
+					case positions != nil:
+						at = positions[(kindOf(i)*x.B+b)*x.L+l]
+					}
+					angle := float64(at) * rope.frequency[i]
+					i0, i1 := i, i+dim/2
+					if interleaved {
+						i0, i1 = 2*i, 2*i+1
+					}
+					x0, x1 := float64(from[i0]), float64(from[i1])
+					want0 := x0*math.Cos(angle) - x1*math.Sin(angle)
+					want1 := x1*math.Cos(angle) + x0*math.Sin(angle)
+					if math.Abs(float64(to[i0])-want0) > 1e-6 || math.Abs(float64(to[i1])-want1) > 1e-6 {
+						t.Fatalf("pair %d at %d is %v, %v, want %v, %v", i, at, to[i0], to[i1], want0, want1)
+					}
+				}
+				for i := dim; i < x.D; i++ {
+					if to[i] != from[i] {
+						t.Fatalf("channel %d is %v, want %v", i, to[i], from[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// Tables of the caller rotate as the angles do that they were made of.
+func TestRopeTables(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const dim, positions = 16, 9
+	rope, err := NewRope(RopeConfig{Dim: dim, Base: 100})
+	must(t, err)
+	cos, sin := make([]float32, positions*dim/2), make([]float32, positions*dim/2)
+	for at := range positions {
+		rope.compute(cos[at*dim/2:][:dim/2], sin[at*dim/2:][:dim/2], 0, at)
+	}
+	tables, err := NewRopeTables(RopeConfig{Dim: dim}, cos, sin)
+	must(t, err)
+	x, got, want := randomTensor(r, 1, 2, positions, dim), zeros(1, 2, positions, dim),
+		zeros(1, 2, positions, dim)
+	must(t, rope.Rotate(nil, want, x, nil))
+	must(t, tables.Rotate(nil, got, x, nil))
+	sameBits(t, "by tables", got.Data, want.Data)
+	mustFail(t, tables.Rotate(nil, got, x, []int32{0, 1, 2, 3, 4, 5, 6, 7, positions}), attn.ErrOption,
+		"positions[8] is 9, want 0 to 8")
+	more := randomTensor(r, 1, 1, positions+1, dim)
+	mustFail(t, tables.Rotate(nil, zeros(1, 1, positions+1, dim), more, nil), attn.ErrOption,
+		"x.L is 10 without positions, want at most 9")
+}

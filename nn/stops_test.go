@@ -1,0 +1,48 @@
+package nn
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/sanitize"
+	"github.com/seed-1415985d/attn/internal/stop/stoptest"
+)
+
+// shortFunctions take no longer for more memory, or are measured by their operations.
+const shortFunctions = `NewRope NewRopeTables RopeScalingType.String Activation.String`
+
+// TestStopsOfTheWorld measures how long a stop of the world waits for each public function that may
+// run long.
+func TestStopsOfTheWorld(t *testing.T) {
+	if testing.Short() || sanitize.Enabled || !isa.SIMD() {
+		t.Skip("an emulated CPU takes other times, a sanitizer looks at all of an operand at once, and " +
+			"Go code may stop anywhere")
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	const d = 1 << 18
+	x, dst, huge := randomTensor(r, 1, 1, 4, d), zeros(1, 1, 4, d), zeros(1, 1, 4, d)
+	for i := range huge.Data {
+		huge.Data[i] = 0x1p+60
+	}
+	pool := attn.NewPool(0)
+	stoptest.Check(t, shortFunctions, func(yield func(function, of string, run func() error)) {
+		for _, c := range calls(t, r, d/64, 256) {
+			a, to := attn.BHLD(x.Data, 1, 1, 256, d/64), attn.BHLD(dst.Data, 1, 1, 256, d/64)
+			name := c.name
+			for _, of := range []string{"Activate", "Gate"} {
+				if len(name) > len(of) && name[:len(of)+1] == of+" " {
+					name = of
+				}
+			}
+			yield(name, c.name, func() error { return c.run(nil, to, a, a) })
+			yield(name, c.name+" on a pool", func() error { return c.run(pool, to, a, a) })
+		}
+		yield("RMSNorm", "long rows", func() error { return RMSNorm(nil, dst, x, nil, 1e-5) })
+		yield("L2Norm", "rows that are scaled", func() error { return L2Norm(nil, dst, huge, 1e-5) })
+		yield("LayerNorm", "rows that are scaled", func() error {
+			return LayerNorm(nil, dst, huge, nil, nil, 1e-5)
+		})
+	})
+	must(t, pool.Close())
+}
