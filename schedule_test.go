@@ -573,7 +573,7 @@ func TestScheduleCost(t *testing.T) {
 				}
 			}
 			flops := 2 * float64(pairs) * float64(s.kvh*s.group*(s.d+s.dv))
-			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(kernel.Format(format).Bits()) / 8
+			bytes := float64(keys*s.kvh*(s.d+s.dv)) * float64(kernel.Format(format).Traits().Bits) / 8
 			if want := tuned.Cost(flops, bytes); math.Abs(got-want) > 1e-9*want {
 				t.Errorf("%v, %+v, %+v: the cost is %v, want %v", format, s, opt, got, want)
 			}

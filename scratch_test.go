@@ -204,7 +204,7 @@ func TestTypedAhead(t *testing.T) {
 		s := packed.New(kernel.Format(c.format), kernel.Format(c.format), 1, 128, 128, false)
 		var keys kernel.PrefetchHint
 		keys.SetTyped(&tuned, kernel.Format(c.format), c.rows, s.D*panel*s.K.Bits/8,
-			kernel.Format(c.format).Scaled())
+			kernel.Format(c.format).Traits().Scaled)
 		if keys.PrefetchOne != c.want {
 			t.Errorf("%+v: %d bytes ahead", c, keys.PrefetchOne)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,14 +19,20 @@ import (
 
 const module = "github.com/seed-1415985d/attn"
 
-// enter is a file of the package that stands between its functions and what records them.
-const enter = `package attn
+// enter is a file of a package that stands between its functions and what records them.
+const enter = `package %s
+
+import "%s/internal/calltrace/record"
+
+func calltraceEnter(function int) { record.Enter(function) }
+`
+
+// names is a file of package attn that says which functions there are.
+const names = `package attn
 
 import "%s/internal/calltrace/record"
 
 func init() { record.Functions = %#v }
-
-func calltraceEnter(function int) { record.Enter(function) }
 `
 
 // runInstrumented runs this command again, with instruments in package attn.
@@ -40,7 +48,7 @@ func runInstrumented(out io.Writer, arguments ...string) error {
 	}
 	replace := map[string]string{}
 	for file, text := range files {
-		replace[file] = filepath.Join(temporary, filepath.Base(file))
+		replace[file] = filepath.Join(temporary, fmt.Sprint(len(replace), filepath.Base(file)))
 		if err := os.WriteFile(replace[file], text, 0o666); err != nil {
 			return err
 		}
@@ -59,28 +67,48 @@ func runInstrumented(out io.Writer, arguments ...string) error {
 	return again.Run()
 }
 
-// instrument returns the package's files with instruments, and one more.
+// instrument returns the files, with instruments, of package attn and of those below it, and a few
+// more.
 func instrument() (files map[string][]byte, err error) {
-	list := exec.Command("go", "list", "-f", "{{.Dir}}{{range .GoFiles}}\n{{.}}{{end}}", module)
+	list := exec.Command("go", "list", "-deps", "-json=ImportPath,Name,Dir,GoFiles", module)
 	list.Stderr = os.Stderr
 	listed, err := list.Output()
 	if err != nil {
 		return nil, err
 	}
-	folder, names, _ := strings.Cut(strings.TrimSpace(string(listed)), "\n")
 	var functions []string
 	files = map[string][]byte{}
-	for name := range strings.SplitSeq(names, "\n") {
-		file := filepath.Join(folder, name)
-		text, err := os.ReadFile(file)
-		if err != nil {
+	for each := json.NewDecoder(bytes.NewReader(listed)); ; {
+		var p struct {
+			ImportPath, Name, Dir string
+			GoFiles               []string
+		}
+		if err := each.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
 			return nil, err
 		}
-		if files[file], err = instrumented(name, text, &functions); err != nil {
-			return nil, err
+		below, ours := strings.CutPrefix(p.ImportPath, module)
+		if !ours {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				return nil, err
+			}
+			from := strings.TrimPrefix(path.Join(below, name), "/")
+			text, err = instrumented(from, text, &functions)
+			if err != nil {
+				return nil, err
+			}
+			files[filepath.Join(p.Dir, name)] = text
+		}
+		files[filepath.Join(p.Dir, "calltrace_enter.go")] = fmt.Appendf(nil, enter, p.Name, module)
+		if p.ImportPath == module {
+			files[filepath.Join(p.Dir, "calltrace_names.go")] = fmt.Appendf(nil, names, module, functions)
 		}
 	}
-	files[filepath.Join(folder, "calltrace_enter.go")] = fmt.Appendf(nil, enter, module, functions)
 	return files, nil
 }
 

@@ -5,9 +5,9 @@
 //	go run ./internal/calltrace           # the counts
 //	go run ./internal/calltrace -list     # and the functions of each call
 //
-// It compiles the package with a line more in each function, as an overlay: no file changes.
-// Functions count even if they are inlined. Assembly, function literals and other packages do not
-// count.
+// It compiles the package, and those below it, with a line more in each function, as an overlay: no
+// file changes. Functions count even if they are inlined. Assembly, function literals and other
+// modules do not count.
 package main
 
 import (

@@ -37,11 +37,5 @@ func (f Format) Valid() bool { return f >= 0 && int(f) < len(formats) }
 // Traits is the row of a format that exists.
 func (f Format) Traits() *Traits { return &formats[f] }
 
-// Bits is the size of an element in memory.
-func (f Format) Bits() int { return formats[f].Bits }
-
-// Bytes is its size as kernels read it.
+// Bytes is the size of an element as kernels read it.
 func (f Format) Bytes() int { return formats[f].Bytes }
-
-// Scaled reports whether elements are integers with a scale for each token and head.
-func (f Format) Scaled() bool { return formats[f].Scaled }

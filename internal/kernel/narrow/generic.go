@@ -38,8 +38,7 @@ func accumulateTypedGeneric(t kernel.Format, o, p []float32, v []byte, alpha []f
 	for c := 0; c < b.Cols; c += kernel.Panel {
 		for k := 0; k < b.Keys; k += kernel.Block {
 			steps := min(kernel.Block, b.Keys-k)
-			widenGeneric(t, wide[:], v[kernel.PlaceOf(kernel.Format(t), b, k, c)*t.Bits()/8:], steps,
-				b.Stride)
+			widenGeneric(t, wide[:], v[kernel.PlaceOf(t, b, k, c)*t.Traits().Bits/8:], steps, b.Stride)
 			for r := range rows {
 				row := o[r*oStride+c:][:min(kernel.Panel, b.Cols-c)]
 				floats.AddValues(row, p[r*pStride+k:][:steps], wide[:], kernel.Panel, 0)
@@ -98,12 +97,12 @@ const MaxRows = 8
 
 // Score is score of queries by n packed keys of a format of fewer bits, in whole panels.
 func Score(cpu *tuning.Row, t kernel.Format, s, q []float32, k []byte, rows, d, n int) {
+	of := t.Traits()
 	var layout kernel.PanelLayout
-	layout.OfKeys(kernel.Format(t), d, kernel.RoundUp(n, kernel.Panel))
-	layout.SetTyped(cpu, kernel.Format(t), rows, layout.PanelStride*t.Bytes(),
-		t.Scaled())
+	layout.OfKeys(t, d, kernel.RoundUp(n, kernel.Panel))
+	layout.SetTyped(cpu, t, rows, layout.PanelStride*of.Bytes, of.Scaled)
 	for x := 0; x < d; x += kernel.CallSteps {
 		layout.Keys, layout.Overwrite = min(kernel.CallSteps, d-x), x == 0
-		Accumulate(cpu, t, s, q[x:], k[x*kernel.Panel*t.Bits()/8:], nil, rows, kernel.Block, d, &layout)
+		Accumulate(cpu, t, s, q[x:], k[x*kernel.Panel*of.Bits/8:], nil, rows, kernel.Block, d, &layout)
 	}
 }
