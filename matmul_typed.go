@@ -164,7 +164,7 @@ func addInt8(dst []float32, w integers.Rows, v []byte, f []float32, u *productBl
 	for r := 0; r < u.rows; r += step {
 		rows, w, f := min(step, u.rows-r), w.From(r*wStride, r*fStride), f[r*fStride:]
 		if part.Cols = whole; whole > 0 {
-			integers.Accumulate(&tuned, dst[r*stride:], &w, v, nil, f, rows, stride, wStride, fStride, &part)
+			integers.Multiply(&tuned, dst[r*stride:], &w, v, f, rows, stride, wStride, fStride, &part)
 		}
 		if whole == u.cols {
 			continue
@@ -172,9 +172,8 @@ func addInt8(dst []float32, w integers.Rows, v []byte, f []float32, u *productBl
 		var last ragged
 		last.load(dst[r*stride+whole:], rows, stride, u.cols-whole)
 		part.Cols = panel
-		integers.Accumulate(&tuned, last[:], &w, v[whole/panel*b0.PanelStride:], nil, f, rows, panel,
-			wStride, fStride,
-			&part)
+		integers.Multiply(&tuned, last[:], &w, v[whole/panel*b0.PanelStride:], f, rows, panel, wStride,
+			fStride, &part)
 		last.store(dst[r*stride+whole:], rows, stride, u.cols-whole)
 	}
 }

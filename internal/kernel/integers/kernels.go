@@ -79,19 +79,13 @@ func Softmax(cpu *tuning.Row, w []int16, f, s, m, l, alpha, c, scales []float32,
 }
 
 // Accumulate is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
-// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels. Words of w are
-// 0 to 32767, of at most Block keys; with rows of 8 bits alpha is nil. These are products of a
-// matrix, whose keys are inputs: each int8Group of them has its start and its f, which follow each
-// other, and is added in turn, by kernels that take them together.
+// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels, w is words of 0
+// to 32767, for at most Block keys.
 func Accumulate(cpu *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []float32, rows, oStride,
 	wStride, fStride int, b *kernel.PanelLayout) {
 	operand.UpdatesRows(o, rows, oStride, b.Cols)
-	groups := 1
-	if w.Together() {
-		groups = Groups(b.Keys)
-	}
-	w.Reads(0, rows, wStride, fStride, kernel.RoundUp(b.Keys, 4), groups)
-	operand.ReadsRows(f, rows, fStride, groups)
+	w.Reads(0, rows, wStride, fStride, kernel.RoundUp(b.Keys, 4), 1)
+	operand.ReadsRows(f, rows, fStride, 1)
 	if alpha != nil {
 		operand.Reads(alpha, rows)
 	}
@@ -100,12 +94,11 @@ func Accumulate(cpu *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []floa
 		accumulateInt8Generic(o, w.Words, v, alpha, f, rows, oStride, wStride, fStride, b)
 		return
 	}
-	if w.Words != nil && b.Keys > kernel.Block {
+	if b.Keys > kernel.Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	all, most := b.Cols, callProducts(cpu, w, rows, w.Words == nil)
-	cols := max(4*kernel.Panel, most/(rows*b.Keys)/kernel.Panel*kernel.Panel)
-	step := max(1, most/(b.Keys*min(cols, all)))
+	all := b.Cols
+	cols, step := pieces(callProducts(cpu, w, rows, false), rows, b)
 	for c := 0; c < all; c += cols {
 		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
 		for r := 0; r < rows; r += step {
@@ -118,6 +111,41 @@ func Accumulate(cpu *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []floa
 		}
 	}
 	b.Cols = all
+}
+
+// Multiply is Accumulate of rows of inputs by a matrix, without alpha: keys are inputs. Each Group
+// of them has its start and its f, which follow each other, and is added in turn, by kernels that
+// take groups together.
+func Multiply(cpu *tuning.Row, o []float32, w *Rows, v []byte, f []float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout) {
+	operand.UpdatesRows(o, rows, oStride, b.Cols)
+	groups := 1
+	if w.Together() {
+		groups = Groups(b.Keys)
+	}
+	w.Reads(0, rows, wStride, fStride, kernel.RoundUp(b.Keys, 4), groups)
+	operand.ReadsRows(f, rows, fStride, groups)
+	kernel.ReadsTyped(kernel.I8, v, b)
+	if !Products(cpu) {
+		accumulateInt8Generic(o, w.Words, v, nil, f, rows, oStride, wStride, fStride, b)
+		return
+	}
+	all := b.Cols
+	cols, step := pieces(callProducts(cpu, w, rows, true), rows, b)
+	for c := 0; c < all; c += cols {
+		b.Cols = min(cols, all-c)
+		for r := 0; r < rows; r += step {
+			multiplyInt8Step(cpu, &o[r*oStride+c], w, r, &v[c/kernel.Panel*b.PanelStride],
+				&f[r*fStride], min(step, rows-r), oStride, wStride, fStride, b)
+		}
+	}
+	b.Cols = all
+}
+
+// pieces is how many columns and rows a call of at most so many products takes.
+func pieces(most, rows int, b *kernel.PanelLayout) (cols, step int) {
+	cols = max(4*kernel.Panel, most/(rows*b.Keys)/kernel.Panel*kernel.Panel)
+	return cols, max(1, most/(b.Keys*min(cols, b.Cols)))
 }
 
 // QuantizeRows makes integers of rows of n elements like QuantizeToken, and finds their scales and,

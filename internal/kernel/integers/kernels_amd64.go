@@ -40,15 +40,11 @@ const groupsTogether = true
 
 // accumulateInt8Step is Accumulate of checked operands, in one call.
 func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
-	rows,
-	oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	if least := leastTileRows(cpu, w, w.Words == nil); rows >= least && tilesTake(w, alpha, b) {
+	rows, oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	least := leastTileRows(cpu, w, false)
+	if rows >= least && (alpha != nil || b.Overwrite) {
 		n := tileRows(rows, least)
-		if w.Bytes != nil {
-			multiplyTiles(o, w, row, v, f, n, oStride, wStride, fStride, b)
-		} else {
-			accumulateTiles(o, w, row, v, alpha, f, n, oStride, wStride, fStride, b)
-		}
+		accumulateTiles(o, w, row, v, alpha, f, n, oStride, wStride, fStride, b)
 		if rows -= n; rows == 0 {
 			return
 		}
@@ -57,18 +53,31 @@ func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, 
 			alpha = operand.At(alpha, n)
 		}
 	}
-	at, start := row*wStride, row*fStride
-	switch {
-	case w.Bytes != nil:
-		multiplyInt8VNNIAVX512(o, &w.Bytes[at], &w.Starts[start], v, f, rows, oStride, wStride, fStride,
-			b)
-	case w.Magnitudes != nil:
-		multiplyInt8SIMD(o, &w.Magnitudes[2*at], &w.Starts[start], v, f, rows, oStride, wStride,
-			fStride, b)
-	case int8Lanes16(cpu, rows):
-		accumulateInt8VNNIAVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
-	default:
-		accumulateInt8SIMD(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	words := &w.Words[row*wStride]
+	if int8Lanes16(cpu, rows) {
+		accumulateInt8VNNIAVX512(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+	} else {
+		accumulateInt8SIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+	}
+}
+
+// multiplyInt8Step is Multiply of checked operands, in one call. Tiles take a part of a matrix.
+func multiplyInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, f *float32, rows,
+	oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	least := leastTileRows(cpu, w, true)
+	if rows >= least && b.Keys <= 2*Group && b.Stride == 4*kernel.Panel {
+		n := tileRows(rows, least)
+		multiplyTiles(o, w, row, v, f, n, oStride, wStride, fStride, b)
+		if rows -= n; rows == 0 {
+			return
+		}
+		o, row, f = operand.At(o, n*oStride), row+n, operand.At(f, n*fStride)
+	}
+	at, starts := row*wStride, &w.Starts[row*fStride]
+	if w.Bytes != nil {
+		multiplyInt8VNNIAVX512(o, &w.Bytes[at], starts, v, f, rows, oStride, wStride, fStride, b)
+	} else {
+		multiplyInt8SIMD(o, &w.Magnitudes[2*at], starts, v, f, rows, oStride, wStride, fStride, b)
 	}
 }
 

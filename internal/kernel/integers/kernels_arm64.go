@@ -18,14 +18,13 @@ func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scale
 }
 
 func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
-	rows,
+	rows, oStride, wStride, fStride int, b *kernel.PanelLayout) {
+	accumulateInt8Dot(o, &w.Words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
+}
+
+func multiplyInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, f *float32, rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	at := row * wStride
-	if w.Bytes != nil {
-		multiplyInt8Dot(o, &w.Bytes[at], v, f, rows, oStride, wStride, fStride, b)
-		return
-	}
-	accumulateInt8Dot(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
+	multiplyInt8Dot(o, &w.Bytes[row*wStride], v, f, rows, oStride, wStride, fStride, b)
 }
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for

@@ -174,7 +174,11 @@ func tryAccumulateInt8(c *kerneltest.Trial, rows, keys, cols int) {
 	case 1:
 		alpha = c.Factors(rows)
 	}
-	Accumulate(kerneltest.Tuned, got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	if of == 0 {
+		Multiply(kerneltest.Tuned, got, &w, v, f, rows, oStride, wStride, fStride, &b)
+	} else {
+		Accumulate(kerneltest.Tuned, got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	}
 	for g := range groups {
 		part := b
 		part.Keys = min(Group, keys-g*Group)

@@ -27,6 +27,11 @@ func Accumulate(_ *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []float3
 	accumulateInt8Generic(o, w.Words, v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
+func Multiply(_ *tuning.Row, o []float32, w *Rows, v []byte, f []float32, rows, oStride, wStride,
+	fStride int, b *kernel.PanelLayout) {
+	accumulateInt8Generic(o, w.Words, v, nil, f, rows, oStride, wStride, fStride, b)
+}
+
 func QuantizeRows(isa tuning.ISA, dst []int8, scales []float32, starts []int32, x []float32, rows,
 	n,
 	dstStride, xStride int) {

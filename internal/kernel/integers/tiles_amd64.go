@@ -26,15 +26,6 @@ func leastTileRows(cpu *tuning.Row, x *Rows, matrix bool) int {
 	return cpu.MinAMXRows
 }
 
-// tilesTake reports whether tiles multiply such rows: bytes by a part of a matrix, or words by
-// values where outputs are scaled or overwritten.
-func tilesTake(w *Rows, alpha *float32, b *kernel.PanelLayout) bool {
-	if w.Bytes != nil {
-		return b.Keys <= 2*Group && b.Stride == 4*kernel.Panel
-	}
-	return w.Words != nil && (alpha != nil || b.Overwrite)
-}
-
 // tileRows is how many of the rows of a call go through tiles: whole tiles, and those left if they
 // are enough for another one.
 func tileRows(rows, least int) int {
@@ -73,7 +64,7 @@ func scoreTiles(s *float32, q *Rows, row int, k *byte, scales *float32, rows, qS
 	}
 }
 
-// multiplyTiles is accumulateInt8Step of rows of bytes, of at most two groups of inputs.
+// multiplyTiles is multiplyInt8Step of rows of bytes, of at most two groups of inputs.
 func multiplyTiles(o *float32, w *Rows, row int, v *byte, f *float32, rows, oStride, wStride,
 	fStride int, b *kernel.PanelLayout) {
 	for r := 0; r < rows; {
