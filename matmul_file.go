@@ -46,9 +46,9 @@ var matrixFields = [fileFields]fileField{
 	{"first position", 0, 0}, {"length", 0, 0},
 }
 
-// Formats of files of blocks: firstBlockFormat + BlockType.
+// Formats of files of blocks: firstBlockFormat + BlockType. Those from 16 on lay otherwise.
 const (
-	firstBlockFormat = 16
+	firstBlockFormat = 32
 	lastBlockFormat  = firstBlockFormat + int(MXFP4)
 )
 

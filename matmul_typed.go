@@ -186,6 +186,10 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	}
 	n := p.m.inner / blocks.Inputs
 	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
+	if blockwise.Few(&tuned, u.rows) {
+		p.multiplyFew(dst, a, stride, u)
+		return
+	}
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
 	most := 1 // so that one row reads one stream
@@ -210,6 +214,23 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 			w.blockMemory())
 		last.store(dst[r*stride:], rows, stride, u.cols-whole*panel)
 	}
+}
+
+// multiplyFew is multiplyBlocks for few rows.
+func (p *projection) multiplyFew(dst []float32, a []blockwise.Row, stride int, u *productBlock) {
+	n, whole := p.m.inner/blocks.Inputs, u.cols/panel
+	packed := p.m.blockData(u.first/panel, parts(u.cols, panel))
+	at := whole * p.m.blockPanel()
+	if whole > 0 {
+		blockwise.MultiplyFew(&tuned, p.m.blocks, dst, a, packed[:at], packed[at:], whole, u.rows, n,
+			stride, n)
+	}
+	if whole*panel == u.cols {
+		return
+	}
+	var last ragged
+	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], nil, 1, u.rows, n, panel, n)
+	last.store(dst[whole*panel:], u.rows, stride, u.cols-whole*panel)
 }
 
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so

@@ -11,7 +11,7 @@ const (
 	blockUnpacked = 4 * blockGroups * panel // bytes before the scales
 	blockRowScale = 32                      // in a blockRow
 	blockRowSum   = 48
-	blockRowSize  = 60
+	blockRowSize  = 56
 )
 
 // blockSums is what the sums of a block become, and how many vectors of scales there are.

@@ -32,9 +32,8 @@ const (
 	blockRowStart = 36
 	blockRowHalf  = 40
 	blockRowSum   = 48
-	blockRowBelow = 52
-	blockRowPairs = 56
-	blockRowSize  = 60
+	blockRowPairs = 52
+	blockRowSize  = 56
 )
 
 // blockKernels emits everything over blocks.
@@ -51,26 +50,28 @@ func blockKernels() {
 	}
 	sumBlocksKernel()
 	wide, narrow := blockSet{wide: true}, blockSet{}
-	wide.bytes("unpackQ8AVX512")
-	wide.nibbles("unpackNibblesF16AVX512", false)
-	wide.nibbles("unpackNibblesBF16AVX512", true)
-	wide.fourBits("unpackQ4KAVX512")
-	wide.fiveBits("unpackQ5KAVX512")
-	wide.sixBits("unpackQ6KAVX512")
-	narrow.bytes("unpackQ8SIMD")
-	narrow.nibbles("unpackNibblesF16SIMD", false)
-	narrow.nibbles("unpackNibblesBF16SIMD", true)
-	narrow.fourBits("unpackQ4KSIMD")
-	narrow.fiveBits("unpackQ5KSIMD")
-	narrow.sixBits("unpackQ6KSIMD")
+	wide.unpackBlocks("unpackQ8AVX512", formQ8)
+	wide.unpackBlocks("unpackNibblesF16AVX512", formNibbles)
+	wide.unpackBlocks("unpackNibblesBF16AVX512", formMXFP)
+	wide.unpackBlocks("unpackQ4KAVX512", formQ4K)
+	wide.unpackBlocks("unpackQ5KAVX512", formQ5K)
+	wide.unpackBlocks("unpackQ6KAVX512", formQ6K)
+	narrow.unpackBlocks("unpackQ8SIMD", formQ8)
+	narrow.unpackBlocks("unpackNibblesF16SIMD", formNibbles)
+	narrow.unpackBlocks("unpackNibblesBF16SIMD", formMXFP)
+	narrow.unpackBlocks("unpackQ4KSIMD", formQ4K)
+	narrow.unpackBlocks("unpackQ5KSIMD", formQ5K)
+	narrow.unpackBlocks("unpackQ6KSIMD", formQ6K)
+	fewRowsKernels(wide, narrow)
 }
 
-// Rows of a tile: with sums of halves there are three vectors for each row, else two.
+// sizes are rows of a tile: with sums of halves there are three vectors for each row, else two.
+// Callers have multiples of 4; blocks_few.go is for what is left.
 func (s blockSums) sizes() tileSizes {
 	if s == halvesSums {
-		return sizesTo(1, 8)
+		return tileSizes{4, 8}
 	}
-	return manyTiles(1)
+	return tileSizes{4, 8, 12}
 }
 
 // multiplyBlocksVNNI emits products of rows by one panel.

@@ -11,7 +11,8 @@ import (
 // fit in 16 bits: of integers to 15 those of all eight groups, to 31 of four, to 63 of two. Then
 // VPMADDWD adds pairs and multiplies by their scale.
 //
-// Bytes with sign are multiplied by |a|, see addSigned.
+// Bytes with sign become magnitudes, and their signs those of the inputs: VPMADDUBSW's products of
+// two are at most 2·128·127, which fits.
 
 // blockSums8 is a kernel: what sums of products become, and how many groups of four inputs make
 // words, 1 for bytes with sign. To bytes of plain sums 128 >> shift was added.
@@ -23,11 +24,12 @@ type blockSums8 struct {
 }
 
 // sizes are rows of a tile: each has two vectors of sums, and two more if there are several words.
+// Callers have multiples of it; blocks_few.go is for what is left.
 func (s *blockSums8) sizes() tileSizes {
 	if s.words == 8 || s.words == 1 {
-		return tileSizes{1, 2, 4}
+		return tileSizes{4}
 	}
-	return sizesTo(1, 3)
+	return tileSizes{3}
 }
 
 func multiplyBlocksAVX2(s blockSums8) {
@@ -176,23 +178,24 @@ func (t *blockTile8) endWords(w reg.Register, part int) {
 // signed makes the sums of products by bytes with sign.
 func (t *blockTile8) signed(w reg.Register) {
 	free := t.free()
-	weights, abs, below, product, zero, ones := free[:2], free[2], free[3], free[4], free[5], free[6]
-	VPXOR(zero, zero, zero)
+	weights, magnitudes, row, product, ones := free[:2], free[2:4], free[4], free[5], free[6]
 	VPBROADCASTD(u32(wordOnes), ones)
-	for i := range t.rows {
-		VPBROADCASTD(avx512Row(i, aStride, blockRowBelow), t.acc(i, 0))
-		VMOVDQA(t.acc(i, 0), t.acc(i, 1))
-	}
 	for g := range 8 {
 		for v, x := range weights {
 			VMOVDQU(Mem{Base: w, Disp: g*panelBytes + v*vector}, x)
+			VPABSB(x, magnitudes[v])
 		}
 		for i := range t.rows {
-			VPBROADCASTD(avx512Row(i, aStride, 4*g), abs)
-			VPCMPGTB(abs, zero, below)
-			VPABSB(abs, abs)
+			VPBROADCASTD(avx512Row(i, aStride, 4*g), row)
 			for v, x := range weights {
-				addSigned(VPXOR, x, abs, below, ones, product, t.acc(i, v))
+				VPSIGNB(x, row, product)
+				VPMADDUBSW(product, magnitudes[v], product)
+				if g == 0 {
+					VPMADDWD(ones, product, t.acc(i, v))
+					continue
+				}
+				VPMADDWD(ones, product, product)
+				VPADDD(product, t.acc(i, v), t.acc(i, v))
 			}
 		}
 	}

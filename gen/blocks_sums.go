@@ -14,15 +14,12 @@ func sumBlocksKernel() {
 	factors := XMM()
 	VMOVDQU(words128(), factors)
 	Label("row")
-	sums, below := YMM(), YMM()
+	sums := YMM()
 	VMOVDQU(Mem{Base: rows}, sums)
-	VPMINSB(zero, sums, below)
 	VPMADDUBSW(sums, ones, sums)
-	VPMADDUBSW(below, ones, below)
 	VPMADDWD(words, sums, sums)
-	VPMADDWD(words, below, below)
-	VPHADDD(below, sums, sums)
-	VPHADDD(sums, sums, sums) // sum and sum of those below 0, of each half
+	VPHADDD(sums, sums, sums)
+	VPHADDD(sums, sums, sums) // the sum of each half
 	second, both, halves, scaled := XMM(), XMM(), XMM(), XMM()
 	VEXTRACTI128(Imm(1), sums, second)
 	VPADDD(second, sums.AsX(), both)
@@ -33,8 +30,6 @@ func sumBlocksKernel() {
 	VPBLENDD(Imm(0b0110), shuffled, scaled, scaled)
 	VPMULLD(factors, scaled, scaled)
 	VMOVDQU(scaled, Mem{Base: rows, Disp: blockRowStart})
-	VPSUBD(both, zero.AsX(), both)
-	VPEXTRD(Imm(1), both, Mem{Base: rows, Disp: blockRowBelow})
 	VPSLLD(Imm(3), halves, halves)
 	VPSUBD(halves, zero.AsX(), halves)
 	VPSHUFLW(Imm(0x08), halves, halves)
@@ -51,6 +46,6 @@ func sumBlocksKernel() {
 
 // words128 is what the sum, those of the halves, and the sum again are multiplied by.
 func words128() Mem {
-	const minus128 = 1<<32 - 128
-	return words("blockSumFactors", minus128, minus128, minus128, 1)
+	const minus128, minus32 = 1<<32 - 128, 1<<32 - 32
+	return words("blockSumFactors", minus128, minus32, minus32, 1)
 }

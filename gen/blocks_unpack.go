@@ -6,10 +6,69 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Unpacking of blocks. Words of 16 outputs are 64 bytes: with 16 lanes one vector, else two.
+// Unpacking of blocks, in registers for few rows (blocks_few.go) and for many into memory. Words of
+// 16 outputs are 64 bytes: with 16 lanes one vector, else two.
 //
-// With 16 lanes bytes are for VNNI: integers that may be negative have 128 more. With 8 lanes they
-// are what multiplyBlocks of AVX2 wants, see blocks_avx2.go.
+// With 16 lanes bytes are for VNNI: integers that may be negative have something added. With 8
+// lanes they are what products of AVX2 want, see blocks_avx2.go.
+
+// blockCodes is how many bits the codes of weights have.
+type blockCodes int
+
+const (
+	eightBits blockCodes = iota // with sign
+	fourBits                    // to be looked up in a table
+	plainFourBits
+	fiveBits
+	sixBits
+)
+
+// blockForm is how blocks of a type lie in a panel (internal/blocks).
+type blockForm struct {
+	sums  blockSums
+	codes blockCodes
+	bf16  bool // d is in BF16, not in F16
+}
+
+var (
+	formQ8       = blockForm{plainSums, eightBits, false}
+	formNibbles  = blockForm{plainSums, fourBits, false}
+	formNibbles0 = blockForm{plainSums, plainFourBits, false}
+	formMXFP     = blockForm{plainSums, fourBits, true}
+	formQ4K      = blockForm{minimaSums, plainFourBits, false}
+	formQ5K      = blockForm{minimaSums, fiveBits, false}
+	formQ6K      = blockForm{halvesSums, sixBits, false}
+)
+
+// blocks is how many blocks of 32 inputs share d.
+func (f blockForm) blocks() int {
+	if f.sums == plainSums {
+		return 1
+	}
+	return 8
+}
+
+// header is the bytes of d, and of dmin after it.
+func (f blockForm) header() int {
+	if f.sums == minimaSums {
+		return 4 * panel
+	}
+	return 2 * panel
+}
+
+// scales is the bytes of scales of each block of 32 inputs, which its codes follow.
+func (f blockForm) scales() int {
+	if f.sums == plainSums {
+		return 0
+	}
+	return 2 * panel
+}
+
+// size is the bytes of scales and codes of a block of 32 inputs.
+func (f blockForm) size() int {
+	words := map[blockCodes]int{eightBits: 8, fourBits: 4, plainFourBits: 4, fiveBits: 5, sixBits: 6}
+	return f.scales() + words[f.codes]*panelBytes
+}
 
 type blockSet struct{ wide bool }
 
@@ -49,295 +108,196 @@ func (s blockSet) move(from, to Op) {
 	VMOVDQU(from, to)
 }
 
-// and is x & y in place of x.
-func (s blockSet) and(y, x Op) {
-	if s.wide {
-		VPANDD(y, x, x)
-		return
-	}
-	VPAND(y, x, x)
-}
-
-// orMasked is nibble | x & mask, in place of nibble.
-func (s blockSet) orMasked(mask, x, nibble Op) {
-	if s.wide {
-		VPTERNLOGD(Imm(0xf8), mask, x, nibble)
-		return
-	}
-	VPAND(mask, x, x)
-	VPOR(x, nibble, nibble)
-}
-
-// lower and upper are halves of the bytes of x.
-func (s blockSet) lower(mask, x Op) reg.VecVirtual {
+// and is x & y.
+func (s blockSet) and(y, x Op) reg.VecVirtual {
 	v := s.register()
 	if s.wide {
-		VPANDD(mask, x, v)
+		VPANDD(y, x, v)
 	} else {
-		VPAND(mask, x, v)
+		VPAND(y, x, v)
 	}
 	return v
 }
 
-func (s blockSet) upper(mask, x Op) reg.VecVirtual {
-	v := s.register()
-	VPSRLW(Imm(4), x, v)
-	s.and(mask, v)
-	return v
-}
-
-// moved is x with bit from of its bytes where bit to is; other bits are of no use.
-func (s blockSet) moved(x Op, from, to int) reg.VecVirtual {
-	v := s.register()
+// orMoved is nibble | x & mask in place of nibble, where of x bit from was moved to bit 4 of its
+// byte.
+func (s blockSet) orMoved(mask, x reg.VecVirtual, from int, nibble Op) {
+	moved := x
+	if from != 4 {
+		moved = s.register()
+	}
 	switch {
-	case from < to:
-		VPSLLW(imm(to-from), x, v)
-	case from > to:
-		VPSRLW(imm(from-to), x, v)
-	default:
-		s.move(x, v)
+	case from < 4:
+		VPSLLW(imm(4-from), x, moved)
+	case from > 4:
+		VPSRLW(imm(from-4), x, moved)
+	}
+	if s.wide {
+		VPTERNLOGD(Imm(0xf8), mask, moved, nibble)
+		return
+	}
+	VPOR(s.and(mask, moved), nibble, nibble)
+}
+
+// blockUnpacker is what makes bytes of codes.
+type blockUnpacker struct {
+	blockSet
+	form               blockForm
+	mask, upper, table reg.VecVirtual
+}
+
+// newBlockUnpacker loads what is the same for all blocks.
+func newBlockUnpacker(s blockSet, form blockForm) *blockUnpacker {
+	u := &blockUnpacker{blockSet: s, form: form}
+	switch form.codes {
+	case eightBits:
+		u.mask = s.repeated(0x80808080)
+		return u
+	case fourBits:
+		u.table = s.register()
+		if from := (Mem{Base: param("table")}); s.wide {
+			VBROADCASTI32X4(from, u.table)
+		} else {
+			VBROADCASTI128(from, u.table)
+		}
+	case fiveBits:
+		u.upper = s.repeated(0x10101010)
+	case sixBits:
+		u.upper = s.repeated(0x30303030)
+	}
+	u.mask = s.repeated(0x0f0f0f0f)
+	return u
+}
+
+// groups makes bytes of a vector of words, and hands those of each group of four inputs on: group i
+// of vector i of bytes, groups i and i+4 of vector i of nibbles. at are the codes of a block.
+func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual)) {
+	x := u.load(at.Offset(i * panelBytes))
+	if u.form.codes == eightBits {
+		if u.wide { // integers + 128
+			VPXORD(u.mask, x, x)
+		}
+		use(i, x)
+		return
+	}
+	low, shifted := u.and(u.mask, x), u.register()
+	VPSRLW(Imm(4), x, shifted)
+	high := u.and(u.mask, shifted)
+	for half, v := range []reg.VecVirtual{low, high} {
+		g := i + 4*half
+		switch u.form.codes {
+		case fourBits:
+			VPSHUFB(v, u.table, v)
+		case fiveBits:
+			u.orMoved(u.upper, u.load(at.Offset(4*panelBytes)), g, v)
+		case sixBits:
+			u.orMoved(u.upper, u.load(at.Offset((4+half)*panelBytes)), 2*i, v)
+		}
+		use(g, v)
+	}
+}
+
+// vectorsOfCodes is how many vectors groups takes.
+func (f blockForm) vectorsOfCodes() int {
+	if f.codes == eightBits {
+		return 8
+	}
+	return 4
+}
+
+// loadD makes floats of numbers in F16 or BF16.
+func (u *blockUnpacker) loadD(from Mem) reg.VecVirtual {
+	v := u.register()
+	if u.form.bf16 {
+		VPMOVZXWD(from, v)
+		VPSLLD(Imm(16), v, v)
+	} else {
+		VCVTPH2PS(from, v)
 	}
 	return v
 }
 
-// widened makes floats of 16 numbers by a conversion of a vector's lanes from memory, of so many
-// bytes each, and lets then change and store them.
-func (s blockSet) widened(from Mem, bytes int, convert func(ops ...Op), then func(v reg.VecVirtual,
-	at int)) {
-	for _, at := range s.vectors() {
-		v := s.register()
-		convert(from.Offset(at*bytes/4), v)
-		then(v, at)
-	}
-}
-
-// storeF16 stores numbers in F16 as float32.
-func (s blockSet) storeF16(from, to Mem) {
-	s.widened(from, 2, VCVTPH2PS, func(v reg.VecVirtual, at int) { VMOVUPS(v, to.Offset(at)) })
-}
-
-// storeIntegers stores integers of 8 bits as integers of 32, or as float32.
-func (s blockSet) storeIntegers(from, to Mem, convert func(ops ...Op), float bool) {
-	s.widened(from, 1, convert, func(v reg.VecVirtual, at int) {
-		if float {
-			VCVTDQ2PS(v, v)
-		}
-		VMOVUPS(v, to.Offset(at))
-	})
-}
-
-// storePairs stores pairs of integers of 16 bits, the first and the second of 8 bits.
-func (s blockSet) storePairs(first, second, to Mem, convert func(ops ...Op)) {
-	for _, at := range s.vectors() {
-		low, high := s.register(), s.register()
-		convert(first.Offset(at/4), low)
-		convert(second.Offset(at/4), high)
+// loadPairs makes pairs of integers of 16 bits of two of 8 bits.
+func (u *blockUnpacker) loadPairs(first, second Mem, convert func(ops ...Op)) reg.VecVirtual {
+	low, high := u.register(), u.register()
+	convert(first, low)
+	if first == second {
+		VPSLLD(Imm(16), low, high)
+	} else {
+		convert(second, high)
 		VPSLLD(Imm(16), high, high)
-		VPBLENDW(Imm(0xaa), high, low, low)
-		s.move(low, to.Offset(at))
 	}
+	VPBLENDW(Imm(0xaa), high, low, low)
+	return low
 }
 
-// begin begins a kernel that unpacks n blocks.
-func (s blockSet) begin(name, table string) (dst, packed, n reg.GPVirtual) {
+// unpackBlocks emits a kernel that unpacks n blocks into bytes, which vectors of scales follow.
+func (s blockSet) unpackBlocks(name string, form blockForm) {
+	table := ""
+	if form.codes == fourBits {
+		table = ", table"
+	}
 	TEXT(name, noSplit, "func(dst, packed"+table+" *byte, n int)")
-	return param("dst"), param("packed"), param("n")
-}
-
-// next goes on to the next block of so many bytes, or returns after the last.
-func (s blockSet) next(loop string, dst, packed, n reg.GPVirtual, to, from int) {
-	ADDQ(imm(to), dst)
-	ADDQ(imm(from), packed)
+	dst, packed, n, d, left := param("dst"), param("packed"), param("n"), GP64(), GP64()
+	u := newBlockUnpacker(s, form)
+	Label("next")
+	MOVQ(packed, d)
+	ADDQ(imm(form.header()), packed)
+	MOVQ(U32(form.blocks()), left)
+	Label("block")
+	for at := 0; at < form.size(); at += lineBytes {
+		PREFETCHT0(Mem{Base: packed, Disp: blockAhead + at})
+	}
+	for _, at := range s.vectors() {
+		for i := range form.vectorsOfCodes() {
+			u.groups(Mem{Base: packed, Disp: form.scales() + at}, i, func(g int, v reg.VecVirtual) {
+				s.move(v, Mem{Base: dst, Disp: g*panelBytes + at})
+			})
+		}
+		u.storeScales(d, packed, Mem{Base: dst, Disp: blockUnpacked + at}, at)
+	}
+	ADDQ(imm(form.sums.size()), dst)
+	ADDQ(imm(form.size()), packed)
+	DECQ(left)
+	JNE(LabelRef("block"))
 	DECQ(n)
-	JNE(LabelRef(loop))
+	JNE(LabelRef("next"))
 	finish()
 }
 
-// blockAhead is how far ahead of what is read memory is requested.
+// storeScales stores the scales of a block, or those of half of the outputs.
+func (u *blockUnpacker) storeScales(d, scales reg.Register, to Mem, at int) {
+	first := Mem{Base: scales, Disp: at / 4}
+	second := first.Offset(panel)
+	VMOVUPS(u.loadD(Mem{Base: d, Disp: at / 2}), to)
+	integer := func(from Mem, convert func(ops ...Op)) reg.VecVirtual {
+		v := u.register()
+		convert(from, v)
+		return v
+	}
+	switch u.form.sums {
+	case minimaSums:
+		VMOVUPS(u.loadD(Mem{Base: d, Disp: 2*panel + at/2}), to.Offset(panelBytes))
+		scale := integer(first, VPMOVZXBD)
+		if !u.wide {
+			scale = u.loadPairs(first, first, VPMOVZXBD)
+		}
+		u.move(scale, to.Offset(2*panelBytes))
+		u.move(integer(second, VPMOVZXBD), to.Offset(3*panelBytes))
+	case halvesSums:
+		if u.wide {
+			for i, from := range []Mem{first, second} {
+				v := integer(from, VPMOVSXBD)
+				VCVTDQ2PS(v, v)
+				VMOVUPS(v, to.Offset((1+i)*panelBytes))
+			}
+			return
+		}
+		u.move(u.loadPairs(first, first, VPMOVSXBD), to.Offset(panelBytes))
+		u.move(u.loadPairs(second, second, VPMOVSXBD), to.Offset(2*panelBytes))
+		u.move(u.loadPairs(first, second, VPMOVSXBD), to.Offset(3*panelBytes))
+	}
+}
+
+// blockAhead is how far ahead of what is unpacked memory is requested.
 const blockAhead = 8192
-
-// request prefetches the lines that begin within some bytes.
-func (s blockSet) request(packed reg.GPVirtual, from, to int) {
-	for at := (from + lineBytes - 1) / lineBytes * lineBytes; at < to; at += lineBytes {
-		PREFETCHT0(Mem{Base: packed, Disp: blockAhead + at})
-	}
-}
-
-// bytes unpacks Q8_0.
-func (s blockSet) bytes(name string) {
-	dst, packed, n := s.begin(name, "")
-	sign := s.repeated(0x80808080)
-	loop := "block"
-	Label(loop)
-	s.request(packed, 0, 576)
-	for _, at := range s.vectors() {
-		d := s.load(Mem{Base: packed, Disp: at})
-		for g := 0; g < blockUnpacked; g += panelBytes {
-			v := s.load(Mem{Base: packed, Disp: panelBytes + g + at})
-			if s.wide {
-				VPXORD(sign, v, v)
-			}
-			s.move(v, Mem{Base: dst, Disp: g + at})
-		}
-		s.move(d, Mem{Base: dst, Disp: blockUnpacked + at})
-	}
-	s.next(loop, dst, packed, n, plainSums.size(), 576)
-}
-
-// nibbles unpacks levels of a table.
-func (s blockSet) nibbles(name string, bf16 bool) {
-	dst, packed, n := s.begin(name, ", table")
-	levels, mask := s.register(), s.repeated(0x0f0f0f0f)
-	if from := (Mem{Base: param("table")}); s.wide {
-		VBROADCASTI32X4(from, levels)
-	} else {
-		VBROADCASTI128(from, levels)
-	}
-	loop := "block"
-	Label(loop)
-	s.request(packed, 0, 288)
-	for g := 0; g < blockUnpacked/2; g += panelBytes {
-		for _, at := range s.vectors() {
-			x := s.load(Mem{Base: packed, Disp: 2*panel + g + at})
-			low, high := s.lower(mask, x), s.upper(mask, x)
-			VPSHUFB(low, levels, low)
-			VPSHUFB(high, levels, high)
-			s.move(low, Mem{Base: dst, Disp: g + at})
-			s.move(high, Mem{Base: dst, Disp: blockUnpacked/2 + g + at})
-		}
-	}
-	from, to := Mem{Base: packed}, Mem{Base: dst, Disp: blockUnpacked}
-	if bf16 {
-		s.widened(from, 2, VPMOVZXWD, func(v reg.VecVirtual, at int) {
-			VPSLLD(Imm(16), v, v)
-			VMOVUPS(v, to.Offset(at))
-		})
-	} else {
-		s.storeF16(from, to)
-	}
-	s.next(loop, dst, packed, n, plainSums.size(), 288)
-}
-
-// kScales stores the scales of a block of Q4_K or Q5_K after its bytes.
-func (s blockSet) kScales(packed, scales, to Mem) {
-	to = to.Offset(blockUnpacked)
-	s.storeF16(packed, to)
-	s.storeF16(packed.Offset(2*panel), to.Offset(panelBytes))
-	if s.wide {
-		s.storeIntegers(scales, to.Offset(2*panelBytes), VPMOVZXBD, false)
-	} else {
-		s.storePairs(scales, scales, to.Offset(2*panelBytes), VPMOVZXBD)
-	}
-	s.storeIntegers(scales.Offset(panel), to.Offset(3*panelBytes), VPMOVZXBD, false)
-}
-
-// Where scales and words of blocks of 256 begin, see internal/blocks.
-const (
-	blockScales = 4 * panel
-	blockWords  = 20 * panel
-)
-
-// fourBits unpacks Q4_K.
-func (s blockSet) fourBits(name string) {
-	const bytes = blockWords + 32*panelBytes
-	dst, packed, n := s.begin(name, "")
-	mask := s.repeated(0x0f0f0f0f)
-	scales, words, pair := GP64(), GP64(), GP64()
-	Label("block")
-	LEAQ(Mem{Base: packed, Disp: blockScales}, scales)
-	LEAQ(Mem{Base: packed, Disp: blockWords}, words)
-	MOVQ(U32(4), pair)
-	Label("pair")
-	s.request(words, 0, 8*panelBytes)
-	size := minimaSums.size()
-	for g := 0; g < blockUnpacked; g += panelBytes {
-		for _, at := range s.vectors() {
-			x := s.load(Mem{Base: words, Disp: g + at})
-			s.move(s.lower(mask, x), Mem{Base: dst, Disp: g + at})
-			s.move(s.upper(mask, x), Mem{Base: dst, Disp: size + g + at})
-		}
-	}
-	for i := range 2 {
-		s.kScales(Mem{Base: packed}, Mem{Base: scales, Disp: 2 * panel * i},
-			Mem{Base: dst, Disp: size * i})
-	}
-	ADDQ(imm(2*size), dst)
-	ADDQ(imm(4*panel), scales)
-	ADDQ(imm(8*panelBytes), words)
-	DECQ(pair)
-	JNE(LabelRef("pair"))
-	s.next("block", dst, packed, n, 0, bytes)
-}
-
-// fiveBits unpacks Q5_K.
-func (s blockSet) fiveBits(name string) {
-	const upperBits, words = blockWords, blockWords + 8*panelBytes
-	const bytes = words + 32*panelBytes
-	dst, packed, n := s.begin(name, "")
-	mask, fifth := s.repeated(0x0f0f0f0f), s.repeated(0x10101010)
-	size := minimaSums.size()
-	Label("block")
-	for b := range 8 {
-		s.request(packed, b*bytes/8, (b+1)*bytes/8)
-		for g := 0; g < blockUnpacked; g += panelBytes {
-			for _, at := range s.vectors() {
-				x := s.load(Mem{Base: packed, Disp: words + b/2*blockUnpacked + g + at})
-				v := s.lower(mask, x)
-				if b%2 == 1 {
-					v = s.upper(mask, x)
-				}
-				bits := s.load(Mem{Base: packed, Disp: upperBits + g + at})
-				s.orMasked(fifth, s.moved(bits, b, 4), v)
-				s.move(v, Mem{Base: dst, Disp: b*size + g + at})
-			}
-		}
-		s.kScales(Mem{Base: packed}, Mem{Base: packed, Disp: blockScales + 2*panel*b},
-			Mem{Base: dst, Disp: b * size})
-	}
-	s.next("block", dst, packed, n, 8*size, bytes)
-}
-
-// sixBits unpacks Q6_K.
-func (s blockSet) sixBits(name string) {
-	const upperBits = blockWords + 32*panelBytes
-	const bytes = upperBits + 16*panelBytes
-	dst, packed, n := s.begin(name, "")
-	mask, upper, more := s.repeated(0x0f0f0f0f), s.repeated(0x30303030), s.repeated(0x60606060)
-	size := halvesSums.size()
-	Label("block")
-	for b := range 8 {
-		s.request(packed, b*bytes/8, (b+1)*bytes/8)
-		half, k := b/4, b%4
-		for g := 0; g < blockUnpacked; g += panelBytes {
-			for _, at := range s.vectors() {
-				x := s.load(Mem{Base: packed, Disp: blockWords + (2*half+k%2)*blockUnpacked + g + at})
-				v := s.lower(mask, x)
-				if k >= 2 {
-					v = s.upper(mask, x)
-				}
-				bits := s.load(Mem{Base: packed, Disp: upperBits + half*blockUnpacked + g + at})
-				s.orMasked(upper, s.moved(bits, 2*k, 4), v)
-				if s.wide {
-					VPADDB(more, v, v)
-				}
-				s.move(v, Mem{Base: dst, Disp: b*size + g + at})
-			}
-		}
-		to := Mem{Base: dst, Disp: b*size + blockUnpacked}
-		for _, at := range s.vectors() {
-			s.move(s.load(Mem{Base: packed, Disp: at}), to.Offset(at))
-		}
-		first := Mem{Base: packed, Disp: blockScales + 2*panel*b}
-		for i, scale := range []Mem{first, first.Offset(panel)} {
-			if s.wide {
-				s.storeIntegers(scale, to.Offset((1+i)*panelBytes), VPMOVSXBD, true)
-			} else {
-				s.storePairs(scale, scale, to.Offset((1+i)*panelBytes), VPMOVSXBD)
-			}
-		}
-		if !s.wide {
-			s.storePairs(first, first.Offset(panel), to.Offset(3*panelBytes), VPMOVSXBD)
-		}
-	}
-	s.next("block", dst, packed, n, 8*size, bytes)
-}

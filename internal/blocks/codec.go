@@ -3,56 +3,111 @@ package blocks
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Pack brings a block of a file to the place of output c in a packed block of 16. It is not ok if
-// its scales are not finite.
+// Pack brings a block of a file to the place of output c in a packed block of 16. It is not ok
+// if its scales are not finite.
 func Pack(t Type, to []byte, c int, from []byte) (ok bool) {
+	part := to[t.Header():]
 	switch t {
 	case Q8_0:
-		spreadWords(to[4*Outputs:], c, from[2:])
-		return putScale(to, c, from)
+		for g := range Inputs / 4 {
+			putWord(part, g, c, fileWord(from[2:], g))
+		}
 	case Q4_0, IQ4_NL:
-		spreadWords(to[2*Outputs:], c, from[2:])
-		copy(to[2*c:], from[:2])
-		return finiteF16(from)
+		packNibbles(part, c, from[2:])
 	case MXFP4:
-		spreadWords(to[2*Outputs:], c, from[1:])
+		packNibbles(part, c, from[1:])
 		binary.LittleEndian.PutUint16(to[2*c:], scaleMXFP4(from[0]))
 		return from[0] <= maxMXFP4
 	case Q4_K, Q5_K:
 		copy(to[2*c:], from[:2])
 		copy(to[2*Outputs+2*c:], from[2:4])
-		packMinima(to[ScalesAt+c:], from[4:])
-		spreadWords(to[WordsAt:], c, from[16:])
+		packMinima(t, part, c, from[4:])
 		return finiteF16(from) && finiteF16(from[2:])
+	case Q6_K:
+		for i := range 8 {
+			packSixBits(part[i*t.Part():], c, from, i)
+		}
+		from = from[208:]
 	}
-	for i, e := range from[192:208] {
-		to[ScalesAt+i*Outputs+c] = e
-	}
-	spreadWords(to[WordsAt:], c, from[:192])
-	return putScale(to, c, from[208:])
+	copy(to[2*c:], from[:2])
+	return finiteF16(from)
 }
 
-// spreadWords puts words of four bytes where those of output c are.
-func spreadWords(to []byte, c int, from []byte) {
-	to = to[4*c:]
-	for len(from) >= 4 {
-		*(*[4]byte)(to) = [4]byte(from)
-		if from = from[4:]; len(from) >= 4 {
-			to = to[4*Outputs:]
+// fileWord is four bytes of a file's block, the first of them the lowest.
+func fileWord(x []byte, i int) uint32 { return binary.LittleEndian.Uint32(x[4*i:]) }
+
+// putWord puts word i of output c.
+func putWord(to []byte, i, c int, x uint32) {
+	binary.LittleEndian.PutUint32(to[4*(Outputs*i+c):], x)
+}
+
+// packedWord is word i of output c.
+func packedWord(x []byte, i, c int) uint32 { return fileWord(x, Outputs*i+c) }
+
+// packNibbles puts nibbles of 32 inputs that lie in the file as in memory.
+func packNibbles(to []byte, c int, from []byte) {
+	for i := range 4 {
+		putWord(to, i, c, fileWord(from, i))
+	}
+}
+
+// Bits of each of the four bytes of a word.
+const (
+	eachByte  = 0x01010101
+	lowNibble = 0x0f * eachByte
+)
+
+// packMinima packs what follows d and dmin: for each 32 inputs a scale and a minimum of 6 bits, the
+// fifth bits of Q5_K, and nibbles of which lower ones belong to 32 inputs, upper ones to the next.
+func packMinima(t Type, to []byte, c int, x []byte) {
+	nibbles, fifth := x[12:], x[12:]
+	if t == Q5_K {
+		nibbles = nibbles[32:]
+	}
+	for i := range 8 {
+		scale, least := x[i%4]&63, x[4+i%4]&63
+		if i >= 4 {
+			scale = x[4+i]&15 | x[i-4]>>6<<4
+			least = x[4+i]>>4 | x[i]>>6<<4
+		}
+		part := to[i*t.Part():]
+		part[c], part[Outputs+c] = scale, least
+		part = part[PartScales:]
+		from, shift := nibbles[i/2*32:], i%2*4
+		for g := range 4 {
+			putWord(part, g, c, fileWord(from, g)>>shift&lowNibble|fileWord(from, 4+g)>>shift&lowNibble<<4)
+		}
+		if t == Q5_K {
+			bits := uint32(0)
+			for g := range 8 {
+				bits |= fileWord(fifth, g) >> i & eachByte << g
+			}
+			putWord(part[BitsAt:], 0, c, bits)
 		}
 	}
 }
 
-// putScale makes a scale in F16 the float32 of output c.
-func putScale(to []byte, c int, from []byte) (ok bool) {
-	d := f32.FromF16(binary.LittleEndian.Uint16(from))
-	binary.LittleEndian.PutUint32(to[4*c:], math.Float32bits(d))
-	return finiteF16(from)
+// packSixBits packs 32 inputs of a block of Q6_K: lower bits are nibbles of 64 bytes for 128
+// inputs, upper ones pairs of bits of 32 bytes.
+func packSixBits(to []byte, c int, x []byte, i int) {
+	half, k := i/4, i%4
+	to[c], to[Outputs+c] = x[192+2*i], x[192+2*i+1]
+	to = to[PartScales:]
+	from, shift := x[half*64+k%2*32:], k/2*4
+	for g := range 4 {
+		putWord(to, g, c, fileWord(from, g)>>shift&lowNibble|fileWord(from, 4+g)>>shift&lowNibble<<4)
+	}
+	for h := range 2 {
+		bits := uint32(0)
+		for g := range 4 {
+			bits |= fileWord(x[128+half*32:], 4*h+g) >> (2 * k) & (3 * eachByte) << (2 * g)
+		}
+		putWord(to[BitsAt:], h, c, bits)
+	}
 }
 
 // finiteF16 reports whether a number in F16 is neither NaN nor infinite.
@@ -69,67 +124,95 @@ func scaleMXFP4(e byte) uint16 {
 	return uint16(e-1) << 7
 }
 
-// packMinima unpacks the scales and minima of 6 bits of 8 blocks, each a byte of an output.
-func packMinima(to, x []byte) {
-	for i := range 8 {
-		scale, least := x[i%4]&63, x[4+i%4]&63
-		if i >= 4 {
-			scale = x[4+i]&15 | x[i-4]>>6<<4
-			least = x[4+i]>>4 | x[i]>>6<<4
-		}
-		to[2*i*Outputs], to[(2*i+1)*Outputs] = scale, least
-	}
-}
-
 // Restore is the block of a file that Pack brought to the place of output c.
 func Restore(t Type, block, packed []byte, c int) {
-	d := func() uint16 {
-		d := math.Float32frombits(binary.LittleEndian.Uint32(packed[4*c:]))
-		return f32.ToF16(d)
-	}
+	part, d := packed[t.Header():], packed[2*c:][:2]
 	switch t {
 	case Q8_0:
-		gatherWords(block[2:], c, packed[4*Outputs:])
-		binary.LittleEndian.PutUint16(block, d())
+		for g := range Inputs / 4 {
+			binary.LittleEndian.PutUint32(block[2+4*g:], packedWord(part, g, c))
+		}
 	case Q4_0, IQ4_NL:
-		copy(block, packed[2*c:][:2])
-		gatherWords(block[2:], c, packed[2*Outputs:])
+		fileNibbles(block[2:], part, c)
 	case MXFP4:
-		x := binary.LittleEndian.Uint16(packed[2*c:])
+		x := binary.LittleEndian.Uint16(d)
 		block[0] = byte(x>>7) + 1
 		if x < scaleMXFP4(2) {
 			block[0] = byte(x >> 6)
 		}
-		gatherWords(block[1:], c, packed[2*Outputs:])
+		fileNibbles(block[1:], part, c)
+		return
 	case Q4_K, Q5_K:
-		copy(block, packed[2*c:][:2])
-		copy(block[2:], packed[2*Outputs+2*c:][:2])
-		fileMinima(block[4:], packed[ScalesAt+c:])
-		gatherWords(block[16:], c, packed[WordsAt:])
+		copy(block[2:4], packed[2*Outputs+2*c:])
+		fileMinima(t, block[4:], part, c)
 	case Q6_K:
-		gatherWords(block[:192], c, packed[WordsAt:])
-		for i := range 16 {
-			block[192+i] = packed[ScalesAt+i*Outputs+c]
+		clear(block)
+		for i := range 8 {
+			fileSixBits(block, part[i*t.Part():], c, i)
 		}
-		binary.LittleEndian.PutUint16(block[208:], d())
+		block = block[208:]
+	}
+	copy(block, d)
+}
+
+// fileNibbles is the opposite of packNibbles.
+func fileNibbles(to, packed []byte, c int) {
+	for i := range 4 {
+		binary.LittleEndian.PutUint32(to[4*i:], packedWord(packed, i, c))
 	}
 }
 
-// gatherWords is the opposite of spreadWords.
-func gatherWords(to []byte, c int, from []byte) {
-	for i := range len(to) / 4 {
-		copy(to[4*i:], from[4*Outputs*i+4*c:][:4])
-	}
+// orWord puts bits into a word.
+func orWord(to []byte, i int, x uint32) {
+	binary.LittleEndian.PutUint32(to[4*i:], fileWord(to, i)|x)
 }
 
 // fileMinima is the opposite of packMinima.
-func fileMinima(to, x []byte) {
-	for i := range 4 {
-		scale, least := x[2*i*Outputs], x[(2*i+1)*Outputs]
-		upperScale, upperLeast := x[2*(i+4)*Outputs], x[(2*(i+4)+1)*Outputs]
-		to[i] = scale&63 | upperScale>>4<<6
-		to[4+i] = least&63 | upperLeast>>4<<6
-		to[8+i] = upperScale&15 | upperLeast<<4
+func fileMinima(t Type, to, packed []byte, c int) {
+	size := 12 + 128
+	if t == Q5_K {
+		size += 32
+	}
+	to = to[:size]
+	clear(to)
+	for i := range 8 {
+		part := packed[i*t.Part():]
+		scale, least := part[c], part[Outputs+c]
+		if i < 4 {
+			to[i], to[4+i] = to[i]|scale&63, to[4+i]|least&63
+		} else {
+			to[i-4], to[i] = to[i-4]|scale>>4<<6, to[i]|least>>4<<6
+			to[4+i] = scale&15 | least<<4
+		}
+		part = part[PartScales:]
+		nibbles, shift := to[size-128+i/2*32:], i%2*4
+		for g := range 4 {
+			x := packedWord(part, g, c)
+			orWord(nibbles, g, x&lowNibble<<shift)
+			orWord(nibbles, 4+g, x>>4&lowNibble<<shift)
+		}
+		for g := 0; g < 8 && t == Q5_K; g++ {
+			orWord(to[12:], g, packedWord(part[BitsAt:], 0, c)>>g&eachByte<<i)
+		}
+	}
+}
+
+// fileSixBits is the opposite of packSixBits. Bits come to those that are there.
+func fileSixBits(block, part []byte, c, i int) {
+	half, k := i/4, i%4
+	block[192+2*i], block[192+2*i+1] = part[c], part[Outputs+c]
+	part = part[PartScales:]
+	to, shift := block[half*64+k%2*32:], k/2*4
+	for g := range 4 {
+		x := packedWord(part, g, c)
+		orWord(to, g, x&lowNibble<<shift)
+		orWord(to, 4+g, x>>4&lowNibble<<shift)
+	}
+	for h := range 2 {
+		x := packedWord(part[BitsAt:], h, c)
+		for g := range 4 {
+			orWord(block[128+half*32:], 4*h+g, x>>(2*g)&(3*eachByte)<<(2*k))
+		}
 	}
 }
 

@@ -39,6 +39,7 @@ var fields = []Field{
 	{Name: "PrefetchTyped", Most: MostAhead},
 	{Name: "PrefetchScaled", Most: MostAhead},
 	{Name: "PrefetchInt8", Most: MostAhead},
+	{Name: "PrefetchBlocks", Most: MostAhead},
 	{Name: "WholeBlocks", Most: 1},
 	{Name: "FewRows", Most: never},
 	{Name: "MinPagedRows", Most: never},

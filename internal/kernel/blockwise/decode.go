@@ -3,8 +3,6 @@
 package blockwise
 
 import (
-	"unsafe"
-
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
@@ -59,8 +57,6 @@ const factorRows = kernel.Block / panel
 // begin begins with a packed block.
 func (x *factors) begin(t blocks.Type, packed []byte) {
 	switch t {
-	case blocks.Q8_0, blocks.Q6_K:
-		copy(x.d[:panel], unsafe.Slice((*float32)(unsafe.Pointer(&packed[0])), panel))
 	case blocks.MXFP4:
 		narrow.WidenHalves(kernel.BF16, &x.d[0], &packed[0], panel)
 	case blocks.Q4_K, blocks.Q5_K:
@@ -74,7 +70,7 @@ func (x *factors) begin(t blocks.Type, packed []byte) {
 func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byte, block int) {
 	switch t {
 	case blocks.Q4_K, blocks.Q5_K:
-		at := packed[blocks.ScalesAt+2*panel*block:][:2*panel]
+		at := packed[t.Header()+block*t.Part():][:2*panel]
 		for c := range panel {
 			x.scales[c] = x.d[c] * float32(at[c])
 			x.less[c] = -x.d[panel+c] * float32(at[panel+c])
@@ -83,7 +79,7 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 		repeatFactors(&x.less)
 		floats.AddBias(isa, w, x.less[:], blocks.Inputs/factorRows, 1, 0, kernel.Block, 1)
 	case blocks.Q6_K:
-		at := packed[blocks.ScalesAt+2*panel*block:][:2*panel]
+		at := packed[t.Header()+block*t.Part():][:2*panel]
 		for half := range 2 {
 			for c := range panel {
 				x.scales[c] = x.d[c] * float32(int8(at[half*panel+c]))

@@ -2,7 +2,6 @@ package blockwise
 
 import (
 	"encoding/binary"
-	"math"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/f32"
@@ -30,58 +29,45 @@ var (
 // that number from x on, a packed block of type t.
 func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output int) {
 	half := func(at int) uint16 { return binary.LittleEndian.Uint16(packed[at+2*output:]) }
-	float := func(at int) float32 {
-		return math.Float32frombits(binary.LittleEndian.Uint32(packed[at+4*output:]))
-	}
-	*x = weights{scales: [2]int32{1, 1}}
+	part := packed[t.Header()+block*t.Part():]
+	*x = weights{d: f32.FromF16(half(0)), scales: [2]int32{1, 1}}
 	switch t {
-	case blocks.Q8_0:
-		x.d = float(0)
-	case blocks.Q4_0, blocks.IQ4_NL:
-		x.d = f32.FromF16(half(0))
 	case blocks.MXFP4:
 		x.d = f32.FromBF16(half(0))
 	case blocks.Q4_K, blocks.Q5_K:
-		x.d, x.dmin = f32.FromF16(half(0)), f32.FromF16(half(panel*2))
-		at := packed[blocks.ScalesAt+2*panel*block+output:]
-		x.scales, x.min = [2]int32{int32(at[0]), int32(at[0])}, int32(at[panel])
+		x.dmin = f32.FromF16(half(2 * panel))
+		x.scales = [2]int32{int32(part[output]), int32(part[output])}
+		x.min, part = int32(part[panel+output]), part[blocks.PartScales:]
 	case blocks.Q6_K:
-		x.d = float(0)
-		at := packed[blocks.ScalesAt+2*panel*block+output:]
-		x.scales = [2]int32{int32(int8(at[0])), int32(int8(at[panel]))}
+		x.scales = [2]int32{int32(int8(part[output])), int32(int8(part[panel+output]))}
+		part = part[blocks.PartScales:]
 	}
 	for i := range x.n {
-		x.n[i] = unpackWeight(t, packed, block, output, i)
+		x.n[i] = unpackWeight(t, part, output, i)
 	}
 }
 
-// unpackWeight is the integer of input i of 32 of an output.
-func unpackWeight(t blocks.Type, packed []byte, block, output, i int) int8 {
+// unpackWeight is the integer of one of blocks.Inputs of an output, whose words are given.
+func unpackWeight(t blocks.Type, words []byte, output, i int) int8 {
 	group, in := i/4, 4*output+i%4
-	at := func(words, group int) byte { return packed[words+4*panel*group+in] }
-	nibble := func(x byte, upper bool) int8 {
-		if upper {
-			return int8(x >> 4)
-		}
-		return int8(x & 15)
+	if t == blocks.Q8_0 {
+		return int8(words[4*panel*group+in])
 	}
+	nibble := int8(words[4*panel*(group%4)+in] >> (group / 4 * 4) & 15)
 	switch t {
-	case blocks.Q8_0:
-		return int8(at(4*panel, group))
 	case blocks.Q4_0:
-		return nibble(at(2*panel, group%4), group >= 4) - 8
+		return nibble - 8
 	case blocks.IQ4_NL:
-		return levelsIQ4[nibble(at(2*panel, group%4), group >= 4)]
+		return levelsIQ4[nibble]
 	case blocks.MXFP4:
-		return levelsMXFP[nibble(at(2*panel, group%4), group >= 4)]
-	case blocks.Q4_K:
-		return nibble(at(blocks.WordsAt, block/2*8+group), block%2 == 1)
+		return levelsMXFP[nibble]
 	case blocks.Q5_K:
-		upper := at(blocks.WordsAt, group) >> block & 1
-		return nibble(at(blocks.WordsAt+4*panel*8, block/2*8+group), block%2 == 1) | int8(upper<<4)
+		return nibble | int8(words[blocks.BitsAt+in]>>group&1)<<4
+	case blocks.Q6_K:
+		upper := words[blocks.BitsAt+4*panel*(group/4)+in] >> (group % 4 * 2) & 3
+		return nibble | int8(upper<<4) - 32
 	}
-	upper := at(blocks.WordsAt+4*panel*32, block/4*8+group) >> (block % 4 * 2) & 3
-	return nibble(at(blocks.WordsAt, block/4*16+block%2*8+group), block%4 >= 2) | int8(upper<<4) - 32
+	return nibble
 }
 
 // decodeBlocksGeneric makes dst the weights of the first 32·n inputs of a panel of outputs: that
@@ -134,13 +120,11 @@ func sumBlocksGeneric(dst []Row, scales []float32) {
 	for i := range dst {
 		b := &dst[i]
 		var sums [2]int32
-		b.below = 0
 		for k, e := range b.integers {
 			sums[2*k/blocks.Inputs] += int32(e)
-			b.below -= min(int32(e), 0)
 		}
 		b.scale, b.sum = scales[i], sums[0]+sums[1]
-		b.start, b.halves = -128*b.sum, [2]int32{-128 * sums[0], -128 * sums[1]}
+		b.start, b.halves = -128*b.sum, [2]int32{-32 * sums[0], -32 * sums[1]}
 		b.eighths = [2]int16{int16(-8 * sums[0]), int16(-8 * sums[1])}
 	}
 }

@@ -36,9 +36,16 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 		}
 		return
 	}
-	step := kernel.CallIntegers / (chunk * unpackedBytes)
+	unit := rowsOfTile(cpu, t) // what is left over is few rows
+	if rest := rows % unit; rest > 0 {
+		rows -= rest
+		MultiplyFew(cpu, t, o[rows*oStride:], a[rows*aStride:], packed, nil, panels, rest, n, oStride,
+			aStride)
+	}
+	step := kernel.CallIntegers / (chunk * unpackedBytes) / unit * unit
 	if panels > 1 {
-		step = Tile
+		tiles := max(1, (rows+Tile-1)/Tile)
+		step = max(unit, (rows/unit+tiles-1)/tiles*unit)
 	}
 	for k := 0; k < n; k += chunk {
 		count := min(chunk, n-k)
@@ -49,6 +56,39 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 			for p := range panels {
 				multiplyBlocksStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k], &memory[p][0],
 					min(step, rows-r), count, oStride, aStride, k == 0)
+			}
+		}
+	}
+}
+
+// MultiplyFew is Multiply of few rows and any number of panels, without memory for unpacked blocks.
+// Such calls wait for memory: it is read in one stream and requested ahead, towards the end that of
+// next, which is read after this, or nil.
+func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, next []byte, panels,
+	rows, n, oStride, aStride int) {
+	operand.WritesRows(o, rows, oStride, panels*panel)
+	operand.ReadsRows(a, rows, aStride, n)
+	of := t.Traits()
+	per := of.Inputs / blocks.Inputs
+	whole := n / per // packed blocks of a panel
+	operand.Reads(packed, panels*whole*of.Packed)
+	if len(next) == 0 {
+		next = packed
+	}
+	ahead := cpu.PrefetchBlocks / of.Packed // whole blocks
+	most, length := max(1, fewBlocks/n), min(whole, fewBlocks/per)
+	for p := 0; p < panels; p += most {
+		for k := 0; k < whole; k += length {
+			at := p*whole + k
+			before := panels*whole - at - ahead
+			request := operand.Address(packed, at*of.Packed) + uintptr(cpu.PrefetchBlocks)
+			if before <= 0 {
+				request = operand.Address(next, 0) + uintptr(-before*of.Packed)
+			}
+			for r := 0; r < rows; r += fewTile {
+				fewRowsStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k*per], &packed[at*of.Packed],
+					request, operand.Address(next, 0), min(fewTile, rows-r), min(most, panels-p),
+					min(length, whole-k), oStride, aStride, before, k == 0)
 			}
 		}
 	}

@@ -151,6 +151,72 @@ func multiplyBlocksAVX2(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oSt
 	}
 }
 
+// rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
+func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
+	if vnni(cpu) {
+		return 4
+	}
+	switch t {
+	case blocks.Q5_K, blocks.Q6_K, blocks.MXFP4:
+		return 3
+	}
+	return 4
+}
+
+// Few reports whether MultiplyFew is for so many rows.
+func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu) }
+
+// fewRowsStep adds products of up to fewTile rows and some panels to o, in one call, and requests
+// memory from request on, before blocks, and then from next on.
+func fewRowsStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
+	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+	if !vnni(cpu) {
+		fewRowsAVX2(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		return
+	}
+	switch t {
+	case blocks.Q8_0:
+		fewQ8VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q4_0:
+		fewNibblesVNNIAVX512(o, a, w, &bytesQ4[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.IQ4_NL:
+		fewNibblesVNNIAVX512(o, a, w, &bytesIQ4[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.MXFP4:
+		fewMXFPVNNIAVX512(o, a, w, &bytesMXFP[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.Q4_K:
+		fewQ4KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q5_K:
+		fewQ5KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q6_K:
+		fewQ6KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	}
+}
+
+func fewRowsAVX2(t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
+	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+	switch t {
+	case blocks.Q8_0:
+		fewQ8SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q4_0:
+		fewNibblesSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.IQ4_NL:
+		fewLevelsSIMD(o, a, w, &bytesIQA2[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.MXFP4:
+		fewMXFPSIMD(o, a, w, &bytesMXFA2[0], request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q4_K:
+		fewQ4KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q5_K:
+		fewQ5KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q6_K:
+		fewQ6KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	}
+}
+
 func sumBlocksStep(rows *Row, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
 
 // sumBlocksSIMD works like sumBlocksGeneric.
@@ -246,3 +312,57 @@ func unpackQ5KSIMD(dst, packed *byte, n int)
 
 //go:noescape
 func unpackQ6KSIMD(dst, packed *byte, n int)
+
+// Kernels for few rows.
+
+//go:noescape
+func fewQ8VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewNibblesVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewMXFPVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ4KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ5KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ6KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ8SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewNibblesSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewLevelsSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewMXFPSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ4KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ5KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ6KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)

@@ -30,6 +30,16 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 	unpackBlocksStep(nil, t, dst, packed, n)
 }
 
+// rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
+func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
+
+// Few reports whether MultiplyFew is for so many rows.
+func Few(*tuning.Row, int) bool { return false }
+
+func fewRowsStep(*tuning.Row, blocks.Type, *float32, *Row, *byte, uintptr, uintptr, int, int, int,
+	int, int, int, bool) {
+}
+
 func sumBlocksStep(rows *Row, scales *float32, n int) {
 	sumBlocksGeneric(unsafe.Slice(rows, n), unsafe.Slice(scales, n))
 }
@@ -46,8 +56,8 @@ func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
 		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), i*of.Packed)), of.Packed)
 		switch t {
 		case blocks.Q8_0:
-			copy(to, from[4*panel:])
-			copy(to[unpackedBytes:], from[:4*panel])
+			copy(to, from[2*panel:])
+			widenD(to[unpackedBytes:], from)
 		case blocks.Q4_0:
 			unpackLevels(to, from, &levelsQ4)
 		case blocks.IQ4_NL:
@@ -68,58 +78,60 @@ func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
 // putFloat puts number c.
 func putFloat(to []byte, c int, x float32) { *(*float32)(unsafe.Pointer(&to[4*c])) = x }
 
-// unpackTable unpacks words: lower halves to a place, upper ones some bytes after it.
-func unpackTable(to, words []byte, table *[16]int8, n, upper int) {
-	unpackNibblesDot(&to[0], &words[0], (*byte)(unsafe.Pointer(table)), n/16, upper)
+// widenD makes floats of numbers in F16.
+func widenD(to, from []byte) {
+	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[0])), &from[0], panel)
+}
+
+// unpackNibbles unpacks 32 nibbles.
+func unpackNibbles(to, words []byte, levels *[16]int8) {
+	unpackNibblesDot(&to[0], &words[0], (*byte)(unsafe.Pointer(levels)), unpackedBytes/2/16,
+		unpackedBytes/2)
 }
 
 // unpackLevels unpacks a block of 32 nibbles and its scales in F16.
 func unpackLevels(to, from []byte, levels *[16]int8) {
-	unpackTable(to, from[2*panel:], levels, unpackedBytes/2, unpackedBytes/2)
-	narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&to[unpackedBytes])), &from[0], panel)
+	unpackNibbles(to, from[2*panel:], levels)
+	widenD(to[unpackedBytes:], from)
 }
 
 // unpackMinima unpacks a block of Q4_K or Q5_K.
 func unpackMinima(t blocks.Type, to, from []byte) {
-	words := from[blocks.WordsAt:]
-	if t == blocks.Q5_K {
-		words = words[unpackedBytes:]
-	}
-	for pair := range 4 {
-		unpackTable(to[2*pair*mostUnpacked:], words[pair*unpackedBytes:], &nibbleValues, unpackedBytes,
-			mostUnpacked)
-	}
 	for b := range 8 {
-		block := to[b*mostUnpacked:][:mostUnpacked]
+		block, part := to[b*mostUnpacked:][:mostUnpacked], from[t.Header()+b*t.Part():][:t.Part()]
+		words := part[blocks.PartScales:]
+		unpackNibbles(block, words, &nibbleValues)
 		if t == blocks.Q5_K {
-			addBits(block[:unpackedBytes], from[blocks.WordsAt:], uint64(b), 1, 0)
+			for g := range 8 {
+				addBits(block[g*4*panel:][:4*panel], words[blocks.BitsAt:], uint64(g), 1, 0)
+			}
 		}
-		scales, at := block[unpackedBytes:], from[blocks.ScalesAt+2*panel*b:]
-		narrow.WidenHalves(kernel.F16, (*float32)(unsafe.Pointer(&scales[0])), &from[0], panel)
+		scales := block[unpackedBytes:]
+		widenD(scales, from)
 		for c := range panel {
 			putFloat(scales[4*panel:], c, -f32.FromF16(binary.LittleEndian.Uint16(from[2*(panel+c):])))
-			putFloat(scales[8*panel:], c, float32(at[c]))
-			putFloat(scales[12*panel:], c, float32(at[panel+c]))
+			putFloat(scales[8*panel:], c, float32(part[c]))
+			putFloat(scales[12*panel:], c, float32(part[panel+c]))
 		}
 	}
 }
 
 // unpackSixBits unpacks a block of Q6_K.
 func unpackSixBits(to, from []byte) {
-	for half := range 4 { // nibbles of two blocks that are two apart
-		first := half/2*4 + half%2
-		unpackTable(to[first*mostUnpacked:], from[blocks.WordsAt+half*unpackedBytes:], &nibbleValues,
-			unpackedBytes, 2*mostUnpacked)
-	}
-	upper := from[blocks.WordsAt+4*unpackedBytes:]
+	const t = blocks.Q6_K
 	for b := range 8 {
-		block := to[b*mostUnpacked:][:mostUnpacked]
-		addBits(block[:unpackedBytes], upper[b/4*unpackedBytes:], uint64(b%4*2), 3, 32)
-		scales, at := block[unpackedBytes:], from[blocks.ScalesAt+2*panel*b:]
-		copy(scales, from[:4*panel])
+		block, part := to[b*mostUnpacked:][:mostUnpacked], from[t.Header()+b*t.Part():][:t.Part()]
+		words := part[blocks.PartScales:]
+		unpackNibbles(block, words, &nibbleValues)
+		for g := range 8 {
+			upper := words[blocks.BitsAt+g/4*4*panel:]
+			addBits(block[g*4*panel:][:4*panel], upper, uint64(g%4*2), 3, 32)
+		}
+		scales := block[unpackedBytes:]
+		widenD(scales, from)
 		for c := range panel {
-			putFloat(scales[4*panel:], c, float32(int8(at[c])))
-			putFloat(scales[8*panel:], c, float32(int8(at[panel+c])))
+			putFloat(scales[4*panel:], c, float32(int8(part[c])))
+			putFloat(scales[8*panel:], c, float32(int8(part[panel+c])))
 		}
 	}
 }

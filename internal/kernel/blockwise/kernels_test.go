@@ -15,6 +15,9 @@ var kernelTests = []kerneltest.KernelTest{
 	kerneltest.Compare("multiplyBlocks", []kerneltest.Dim{kerneltest.Size("rows", 1, 30, 200),
 		kerneltest.Size("blocks", 1, 5, 40), typeDim},
 		func(c *kerneltest.Trial, n []int) { tryMultiplyBlocks(c, blockstest.Types[n[2]], n[0], n[1]) }),
+	kerneltest.Compare("multiplyFew", []kerneltest.Dim{kerneltest.Size("rows", 1, fewRows, fewRows),
+		kerneltest.Size("blocks", 1, 5, 40), typeDim},
+		func(c *kerneltest.Trial, n []int) { tryMultiplyFew(c, blockstest.Types[n[2]], n[0], n[1]) }),
 	kerneltest.Compare("decodeBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 20, 80), typeDim},
 		func(c *kerneltest.Trial, n []int) { tryDecodeBlocks(c, blockstest.Types[n[1]], n[0]) }),
 	kerneltest.Compare("sumBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 70, 300)},
@@ -60,6 +63,31 @@ func tryMultiplyBlocks(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	}
 }
 
+// tryMultiplyFew likewise.
+func tryMultiplyFew(c *kerneltest.Trial, t blocks.Type, rows, n int) {
+	if !Few(kerneltest.Tuned, rows) {
+		return
+	}
+	c.AnyIntegers()
+	of := t.Traits()
+	n *= of.Inputs / blocks.Inputs
+	aStride := n + c.IntN(3)
+	write, a := drawRows(c, (rows-1)*aStride+n)
+	for i := range write {
+		sumBlocksGeneric(write[i:i+1], []float32{write[i].scale})
+	}
+	panels := 1 + c.IntN(5)
+	oStride := panels*panel + c.IntN(9)
+	size := n * blocks.Inputs / of.Inputs * of.Packed
+	packed := c.TypedInput(kernel.I8, panels*size)
+	got, want := c.Results((rows-1)*oStride + panels*panel)
+	MultiplyFew(kerneltest.Tuned, t, got, a, packed, packed[:c.IntN(2)], panels, rows, n, oStride,
+		aStride)
+	for p := range panels {
+		multiplyBlocksGeneric(t, want[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
+	}
+}
+
 // tryDecodeBlocks takes blocks of any bits, whose scales may be no numbers.
 func tryDecodeBlocks(c *kerneltest.Trial, t blocks.Type, n int) {
 	of := t.Traits()
@@ -78,7 +106,7 @@ func trySumBlocks(c *kerneltest.Trial, n int) {
 	sumBlocksGeneric(want, scales)
 	for i := range dst {
 		if got := dst[i]; got.integers != want[i].integers || got.start != want[i].start ||
-			got.halves != want[i].halves || got.sum != want[i].sum || got.below != want[i].below ||
+			got.halves != want[i].halves || got.sum != want[i].sum ||
 			got.eighths != want[i].eighths || !kerneltest.SameBits(got.scale, want[i].scale) {
 			c.Wrong("row %d is %+v, generic %+v", i, got, want[i])
 		}
@@ -89,6 +117,7 @@ func trySumBlocks(c *kerneltest.Trial, n int) {
 func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }
 
 func FuzzMultiplyBlocks(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "multiplyBlocks") }
+func FuzzMultiplyFew(f *testing.F)    { kerneltest.FuzzOneOf(f, kernelTests, "multiplyFew") }
 func FuzzDecodeBlocks(f *testing.F)   { kerneltest.FuzzOneOf(f, kernelTests, "decodeBlocks") }
 func FuzzSumBlocks(f *testing.F)      { kerneltest.FuzzOneOf(f, kernelTests, "sumBlocks") }
 

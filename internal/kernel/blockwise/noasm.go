@@ -22,6 +22,13 @@ func Multiply(_ *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byte,
 	}
 }
 
+func Few(*tuning.Row, int) bool { return false }
+
+func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, _ []byte, panels,
+	rows, n, oStride, aStride int) {
+	Multiply(cpu, t, o, a, packed, panels, rows, n, oStride, aStride, nil)
+}
+
 func Decode(_ tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, _ *Memory) {
 	decodeBlocksGeneric(t, dst, packed, n)
 }

@@ -15,15 +15,14 @@ var _ = [1]struct{}{}[panel-kernel.Panel]
 
 // Row is 32 inputs of a row as integers, and their scale; one that is NaN makes the row's products
 // NaN. What follows is of the integers and for kernels that multiply by bytes to
-// which something was added, or whose signs were changed. (Its size is no power of 2, so that rows
+// which something was added. (Its size is no power of 2, so that rows
 // do not meet in the same sets of a cache.)
 type Row struct {
 	integers [blocks.Inputs]int8
 	scale    float32
 	start    int32    // −128 times the sum
-	halves   [2]int32 // −128 times the sum of each half
+	halves   [2]int32 // −32 times the sum of each half
 	sum      int32
-	below    int32    // minus the sum of those below 0
 	eighths  [2]int16 // −8 times the sum of each half
 }
 
@@ -43,6 +42,14 @@ func Quantize(cpu *tuning.Row, dst []Row, x []float32) {
 		x, dst = x[n*blocks.Inputs:], dst[n:]
 	}
 }
+
+// fewRows rows are the most that are multiplied by blocks as they lie in memory, fewTile of them in
+// a call, by fewBlocks blocks of 32 inputs of a panel or of several: a call reads 136 KiB.
+const (
+	fewRows   = 12
+	fewTile   = 4
+	fewBlocks = 256
+)
 
 // Kernels multiply by unpacked blocks: bytes in groups of four inputs, followed by scales.
 

@@ -1,0 +1,491 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Products of few rows by blocks as they lie in memory. They wait for memory, so it is read in one
+// stream, panel after panel; codes become bytes in registers and are multiplied at once, and memory
+// is requested ahead in the same stream, which goes on at another place where the caller's ends.
+
+// fewTile is some rows by panels.
+type fewTile struct {
+	*blockUnpacker
+	rows   int
+	words  int    // of AVX2: how many groups of products words hold, 1 for bytes with sign
+	shift  uint64 // of AVX2: 128 >> shift was added to bytes
+	stride reg.GPVirtual
+	at     [2]reg.GPVirtual // inputs at hand of row 0 and, if there are so many, of row 3
+	d, w   reg.GPVirtual    // the block's scales at hand, codes
+	half   reg.GPVirtual    // of AVX2: the first output at hand, 0 or 8
+	sums   []reg.VecVirtual // with 16 lanes
+	frame  Mem              // else
+}
+
+// fewRowsKernels emits them for all types.
+func fewRowsKernels(wide, narrow blockSet) {
+	wide.multiplyFew("fewQ8VNNIAVX512", formQ8, 0, 0)
+	wide.multiplyFew("fewNibblesVNNIAVX512", formNibbles, 0, 0)
+	wide.multiplyFew("fewMXFPVNNIAVX512", formMXFP, 0, 0)
+	wide.multiplyFew("fewQ4KVNNIAVX512", formQ4K, 0, 0)
+	wide.multiplyFew("fewQ5KVNNIAVX512", formQ5K, 0, 0)
+	wide.multiplyFew("fewQ6KVNNIAVX512", formQ6K, 0, 0)
+	narrow.multiplyFew("fewQ8SIMD", formQ8, 1, 0)
+	narrow.multiplyFew("fewNibblesSIMD", formNibbles0, 8, 4)
+	narrow.multiplyFew("fewLevelsSIMD", formNibbles, 1, 0)
+	narrow.multiplyFew("fewMXFPSIMD", formMXFP, 4, 3)
+	narrow.multiplyFew("fewQ4KSIMD", formQ4K, 8, 0)
+	narrow.multiplyFew("fewQ5KSIMD", formQ5K, 4, 0)
+	narrow.multiplyFew("fewQ6KSIMD", formQ6K, 2, 0)
+}
+
+// multiplyFew emits products of 1 to 4 rows by panels. Of 3 rows the last one is computed twice.
+func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint64) {
+	table := ""
+	if form.codes == fourBits {
+		table = ", table"
+	}
+	TEXT(name, noSplit, "func(o *float32, a, w"+table+" *byte, request, next uintptr, rows, panels, "+
+		"blocks, oStride, aStride, before int, overwrite bool)")
+	rows := GP64()
+	Load(Param("rows"), rows)
+	var frame Mem
+	if !s.wide {
+		frame = AllocLocal(4 * panelBytes)
+	}
+	CMPQ(rows, Imm(2))
+	JEQ(LabelRef(tileLabel("rows", 2)))
+	JG(LabelRef(tileLabel("rows", 4)))
+	for _, r := range []int{1, 2, 4} {
+		Label(tileLabel("rows", r))
+		t := fewTile{rows: r, words: words, shift: shift, frame: frame}
+		t.blockUnpacker = newBlockUnpacker(s, form)
+		t.emit()
+	}
+}
+
+// row addresses a field of the inputs at hand of a row.
+func (t *fewTile) row(i, field int) Mem {
+	m := Mem{Base: t.at[i/3], Disp: field}
+	if i%3 > 0 {
+		m.Index, m.Scale = t.stride, uint8(i%3)
+	}
+	return m
+}
+
+// emit walks over panels and their blocks.
+func (t *fewTile) emit() {
+	request, before, panels, blocks, left := param("request"), param("before"), param("panels"),
+		GP64(), GP64()
+	t.stride, t.w, t.d, t.half = param("aStride"), param("w"), GP64(), GP64()
+	IMUL3Q(imm(blockRowSize), t.stride, t.stride)
+	for i := range t.at {
+		t.at[i] = GP64()
+	}
+	panelLoop, blockLoop, partLoop := unique("panel"), unique("block"), unique("part")
+	Label(panelLoop)
+	Load(Param("a"), t.at[0])
+	if t.rows > 3 {
+		LEAQ(Mem{Base: t.at[0], Index: t.stride, Scale: 2}, t.at[1])
+		t.unlessThree(func() { ADDQ(t.stride, t.at[1]) })
+	}
+	t.begin()
+	Load(Param("blocks"), blocks)
+	Label(blockLoop)
+	MOVQ(t.w, t.d)
+	ADDQ(imm(t.form.header()), t.w)
+	if parts := t.form.blocks(); parts > 1 {
+		t.request(request, t.form.header())
+		ADDQ(imm(t.form.header()), request)
+		MOVQ(U32(parts), left)
+		Label(partLoop)
+		t.request(request, t.form.size())
+		t.block()
+		ADDQ(imm(t.form.size()), request)
+		DECQ(left)
+		JNE(LabelRef(partLoop))
+	} else {
+		t.request(request, t.form.header()+t.form.size())
+		t.block()
+		ADDQ(imm(t.form.header()+t.form.size()), request)
+	}
+	DECQ(before)
+	CMOVQEQ(paramAddress("next"), request)
+	DECQ(blocks)
+	JNE(LabelRef(blockLoop))
+	t.end()
+	DECQ(panels)
+	JNE(LabelRef(panelLoop))
+	finish()
+}
+
+// request requests some bytes.
+func (t *fewTile) request(at reg.Register, bytes int) {
+	for i := 0; i < bytes; i += lineBytes {
+		PREFETCHT0(Mem{Base: at, Disp: i})
+	}
+}
+
+// outputs calls a function with the address of each row's outputs in the panel.
+func (t *fewTile) outputs(row func(i int, o Mem)) {
+	o, stride := param("o"), param("oStride")
+	for i := range t.rows {
+		row(i, Mem{Base: o})
+		next := func() { LEAQ(Mem{Base: o, Index: stride, Scale: 4}, o) }
+		if i == 2 {
+			t.unlessThree(next)
+		} else if i < t.rows-1 {
+			next()
+		}
+	}
+}
+
+// unlessThree leaves a step to the last of four rows out if there are three.
+func (t *fewTile) unlessThree(step func()) {
+	three := unique("three")
+	CMPQ(paramAddress("rows"), Imm(3))
+	JEQ(LabelRef(three))
+	step()
+	Label(three)
+}
+
+// begin loads sums, or makes them 0.
+func (t *fewTile) begin() {
+	load, ready := unique("load"), unique("ready")
+	if t.wide {
+		t.vectorsOfSums()
+	}
+	CMPB(paramAddress("overwrite"), Imm(0))
+	JE(LabelRef(load))
+	if t.wide {
+		for _, sum := range t.sums {
+			VPXORD(sum, sum, sum)
+		}
+	} else {
+		zero := YMM()
+		VPXOR(zero, zero, zero)
+		for i := range 2 * t.rows {
+			VMOVUPS(zero, t.frame.Offset(i*vector))
+		}
+	}
+	JMP(LabelRef(ready))
+	Label(load)
+	t.outputs(func(i int, o Mem) {
+		if t.wide {
+			VMOVUPS(o, t.sums[i])
+			return
+		}
+		for v := range 2 {
+			x := YMM()
+			VMOVUPS(o.Offset(v*vector), x)
+			VMOVUPS(x, t.frame.Offset((2*i+v)*vector))
+		}
+	})
+	Label(ready)
+}
+
+func (t *fewTile) vectorsOfSums() {
+	t.sums = nil
+	for range t.rows {
+		t.sums = append(t.sums, ZMM())
+	}
+}
+
+// end stores sums, and goes on to the next panel.
+func (t *fewTile) end() {
+	t.outputs(func(i int, o Mem) {
+		if t.wide {
+			VMOVUPS(t.sums[i], o)
+			return
+		}
+		for v := range 2 {
+			x := YMM()
+			VMOVUPS(t.frame.Offset((2*i+v)*vector), x)
+			VMOVUPS(x, o.Offset(v*vector))
+		}
+	})
+	ADDQ(imm(panelBytes), paramAddress("o"))
+}
+
+// block adds a block of 32 inputs, and goes on to the next.
+func (t *fewTile) block() {
+	if t.wide {
+		t.blockVNNI()
+	} else {
+		t.blockAVX2()
+	}
+	ADDQ(imm(t.form.size()), t.w)
+	for i := 0; i < t.rows; i += 3 {
+		ADDQ(imm(blockRowSize), t.at[i/3])
+	}
+}
+
+// integers loads bytes as integers, and as floats.
+func (t *fewTile) integers(from Mem, convert func(ops ...Op)) reg.VecVirtual {
+	v := t.register()
+	convert(from, v)
+	VCVTDQ2PS(v, v)
+	return v
+}
+
+// blockVNNI adds a block with 16 lanes.
+func (t *fewTile) blockVNNI() {
+	// Sums of products of the first 16 inputs and of the others, which are one but for halvesSums.
+	acc := [2][]reg.VecVirtual{}
+	start := map[blockSums][2]int{plainSums: {blockRowStart}, halvesSums: {blockRowHalf,
+		blockRowHalf + 4}}[t.form.sums]
+	for half := range acc {
+		if half == 1 && t.form.sums != halvesSums {
+			acc[1] = acc[0]
+			break
+		}
+		for i := range t.rows {
+			v := ZMM()
+			acc[half] = append(acc[half], v)
+			if start[half] == 0 {
+				VPXORD(v, v, v)
+			} else {
+				VPBROADCASTD(t.row(i, start[half]), v)
+			}
+		}
+	}
+	for n := range t.form.vectorsOfCodes() {
+		t.groups(Mem{Base: t.w, Disp: t.form.scales()}, n, func(g int, v reg.VecVirtual) {
+			for i := range t.rows {
+				vnniAdd("VPDPBUSD.BCST", t.row(i, 4*g), v, acc[g/4][i])
+			}
+		})
+	}
+	first, second := Mem{Base: t.w}, Mem{Base: t.w, Disp: panel}
+	switch t.form.sums {
+	case plainSums:
+		for _, v := range acc[0] {
+			VCVTDQ2PS(v, v)
+		}
+	case minimaSums:
+		scale := t.integers(first, VPMOVZXBD)
+		for _, v := range acc[0] {
+			VCVTDQ2PS(v, v)
+			VMULPS(scale, v, v) // exact
+		}
+	case halvesSums:
+		scale, other := t.integers(first, VPMOVSXBD), t.integers(second, VPMOVSXBD)
+		for i, v := range acc[0] {
+			VCVTDQ2PS(v, v)
+			VMULPS(scale, v, v)
+			VCVTDQ2PS(acc[1][i], acc[1][i])
+			VFMADD231PS(other, acc[1][i], v) // an integer below 2²⁴
+		}
+	}
+	t.add(acc[0], Mem{Base: t.d}, VFMADD231PS)
+	if t.form.sums != minimaSums {
+		return
+	}
+	least := t.integers(second, VPMOVZXBD)
+	for i, v := range acc[0] {
+		VCVTDQ2PS_BCST(t.row(i, blockRowSum), v)
+		VMULPS(least, v, v) // exact
+	}
+	t.add(acc[0], Mem{Base: t.d, Disp: 2 * panel}, VFNMADD231PS)
+}
+
+// add adds floats times a·d.
+func (t *fewTile) add(x []reg.VecVirtual, scale Mem, fma func(ops ...Op)) {
+	d := t.loadD(scale)
+	for i, v := range x {
+		ad := ZMM()
+		VMULPS_BCST(t.row(i, blockRowScale), d, ad)
+		fma(ad, v, t.sums[i])
+	}
+}
+
+// blockAVX2 adds a block, for eight of its outputs after the other.
+func (t *fewTile) blockAVX2() {
+	loop := unique("half")
+	XORQ(t.half, t.half)
+	Label(loop)
+	var acc []reg.VecVirtual
+	for range t.rows {
+		acc = append(acc, YMM())
+	}
+	codes := Mem{Base: t.w, Index: t.half, Scale: 4, Disp: t.form.scales()}
+	if t.words == 1 {
+		t.signed(codes, acc)
+	} else {
+		t.unsigned(codes, acc)
+	}
+	t.correct(acc)
+	d := t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2})
+	for i, v := range acc {
+		ad := YMM()
+		VBROADCASTSS(t.row(i, blockRowScale), ad)
+		VMULPS(d, ad, ad)
+		VCVTDQ2PS(v, v)
+		VFMADD213PS(t.sumAt(i), ad, v)
+	}
+	if t.form.sums == minimaSums {
+		t.less(acc)
+	}
+	for i, v := range acc {
+		VMOVUPS(v, t.sumAt(i))
+	}
+	XORQ(imm(8), t.half)
+	JNE(LabelRef(loop))
+}
+
+// sumAt is where the sums at hand of a row are.
+func (t *fewTile) sumAt(i int) Mem {
+	m := t.frame.Offset(i * panelBytes)
+	m.Index, m.Scale = t.half, 4
+	return m
+}
+
+// bytesAt addresses bytes of the outputs at hand.
+func (t *fewTile) bytesAt(at int) Mem {
+	return Mem{Base: t.w, Index: t.half, Scale: 1, Disp: at}
+}
+
+// unsigned makes the sums of products by bytes without sign, of as many groups at a time as there
+// is room for in words.
+func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual) {
+	var factors [2]reg.VecVirtual // by which words are multiplied
+	switch t.form.sums {
+	case minimaSums:
+		scale := t.loadPairs(t.bytesAt(0), t.bytesAt(0), VPMOVZXBD)
+		factors = [2]reg.VecVirtual{scale, scale}
+	case halvesSums:
+		for i := range factors {
+			at := t.bytesAt(i * panel)
+			factors[i] = t.loadPairs(at, at, VPMOVSXBD)
+		}
+	default:
+		ones := t.repeated(wordOnes)
+		factors = [2]reg.VecVirtual{ones, ones}
+	}
+	begun := false
+	var now, later []weightsOfGroup
+	flush := func(these []weightsOfGroup, factor reg.VecVirtual) {
+		for i, sum := range acc {
+			t.words16(i, these, sum, factor, begun)
+		}
+		begun = true
+	}
+	for n := range t.form.vectorsOfCodes() {
+		t.groups(codes, n, func(g int, v reg.VecVirtual) {
+			if t.words == 2 && g >= 4 {
+				later = append(later, weightsOfGroup{g, v})
+			} else {
+				now = append(now, weightsOfGroup{g, v})
+			}
+		})
+		if n%2 == 1 {
+			flush(now, factors[0])
+			if later != nil {
+				flush(later, factors[1])
+			}
+			now, later = nil, nil
+		}
+	}
+	if t.words == 8 {
+		for _, sum := range acc {
+			VPMADDWD(factors[0], sum, sum)
+		}
+	}
+}
+
+// weightsOfGroup is the bytes of a group of four inputs.
+type weightsOfGroup struct {
+	g int
+	v reg.VecVirtual
+}
+
+// words16 adds products of some groups: to words, or times a factor to sums.
+func (t *fewTile) words16(i int, these []weightsOfGroup, sum, factor reg.VecVirtual, begun bool) {
+	var word reg.VecVirtual
+	for n, w := range these {
+		x := YMM()
+		VPBROADCASTD(t.row(i, 4*w.g), x)
+		VPMADDUBSW(x, w.v, x)
+		if n == 0 {
+			word = x
+			continue
+		}
+		VPADDW(x, word, word)
+	}
+	if t.words == 8 {
+		if begun {
+			VPADDW(word, sum, sum)
+		} else {
+			VMOVDQA(word, sum)
+		}
+		return
+	}
+	if !begun {
+		VPMADDWD(factor, word, sum)
+		return
+	}
+	VPMADDWD(factor, word, word)
+	VPADDD(word, sum, sum)
+}
+
+// signed makes the sums of products by bytes with sign.
+func (t *fewTile) signed(codes Mem, acc []reg.VecVirtual) {
+	ones := t.repeated(wordOnes)
+	for n := range t.form.vectorsOfCodes() {
+		t.groups(codes, n, func(g int, v reg.VecVirtual) {
+			magnitudes := YMM()
+			VPABSB(v, magnitudes)
+			for i, sum := range acc {
+				x := YMM()
+				VPBROADCASTD(t.row(i, 4*g), x)
+				VPSIGNB(v, x, x)
+				VPMADDUBSW(x, magnitudes, x)
+				if g == 0 {
+					VPMADDWD(ones, x, sum)
+					continue
+				}
+				VPMADDWD(ones, x, x)
+				VPADDD(x, sum, sum)
+			}
+		})
+	}
+}
+
+// correct takes off what was added to bytes.
+func (t *fewTile) correct(acc []reg.VecVirtual) {
+	switch {
+	case t.form.sums == halvesSums:
+		pairs := t.loadPairs(t.bytesAt(0), t.bytesAt(panel), VPMOVSXBD)
+		for i, sum := range acc {
+			x := YMM()
+			VPBROADCASTD(t.row(i, blockRowPairs), x)
+			VPMADDWD(pairs, x, x)
+			VPSLLD(Imm(2), x, x)
+			VPADDD(x, sum, sum)
+		}
+	case t.shift > 0:
+		for i, sum := range acc {
+			x := YMM()
+			VPBROADCASTD(t.row(i, blockRowStart), x)
+			VPSRAD(Imm(t.shift), x, x)
+			VPADDD(x, sum, sum)
+		}
+	}
+}
+
+// less takes off minima times the sum of the inputs, times a·dmin.
+func (t *fewTile) less(acc []reg.VecVirtual) {
+	least, d := YMM(), t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2, Disp: 2 * panel})
+	VPMOVZXBD(t.bytesAt(panel), least)
+	for i, v := range acc {
+		x, ad := YMM(), YMM()
+		VPBROADCASTD(t.row(i, blockRowSum), x)
+		VPMADDWD(least, x, x)
+		VCVTDQ2PS(x, x)
+		VBROADCASTSS(t.row(i, blockRowScale), ad)
+		VMULPS(d, ad, ad)
+		VFNMADD231PS(ad, x, v)
+	}
+}
