@@ -21,6 +21,7 @@ import (
 //go:generate go run ./gen -out internal/kernel/integers/integers_amd64.s
 //go:generate go run ./gen -out internal/kernel/blockwise/blockwise_amd64.s
 //go:generate go run ./gen -out internal/kernel/int4/int4_amd64.s
+//go:generate go run ./gen -out internal/kernel/elements/elements_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 //go:generate go run ./asm -out internal/kernel/floats/floats_arm64.s
 //go:generate go run ./asm -out internal/kernel/narrow/narrow_arm64.s

@@ -27,6 +27,7 @@ const (
 
 var (
 	elementary constants.Values  // the constants of internal/f32/elementary.go
+	wide       constants.Wide    // the constants of internal/f32/activations.go
 	offsets    constants.Offsets // where the fields are of structs that kernels are given
 )
 
@@ -34,6 +35,10 @@ var (
 func readPackage(folder string) (err error) {
 	in := func(file string) string { return filepath.Join(folder, file) }
 	if elementary, err = constants.Read(in("internal/f32/elementary.go")); err != nil {
+		return err
+	}
+	wide, err = constants.ReadWide(in("internal/f32/activations.go"), in("internal/f32/elementary.go"))
+	if err != nil {
 		return err
 	}
 	offsets, err = constants.ReadOffsets(in("internal/kernel/layout.go"))

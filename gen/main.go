@@ -28,6 +28,7 @@ func main() {
 		"integers_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
 		"blockwise_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
 		"int4_amd64.s":      func() ([]byte, error) { return assembly(int4Kernels) },
+		"elements_amd64.s":  func() ([]byte, error) { return assembly(elementKernels) },
 	}, os.Stderr))
 }
 
@@ -148,6 +149,15 @@ var twins = map[string]string{
 	"unpackQ6K":         "unpackBlockGeneric",
 	"transposeFloats":   "transposeGeneric",
 	"transposeHalves":   "transposeGeneric",
+	"silu":              "activateGeneric",
+	"sigmoid":           "activateGeneric",
+	"relu":              "activateGeneric",
+	"reluSquared":       "activateGeneric",
+	"tanh":              "activateGeneric",
+	"expAll":            "activateGeneric",
+	"gelu":              "activateGeneric",
+	"geluTanh":          "activateGeneric",
+	"softplus":          "activateGeneric",
 }
 
 // padding is what Avo writes after an instruction's name to align operands: a twelfth of the text.

@@ -26,7 +26,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	for _, file := range []string{"kernel_amd64.s", "internal/kernel/floats/floats_amd64.s",
 		"internal/kernel/narrow/narrow_amd64.s", "internal/kernel/integers/tiles_amd64.s",
 		"internal/kernel/integers/integers_amd64.s",
-		"internal/kernel/int4/int4_amd64.s", "internal/kernel/blockwise/blockwise_amd64.s"} {
+		"internal/kernel/int4/int4_amd64.s",
+		"internal/kernel/elements/elements_amd64.s", "internal/kernel/blockwise/blockwise_amd64.s"} {
 		out := filepath.Join(t.TempDir(), filepath.Base(file))
 		run := exec.Command(program, "-out", out)
 		run.Dir = ".."

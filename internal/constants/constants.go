@@ -18,15 +18,28 @@ import (
 
 // Values are the numeric constants of a file by name, those of functions
 // included, as the compiler rounds them to float32.
-type Values map[string]float32
+type Values = values[float32]
+
+// Wide are constants as the compiler rounds them to float64.
+type Wide = values[float64]
+
+type values[T float32 | float64] map[string]T
 
 // Read evaluates the constants of a file. A name that two of them share is an error.
-func Read(path string) (Values, error) {
-	files, defs, err := definitions(path)
+func Read(path string) (Values, error) { return evaluate(constant.Float32Val, path) }
+
+// ReadWide is Read for constants of float64. They may depend on those of other files.
+func ReadWide(path string, others ...string) (Wide, error) {
+	return evaluate(constant.Float64Val, append([]string{path}, others...)...)
+}
+
+func evaluate[T float32 | float64](value func(constant.Value) (T, bool),
+	paths ...string) (values[T], error) {
+	files, defs, err := definitions(paths...)
 	if err != nil {
 		return nil, err
 	}
-	values := Values{}
+	values := values[T]{}
 	for name, object := range defs {
 		c, ok := object.(*types.Const)
 		if !ok || c.Val().Kind() != constant.Int && c.Val().Kind() != constant.Float {
@@ -35,7 +48,7 @@ func Read(path string) (Values, error) {
 		if _, twice := values[c.Name()]; twice {
 			return nil, fmt.Errorf("%v: a second constant %s", files.Position(name.Pos()), c.Name())
 		}
-		values[c.Name()], _ = constant.Float32Val(c.Val())
+		values[c.Name()], _ = value(c.Val())
 	}
 	return values, nil
 }
@@ -61,7 +74,7 @@ func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, 
 
 // Get returns the constant of a name and panics where there is none: no kernel
 // can be written without it.
-func (v Values) Get(name string) float32 {
+func (v values[T]) Get(name string) T {
 	x, ok := v[name]
 	if !ok {
 		panic(fmt.Sprintf("constants: no numeric constant %s", name))
@@ -72,7 +85,7 @@ func (v Values) Get(name string) float32 {
 // Polynomial returns the names of a polynomial's coefficients, the leading one first: expC6 down to
 // expC2 for the prefix expC. Generators go through it, so that the degree, too, is written once. It
 // panics if there is none, and if there is a gap in the numbers.
-func (v Values) Polynomial(prefix string) []string {
+func (v values[T]) Polynomial(prefix string) []string {
 	var degrees []int
 	for name := range v {
 		digits, ok := strings.CutPrefix(name, prefix)

@@ -51,6 +51,28 @@ func f(x float32) float32 {
 	}
 }
 
+// Constants of float64 may be made of those of another file.
+func TestReadWide(t *testing.T) {
+	folder := t.TempDir()
+	paths := []string{filepath.Join(folder, "a.go"), filepath.Join(folder, "b.go")}
+	for i, source := range []string{"package p\nconst third = one / 3\n",
+		"package p\nconst one = 1.0\n"} {
+		if err := os.WriteFile(paths[i], []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := ReadWide(paths[0], paths[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Wide{"third": 1. / 3, "one": 1}); !maps.Equal(got, want) {
+		t.Errorf("ReadWide = %v, want %v", got, want)
+	}
+	if _, err := ReadWide(filepath.Join(folder, "absent.go")); !os.IsNotExist(err) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestReadErrors(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"syntax", "package p\nconst x = = 1\n", "file.go:2:11"},

@@ -136,6 +136,13 @@ func activateGeneric(dst, x []float32, f Function) {
 	}
 }
 
+// siluGate is dst = SiLU(x)·up.
+func siluGateGeneric(dst, x, up []float32) {
+	for i, e := range x {
+		dst[i] = f32.SiLU(e) * up[i]
+	}
+}
+
 // Function is an activation.
 type Function int
 

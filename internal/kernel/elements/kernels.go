@@ -1,6 +1,8 @@
 package elements
 
 import (
+	"math"
+
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -8,41 +10,88 @@ import (
 )
 
 // Sum is Σx_i in 64 partial sums by index mod 64.
-func Sum(_ tuning.ISA, x []float32) float32 {
+func Sum(isa tuning.ISA, x []float32) (sum float32) {
 	operand.Reads(x, len(x))
+	if vectors(isa) && len(x) > 0 && len(x) <= kernel.CallElements {
+		return sumSIMD(nil, &x[0], len(x))
+	}
 	var lane [Lanes]float32
-	sumGeneric(&lane, x)
-	return f32.Fold(lane[:])
+	if !vectors(isa) || len(x) == 0 {
+		sumGeneric(&lane, x)
+		return f32.Fold(lane[:])
+	}
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		sum = sumSIMD(&lane, &x[from], min(kernel.CallElements, len(x)-from))
+	}
+	return sum
 }
 
 // SumSquares is Σ(x_i − mean)², in 64 partial sums by index mod 64.
-func SumSquares(_ tuning.ISA, x []float32, mean float32) float32 {
+func SumSquares(isa tuning.ISA, x []float32, mean float32) (sum float32) {
 	operand.Reads(x, len(x))
+	if vectors(isa) && len(x) > 0 && len(x) <= kernel.CallElements {
+		return sumSquaresSIMD(nil, &x[0], len(x), mean)
+	}
 	var lane [Lanes]float32
-	sumSquaresGeneric(&lane, x, mean)
-	return f32.Fold(lane[:])
+	if !vectors(isa) || len(x) == 0 {
+		sumSquaresGeneric(&lane, x, mean)
+		return f32.Fold(lane[:])
+	}
+	for from := 0; from < len(x); from = kernel.NextPiece(from, kernel.CallElements, len(x)) {
+		sum = sumSquaresSIMD(&lane, &x[from], min(kernel.CallElements, len(x)-from), mean)
+	}
+	return sum
 }
 
 // AddSquares is dst = a + b and returns Σdst_i².
-func AddSquares(_ tuning.ISA, dst, a, b []float32) float32 {
-	operand.Reads(a, len(dst))
-	operand.Reads(b, len(dst))
-	operand.Writes(dst, len(dst))
+func AddSquares(isa tuning.ISA, dst, a, b []float32) (sum float32) {
+	n := len(dst)
+	reads(n, a, b)
+	operand.Writes(dst, n)
+	if vectors(isa) && n > 0 && n <= kernel.CallElements {
+		return addSquaresSIMD(nil, &dst[0], &a[0], &b[0], n)
+	}
 	var lane [Lanes]float32
-	addSquaresGeneric(&lane, dst, a, b)
-	return f32.Fold(lane[:])
+	if !vectors(isa) || n == 0 {
+		addSquaresGeneric(&lane, dst, a, b)
+		return f32.Fold(lane[:])
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		sum = addSquaresSIMD(&lane, &dst[from], &a[from], &b[from], min(kernel.CallElements, n-from))
+	}
+	return sum
+}
+
+// reads: n elements of both.
+func reads(n int, a, b []float32) {
+	operand.Reads(a, n)
+	operand.Reads(b, n)
 }
 
 // Scale is dst = x·r, and that ·weight if there is one.
-func Scale(_ tuning.ISA, dst, x, weight []float32, r float32) {
-	operand.Reads(x, len(dst))
-	operand.Writes(dst, len(dst))
-	if weight == nil {
+func Scale(isa tuning.ISA, dst, x, weight []float32, r float32) {
+	n := len(dst)
+	operand.Reads(x, n)
+	operand.Writes(dst, n)
+	if weight != nil {
+		operand.Reads(weight, n)
+	}
+	switch {
+	case (!vectors(isa) || n == 0) && weight == nil:
 		scaleGeneric(dst, x, r)
 		return
+	case !vectors(isa) || n == 0:
+		scaleWeightedGeneric(dst, x, weight, r)
+		return
 	}
-	operand.Reads(weight, len(dst))
-	scaleWeightedGeneric(dst, x, weight, r)
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		count := min(kernel.CallElements, n-from)
+		if weight == nil {
+			scaleSIMD(&dst[from], &x[from], count, r)
+		} else {
+			scaleWeightedSIMD(&dst[from], &x[from], &weight[from], count, r)
+		}
+	}
 }
 
 // What a weight and a bias are that are not given, for a piece.
@@ -54,11 +103,12 @@ var ones, zeros = func() (one, zero [kernel.CallElements]float32) {
 }()
 
 // Normalize is dst = FMA((x − mean)·r, weight, bias); without them they are ones, and zeros.
-func Normalize(_ tuning.ISA, dst, x, weight, bias []float32, mean, r float32) {
-	operand.Reads(x, len(dst))
-	operand.Writes(dst, len(dst))
-	for from := 0; from < len(dst); from = kernel.NextPiece(from, kernel.CallElements, len(dst)) {
-		to := min(from+kernel.CallElements, len(dst))
+func Normalize(isa tuning.ISA, dst, x, weight, bias []float32, mean, r float32) {
+	n := len(dst)
+	operand.Reads(x, n)
+	operand.Writes(dst, n)
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		to := min(from+kernel.CallElements, n)
 		w, b := ones[:], zeros[:]
 		if weight != nil {
 			w = weight[from:to]
@@ -66,46 +116,105 @@ func Normalize(_ tuning.ISA, dst, x, weight, bias []float32, mean, r float32) {
 		if bias != nil {
 			b = bias[from:to]
 		}
-		operand.Reads(w, to-from)
-		operand.Reads(b, to-from)
-		normalizeGeneric(dst[from:to], x[from:to], w, b, mean, r)
+		reads(to-from, w, b)
+		if vectors(isa) {
+			normalizeSIMD(&dst[from], &x[from], &w[0], &b[0], to-from, mean, r)
+		} else {
+			normalizeGeneric(dst[from:to], x[from:to], w, b, mean, r)
+		}
 	}
 }
 
 // Add is dst = a + b.
-func Add(_ tuning.ISA, dst, a, b []float32) {
-	operand.Reads(a, len(dst))
-	operand.Reads(b, len(dst))
-	operand.Writes(dst, len(dst))
-	addGeneric(dst, a, b)
+func Add(isa tuning.ISA, dst, a, b []float32) {
+	n := len(dst)
+	reads(n, a, b)
+	operand.Writes(dst, n)
+	if !vectors(isa) || n == 0 {
+		addGeneric(dst, a, b)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		addSIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from))
+	}
 }
 
 // Multiply is dst = a·b.
-func Multiply(_ tuning.ISA, dst, a, b []float32) {
-	operand.Reads(a, len(dst))
-	operand.Reads(b, len(dst))
-	operand.Writes(dst, len(dst))
-	multiplyGeneric(dst, a, b)
+func Multiply(isa tuning.ISA, dst, a, b []float32) {
+	n := len(dst)
+	reads(n, a, b)
+	operand.Writes(dst, n)
+	if !vectors(isa) || n == 0 {
+		multiplyGeneric(dst, a, b)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		multiplySIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from))
+	}
 }
 
 // MultiplyAdd is dst = FMA(a, b, dst).
-func MultiplyAdd(_ tuning.ISA, dst, a, b []float32) {
-	operand.Reads(a, len(dst))
-	operand.Reads(b, len(dst))
-	operand.Updates(dst, len(dst))
-	multiplyAddGeneric(dst, a, b)
+func MultiplyAdd(isa tuning.ISA, dst, a, b []float32) {
+	n := len(dst)
+	reads(n, a, b)
+	operand.Updates(dst, n)
+	if !vectors(isa) || n == 0 {
+		multiplyAddGeneric(dst, a, b)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
+		multiplyAddSIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from))
+	}
 }
 
 // Activate is dst = f(x).
-func Activate(_ tuning.ISA, dst, x []float32, f Function) {
-	operand.Reads(x, len(dst))
-	operand.Writes(dst, len(dst))
-	activateGeneric(dst, x, f)
+func Activate(isa tuning.ISA, dst, x []float32, f Function) {
+	n := len(dst)
+	operand.Reads(x, n)
+	operand.Writes(dst, n)
+	if !vectors(isa) || n == 0 {
+		activateGeneric(dst, x, f)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, callActivations, n) {
+		activateStep(isa, &dst[from], &x[from], min(callActivations, n-from), f)
+	}
+}
+
+// callActivations bounds the elements of one call: those in float64 take most.
+const callActivations = kernel.CallElements / 4
+
+// activateStep is activate of checked operands, in one call.
+func activateStep(isa tuning.ISA, dst, x *float32, n int, f Function) {
+	switch f {
+	case SiLU:
+		siluSIMD(dst, x, n)
+	case GELU:
+		geluStep(isa, dst, x, n)
+	case GELUTanh:
+		geluTanhStep(isa, dst, x, n)
+	case ReLU:
+		reluSIMD(dst, x, n)
+	case ReLUSquared:
+		reluSquaredSIMD(dst, x, n)
+	case Sigmoid:
+		sigmoidSIMD(dst, x, n)
+	case Tanh:
+		tanhSIMD(dst, x, n)
+	case Softplus:
+		softplusStep(isa, dst, x, n)
+	case Exp:
+		expAllSIMD(dst, x, n)
+	}
 }
 
 // Gate is dst = f(x)·up, by way of a buffer that stays in the nearest cache: dst may be x or up.
 func Gate(isa tuning.ISA, dst, x, up []float32, f Function) {
-	var buffer [1024]float32
+	if f == SiLU {
+		siluGate(isa, dst, x, up)
+		return
+	}
+	var buffer [callActivations]float32
 	for from := 0; from < len(dst); from = kernel.NextPiece(from, len(buffer), len(dst)) {
 		to := min(from+len(buffer), len(dst))
 		Activate(isa, buffer[:to-from], x[from:to], f)
@@ -113,29 +222,73 @@ func Gate(isa tuning.ISA, dst, x, up []float32, f Function) {
 	}
 }
 
+func siluGate(isa tuning.ISA, dst, x, up []float32) {
+	n := len(dst)
+	reads(n, x, up)
+	operand.Writes(dst, n)
+	if !vectors(isa) || n == 0 {
+		siluGateGeneric(dst, x, up)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, callActivations, n) {
+		siluGateSIMD(&dst[from], &x[from], &up[from], min(callActivations, n-from))
+	}
+}
+
 // GateClamped is dst = (g·σ(alpha·g))·(u + 1), g and u within limit.
-func GateClamped(_ tuning.ISA, dst, gate, up []float32, alpha, limit float32) {
-	operand.Reads(gate, len(dst))
-	operand.Reads(up, len(dst))
-	operand.Writes(dst, len(dst))
-	gateClampedGeneric(dst, gate, up, alpha, limit)
+func GateClamped(isa tuning.ISA, dst, gate, up []float32, alpha, limit float32) {
+	n := len(dst)
+	reads(n, gate, up)
+	operand.Writes(dst, n)
+	if !vectors(isa) || n == 0 {
+		gateClampedGeneric(dst, gate, up, alpha, limit)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, callActivations, n) {
+		gateClampedSIMD(&dst[from], &gate[from], &up[from], min(callActivations, n-from), alpha, limit)
+	}
 }
 
 // RotateHalves turns pairs of channels (i, i + half), one for each element of c, by angles with the
 // cosines c and the sines s, or if inverse the other way round.
-func RotateHalves(_ tuning.ISA, dst, x, c, s []float32, half int, inverse bool) {
-	operand.ReadsRows(x, 2, half, len(c))
-	operand.Reads(c, len(c))
-	operand.Reads(s, len(c))
-	operand.WritesRows(dst, 2, half, len(c))
-	rotateHalvesGeneric(dst, x, c, s, half, inverse)
+func RotateHalves(isa tuning.ISA, dst, x, c, s []float32, half int, inverse bool) {
+	n := len(c)
+	operand.ReadsRows(x, 2, half, n)
+	reads(n, c, s)
+	operand.WritesRows(dst, 2, half, n)
+	if !vectors(isa) || n == 0 {
+		rotateHalvesGeneric(dst, x, c, s, half, inverse)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, callPairs, n) {
+		rotateHalvesSIMD(&dst[from], &x[from], &c[from], &s[from], min(callPairs, n-from), half,
+			flips(inverse))
+	}
 }
 
 // RotatePairs is RotateHalves of pairs (2i, 2i + 1).
-func RotatePairs(_ tuning.ISA, dst, x, c, s []float32, inverse bool) {
-	operand.Reads(x, 2*len(c))
-	operand.Reads(c, len(c))
-	operand.Reads(s, len(c))
-	operand.Writes(dst, 2*len(c))
-	rotatePairsGeneric(dst, x, c, s, inverse)
+func RotatePairs(isa tuning.ISA, dst, x, c, s []float32, inverse bool) {
+	n := len(c)
+	operand.Reads(x, 2*n)
+	reads(n, c, s)
+	operand.Writes(dst, 2*n)
+	if !vectors(isa) || n == 0 {
+		rotatePairsGeneric(dst, x, c, s, inverse)
+		return
+	}
+	for from := 0; from < n; from = kernel.NextPiece(from, callPairs, n) {
+		rotatePairsSIMD(&dst[2*from], &x[2*from], &c[from], &s[from], min(callPairs, n-from),
+			flips(inverse))
+	}
+}
+
+// callPairs bounds the pairs of one call.
+const callPairs = kernel.CallElements / 2
+
+// flips has the bit that changes a sine's sign, if it is to be changed.
+func flips(inverse bool) float32 {
+	if inverse {
+		return float32(math.Copysign(0, -1))
+	}
+	return 0
 }
