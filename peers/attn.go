@@ -16,6 +16,13 @@ func (self) prepare(c *Case, in inputs, threads int) (call func() error, result 
 	if c.matrix() {
 		return products(c, in, threads)
 	}
+	if _, _, ok := c.model(); ok {
+		d, err := openDecoder(c, in.dir, threads)
+		if err != nil {
+			return nil, nil, err
+		}
+		return modelCalls(c, d)
+	}
 	dst := attn.BHLD(make([]float32, c.queries()), c.Batch, c.Heads, c.Lq, c.Dim)
 	q := attn.BHLD(in.q, c.Batch, c.Heads, c.Lq, c.Dim)
 	k, v := attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim)

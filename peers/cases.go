@@ -22,7 +22,8 @@ type Case struct {
 	Lk     int    `json:"keys"`
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
-	// of keys and values: f32, f16, i8, i4, or integers multiplied so; or q4_0, see matrix
+	// of keys and values: f32, f16, i8, i4, or integers multiplied so; or q4_0, see matrix; or a
+	// shape and the kind of its weights, see model
 	Type string `json:"type"`
 }
 
@@ -51,6 +52,16 @@ var cases = []Case{
 	{"matrix, q4_0, 4 rows", 1, 1, 1, 4, 4096, 4096, false, "q4_0"},
 	{"matrix, q4_0, 128 rows", 1, 1, 1, 128, 4096, 4096, false, "q4_0"},
 	{"matrix, q4_0, 512 rows", 1, 1, 1, 512, 4096, 4096, false, "q4_0"},
+	{"model 0.5b, q4_k_m, 512 tokens", 1, 1, 1, 512, 0, 1, true, "0.5b Q4_K_M"},
+	{"model 0.5b, q4_k_m, a token", 1, 1, 1, 1, 64, 1, true, "0.5b Q4_K_M"},
+	{"model 0.5b, q4_k_m, a token after 4096", 1, 1, 1, 1, 4096, 1, true, "0.5b Q4_K_M"},
+	{"model 1.5b, q4_k_m, 512 tokens", 1, 1, 1, 512, 0, 1, true, "1.5b Q4_K_M"},
+	{"model 1.5b, q4_k_m, a token", 1, 1, 1, 1, 64, 1, true, "1.5b Q4_K_M"},
+	{"model 1.5b, q4_k_m, a token after 4096", 1, 1, 1, 1, 4096, 1, true, "1.5b Q4_K_M"},
+	{"model 1.5b, q4_0, 512 tokens", 1, 1, 1, 512, 0, 1, true, "1.5b Q4_0"},
+	{"model 1.5b, q4_0, a token", 1, 1, 1, 1, 64, 1, true, "1.5b Q4_0"},
+	{"model 1.5b, q8_0, 512 tokens", 1, 1, 1, 512, 0, 1, true, "1.5b Q8_0"},
+	{"model 1.5b, q8_0, a token", 1, 1, 1, 1, 64, 1, true, "1.5b Q8_0"},
 }
 
 // matrix says that the case is no attention: the queries are rows that are multiplied by weights,
@@ -68,6 +79,9 @@ func (c *Case) bits() int {
 
 // work is useful operations, or the bytes of keys and values where memory is the limit.
 func (c *Case) work() float64 {
+	if _, _, ok := c.model(); ok {
+		return c.modelWork()
+	}
 	if c.matrix() {
 		if c.decode() {
 			return float64(c.keys() / blockInputs * blockBytes)
@@ -87,6 +101,9 @@ func (c *Case) work() float64 {
 // tolerance is how far a result may be from float32's, relative to its largest element. What a type
 // of fewer bits makes of the inputs is no mistake of whoever has it.
 func (c *Case) tolerance() float64 {
+	if _, _, ok := c.model(); ok {
+		return 0.15 // of some logits, between two ways to round each input
+	}
 	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "integers": 5e-2,
 		"i4": 0.5, "q4_0": 2e-2}[c.Type]
 }
@@ -97,10 +114,16 @@ func (c *Case) queries() int { return c.Batch * c.Heads * c.Lq * c.Dim }
 // elements, and those of the values
 func (c *Case) keys() int { return c.Batch * c.KV * c.Lk * c.Dim }
 
-// inputs are contiguous [B, H, L, D].
-type inputs struct{ q, k, v []float32 }
+// inputs are contiguous [B, H, L, D], or a file in a folder.
+type inputs struct {
+	q, k, v []float32
+	dir     string
+}
 
 func newInputs(c *Case) inputs {
+	if _, _, ok := c.model(); ok {
+		return inputs{}
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	normal := func(n int) []float32 {
 		x := make([]float32, n)
@@ -112,11 +135,14 @@ func newInputs(c *Case) inputs {
 	if c.matrix() {
 		return inputs{q: normal(c.queries()), k: roundToBlocks(normal(c.keys()))}
 	}
-	return inputs{normal(c.queries()), normal(c.keys()), normal(c.keys())}
+	return inputs{q: normal(c.queries()), k: normal(c.keys()), v: normal(c.keys())}
 }
 
-// reference is what attn gives for float32.
+// reference is what attn gives for float32; nothing for a model.
 func (in inputs) reference(c *Case) ([]float32, error) {
+	if _, _, ok := c.model(); ok {
+		return nil, nil
+	}
 	if c.matrix() {
 		return exactProducts(c, in)
 	}
@@ -141,6 +167,7 @@ func (in inputs) write(dir string) error {
 }
 
 func readInputs(dir string) (in inputs, err error) {
+	in.dir = dir
 	for name, x := range map[string]*[]float32{"q": &in.q, "k": &in.k, "v": &in.v} {
 		if *x, err = readFloats(filepath.Join(dir, name)); err != nil {
 			return in, err

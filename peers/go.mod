@@ -5,6 +5,7 @@ go 1.26
 require (
 	github.com/chewxy/math32 v1.10.1
 	github.com/gomlx/compute v0.1.6
+	github.com/hybridgroup/yzma v1.28.0
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/seed-1415985d/attn v0.1.0
 	github.com/viterin/vek v0.4.3
@@ -20,13 +21,15 @@ require (
 	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/ebitengine/purego v0.10.0 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	github.com/jupiterrider/ffi v0.7.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/viterin/partial v1.1.0 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/sys v0.41.0 // indirect
+	golang.org/x/sys v0.42.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )

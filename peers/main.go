@@ -16,10 +16,10 @@ import (
 
 const about = `peers [flags]
 
-Measures attn beside ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs in a process
-of its own; all compute the same, compared first, and take turns. What is not on this machine is
-named, and left out. Nothing is downloaded but with -setup. Set GOEXPERIMENT=simd, or gomlx/compute
-has no vector instructions.
+Measures attn beside llama.cpp, ONNX Runtime, PyTorch, OpenBLAS, NumPy and Go libraries. Each runs
+in a process of its own; all compute the same, compared first, and take turns. What is not on this
+machine is named, and left out. Nothing is downloaded but with -setup. Set GOEXPERIMENT=simd, or
+gomlx/compute has no vector instructions.
 
 `
 
@@ -41,8 +41,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprint(stderr, about)
 		flags.PrintDefaults()
 	}
-	get := flags.Bool("setup", false, "download what is missing first: ONNX Runtime by npm (110 "+
-		"MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
+	get := flags.Bool("setup", false, "download what is missing first: ONNX Runtime and llama.cpp by "+
+		"npm (120 MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
 	perCase := flags.Duration("time", 2*time.Second, "measure each peer for so long in each case")
 	pattern := flags.String("run", "", "only cases whose name matches this `regexp`; with -o, "+
 		"others stay as they were measured before")

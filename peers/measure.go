@@ -89,7 +89,11 @@ func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 		}
 		fmt.Fprintf(m.say, "%s\n", c.Name)
 		in := newInputs(c)
-		if err := in.write(m.dir); err != nil {
+		err := in.write(m.dir)
+		if _, _, ok := c.model(); err == nil && ok {
+			err = c.writeModel(m.dir)
+		}
+		if err != nil {
 			return err
 		}
 		want, err := in.reference(c)
@@ -124,6 +128,9 @@ func (m *measurement) compare(c *Case, threads int, want []float32) (entrants []
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", e.peer.name, c.Name, err)
+		}
+		if want == nil { // of a model
+			want = got
 		}
 		e.off = difference(got, want)
 		if e.off > c.tolerance() {
@@ -186,7 +193,7 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 		return top
 	}
 	for range 12 * threads {
-		if c.Type == "integers" || c.matrix() {
+		if _, _, model := c.model(); model || c.Type == "integers" || c.matrix() {
 			kind := limits.IntegersFor(attn.Implementation())
 			top = max(top, limits.MultiplyIntegers(kind, threads, limits.Burst))
 			continue

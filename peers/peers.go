@@ -23,7 +23,10 @@ type peer struct {
 
 var peers = []peer{
 	{name: "attn", key: "attn", open: known(self{}),
-		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding; `PackBlocks` for a matrix"},
+		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding; `PackBlocks` for a matrix; " +
+			"examples/decoder for a model"},
+	{name: "llama.cpp", key: "llama", open: openLlama, about: "whole models, by libraries for each " +
+		"kind of x86-64, which yzma calls"},
 	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime,
 		about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, " +
 			"where i8, integers and i4 have one scale; MatMulNBits for a matrix"},

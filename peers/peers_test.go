@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
 // Small cases with what the real ones have: several blocks of rows, groups, one query.
@@ -29,6 +31,13 @@ var small = []Case{
 	{"causal, integers", 1, 2, 2, 200, 200, 64, true, "integers"},
 	{"matrix, one row", 1, 1, 1, 1, 64, 64, false, "q4_0"},
 	{"matrix", 1, 1, 1, 5, 64, 64, false, "q4_0"},
+	{"model, prompt", 1, 1, 1, 40, 0, 1, true, "tiny Q4_K_M"},
+	{"model, a token", 1, 1, 1, 1, 9, 1, true, "tiny Q8_0"},
+}
+
+func init() {
+	gguftest.Published["tiny"] = gguftest.Shape{Layers: 2, Dim: 256, FFN: 512,
+		Heads: 4, KV: 2, Head: 64, Vocab: 300}
 }
 
 // Each peer that is on this machine computes what attn does, on one thread and on two.
@@ -58,6 +67,10 @@ func testPeer(t *testing.T, p *peer, threads int) {
 		if err == nil {
 			err = in.write(dir)
 		}
+		_, _, model := k.model()
+		if err == nil && model {
+			err = k.writeModel(dir)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +81,9 @@ func testPeer(t *testing.T, p *peer, threads int) {
 		if err != nil {
 			t.Fatalf("%s: %v", k.Name, err)
 		}
+		if model {
+			want = logitsOf(t, k, dir)
+		}
 		if off := difference(got, want); off > k.tolerance() {
 			t.Errorf("%s: the difference is %g", k.Name, off)
 		}
@@ -77,8 +93,45 @@ func testPeer(t *testing.T, p *peer, threads int) {
 		}
 		computed++
 	}
-	if computed < 3 {
-		t.Errorf("%d cases were computed, want all of float32", computed)
+	closeModel()
+	least := 3
+	if p.key == "llama" {
+		least = 2
+	}
+	if computed < least {
+		t.Errorf("%d cases were computed, want all of float32, or of models", computed)
+	}
+}
+
+// logitsOf are those of attn, of a model.
+func logitsOf(t *testing.T, c *Case, dir string) []float32 {
+	d, err := openDecoder(c, dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if c.Lk > 0 {
+		if _, err := d.step(c.Lk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logits, err := d.step(c.Lq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logits
+}
+
+// What a model's work is, is near what is published of one: Qwen2.5-0.5B has 494 million weights.
+func TestModelWork(t *testing.T) {
+	prompt := Case{"", 1, 1, 1, 512, 0, 1, true, "0.5b Q8_0"}
+	embedding := 151936 * 896.
+	if got, want := prompt.work()/2/512, 494e6-embedding; math.Abs(got/want-1) > 0.05 {
+		t.Errorf("a token takes %.4g multiply-adds, want about %.4g", got, want)
+	}
+	token := Case{"", 1, 1, 1, 1, 4096, 1, true, "0.5b Q8_0"}
+	if got, want := token.work(), 494e6*34/32+2*2*24*128*4096; math.Abs(got/want-1) > 0.01 {
+		t.Errorf("a token reads %.4g bytes, want about %.4g", got, want)
 	}
 }
 

@@ -98,6 +98,7 @@ func (w *worker) do(r request) (times []int64, err error) {
 
 func (w *worker) prepare(r request) error {
 	w.call, w.flush = nil, nil
+	closeModel()
 	in, err := readInputs(r.Dir)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func setup(say io.Writer) error {
 	if err := os.MkdirAll(folder(), 0o755); err != nil {
 		return err
 	}
-	return errors.Join(setupONNXRuntime(say), setupDebian(say))
+	return errors.Join(setupONNXRuntime(say), setupLlama(say), setupDebian(say))
 }
 
 // canSetUp reports what is missing for the downloads that are not there yet.

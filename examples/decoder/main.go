@@ -30,6 +30,7 @@ type options struct {
 	chat                bool // prompts are messages
 	control             bool // prompts may have control tokens
 	prove, accuracy     bool
+	steps               bool // of numbers of tokens
 }
 
 // sizes are random models: one that takes seconds anywhere, and one like published models of half a
@@ -87,6 +88,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 	o.register(f)
 	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -integers with those of "+
 		"f32")
+	f.BoolVar(&o.steps, "steps", false, "measure: read numbers of tokens, a line each, take as many "+
+		"through the model, and print seconds and the first logits; 0 begins anew")
 	err := flags.Parse(f, args, help)
 	o.prompts = f.Args()
 	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
@@ -94,6 +97,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 	}
 	if err == nil && o.pack != "" && (o.model == "" || o.accuracy) {
 		err = errors.New("-pack wants a -model, and no -accuracy, which packs it in several types")
+	}
+	if err == nil && o.steps && (o.accuracy || o.prove || o.url != "" || len(o.prompts) > 0) {
+		err = errors.New("-steps wants no prompts, and no -accuracy, -prove or cluster")
 	}
 	if err == nil {
 		err = o.setUsual(f)
@@ -131,6 +137,9 @@ func run(args []string, out, help io.Writer) error {
 		"MiB; kernels %s, %d workers\n\n",
 		m.Layers, m.Dim, m.Heads, m.KVHeads, m.HeadDim, m.Vocab, m.memory>>20, attn.Implementation(),
 		o.workers)
+	if o.steps {
+		return steps(os.Stdin, out, m, o.settings)
+	}
 	if o.model == "" && len(o.prompts) == 0 {
 		o.prove = true
 		o.shared = "You are a helpful assistant, and a random one. "
