@@ -42,7 +42,7 @@ func (a *trees) hold(p *plan, c *chunk, word int) {
 
 // lookAtTree takes keys out of seen that are own tokens of other queries than a row's and its
 // ancestors', or that a window hides, which counts along that path.
-func (w *scratch) lookAtTree(p *plan, c *chunk, b *part, seen []uint64) {
+func (w *scratch) lookAtTree(p *plan, c *chunk, b *blockKeys, seen []uint64) {
 	a, own := &w.trees, b.first-c.firstOwn() // the block's first key among own tokens
 	before := lowBits(min(max(-own, 0), Block))
 	if own > -Block {
@@ -65,12 +65,12 @@ func (w *scratch) lookAtTree(p *plan, c *chunk, b *part, seen []uint64) {
 
 // addTreeSlopes is addSlopes with distances along the paths of a tree. Where a row sees own tokens
 // that follow each other, so do their depths.
-func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *part, t *tile, at int) {
-	first, tree := c.firstOwn(), w.trees.tree
+func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
+	first, paths := c.firstOwn(), w.trees.tree
 	before := min(max(first-b.first, t.lo), t.hi)
 	for r := range t.rows {
 		h, i := p.locate(c.kv, c.row+t.row+r)
-		s, slope, depth := w.s[(at+r)*Block:], p.slopes[h], tree.Depth(i)
+		s, slope, depth := w.s[(at+r)*Block:], p.slopes[h], paths.Depth(i)
 		floats.Alibi(tuned.ISA, s[t.lo:before], slope, b.first+t.lo-first-depth)
 		seen := lowBits(t.hi) &^ lowBits(before)
 		if b.partly {
@@ -79,7 +79,7 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *part, t *tile, at int) {
 		for seen != 0 {
 			lo := bits.TrailingZeros64(seen)
 			hi := lo + bits.TrailingZeros64(^(seen >> lo))
-			floats.Alibi(tuned.ISA, s[lo:hi], slope, tree.Depth(c.query+b.first+lo-first)-depth)
+			floats.Alibi(tuned.ISA, s[lo:hi], slope, paths.Depth(c.query+b.first+lo-first)-depth)
 			seen &^= lowBits(hi)
 		}
 	}

@@ -192,7 +192,7 @@ func mustSeePaths(t *testing.T, w *scratch, p *plan, c *chunk, parents []int, fr
 	}
 	for lo := from / Block * Block; lo < c.hi; lo += Block {
 		fillWith(seen, ^uint64(0))
-		w.lookAtTree(p, c, &part{first: lo, hi: Block}, seen)
+		w.lookAtTree(p, c, &blockKeys{first: lo, hi: Block}, seen)
 		for r, got := range seen {
 			i := (c.row + r) / p.group
 			depth, want := paths[r][i], uint64(0)

@@ -68,9 +68,9 @@ type Cache struct {
 // set to grant anything, or on which all programs together use more than there is, may end the
 // program in Append.
 func NewCache(c CacheConfig) (*Cache, error) {
-	sizes := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
+	named := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Capacity", c.Capacity}}
-	blocks, err := openPacked("CacheConfig", c.Format, c.ValueFormat, sizes[:],
+	blocks, err := openPacked("CacheConfig", c.Format, c.ValueFormat, named[:],
 		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, blocksOf(c.Capacity), c.ValuesInKeys)
 	if err != nil {
 		return nil, err

@@ -223,7 +223,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 		stop.Clear(p.weights.row(c.b, h, i))
 	}
 	for lo := c.lo; lo < c.hi; {
-		b := part{first: lo / Block * Block}
+		b := blockKeys{first: lo / Block * Block}
 		b.lo, b.hi = lo-b.first, min(c.hi-b.first, Block)
 		w.weightsBlock(p, c, &b)
 		lo = b.first + b.hi
@@ -231,7 +231,7 @@ func (w *scratch) writeWeights(p *plan, c *chunk) {
 }
 
 // weightsBlock writes the weights of keys of one block.
-func (w *scratch) weightsBlock(p *plan, c *chunk, b *part) {
+func (w *scratch) weightsBlock(p *plan, c *chunk, b *blockKeys) {
 	if p.packed != nil {
 		w.findBlock(p, c, b)
 	}

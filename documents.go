@@ -78,7 +78,7 @@ func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, key
 		return err
 	}
 	s.documents, s.sequences = true, s.sequences[:0]
-	s.longest, s.keys, s.blockRows = 0, 0, parts(queries, Block)
+	s.longest, s.keys, s.blockRows = 0, 0, partsOf(queries, Block)
 	x := callSequence{}
 	for i, n := range documents {
 		if x.queries, x.keys = n, keyDocuments[i]; n > 0 {

@@ -43,7 +43,7 @@ func orOne(n int) string {
 	return fmt.Sprintf("%d or 1", n)
 }
 
-// fail returns an error of the given kind: "attn: shape mismatch: k.H is 3, want …".
-func fail(kind error, format string, args ...any) error {
-	return views.Fail(kind, format, args...)
+// fail returns an error of one of these kinds: "attn: shape mismatch: k.H is 3, want …".
+func fail(as error, format string, args ...any) error {
+	return views.Fail(as, format, args...)
 }

@@ -11,8 +11,8 @@ import (
 // rows of the chunk, in the form that the kinds of keys and values read anyway. So nothing behind
 // this file knows of lists but what belongs to a pair of query and key.
 
-// gather makes the keys and values of a part of those that the list of the chunk's rows names.
-func (w *scratch) gather(p *plan, c *chunk, b *part) {
+// gather makes the keys and values of a block of those that the list of the chunk's rows names.
+func (w *scratch) gather(p *plan, c *chunk, b *blockKeys) {
 	list := p.listOf(c)[b.first:][b.lo:b.hi]
 	switch {
 	case p.packed != nil:
@@ -34,7 +34,7 @@ func (w *scratch) gatherRows(x *Tensor, c *chunk, list []int32, lo int) []float3
 }
 
 // gatherPanels packs keys and values of views. Panels begin at multiples of panel.
-func (w *scratch) gatherPanels(p *plan, c *chunk, b *part, list []int32) {
+func (w *scratch) gatherPanels(p *plan, c *chunk, b *blockKeys, list []int32) {
 	before := b.lo % panel
 	rows := w.gatherRows(&p.k, c, list, before)
 	floats.PackKeys(&tuned, w.k[(b.lo-before)*p.d:], rows, p.d, before+len(list), p.d)
@@ -43,7 +43,7 @@ func (w *scratch) gatherPanels(p *plan, c *chunk, b *part, list []int32) {
 }
 
 // gatherIntegers makes integers of keys and values of views.
-func (w *scratch) gatherIntegers(p *plan, c *chunk, b *part, list []int32) {
+func (w *scratch) gatherIntegers(p *plan, c *chunk, b *blockKeys, list []int32) {
 	x, to := &w.ints.blocks.format, w.ints.gathered()
 	w.writer.Fit(x)
 	w.writer.WriteKeys(&tuned, x, to, b.lo, w.gatherRows(&p.k, c, list, 0), p.d, len(list))
@@ -53,7 +53,7 @@ func (w *scratch) gatherIntegers(p *plan, c *chunk, b *part, list []int32) {
 // gatherTokens copies tokens of a cache or store, some at a time, so that memory brings those of
 // several places side by side. What completes the first ones and the last is one of the others
 // again.
-func (w *scratch) gatherTokens(p *plan, c *chunk, b *part, list []int32) {
+func (w *scratch) gatherTokens(p *plan, c *chunk, b *blockKeys, list []int32) {
 	to := b.memory[b.place:][:p.packed.Size]
 	var from [packed.Together]packed.Token
 	for j := b.lo / packed.Together * packed.Together; j < b.hi; j += packed.Together {
@@ -75,7 +75,7 @@ func (w *intScratch) gathered() []byte { return w.blocks.data[:w.blocks.format.S
 // What belongs to a pair of query and key is found by the key's position.
 
 // lookAtListMask takes keys out of seen that the mask hides where rows have lists.
-func (w *scratch) lookAtListMask(p *plan, c *chunk, b *part, seen []uint64) {
+func (w *scratch) lookAtListMask(p *plan, c *chunk, b *blockKeys, seen []uint64) {
 	list := p.listOf(c)[b.first:][:b.hi]
 	for r := range seen {
 		h, i := p.locate(c.kv, c.row+r)

@@ -244,7 +244,7 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 		}
 		if !o.Blocks.none() {
 			blocks := o.Blocks
-			blocks.Data, blocks.D = blocks.Data[lo/Block:], parts(n, Block)
+			blocks.Data, blocks.D = blocks.Data[lo/Block:], partsOf(n, Block)
 			chunk.Blocks = blocks
 		}
 		if !o.Bias.none() {
@@ -408,9 +408,9 @@ func newPackedCall(f formatPair, q, k, v Tensor, opt *Options) (*packedCall, err
 	if !opt.Blocks.none() {
 		var rows []int
 		for _, n := range c.lens {
-			rows = append(rows, parts(n, Block))
+			rows = append(rows, partsOf(n, Block))
 		}
-		c.opt.Blocks = sideBySide(opt.Blocks, rows, opt.Blocks.H, parts(longest, Block))
+		c.opt.Blocks = sideBySide(opt.Blocks, rows, opt.Blocks.H, partsOf(longest, Block))
 	}
 	if opt.Tree != nil {
 		c.opt.Tree = slices.Repeat(opt.Tree, q.B)

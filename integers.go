@@ -162,7 +162,7 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		_, w.factors[row] = (&units{all: unit}).of(row)
+		_, w.factors[row] = (&scoreUnits{all: unit}).of(row)
 	}
 }
 

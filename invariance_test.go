@@ -616,7 +616,7 @@ func addCaches(t *testing.T, add func(string, func(t *testing.T) []float32), p *
 	c, err := filledIn(f, p.k, p.v)
 	must(t, err)
 	store, err := NewStore(StoreConfig{KVHeads: p.k.H, HeadDim: p.k.D, ValueDim: p.v.D,
-		Pages: parts(p.k.L, Block), Format: f})
+		Pages: partsOf(p.k.L, Block), Format: f})
 	must(t, err)
 	seq := store.NewSequence()
 	must(t, seq.Append(p.k, p.v))

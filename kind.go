@@ -11,8 +11,8 @@ package attn
 // The switches of this file are all that the loop in span.go knows of kinds. They are not calls
 // through interfaces or functions, which would make the caller's buffers escape to the heap.
 
-// keys makes what score reads of the keys of a part, and says what is prefetched with them.
-func (w *scratch) keys(p *plan, c *chunk, b *part) {
+// keys makes what score reads of the keys of a block, and says what is prefetched with them.
+func (w *scratch) keys(p *plan, c *chunk, b *blockKeys) {
 	if p.listed {
 		w.gather(p, c, b) // and the values
 	}
@@ -24,8 +24,8 @@ func (w *scratch) keys(p *plan, c *chunk, b *part) {
 	}
 }
 
-// score leaves q·k of a tile's rows with the keys of a part in w.s, from row at on.
-func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
+// score leaves q·k of a tile's rows with the keys of a block in w.s, from row at on.
+func (w *scratch) score(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	w.queue.Pointer = w.pointer
 	switch p.keyKind {
 	case kindViews, kindPanels:
@@ -37,8 +37,8 @@ func (w *scratch) score(p *plan, c *chunk, b *part, t *tile, at int) {
 	}
 }
 
-// values makes what accumulate reads of the values of a part, and leaves in w.layout how they lie.
-func (w *scratch) values(p *plan, c *chunk, b *part) {
+// values makes what accumulate reads of the values of a block, and leaves in w.layout how they lie.
+func (w *scratch) values(p *plan, c *chunk, b *blockKeys) {
 	w.scanned, w.typed = false, false
 	switch p.valueKind {
 	case kindViews, kindPanels:
@@ -52,9 +52,9 @@ func (w *scratch) values(p *plan, c *chunk, b *part) {
 	}
 }
 
-// accumulate adds the values of a part that a tile's weights weigh to its outputs. Those of the
+// accumulate adds the values of a block that a tile's weights weigh to its outputs. Those of the
 // tile's first part are multiplied by w.alpha before, or begin at 0.
-func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *blockKeys, t *tile, at int) {
 	switch p.valueKind {
 	case kindBits:
 		bitKind{}.accumulate(w, p, c, st, b, t, at)
@@ -67,8 +67,8 @@ func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *part, t *tile, at 
 	}
 }
 
-// valueScales is the scales of a part's values that have some, one for each key.
-func (w *scratch) valueScales(p *plan, c *chunk, b *part) []float32 {
+// valueScales is the scales of a block's values that have some, one for each key.
+func (w *scratch) valueScales(p *plan, c *chunk, b *blockKeys) []float32 {
 	if p.valueKind == kindIntegers {
 		return integerKind{}.scales(w, p, c, b)
 	}

@@ -14,7 +14,7 @@ type bitKind struct{}
 // widens reports whether kernels widen keys and values for themselves, which all rows see if equal.
 func (bitKind) widens(p *plan, c *chunk, equal bool) bool { return equal && c.rows <= p.typedRows }
 
-func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+func (bitKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	w.pointer, w.queue.InOrder = 0, c.rows <= p.inOrderRows
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
@@ -25,7 +25,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	narrow.Widen(tuned.ISA, format, w.k, keys, p.d*panel, &layout)
 }
 
-func (bitKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
+func (bitKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	keys, scales := p.packed.Keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
@@ -54,7 +54,7 @@ func (w *scratch) layoutTyped(p *plan, s *packed.Blocks, rows int) {
 	l.SetTyped(&tuned, s.V.Read, rows, s.D*panel*s.K.Bits/8, s.K.Scaled)
 }
 
-func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
+func (bitKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	if w.typed = (bitKind{}).widens(p, c, b.equal); w.typed {
 		w.layoutTyped(p, p.packed, c.rows)
 		return
@@ -66,8 +66,8 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	narrow.Widen(tuned.ISA, format, w.v, values, Block*panel, &from)
 }
 
-// scales is the scales of a part's values.
-func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
+// scales is the scales of a block's values.
+func (bitKind) scales(w *scratch, p *plan, b *blockKeys) (scales []float32) {
 	if p.packed.ValuesInKeys {
 		_, scales = p.packed.Keys(b.memory[b.place:])
 	} else {
@@ -76,7 +76,7 @@ func (bitKind) scales(w *scratch, p *plan, b *part) (scales []float32) {
 	return scales
 }
 
-func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile, at int) {
 	if !w.typed {
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return

@@ -11,7 +11,7 @@ import (
 // into panels once for all.
 type floatKind struct{}
 
-func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
+func (floatKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	if p.keyKind == kindPanels {
 		w.queue.InOrder = c.rows <= p.inOrderRows
 		w.queue.Packed = p.panelRows > 0 && c.rows >= p.panelRows
@@ -30,7 +30,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *part) {
 	}
 }
 
-func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
+func (floatKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	if c.rows <= p.keys.inPlaceRows {
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
@@ -47,7 +47,7 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) 
 		&w.queue)
 }
 
-func (floatKind) values(w *scratch, p *plan, c *chunk, b *part) {
+func (floatKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	if p.valueKind == kindPanels {
 		w.layoutPanels(p, c.rows <= p.inOrderRows)
 		w.layout.Packed = p.panelRows > 0 && c.rows >= p.panelRows
@@ -84,7 +84,8 @@ var ones = func() (x [maxTileRows]float32) {
 	return x
 }()
 
-func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile,
+	at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	v := w.floatValues(p, c, b)
 	layout, alpha := &w.layout, w.alpha[at:]
@@ -100,9 +101,9 @@ func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t
 	floats.Accumulate(&tuned, o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 }
 
-// hides reports whether a weight of 0 does not make values of a part vanish that some row does not
+// hides reports whether a weight of 0 does not make values of a block vanish that some row does not
 // see, since one is NaN or infinite. That is looked for once.
-func (w *scratch) hides(b *part, v []float32) bool {
+func (w *scratch) hides(b *blockKeys, v []float32) bool {
 	if w.scanned {
 		return !w.finite
 	}
@@ -119,17 +120,17 @@ func (w *scratch) hides(b *part, v []float32) bool {
 	return !w.finite
 }
 
-// floatKeys is the keys of a part that score reads as float32 in panels.
-func (w *scratch) floatKeys(p *plan, b *part) []float32 {
+// floatKeys is the keys of a block that score reads as float32 in panels.
+func (w *scratch) floatKeys(p *plan, b *blockKeys) []float32 {
 	if p.keyKind == kindPanels {
 		return elements[float32](b.memory[b.place:][:p.packed.KeyBytes])
 	}
 	return w.k
 }
 
-// floatValues is the values of a part that accumulate reads as float32. (Those in place are the
+// floatValues is the values of a block that accumulate reads as float32. (Those in place are the
 // caller's: kept in w, they would escape to the heap.)
-func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
+func (w *scratch) floatValues(p *plan, c *chunk, b *blockKeys) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
 		return elements[float32](b.memory[b.place:][p.packed.KeyBytes:p.packed.Size])
@@ -139,14 +140,14 @@ func (w *scratch) floatValues(p *plan, c *chunk, b *part) []float32 {
 	return w.v
 }
 
-// pointerOf is where kernels are that read keys or values of a part, page by page
+// pointerOf is where kernels are that read keys or values of a block, page by page
 // (gen/prefetch_pages.go) or line by line (gen/sequential.go); 0 if they do not. They prefetch what
 // is prefetchWindow after it.
 // Rows of a head that follow each other are one run of memory. If those of all heads of a token do,
 // the tokens are one: while head h reads a block, it prefetches share h of the next one, so the
 // pointer is a window before that. While it reads a step, that is the next step: after the last one
 // of keys the first one of values, and after that of values the next block's first keys.
-func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *part) uintptr {
+func (p *plan) pointerOf(at *placement, x *Tensor, c *chunk, b *blockKeys) uintptr {
 	next, n := b.first+Block, Block // a head prefetches its share of n tokens of all
 	switch step := p.step < Block && b.hi-b.lo == p.step; {
 	case step && b.hi < Block:

@@ -10,20 +10,21 @@ import (
 // the caller's rows. Both products are exact sums, see integers.go.
 type integerKind struct{}
 
-func (integerKind) score(w *scratch, p *plan, c *chunk, b *part, t *tile, at int) {
-	packing := w.ints.packing(p)
-	keys, scales := packing.Keys(w.integersOf(p, c, b))
-	keys, format := w.readKeys(packing, keys, b.place, c.rows <= p.codeRows)
+func (integerKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
+	form := w.ints.packing(p)
+	keys, scales := form.Keys(w.integersOf(p, c, b))
+	keys, format := w.readKeys(form, keys, b.place, c.rows <= p.codeRows)
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), format)
 }
 
 // fullTiles is scratch.fullTiles of rows of the state from row on.
-func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *part, row, rows int) {
-	x, packing, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
-	keys, keyScales := packing.Keys(block)
-	values, scales := packing.Values(block)
-	keys, keyFormat := w.readKeys(packing, keys, b.place, c.rows <= p.codeRows)
-	values, valueFormat := w.readValues(packing, values, b.place, c.rows <= p.codeRows)
+func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, row,
+	rows int) {
+	x, form, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
+	keys, keyScales := form.Keys(block)
+	values, scales := form.Values(block)
+	keys, keyFormat := w.readKeys(form, keys, b.place, c.rows <= p.codeRows)
+	values, valueFormat := w.readValues(form, values, b.place, c.rows <= p.codeRows)
 	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	for end := row + rows; row < end; row += p.tileRows {
 		n := min(p.tileRows, end-row)
@@ -44,15 +45,15 @@ func (integerKind) values(w *scratch, p *plan, c *chunk) {
 	w.layoutTyped(p, w.ints.packing(p), c.rows)
 }
 
-func (integerKind) scales(w *scratch, p *plan, c *chunk, b *part) []float32 {
+func (integerKind) scales(w *scratch, p *plan, c *chunk, b *blockKeys) []float32 {
 	_, scales := w.ints.packing(p).Values(w.integersOf(p, c, b))
 	return scales
 }
 
-func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile) {
-	packing := w.ints.packing(p)
-	values, _ := packing.Values(w.integersOf(p, c, b))
-	values, format := w.readValues(packing, values, b.place, c.rows <= p.codeRows)
+func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile) {
+	form := w.ints.packing(p)
+	values, _ := form.Values(w.integersOf(p, c, b))
+	values, format := w.readValues(form, values, b.place, c.rows <= p.codeRows)
 	w.accumulateIntegers(p, c, st, values, t, format)
 }
 
@@ -65,9 +66,9 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte
 		format)
 }
 
-// integersOf is the block of a part: of the cache or store, or made of the caller's keys and
+// integersOf is a block: of the cache or store, or made of the caller's keys and
 // values.
-func (w *scratch) integersOf(p *plan, c *chunk, b *part) []byte {
+func (w *scratch) integersOf(p *plan, c *chunk, b *blockKeys) []byte {
 	switch {
 	case p.packed != nil:
 		return b.memory[b.place:][:p.packed.Size]

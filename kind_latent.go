@@ -27,7 +27,7 @@ func (latentKind) widened(p *plan, c *chunk, equal bool) bool {
 	return p.keyKind == kindPanels || p.keyKind == kindBits && !(bitKind{}).widens(p, c, equal)
 }
 
-func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
+func (latentKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	few, widened := (latentKind{}).few(p, c, b.equal), (latentKind{}).widened(p, c, b.equal)
 	if w.typed = few || !widened; widened {
 		w.layoutPanels(p, false) // what is transposed here is in the cache
@@ -44,8 +44,8 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *part) {
 	}
 }
 
-// latentKeys is the keys of a part as they are transposed.
-func (w *scratch) latentKeys(p *plan, b *part) []byte {
+// latentKeys is the keys of a block as they are transposed.
+func (w *scratch) latentKeys(p *plan, b *blockKeys) []byte {
 	keys, _ := p.packed.Keys(b.memory[b.place:])
 	keys, _ = w.readKeys(p.packed, keys, b.place, false)
 	return keys
@@ -61,7 +61,8 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 	}
 }
 
-func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile,
+	at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
 		keys := w.latentKeys(p, b)

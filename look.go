@@ -22,12 +22,12 @@ const (
 	sawBias = 1 << 7 // beside sawAll: scores have a bias, which hides nothing
 )
 
-// look finds out which keys of a part the chunk's rows see, and reports whether some row sees one.
+// look finds out which keys of a block the chunk's rows see, and reports whether some row sees one.
 // Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked
 // at for the first of them: for others it is known where nobody sees a key, or all see the block.
 // Of the bias of many rows, which is much memory, look asks only whether it shows some key: see
 // does the rest.
-func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
+func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 	known := w.knownOf(p, c, b)
 	b.looked, b.asks, b.biased = true, false, *known&sawBias != 0
 	if b.saw = *known &^ sawBias; b.saw != sawNone && b.saw != sawAll {
@@ -46,7 +46,7 @@ func (w *scratch) look(p *plan, c *chunk, b *part) (any bool) {
 
 // see makes a tile one of what its rows see, and notes whether their scores have a bias. Where the
 // bias has hidden nothing of late, it is looked at later, as it is added: it is in the cache once.
-func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
+func (w *scratch) see(p *plan, c *chunk, b *blockKeys, t *tile) {
 	t.asks = b.asks && !b.hides && !w.biasHid && !p.integers && !p.listed
 	if b.asks && !t.asks {
 		hides, adds := w.lookAtBias(p, c, b, t.row, t.rows)
@@ -66,7 +66,7 @@ func (w *scratch) see(p *plan, c *chunk, b *part, t *tile) {
 }
 
 // learn notes for other heads that a bias has hidden nothing of a block that was looked at.
-func (w *scratch) learn(p *plan, c *chunk, b *part) {
+func (w *scratch) learn(p *plan, c *chunk, b *blockKeys) {
 	if b.saw == sawAll && !b.hides {
 		known := w.knownOf(p, c, b)
 		b.asks = false
@@ -75,7 +75,7 @@ func (w *scratch) learn(p *plan, c *chunk, b *part) {
 }
 
 // knownAll is what to note of a block that all rows see by mask and blocks.
-func (b *part) knownAll() uint8 {
+func (b *blockKeys) knownAll() uint8 {
 	switch {
 	case b.asks:
 		return sawSome
@@ -86,7 +86,7 @@ func (b *part) knownAll() uint8 {
 }
 
 // knownOf is where it is noted what a chunk's rows see of a block.
-func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
+func (w *scratch) knownOf(p *plan, c *chunk, b *blockKeys) *uint8 {
 	known := w.knownBlocks(p, c)
 	if known == nil {
 		w.unknown = 0
@@ -98,7 +98,7 @@ func (w *scratch) knownOf(p *plan, c *chunk, b *part) *uint8 {
 // knownBlocks is what is known of all blocks, if heads see alike.
 func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
 	shared := p.mask.SH == 0 && p.bias.SH == 0 && p.blocked.SH == 0 // as they are if there is none
-	blocks := parts(p.lk, Block)
+	blocks := partsOf(p.lk, Block)
 	if !shared || p.listed || p.sequences != nil || p.kvHeads == 1 ||
 		p.chunksPerHead*blocks > maxKnown {
 		return nil
@@ -115,7 +115,7 @@ func (w *scratch) knownBlocks(p *plan, c *chunk) []uint8 {
 const maxKnown = 1 << 20
 
 // lookAt leaves in w.seen what rows see.
-func (w *scratch) lookAt(p *plan, c *chunk, b *part) uint8 {
+func (w *scratch) lookAt(p *plan, c *chunk, b *blockKeys) uint8 {
 	if !c.apart {
 		return w.lookAtRows(p, c, b, w.blocksAhead(p, c, b))
 	}
@@ -139,7 +139,7 @@ func sawBoth(a, b uint8) uint8 {
 
 // lookAtRows is lookAt for rows of one head, which are of one sequence. If it reads the mask, it
 // does so for some blocks.
-func (w *scratch) lookAtRows(p *plan, c *chunk, b *part, blocks int) uint8 {
+func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 {
 	seen, whole := w.seen[c.at:][:c.rows], lowBits(b.hi)&^lowBits(b.lo)
 	var ahead *maskAhead
 	mask := 0
@@ -229,7 +229,7 @@ func sawOf(seen []uint64) uint8 {
 }
 
 // blocksSeen reports whether some row of the chunk sees a block of keys by its block of queries.
-func (p *plan) blocksSeen(c *chunk, b *part) bool {
+func (p *plan) blocksSeen(c *chunk, b *blockKeys) bool {
 	if p.blocked.SH == 0 {
 		first, queries := p.queries(c.row, c.rows)
 		return p.blockSeen(c, b, 0, first, queries)
@@ -243,7 +243,7 @@ func (p *plan) blocksSeen(c *chunk, b *part) bool {
 }
 
 // blockSeen reports whether a head's blocks of some queries, from one on, see a block of keys.
-func (p *plan) blockSeen(c *chunk, b *part, h, first, queries int) bool {
+func (p *plan) blockSeen(c *chunk, b *blockKeys, h, first, queries int) bool {
 	from, to := (c.base+b.first+b.lo)/Block, (c.base+b.first+b.hi-1)/Block // one, or two of a document
 	first -= c.query
 	for i := first / Block; i <= (first+queries-1)/Block; i++ {
@@ -257,7 +257,7 @@ func (p *plan) blockSeen(c *chunk, b *part, h, first, queries int) bool {
 
 // rowsInRuns reports whether Options.Blocks alone say which rows see a block, and all that do go
 // from kernel to kernel. Then these are found run by run, and not written down row by row.
-func (w *scratch) rowsInRuns(p *plan, c *chunk, b *part) bool {
+func (w *scratch) rowsInRuns(p *plan, c *chunk, b *blockKeys) bool {
 	alike := p.group == 1 || p.blocked.SH == 0
 	return p.blocked.Data != nil && p.mask.Data == nil && p.bias.Data == nil && p.parents == nil &&
 		p.weights.Data == nil && alike && c.base%Block == 0 && b.equal && b.hi-b.lo == Block &&
@@ -265,7 +265,7 @@ func (w *scratch) rowsInRuns(p *plan, c *chunk, b *part) bool {
 }
 
 // runOfBlocks is how many rows from one on see all of a block, or nothing of it, by Options.Blocks.
-func (p *plan) runOfBlocks(c *chunk, b *part, row int) (sees bool, rows int) {
+func (p *plan) runOfBlocks(c *chunk, b *blockKeys, row int) (sees bool, rows int) {
 	h, i := p.locate(c.kv, c.row+row)
 	i -= c.query
 	at := p.blocked.offset(c.b, h, c.blockRow+i/Block) + (c.base+b.first)/Block
@@ -281,7 +281,7 @@ func (p *plan) runOfBlocks(c *chunk, b *part, row int) (sees bool, rows int) {
 
 // lookAtBlocks takes keys out of seen whose block a row's own block of queries does not see, and
 // reports whether there are some.
-func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides bool) {
+func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *blockKeys, seen []uint64) (hides bool) {
 	for r := 0; r < len(seen); {
 		h, i := p.locate(c.kv, c.row+r)
 		i -= c.query
@@ -301,9 +301,9 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *part, seen []uint64) (hides
 	return hides
 }
 
-// keysOfBlocks is the keys of a part that a row of Options.Blocks shows. Those of a document may be
-// in two of its blocks.
-func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
+// keysOfBlocks is the keys of a block that a row of Options.Blocks shows. Those of a document may
+// be in two of its blocks.
+func (c *chunk) keysOfBlocks(b *blockKeys, row []bool) (keys uint64) {
 	at := c.base + b.first
 	first := lowBits(Block - at%Block)
 	if row = row[at/Block:]; row[0] {
@@ -318,7 +318,7 @@ func (c *chunk) keysOfBlocks(b *part, row []bool) (keys uint64) {
 // lookAtBias takes keys out of w.seen that the bias hides from some rows of a chunk. One that is
 // the same for all heads is looked at once for those of the group. It reports whether a bias hides
 // a key, and whether one is neither that nor ±0.
-func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, adds bool) {
+func (w *scratch) lookAtBias(p *plan, c *chunk, b *blockKeys, row, rows int) (hides, adds bool) {
 	seen, first := w.seen[c.at+row:][:rows], c.row+row
 	if p.listed {
 		for r := range seen {
@@ -362,7 +362,7 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *part, row, rows int) (hides, 
 }
 
 // biasShows reports whether a bias leaves some row a key: most often it does the first one.
-func (w *scratch) biasShows(p *plan, c *chunk, b *part) bool {
+func (w *scratch) biasShows(p *plan, c *chunk, b *blockKeys) bool {
 	for row, n := 0, 1; row < c.rows; row, n = row+n, p.tileRows {
 		n = min(n, c.rows-row)
 		hides, _ := w.lookAtBias(p, c, b, row, n)
@@ -393,7 +393,7 @@ func (w *scratch) seeSpan(p *plan, c *chunk, s *span) (end int) {
 func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
 	var h chunk
 	for g := range c.heads {
-		b := part{first: first, hi: Block, equal: true}
+		b := blockKeys{first: first, hi: Block, equal: true}
 		if !w.seesWhole(p, w.head(c, g, &h), &b) {
 			return false
 		}
@@ -403,7 +403,7 @@ func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
 }
 
 // seesWhole reports whether all rows of a chunk see a whole block.
-func (w *scratch) seesWhole(p *plan, c *chunk, b *part) bool {
+func (w *scratch) seesWhole(p *plan, c *chunk, b *blockKeys) bool {
 	if !w.look(p, c, b) || b.saw != sawAll {
 		return false
 	}

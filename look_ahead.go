@@ -9,7 +9,7 @@ import "github.com/seed-1415985d/attn/internal/kernel/floats"
 const aheadBits = 1 << 19
 
 // blocksAhead is how many blocks of the mask to read: those from a part's on that are not known.
-func (w *scratch) blocksAhead(p *plan, c *chunk, b *part) (n int) {
+func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 	known := w.knownBlocks(p, c)
 	if known == nil {
 		if p.headsPerChunk > 1 && p.mask.SH != 0 {
@@ -30,7 +30,7 @@ func (w *scratch) blocksAhead(p *plan, c *chunk, b *part) (n int) {
 func (w *scratch) aheadOf(p *plan, c *chunk) *maskAhead {
 	n, i := 1, 0
 	if p.mask.SH == 0 && p.sequences == nil && p.kvHeads > 1 &&
-		p.lq*min(parts(p.lk, Block), aheadBlocks) <= aheadBits {
+		p.lq*min(partsOf(p.lk, Block), aheadBlocks) <= aheadBits {
 		n, i = p.chunksPerHead, c.row/p.chunkRows
 	}
 	for len(w.ahead) < n {
@@ -48,7 +48,7 @@ func (a *maskAhead) find(p *plan, c *chunk, first, blocks int) (i int) {
 	if i = (first - a.first) / Block; first < a.first || i >= a.blocks || c.row != a.row ||
 		kv != a.kv || c.b != a.b {
 		a.b, a.kv, a.row, a.first = c.b, kv, c.row, first
-		a.blocks = min(blocks, parts(c.hi-first, Block))
+		a.blocks = min(blocks, partsOf(c.hi-first, Block))
 		a.read(p, c)
 		i = 0
 	}

@@ -12,7 +12,7 @@ import (
 // randomBlocks draws which blocks of keys blocks of queries see: runs and singles, at times none
 // or all.
 func randomBlocks(r *rand.Rand, b, h, lq, lk int) Mask {
-	rows, cols := parts(lq, Block), parts(lk, Block)
+	rows, cols := partsOf(lq, Block), partsOf(lk, Block)
 	x := BHLD(make([]bool, b*h*rows*cols), b, h, rows, cols)
 	every := r.IntN(5)
 	for i := range x.Data {
@@ -111,9 +111,9 @@ func TestBlocksOfEachHead(t *testing.T) {
 func blocksOfEachHead(s shape) *problem {
 	p := newProblem(random("blocks of each head"), normal, s)
 	clear(p.q.Data)
-	p.opt.Blocks = BHLD(make([]bool, p.q.H*parts(s.lq, Block)*2), 1, p.q.H, parts(s.lq, Block), 2)
-	for at := range p.q.H * parts(s.lq, Block) {
-		h := at / parts(s.lq, Block)
+	p.opt.Blocks = BHLD(make([]bool, p.q.H*partsOf(s.lq, Block)*2), 1, p.q.H, partsOf(s.lq, Block), 2)
+	for at := range p.q.H * partsOf(s.lq, Block) {
+		h := at / partsOf(s.lq, Block)
 		p.opt.Blocks.Data[2*at+p.blockOf(h)] = true
 	}
 	for at := range p.v.Data {
@@ -168,9 +168,9 @@ func TestBlocksOfSequencesAndStates(t *testing.T) {
 			}
 			rows := 0
 			for _, lq := range lens {
-				rows += parts(lq, Block)
+				rows += partsOf(lq, Block)
 			}
-			all = BHLD(make([]bool, rows*parts(longest, Block)), 1, 1, rows, parts(longest, Block))
+			all = BHLD(make([]bool, rows*partsOf(longest, Block)), 1, 1, rows, partsOf(longest, Block))
 			for i := range all.Data {
 				all.Data[i] = r.IntN(2) == 0
 			}
@@ -184,8 +184,8 @@ func TestBlocksOfSequencesAndStates(t *testing.T) {
 			at, row := 0, 0
 			for i, lq := range lens {
 				lk := seqs[i].Len()
-				mine := BHLD(make([]bool, parts(lq, Block)*parts(lk, Block)), 1, 1, parts(lq, Block),
-					parts(lk, Block))
+				mine := BHLD(make([]bool, partsOf(lq, Block)*partsOf(lk, Block)), 1, 1, partsOf(lq, Block),
+					partsOf(lk, Block))
 				for b := range mine.L {
 					copy(mine.row(0, 0, b), all.row(0, 0, row+b))
 				}
@@ -200,7 +200,7 @@ func TestBlocksOfSequencesAndStates(t *testing.T) {
 						mustEqualBits(t, fmt.Sprintf("sequence %d", i), dst.row(0, g, at+j), want.row(0, g, j))
 					}
 				}
-				at, row = at+lq, row+parts(lq, Block)
+				at, row = at+lq, row+partsOf(lq, Block)
 			}
 			// a State takes keys block by block
 			i := r.IntN(n)
@@ -213,7 +213,7 @@ func TestBlocksOfSequencesAndStates(t *testing.T) {
 			must(t, err)
 			for lo := 0; lo < k.L; {
 				hi := min(k.L, lo+Block*(1+r.IntN(2)))
-				rows, cols := ofSequence[i].L, parts(hi-lo, Block)
+				rows, cols := ofSequence[i].L, partsOf(hi-lo, Block)
 				chunk := BHLD(make([]bool, rows*cols), 1, 1, rows, cols)
 				for b := range chunk.L {
 					copy(chunk.row(0, 0, b), ofSequence[i].row(0, 0, b)[lo/Block:])

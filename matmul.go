@@ -115,7 +115,7 @@ func (p *multiplication) partition(workers int) {
 
 // units is the number of units of work.
 func (p *multiplication) units() int {
-	return parts(p.dst.B*p.dst.H, p.heads) * parts(p.dst.L, p.rows) * parts(p.dst.D, p.cols)
+	return partsOf(p.dst.B*p.dst.H, p.heads) * partsOf(p.dst.L, p.rows) * partsOf(p.dst.D, p.cols)
 }
 
 // cost estimates the nanoseconds of the product on one core.
@@ -126,7 +126,7 @@ func (p *multiplication) cost() float64 {
 
 // unit computes one unit of work.
 func (p *multiplication) unit(w *scratch, i int) {
-	rows, cols := parts(p.dst.L, p.rows), parts(p.dst.D, p.cols)
+	rows, cols := partsOf(p.dst.L, p.rows), partsOf(p.dst.D, p.cols)
 	u := productPart{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
 	u.rowsEnd, u.headsEnd = min(u.row+p.rows, p.dst.L), min(u.head+p.heads, p.dst.B*p.dst.H)
 	first := i % cols * p.cols
@@ -619,7 +619,7 @@ func (p *projection) cost() float64 {
 	flops := 2 * rows * float64(p.m.inner) * float64(p.dst.D)
 	bytes := float64(len(p.m.data))
 	if p.m.blocks != 0 && !p.m.int8 {
-		again := float64(p.dst.B) * float64(p.dst.H) * float64(parts(p.dst.L, widenedRows))
+		again := float64(p.dst.B) * float64(p.dst.H) * float64(partsOf(p.dst.L, widenedRows))
 		flops += decodingFlops * again * float64(p.m.inner) * float64(p.dst.D)
 	}
 	return tuned.Cost(flops, bytes)

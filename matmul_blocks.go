@@ -89,11 +89,11 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 			outputs, inputs, t)
 	}
 	m.int8 = c.Integers
-	memory, err := memory.Allocate(m.size())
+	mapping, err := memory.Allocate(m.size())
 	if err != nil {
 		return nil, fail(ErrMemory, "the matrix is %d×%d of %v: %v", outputs, inputs, t, err)
 	}
-	m.use(memory, memory.Bytes(), nil)
+	m.use(mapping, mapping.Bytes(), nil)
 	p := &blockPacking{data: data, t: t, m: m}
 	p.bad.Store(math.MaxInt64)
 	return p, nil
@@ -120,7 +120,7 @@ func formatOfHalves(t blocks.Type) Format {
 }
 
 // units is the number of units of work, panels.
-func (p *blockPacking) units() int { return parts(p.m.cols, panel) }
+func (p *blockPacking) units() int { return partsOf(p.m.cols, panel) }
 
 // cost estimates the nanoseconds of packing on one core.
 func (p *blockPacking) cost() float64 { return 0.5 * float64(len(p.data)) }

@@ -254,8 +254,8 @@ func (m *Matrix) fileSize() int {
 	return n
 }
 
-func (m *Matrix) errSize(bytes string) error {
-	return fail(ErrFormat, "the file has %s bytes, want the %d of its matrix", bytes, m.fileSize())
+func (m *Matrix) errSize(n string) error {
+	return fail(ErrFormat, "the file has %s bytes, want the %d of its matrix", n, m.fileSize())
 }
 
 // readFrom reads what follows the header.
@@ -316,9 +316,9 @@ func (m *Matrix) readScales(f *frames.Reader) (memory.Growing, error) {
 }
 
 // readNumbers reads bytes of numbers of a size, piece by piece.
-func readNumbers(f *frames.Reader, part string, to *memory.Growing, bytes, size int) error {
-	for bytes > 0 {
-		x, err := to.Next(min(bytes, filePiece))
+func readNumbers(f *frames.Reader, part string, to *memory.Growing, n, size int) error {
+	for n > 0 {
+		x, err := to.Next(min(n, filePiece))
 		if err != nil {
 			return errMemory(to, err)
 		}
@@ -328,7 +328,7 @@ func readNumbers(f *frames.Reader, part string, to *memory.Growing, bytes, size 
 		if packed.BigEndian() {
 			packed.SwapEach(x, size)
 		}
-		bytes -= len(x)
+		n -= len(x)
 	}
 	return nil
 }

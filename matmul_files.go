@@ -56,8 +56,8 @@ func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error
 	}
 	n = f.N
 	for _, m := range set.all {
-		zeros, err := w.Write(make([]byte, padding(n)))
-		if n += int64(zeros); err == nil && padding(n) != 0 {
+		zeros, err := w.Write(make([]byte, pagePadding(n)))
+		if n += int64(zeros); err == nil && pagePadding(n) != 0 {
 			err = io.ErrShortWrite
 		}
 		if err != nil {
@@ -71,8 +71,8 @@ func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error
 	return n, nil
 }
 
-// padding is how many bytes after the first n there are before a matrix.
-func padding(n int64) int64 { return -n & (matrixPage - 1) }
+// pagePadding is how many bytes after the first n there are before a matrix.
+func pagePadding(n int64) int64 { return -n & (matrixPage - 1) }
 
 // matrixSet is what a file of several matrices holds.
 type matrixSet struct {
@@ -207,7 +207,7 @@ func (a *Matrices) readAll(whole io.ReaderAt, size int64) error {
 			return fmt.Errorf("%w (matrix %q)", err, set.names[slices.Index(set.numbers, i)])
 		}
 		a.all = append(a.all, m)
-		at += padding(at) + size
+		at += pagePadding(at) + size
 	}
 	a.names = set.names
 	for i, name := range set.names {
@@ -218,14 +218,14 @@ func (a *Matrices) readAll(whole io.ReaderAt, size int64) error {
 
 // matrixAt opens the matrix after the first bytes of a file and zeros.
 func (a *Matrices) matrixAt(whole io.ReaderAt, at, size int64) (*Matrix, error) {
-	zeros := make([]byte, padding(at))
+	zeros := make([]byte, pagePadding(at))
 	if _, err := whole.ReadAt(zeros, at); err != nil {
 		return nil, fmt.Errorf("attn: reading a file: %w", err)
 	}
 	if err := checkZeros(zeros, at); err != nil {
 		return nil, err
 	}
-	at += padding(at)
+	at += pagePadding(at)
 	if a.memory != nil {
 		return matrixIn(a.memory.Part(int(at), int(at+size)))
 	}
@@ -317,7 +317,7 @@ func (s *matrixSet) parse(x []byte, names, matrices uint32) error {
 // checkEnd makes sure that a file ends with its last matrix. The first begins after at bytes.
 func (s *matrixSet) checkEnd(at, fileSize int64) error {
 	for i, size := range s.sizes {
-		start := at + padding(at)
+		start := at + pagePadding(at)
 		if size < headerSize || size > fileSize-start {
 			return fail(ErrFormat, "sizes: matrix %d has %d bytes, want %d to %d", i, size, headerSize,
 				max(0, fileSize-start))

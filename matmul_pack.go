@@ -103,11 +103,11 @@ func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
 			w.B, w.H, w.L, w.D, maxElements)
 	}
 	m.int8 = c.Integers
-	memory, err := memory.Allocate(m.size() + m.scaleSize())
+	room, err := memory.Allocate(m.size() + m.scaleSize())
 	if err != nil {
 		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}
-	m.use(memory, memory.Bytes()[:m.size()], memory.Bytes()[m.size():])
+	m.use(room, room.Bytes()[:m.size()], room.Bytes()[m.size():])
 	return &packing{x: w, transposed: c.Transposed, m: m}, nil
 }
 
@@ -143,8 +143,8 @@ func (m *Matrix) scaleSize() int {
 }
 
 // use gives a matrix its memory, with its elements and its scales.
-func (m *Matrix) use(memory *memory.Mapping, data, scales []byte) {
-	m.memory, m.data, m.scales = memory, data, elements[float32](scales)
+func (m *Matrix) use(room *memory.Mapping, data, scales []byte) {
+	m.memory, m.data, m.scales = room, data, elements[float32](scales)
 }
 
 // divide divides the matrix into units for workers: some columns, and unless they have scales,
@@ -233,12 +233,12 @@ func (u packPart) from(k int) packPart {
 
 // findLargest makes tops the largest magnitudes so far of rotated columns. It is not ok if sums of
 // a rotation may not be finite.
-func (p *packing) findLargest(floats, tops []float32, u packPart) (ok bool) {
-	var memory [productInner]float32
-	column := memory[:u.steps]
-	p.fillColumns(floats, u)
+func (p *packing) findLargest(columns, tops []float32, u packPart) (ok bool) {
+	var room [productInner]float32
+	column := room[:u.steps]
+	p.fillColumns(columns, u)
 	for c := range tops {
-		p.column(column, floats, u, c)
+		p.column(column, columns, u, c)
 		if !(integers.Largest(tuned.ISA, column) <= p.limit()) {
 			return false
 		}
@@ -249,15 +249,15 @@ func (p *packing) findLargest(floats, tops []float32, u packPart) (ok bool) {
 }
 
 // quantize makes integers of the rotated columns of a part.
-func (p *packing) quantize(floats, scales []float32, u packPart) {
-	var memory [productInner]float32
+func (p *packing) quantize(columns, scales []float32, u packPart) {
+	var room [productInner]float32
 	var rounded [productInner]int8
-	column, bytes := memory[:u.steps], rounded[:u.steps]
+	column, bytes := room[:u.steps], rounded[:u.steps]
 	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.traits.Group
 	panelBytes := roundUp(u.steps, group) * panel
-	p.fillColumns(floats, u)
+	p.fillColumns(columns, u)
 	for c, scale := range scales {
-		p.column(column, floats, u, c)
+		p.column(column, columns, u, c)
 		integers.Rotate(tuned.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
 		integers.Quantize(tuned.ISA, bytes, column, scale)
 		packed.SpreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
@@ -279,19 +279,19 @@ func (p *packing) fill(dst []float32, u packPart) {
 }
 
 // fillColumns makes a part float32 panels if its columns do not lie in rows of x.
-func (p *packing) fillColumns(floats []float32, u packPart) {
+func (p *packing) fillColumns(columns []float32, u packPart) {
 	if !p.transposed {
-		p.fill(floats, u)
+		p.fill(columns, u)
 	}
 }
 
 // column copies column c of a part.
-func (p *packing) column(dst, floats []float32, u packPart, c int) {
+func (p *packing) column(dst, columns []float32, u packPart, c int) {
 	if p.transposed {
 		stop.Copy(dst, p.x.row(u.b, u.h, u.first+c)[u.k:])
 		return
 	}
-	from := floats[c/panel*panel*u.steps+c%panel:]
+	from := columns[c/panel*panel*u.steps+c%panel:]
 	for k := range dst {
 		dst[k] = from[k*panel]
 	}

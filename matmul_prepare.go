@@ -107,7 +107,7 @@ func (x *preparation) units() int {
 	if x.needs == 0 {
 		return 0
 	}
-	return parts(x.source.B*x.source.H*x.source.L, preparedRows)
+	return partsOf(x.source.B*x.source.H*x.source.L, preparedRows)
 }
 
 // run prepares all rows at hand.
@@ -159,6 +159,6 @@ func (x *preparation) quantize(r int, row []float32) {
 // cost estimates the nanoseconds of preparing on one core: additions for each power of two, and
 // reading.
 func (x *preparation) cost() float64 {
-	elements := float64(x.source.B) * float64(x.source.H) * float64(x.source.L) * float64(x.a.D)
-	return tuned.Cost(2*elements*float64(bits.Len(uint(x.rotation))), 4*elements)
+	n := float64(x.source.B) * float64(x.source.H) * float64(x.source.L) * float64(x.a.D)
+	return tuned.Cost(2*n*float64(bits.Len(uint(x.rotation))), 4*n)
 }

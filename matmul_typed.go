@@ -219,7 +219,7 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 // multiplyFew is multiplyBlocks for few rows.
 func (p *projection) multiplyFew(dst []float32, a []blockwise.Row, stride int, u *productBlock) {
 	n, whole := p.m.inner/blocks.Inputs, u.cols/panel
-	packed := p.m.blockData(u.first/panel, parts(u.cols, panel))
+	packed := p.m.blockData(u.first/panel, partsOf(u.cols, panel))
 	at := whole * p.m.blockPanel()
 	if whole > 0 {
 		blockwise.MultiplyFew(&tuned, p.m.blocks, dst, a, packed[:at], packed[at:], whole, u.rows, n,

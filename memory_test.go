@@ -79,7 +79,7 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 		q, k, v := view(1<<8, 1), view(more, 1), view(more, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
 		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1},
-			units: units{all: 1}, tree: tree{shape: full(1), rows: make([]nodeRows, 1)},
+			units: scoreUnits{all: 1}, tree: tree{shape: full(1), rows: make([]nodeRows, 1)},
 			sinks: make([]float32, 1<<10)}))
 		if nodes != nil {
 			refused("Merge with itself", s.Merge(s))

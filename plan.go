@@ -259,7 +259,7 @@ func (p *plan) seenSegments() (first, n int) {
 	if lo >= hi {
 		return 0, 1
 	}
-	return lo / Segment, parts(hi, Segment) - lo/Segment
+	return lo / Segment, partsOf(hi, Segment) - lo/Segment
 }
 
 // bound finds out which keys the rows see by position. The bounds of rows never decrease, so the
@@ -332,8 +332,8 @@ type span struct {
 	biased bool // some scores of a span of several blocks or heads have a bias
 }
 
-// part is keys of one block, of which a head reads those from lo to hi−1.
-type part struct {
+// blockKeys is keys of one block, of which a head reads those from lo to hi−1.
+type blockKeys struct {
 	first  int // key at which the block begins, from which lo and hi count
 	lo, hi int
 	memory []byte // of a cache or store, or what was gathered of it, and
@@ -366,7 +366,7 @@ const diagonalRows = 16
 // tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
 // the same keys, else fewer, so that little is computed for nothing; or all those that end before
 // the part. (To return it would be to copy it, which costs small calls a few per cent.)
-func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
+func (b *blockKeys) tile(p *plan, c *chunk, row int, t *tile) {
 	t.row, t.rows = row, min(p.tileRows, c.rows-row)
 	if b.equal {
 		t.lo, t.hi, t.uniform = b.lo, b.hi, true
@@ -392,7 +392,7 @@ func (b *part) tile(p *plan, c *chunk, row int, t *tile) {
 }
 
 // keyRange is the part of the block's keys that a row of the chunk sees by position.
-func (b *part) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
+func (b *blockKeys) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 	_, i := p.locate(c.kv, c.row+row)
 	lo, hi = p.keyRange(c, i)
 	return min(max(lo-b.first, b.lo), b.hi), min(max(hi-b.first, b.lo), b.hi)

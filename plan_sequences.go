@@ -81,7 +81,7 @@ func (s *sequenceCall) itemOf(n int, units bool) *workItem {
 }
 
 // unit is the chunk and segment of a unit, and how many segments the chunk is divided into.
-func (s *sequenceCall) unit(i int) (chunk, segment, segments int) {
+func (s *sequenceCall) unit(i int) (index, segment, segments int) {
 	w := s.itemOf(i, true)
 	return w.chunk + (i-w.unit)/w.segments, w.segment + (i-w.unit)%w.segments, w.segments
 }

@@ -353,8 +353,8 @@ func (j *job) scheduleSequences(workers int) {
 	for i := range p.sequences.items {
 		w := &p.sequences.items[i]
 		j.units += w.chunks * w.segments
-		for chunk := range w.chunks {
-			j.left[w.chunk+chunk] = int32(w.segments)
+		for index := range w.chunks {
+			j.left[w.chunk+index] = int32(w.segments)
 		}
 		if w.segments > 1 {
 			size = max(size, w.state+p.kvHeads*w.segments*w.stateSize)
@@ -364,7 +364,7 @@ func (j *job) scheduleSequences(workers int) {
 }
 
 // chunkOf is the chunk of a unit, its segment, and how many segments the chunk is divided into.
-func (j *job) chunkOf(unit int) (chunk, segment, segments int) {
+func (j *job) chunkOf(unit int) (index, segment, segments int) {
 	if s := j.plan.sequences; s != nil {
 		return s.unit(unit)
 	}
@@ -412,22 +412,22 @@ func (j *job) unit(w *scratch, i int) {
 
 // attendUnit computes a chunk of a call, or a segment of one.
 func (j *job) attendUnit(w *scratch, i int) {
-	chunk, segment, segments := j.chunkOf(i)
+	index, segment, segments := j.chunkOf(i)
 	if segments > 1 {
-		j.segment(w, chunk, segment)
+		j.segment(w, index, segment)
 		return
 	}
 	next, s := j.plan.chunks, j.plan.sequences
 	if i+j.workers < j.units && (s == nil || s.documents) { // a guess: others take one each
 		next, _, _ = j.chunkOf(i + j.workers)
 	}
-	w.attendChunk(&j.plan, chunk, next)
+	w.attendChunk(&j.plan, index, next)
 }
 
 // order puts chunks with many keys first: the last rows under a causal mask.
 // Otherwise the chunks of a head follow each other, which leaves its keys in
 // the cache.
-func (j *job) order(i int) (chunk int) {
+func (j *job) order(i int) (index int) {
 	p := &j.plan
 	if p.causal == Full {
 		return i

@@ -207,8 +207,8 @@ func (p *Pool) multiply(j *job) {
 }
 
 // runUnits lets workers compute units, which take some nanoseconds in all.
-func (p *Pool) runUnits(j *job, kind workKind, workers int, cost float64, units int) {
-	j.kind, j.cost, j.units, j.workers = kind, cost, units, workers
+func (p *Pool) runUnits(j *job, work workKind, workers int, cost float64, units int) {
+	j.kind, j.cost, j.units, j.workers = work, cost, units, workers
 	if cost < tuned.SmallCall {
 		j.workers = 1
 	}

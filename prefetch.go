@@ -82,7 +82,7 @@ func (p *plan) appendRows(runs []kernel.PrefetchRun, x *Tensor, c *chunk, part,
 // prefetchPairs puts what is looked at next in front of the queue: the bias of the tile, or of the
 // next one if that was looked at, which is much memory. If there is none, it is the tile's mask for
 // the next block.
-func (w *scratch) prefetchPairs(p *plan, c *chunk, b *part, t *tile) {
+func (w *scratch) prefetchPairs(p *plan, c *chunk, b *blockKeys, t *tile) {
 	row, first := c.row+t.row, b.first+Block
 	switch {
 	case t.asks:

@@ -183,7 +183,7 @@ func (p *plan) countPaged(x *Tensor) []int {
 				if x == &p.v {
 					at = &p.values
 				}
-				pointer := p.pointerOf(at, x, &h, &part{first: first, hi: Block})
+				pointer := p.pointerOf(at, x, &h, &blockKeys{first: first, hi: Block})
 				if pointer == 0 {
 					continue
 				}
@@ -226,7 +226,7 @@ func TestPrefetchStepsMeetAllTokens(t *testing.T) {
 			for end := p.step; end <= Block; end += p.step {
 				for g := range heads {
 					h := *new(scratch).head(&c, g, new(chunk))
-					b := part{first: first, lo: end - p.step, hi: end}
+					b := blockKeys{first: first, lo: end - p.step, hi: end}
 					p.countStep(prefetched, p.pointerOf(&p.keys, &p.k, &h, &b))
 					p.countStep(prefetched, p.pointerOf(&p.values, &p.v, &h, &b))
 				}

@@ -111,8 +111,8 @@ func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 // BLHD views, each head by itself would come to each page again, long after the translation of its
 // address was evicted.
 func (p *plan) headsBeside(t *tuning.Row, rows int) int {
-	apart := max(p.k.SH, p.v.SH)
-	if p.chunkRows > t.FewRows || apart >= min(p.k.SL, p.v.SL) {
+	distance := max(p.k.SH, p.v.SH)
+	if p.chunkRows > t.FewRows || distance >= min(p.k.SL, p.v.SL) {
 		return 1
 	}
 	heads := rows / p.chunkRows
@@ -123,7 +123,7 @@ func (p *plan) headsBeside(t *tuning.Row, rows int) int {
 		p.tokensContiguous(t, &p.k) && p.tokensContiguous(t, &p.v) {
 		return p.kvHeads
 	}
-	return max(1, min(p.kvHeads, heads, kernel.PageBytes/4/max(1, apart)))
+	return max(1, min(p.kvHeads, heads, kernel.PageBytes/4/max(1, distance)))
 }
 
 // tokensContiguous reports whether the heads of a token follow each other, and so do tokens. What
@@ -179,7 +179,7 @@ func (p *plan) partition(workers int) {
 // partitionLists is partition where rows have lists: they share what is gathered, so they are apart
 // only where workers would have nothing to do.
 func (p *plan) partitionLists(workers int) {
-	segments := parts(p.lists.D, Segment)
+	segments := partsOf(p.lists.D, Segment)
 	if p.chunks < workers*unitsPerWorker && segments > 1 && p.holdsSegments(segments) {
 		p.segments = segments
 	}
@@ -195,7 +195,7 @@ func (p *plan) alignRows(rows int) int {
 	if all == p.lq*p.group {
 		return rows
 	}
-	n := parts(all, rows)
+	n := partsOf(all, rows)
 	for all%n != 0 {
 		n++
 	}
@@ -360,7 +360,7 @@ func (p *plan) work(c *chunk, shared int) (flops, bytes float64) {
 
 // listWork is plan.work where rows have lists.
 func (p *plan) listWork(c *chunk) (flops, bytes float64) {
-	keys, lists := float64(p.lists.D), parts(c.rows, p.rowsPerList())
+	keys, lists := float64(p.lists.D), partsOf(c.rows, p.rowsPerList())
 	return 2 * float64(c.rows) * keys * float64(p.d+p.dv), p.bytesOf(float64(lists) * keys)
 }
 

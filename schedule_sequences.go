@@ -138,7 +138,7 @@ func (p *plan) chooseHeads(t *tuning.Row, w *workItem, maxRows int, target float
 	if float64(w.heads)*w.cost > target {
 		w.heads = max(1, int(target/w.cost))
 	}
-	w.chunks = parts(p.kvHeads, w.heads)
+	w.chunks = partsOf(p.kvHeads, w.heads)
 	w.cost *= float64(w.heads)
 }
 

@@ -193,7 +193,7 @@ func TestScheduleReadsStoresSequentially(t *testing.T) {
 			w.attendChunk(&p, 0, p.chunks)
 			var rows chunk
 			p.chunk(0, &rows)
-			w.values(&p, &rows, &part{hi: Block, equal: true})
+			w.values(&p, &rows, &blockKeys{hi: Block, equal: true})
 			if w.queue.InOrder != c.want || w.layout.InOrder != c.want {
 				t.Errorf("%+v, softcap %g: keys %t, values %t", c, softcap, w.queue.InOrder,
 					w.layout.InOrder)

@@ -16,7 +16,7 @@ type scratch struct {
 	total   state       // merged segments
 	part    state       // the segment at hand
 	tree    tree        // of segments before it, if there are several
-	units   units       // of the rows of the chunk at hand
+	units   scoreUnits  // of the rows of the chunk at hand
 	alpha   []float32   // what softmax tells accumulate; x of merge
 	beta    []float32   // y of merge
 	natural []bool      // rows whose maxima are in natural units since sinks were merged
@@ -165,7 +165,7 @@ func (x *gatherScratch) fit(p *plan) {
 }
 
 // findBlock finds the block of a part: in a cache or store, or where it is gathered.
-func (w *scratch) findBlock(p *plan, c *chunk, b *part) {
+func (w *scratch) findBlock(p *plan, c *chunk, b *blockKeys) {
 	if p.listed {
 		b.memory = rawBytes(w.gathered.block)
 		return

@@ -77,7 +77,7 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 // float32 in panels, and if all rows after them see it, too. As bounds never decrease from row to
 // row, they do if the last row sees the block's first key.
 func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
-	b := part{first: s.first, lo: s.lo, hi: s.hi, equal: s.equal}
+	b := blockKeys{first: s.first, lo: s.lo, hi: s.hi, equal: s.equal}
 	if p.packed != nil {
 		w.findBlock(p, c, &b)
 	}
@@ -124,7 +124,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 
 // addRun adds a block that was looked at to rows from one on that see nothing of it or, if these
 // may go from kernel to kernel, all of it. It returns how many rows these are.
-func (w *scratch) addRun(p *plan, c *chunk, st *state, b *part, row int, full bool) (rows int) {
+func (w *scratch) addRun(p *plan, c *chunk, st *state, b *blockKeys, row int,
+	full bool) (rows int) {
 	sees := false
 	if b.inRuns {
 		sees, rows = p.runOfBlocks(c, b, row)
@@ -155,7 +156,8 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 	for i := range s.blocks {
 		w.queue.After = (s.blocks - 1 - i) * Block
 		for key := 0; key < Block; key += s.step {
-			b := part{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true, biased: s.biased}
+			b := blockKeys{first: s.first + i*Block, lo: key, hi: key + s.step, equal: true,
+				biased: s.biased}
 			for g := range c.heads {
 				head := w.head(c, g, &h)
 				w.keys(p, head, &b)
@@ -169,7 +171,7 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 		return
 	}
 	for i := range s.blocks {
-		b := part{first: s.first + i*Block, hi: Block, equal: true, biased: s.biased}
+		b := blockKeys{first: s.first + i*Block, hi: Block, equal: true, biased: s.biased}
 		w.values(p, c, &b)
 		w.addValues(p, c, st, &b, &t, i*c.rows)
 		st.overwrite = false
@@ -186,12 +188,12 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 	} else {
 		for g := range c.heads {
 			head := w.head(c, g, &h)
-			w.optionScores(p, head, &part{first: s.first, biased: s.biased}, t, g*c.rows)
+			w.optionScores(p, head, &blockKeys{first: s.first, biased: s.biased}, t, g*c.rows)
 			masked = w.weigh(p, st, nil, nil, nil, head.at, c.rows, g*c.rows, 0, Block) || masked
 		}
 	}
 	for key := 0; key < Block; key += s.step {
-		b := part{first: s.first, lo: key, hi: key + s.step, equal: true}
+		b := blockKeys{first: s.first, lo: key, hi: key + s.step, equal: true}
 		for g := range c.heads {
 			head := w.head(c, g, &h)
 			w.values(p, head, &b)

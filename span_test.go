@@ -280,7 +280,7 @@ func TestUnseenRows(t *testing.T) {
 		x.opt = opt
 		p, c := x.firstChunk(t)
 		for first := c.lo / Block * Block; first < c.hi && c.lo < c.hi; first += Block {
-			b := part{first: first, lo: max(0, c.lo-first), hi: min(Block, c.hi-first)}
+			b := blockKeys{first: first, lo: max(0, c.lo-first), hi: min(Block, c.hi-first)}
 			want := 0
 			for ; want < c.rows; want++ {
 				if _, hi := p.keyRange(&c, want/p.group); hi > first+b.lo {

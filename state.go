@@ -38,7 +38,7 @@ type State struct {
 	stateShape
 
 	tree  tree
-	units units // of the maxima: of the first Update's scores
+	units scoreUnits // of the maxima: of the first Update's scores
 
 	rotated bool // outputs are sums of rotated values, see kind_latent.go
 

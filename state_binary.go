@@ -103,12 +103,12 @@ func (s *State) AppendBinary(data []byte) ([]byte, error) {
 
 // binarySize is the length of the binary form, if an int holds it.
 func (s *State) binarySize() (bytes int, ok bool) {
-	elements, ok := views.Product(len(s.tree.rows), s.b, s.h, s.l, s.d+2)
-	elements += 2*len(s.tree.rows) + len(s.sinks) + len(s.units.own)
-	if !ok || elements > maxElements {
+	n, ok := views.Product(len(s.tree.rows), s.b, s.h, s.l, s.d+2)
+	n += 2*len(s.tree.rows) + len(s.sinks) + len(s.units.own)
+	if !ok || n > maxElements {
 		return 0, false
 	}
-	return stateHeader + 4*elements, true
+	return stateHeader + 4*n, true
 }
 
 // appendFloats writes −0 as +0: the sign of a zero depends on how the rows were
@@ -219,8 +219,8 @@ func (s *State) checkBody(nodes, sinks, units, length int) error {
 		return fail(ErrFormat, "outputs of %d nodes and %d dimensions are marked as rotated, want none "+
 			"to be", nodes, s.d)
 	}
-	elements, ok := views.Product(nodes, s.b, s.h, s.l, s.d+2)
-	if !ok || length%4 != 0 || length/4 != elements+2*nodes+sinks*s.h+units {
+	n, ok := views.Product(nodes, s.b, s.h, s.l, s.d+2)
+	if !ok || length%4 != 0 || length/4 != n+2*nodes+sinks*s.h+units {
 		return fail(ErrFormat, "%d bytes follow the header, want 4 × (%d×(2 + %d×%d×%d×(%d+2)) + %d)",
 			length, nodes, s.b, s.h, s.l, s.d, sinks*s.h+units)
 	}

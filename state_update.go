@@ -340,7 +340,7 @@ func (s *State) newRows() nodeRows {
 
 // fixUnit makes the state's unit and the plan's the same.
 func (s *State) fixUnit(w *scratch, p *plan) {
-	u := units{all: p.unit}
+	u := scoreUnits{all: p.unit}
 	if p.integers && !p.natural {
 		u.own = w.unitsOf(p)
 	}

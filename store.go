@@ -45,9 +45,9 @@ const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 // [ErrMemory] for one that the system has no memory for, [ErrOption] for a format that does not
 // exist. What [NewCache] says of memory holds for a store, too.
 func NewStore(c StoreConfig) (*Store, error) {
-	sizes := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
+	named := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
 		{"ValueDim", c.ValueDim}, {"Pages", c.Pages}}
-	blocks, err := openPacked("StoreConfig", c.Format, c.ValueFormat, sizes[:],
+	blocks, err := openPacked("StoreConfig", c.Format, c.ValueFormat, named[:],
 		1, c.KVHeads, c.HeadDim, c.ValueDim, c.Pages, c.ValuesInKeys)
 	if err != nil {
 		return nil, err
@@ -128,12 +128,12 @@ func (s *Sequence) beginCall() error {
 
 // begin is beginCall that says why the sequence is closed. It is empty if it is not.
 func (s *Sequence) begin() (closed string) {
-	const released = "was released, or is not from NewSequence"
+	const why = "was released, or is not from NewSequence"
 	for s.store != nil {
 		n := s.calls.Load()
 		switch {
 		case n < 0:
-			return released
+			return why
 		case !s.calls.CompareAndSwap(n, n+1):
 			continue
 		case !s.store.packed.Open():
@@ -142,7 +142,7 @@ func (s *Sequence) begin() (closed string) {
 		}
 		return ""
 	}
-	return released
+	return why
 }
 
 // endCall is called after a beginCall that returned no error. The last call over a released

@@ -822,7 +822,7 @@ func (p *updatePlay) of(from, n int) Options {
 		o.Bias.Data, o.Bias.D = o.Bias.Data[from:], n
 	}
 	if !o.Blocks.none() {
-		o.Blocks.Data, o.Blocks.D = o.Blocks.Data[from/Block:], parts(n, Block)
+		o.Blocks.Data, o.Blocks.D = o.Blocks.Data[from/Block:], partsOf(n, Block)
 	}
 	return o
 }

@@ -11,7 +11,7 @@ import (
 // fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
 // whose scores are products and nothing more: most are like that. The kernels are called in turn,
 // with operands checked once for all tiles and nothing to choose between.
-func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *part, row, rows int) {
+func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *blockKeys, row, rows int) {
 	if p.fullIntegers {
 		integerKind{}.fullTiles(w, p, c, st, b, c.at+row, rows)
 		return
@@ -55,7 +55,7 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) floats.
 
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
 // values of a part that they weigh.
-func (w *scratch) addValues(p *plan, c *chunk, st *state, b *part, t *tile, at int) {
+func (w *scratch) addValues(p *plan, c *chunk, st *state, b *blockKeys, t *tile, at int) {
 	row := c.at + t.row
 	var visible []uint64
 	if !w.optionScores(p, c, b, t, at) {
@@ -104,7 +104,7 @@ func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible
 func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
-	b := part{hi: Block, equal: true, memory: p.findBlocks(c, s.first, places[:s.blocks])}
+	b := blockKeys{hi: Block, equal: true, memory: p.findBlocks(c, s.first, places[:s.blocks])}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
 	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
@@ -150,7 +150,8 @@ func (p *plan) windowAfter(memory []byte, places []int, at int) uintptr {
 
 // addFewBlock is the step of addFew for a block that does not go through a full tile: kernels read
 // it as it is kept, or it is the last one, of which there are fewer keys.
-func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *part, q, o []float32) (masked bool) {
+func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *blockKeys, q,
+	o []float32) (masked bool) {
 	var visible []uint64
 	if b.hi < Block {
 		visible = w.visible[:c.rows]

@@ -10,7 +10,7 @@ import (
 // ALiBi where asked for. The scale goes in with the first of these, and stays out where there is
 // none. It reports whether every row sees every key of the block; if not, the keys that a row sees
 // have their bits set in w.visible.
-func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (full bool) {
+func (w *scratch) optionScores(p *plan, c *chunk, b *blockKeys, t *tile, at int) (full bool) {
 	if p.natural { // some are asked for
 		w.naturalOptions(p, c, b, t, at)
 	}
@@ -21,7 +21,7 @@ func (w *scratch) optionScores(p *plan, c *chunk, b *part, t *tile, at int) (ful
 }
 
 // naturalOptions is what optionScores does with scores.
-func (w *scratch) naturalOptions(p *plan, c *chunk, b *part, t *tile, at int) {
+func (w *scratch) naturalOptions(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	if !c.apart || !b.biased && p.slopes == nil {
 		w.rowScores(p, c, b, t, at)
 		return
@@ -37,7 +37,7 @@ func (w *scratch) naturalOptions(p *plan, c *chunk, b *part, t *tile, at int) {
 }
 
 // rowScores makes scores of a tile's products whose rows are of one sequence.
-func (w *scratch) rowScores(p *plan, c *chunk, b *part, t *tile, at int) {
+func (w *scratch) rowScores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	u := p.scale
 	switch {
 	case p.integers:
@@ -78,7 +78,7 @@ func (w *scratch) softcap(most, factor float32, t *tile, at int) {
 
 // int8Scores makes natural scores of products, and options of these, row by row, since each row has
 // its unit.
-func (w *scratch) int8Scores(p *plan, c *chunk, b *part, t *tile, at int) {
+func (w *scratch) int8Scores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	for r := range t.rows {
 		row, u := c.row+t.row+r, w.ints.units[c.at+t.row+r]
 		s := w.s[(at+r)*Block:][t.lo:t.hi]
@@ -117,7 +117,7 @@ func (w *scratch) addSlopes(p *plan, c *chunk, first int, t *tile, at int) {
 }
 
 // addBias adds the bias to the tile's scores.
-func (w *scratch) addBias(p *plan, c *chunk, b *part, t *tile, at int, u float32) {
+func (w *scratch) addBias(p *plan, c *chunk, b *blockKeys, t *tile, at int, u float32) {
 	if p.listed {
 		w.addListBias(p, c, b.first, t, at, u)
 		return
@@ -143,7 +143,7 @@ func (w *scratch) addBias(p *plan, c *chunk, b *part, t *tile, at int, u float32
 
 // seeBias is addBias of some rows, every step-th one, whose biases are looked at, too: a few rows
 // at a time, which the L1 cache holds.
-func (w *scratch) seeBias(b *part, t *tile, s, bias []float32, seen []uint64, rows, step,
+func (w *scratch) seeBias(b *blockKeys, t *tile, s, bias []float32, seen []uint64, rows, step,
 	stride int, u float32) {
 	const few = 8
 	for r := 0; r < rows; r += few {
@@ -159,7 +159,7 @@ func (w *scratch) seeBias(b *part, t *tile, s, bias []float32, seen []uint64, ro
 
 // visibleKeys leaves a bit in w.visible for each key of the block that a row sees by its position,
 // mask and blocks.
-func (w *scratch) visibleKeys(p *plan, c *chunk, b *part, t *tile, at int) {
+func (w *scratch) visibleKeys(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	visible := w.visible[at:][:t.rows]
 	if b.partly {
 		copy(visible, w.seen[c.at+t.row:])

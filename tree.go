@@ -78,7 +78,7 @@ func (t *tree) reset() {
 }
 
 // push adds a node with its rows, whose keys follow those before, and merges what merges then.
-func (t *tree) push(n segment.Node, x nodeRows, rows, stride int, u *units) {
+func (t *tree) push(n segment.Node, x nodeRows, rows, stride int, u *scoreUnits) {
 	t.rows = append(t.rows, x)
 	shape, merges := append(t.shape, n).Settle()
 	t.merge(shape, merges, rows, stride, u)
@@ -86,7 +86,7 @@ func (t *tree) push(n segment.Node, x nodeRows, rows, stride int, u *units) {
 
 // merge gives the tree a shape in which the last two nodes have merged some times, and merges their
 // rows.
-func (t *tree) merge(shape segment.List, merges, rows, stride int, u *units) {
+func (t *tree) merge(shape segment.List, merges, rows, stride int, u *scoreUnits) {
 	t.shape = shape
 	for range merges {
 		last := len(t.rows) - 1
@@ -97,16 +97,16 @@ func (t *tree) merge(shape segment.List, merges, rows, stride int, u *units) {
 	}
 }
 
-// units is in which units the scores and maxima of rows are: in one for all, or where products are
-// sums of integers, in one for each row.
-type units struct {
+// scoreUnits is in which units the scores and maxima of rows are: in one for all, or where products
+// are sums of integers, in one for each row.
+type scoreUnits struct {
 	all float32   // 0: none yet
 	own []float32 // of each row; empty if all are in one
 }
 
 // of is the unit of a row, and the factor of its powers of 2: the unit times log₂e, finite as the
 // unit is.
-func (u *units) of(row int) (unit, factor float32) {
+func (u *scoreUnits) of(row int) (unit, factor float32) {
 	if unit = u.all; len(u.own) > 0 {
 		unit = u.own[row]
 	}
@@ -114,13 +114,15 @@ func (u *units) of(row int) (unit, factor float32) {
 }
 
 // equal reports whether rows are in the same units.
-func (u *units) equal(v *units) bool { return u.all == v.all && slices.Equal(u.own, v.own) }
+func (u *scoreUnits) equal(v *scoreUnits) bool {
+	return u.all == v.all && slices.Equal(u.own, v.own)
+}
 
 // set makes them those of others, in memory of their own.
-func (u *units) set(v *units) { u.all, u.own = v.all, append(u.own[:0], v.own...) }
+func (u *scoreUnits) set(v *scoreUnits) { u.all, u.own = v.all, append(u.own[:0], v.own...) }
 
 // merge adds rows of t, whose keys come after those of s.
-func (s *state) merge(t *state, rows, stride int, u *units) {
+func (s *state) merge(t *state, rows, stride int, u *scoreUnits) {
 	var x, y [64]float32
 	together := len(x)
 	if len(u.own) > 0 {
@@ -136,7 +138,7 @@ func (s *state) merge(t *state, rows, stride int, u *units) {
 
 // toNatural brings the maxima of rows from their units to natural ones. Those that overflow there
 // become the largest number, so that what their rows have seen still counts.
-func (s *state) toNatural(rows int, u *units) {
+func (s *state) toNatural(rows int, u *scoreUnits) {
 	for r, m := range s.m[:rows] {
 		if unit, _ := u.of(r); unit != 1 && m != negInf {
 			s.m[r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)

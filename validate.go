@@ -412,18 +412,18 @@ func (v *View[T]) compact() (end int) {
 	heads, positions := (v.H-1)*v.SH, (v.L-1)*v.SL // from the first to the last one
 	batch := heads + positions + v.D
 	end = (v.B-1)*v.SB + batch
-	apart := v.B == 1 || v.SB >= batch
+	distinct := v.B == 1 || v.SB >= batch
 	switch { // where a dimension is 1, its stride does not matter
 	case v.L == 1:
-		apart = apart && (v.H == 1 || v.SH >= v.D)
+		distinct = distinct && (v.H == 1 || v.SH >= v.D)
 	case v.H == 1:
-		apart = apart && v.SL >= v.D
+		distinct = distinct && v.SL >= v.D
 	case v.SL >= v.SH: // heads inside positions
-		apart = apart && v.SH >= v.D && v.SL >= heads+v.D
+		distinct = distinct && v.SH >= v.D && v.SL >= heads+v.D
 	default:
-		apart = apart && v.SL >= v.D && v.SH >= positions+v.D
+		distinct = distinct && v.SL >= v.D && v.SH >= positions+v.D
 	}
-	if !apart || end > len(v.Data) {
+	if !distinct || end > len(v.Data) {
 		return 0
 	}
 	return end

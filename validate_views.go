@@ -45,7 +45,7 @@ type namedSize struct {
 
 // openPacked validates a configuration and returns packed blocks of some tokens for each head of
 // a batch. Its sizes are named; those that the blocks depend on come once more.
-func openPacked(config string, f, values Format, sizes []namedSize, batch, heads, d, dv,
+func openPacked(config string, f, values Format, named []namedSize, batch, heads, d, dv,
 	blocks int, valuesInKeys bool) (s packed.Blocks, err error) {
 	switch {
 	case !f.valid():
@@ -60,7 +60,7 @@ func openPacked(config string, f, values Format, sizes []namedSize, batch, heads
 		return s, fail(ErrOption, "%s.ValueFormat is %v with ValuesInKeys, want 0 or Format, %v", config,
 			values, f)
 	}
-	for _, size := range sizes {
+	for _, size := range named {
 		if size.n < 1 || size.n > maxLength {
 			return s, fail(ErrShape, "%s.%s is %d, want 1 to %d", config, size.name, size.n, maxLength)
 		}

@@ -168,8 +168,8 @@ var negInf = kernel.NegInf
 // roundUp is the next multiple of to.
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// parts is the number of parts of at most some elements.
-func parts(n, of int) int { return (n + of - 1) / of }
+// partsOf is the number of parts of at most some elements.
+func partsOf(n, of int) int { return (n + of - 1) / of }
 
 // lowBits has bits 0 to n−1 set.
 func lowBits(n int) uint64 { return 1<<n - 1 }

@@ -308,7 +308,7 @@ func (c *composition) hideByMask(r *rand.Rand) {
 
 func (c *composition) hideByBlocks(r *rand.Rand) {
 	seen, more := patternOfHeads(r, c.q.H, c.q.L, c.k.L), r.IntN(2) == 0
-	blocks := drawPairs(c, r, parts(c.q.L, Block), parts(c.k.L, Block),
+	blocks := drawPairs(c, r, partsOf(c.q.L, Block), partsOf(c.k.L, Block),
 		func(h, i, j int) bool { return more && r.IntN(4) == 0 || seen(h, i*Block, j*Block) })
 	c.opt.Blocks = blocks
 	c.hide(func(b, h, i, j int) bool {
@@ -678,8 +678,9 @@ func (c *composition) viewsUnseen(t *testing.T) (pages int) {
 	for _, y := range []*Tensor{&x.k, &x.v} {
 		*y = guardedCopy(t, *y)
 		var seen []byteRange
-		for at := range y.B * y.H * parts(y.L, Block) {
-			b, kv, first := at/parts(y.L, Block)/y.H, at/parts(y.L, Block)%y.H, at%parts(y.L, Block)*Block
+		for at := range y.B * y.H * partsOf(y.L, Block) {
+			b, kv, first := at/partsOf(y.L, Block)/y.H, at/partsOf(y.L, Block)%y.H, at%partsOf(y.L,
+				Block)*Block
 			if !c.unseen(b, kv, first) {
 				seen = append(seen, byteRange{4 * y.offset(b, kv, first), 4 * min(Block, y.L-first) * y.D})
 			}
@@ -704,8 +705,8 @@ func (c *composition) cacheUnseen(t *testing.T, f formatPair) int {
 	over := func(dst, q, _, _ Tensor, opt *Options) error { return cache.Attend(dst, q, opt) }
 	want, blocks := c.solve(t, over), &cache.packed
 	var seen []byteRange
-	for at := range c.k.B * c.k.H * parts(c.k.L, Block) {
-		row, first := at/parts(c.k.L, Block), at%parts(c.k.L, Block)*Block
+	for at := range c.k.B * c.k.H * partsOf(c.k.L, Block) {
+		row, first := at/partsOf(c.k.L, Block), at%partsOf(c.k.L, Block)*Block
 		if !c.unseen(row/c.k.H, row%c.k.H, first) {
 			place := blocks.OffsetOf(nil, row/c.k.H, row%c.k.H, first)
 			seen = append(seen, byteRange{place, blocks.Size})
@@ -753,7 +754,7 @@ func (c *composition) forbidPages(t *testing.T, seqs []*Sequence) (allow func(),
 	blocks := &seqs[0].store.packed
 	var seen []byteRange
 	for b, s := range seqs {
-		for at := range c.k.H * parts(s.Len(), Block) {
+		for at := range c.k.H * partsOf(s.Len(), Block) {
 			kv, first := at%c.k.H, at/c.k.H*Block
 			if !c.unseen(b, kv, first) {
 				seen = append(seen, byteRange{blocks.OffsetOf(&s.table, 0, kv, first), blocks.Size})

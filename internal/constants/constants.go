@@ -39,18 +39,18 @@ func evaluate[T float32 | float64](value func(constant.Value) (T, bool),
 	if err != nil {
 		return nil, err
 	}
-	values := values[T]{}
+	all := values[T]{}
 	for name, object := range defs {
 		c, ok := object.(*types.Const)
 		if !ok || c.Val().Kind() != constant.Int && c.Val().Kind() != constant.Float {
 			continue
 		}
-		if _, twice := values[c.Name()]; twice {
+		if _, twice := all[c.Name()]; twice {
 			return nil, fmt.Errorf("%v: a second constant %s", files.Position(name.Pos()), c.Name())
 		}
-		values[c.Name()], _ = value(c.Val())
+		all[c.Name()], _ = value(c.Val())
 	}
-	return values, nil
+	return all, nil
 }
 
 // definitions parses files and returns the objects that they define.

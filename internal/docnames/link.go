@@ -52,6 +52,6 @@ func broken(root, document, link string) string {
 }
 
 // anchorOf is what GitHub makes of a heading.
-func anchorOf(heading string) string {
-	return strings.ReplaceAll(strings.ToLower(notInLink.ReplaceAllString(heading, "")), " ", "-")
+func anchorOf(title string) string {
+	return strings.ReplaceAll(strings.ToLower(notInLink.ReplaceAllString(title, "")), " ", "-")
 }

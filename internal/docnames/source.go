@@ -110,10 +110,10 @@ func tokens(text string) (list []lexeme) {
 	file := set.AddFile("", -1, len(text))
 	s.Init(file, []byte(text), func(token.Position, string) {}, 0)
 	for {
-		at, kind, literal := s.Scan()
-		if kind == token.EOF {
+		at, sort, literal := s.Scan()
+		if sort == token.EOF {
 			return list
 		}
-		list = append(list, lexeme{kind, literal, file.Line(at)})
+		list = append(list, lexeme{sort, literal, file.Line(at)})
 	}
 }

@@ -191,9 +191,9 @@ func encodeQ6K(x []float32) ([]byte, []float64) {
 			values[at] = d * float64(s) * float64(n)
 			code := byte(n + 32)
 			// 128 numbers are 4 rows of 32: two rows in the lower halves of bytes, two in the upper
-			row, column, half := at%128/32, at%32, at/128
-			low[64*half+32*(row%2)+column] |= code & 15 << (4 * (row / 2))
-			high[32*half+column] |= code >> 4 << (2 * row)
+			row, column, upper := at%128/32, at%32, at/128
+			low[64*upper+32*(row%2)+column] |= code & 15 << (4 * (row / 2))
+			high[32*upper+column] |= code >> 4 << (2 * row)
 		}
 	}
 	return slices.Concat(low, high, scales, dBytes), values

@@ -181,24 +181,24 @@ func combine[F float](c *Call, p []F, visible []int, b, h, x int) F {
 // those of any order of sums, and of exponentials in steps of blocks.
 func (c *Call) RoundingsOf(b, h, i int) (scores, relative float64) {
 	const half = 0x1p-24 // of an ULP, relative
-	var score, most, least float64
+	var rounding, most, least float64
 	for _, j := range c.visibleKeys(b, h, i) {
 		s, terms := c.sizes(b, h, i, j)
-		score = max(score, terms*half)
+		rounding = max(rounding, terms*half)
 		if most == 0 && least == 0 {
 			most, least = s, s
 		}
 		most, least = max(most, s), min(least, s)
 	}
 	if c.Sinks != nil {
-		score += 4 * math.Abs(float64(c.Sinks[h])) * half
+		rounding += 4 * math.Abs(float64(c.Sinks[h])) * half
 		most, least = max(most, float64(c.Sinks[h])), min(least, float64(c.Sinks[h]))
 	}
 	n := float64(c.Lk)
 	sums := (n + 4*(n/64+12) + 16) * half
 	exponents := 4 * (most - least) * half
-	scores = score + exponents + sums + 4*half*(max(math.Abs(most), math.Abs(least))+math.Log(n+1))
-	return scores, math.Expm1(2*score+2*exponents+2*sums) + n*half
+	scores = rounding + exponents + sums + 4*half*(max(math.Abs(most), math.Abs(least))+math.Log(n+1))
+	return scores, math.Expm1(2*rounding+2*exponents+2*sums) + n*half
 }
 
 // sizes returns a score and how many roundings of what size it may have.

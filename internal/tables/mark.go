@@ -96,11 +96,11 @@ func (m *mark) addColumn(heading, value string, read func(string) (*measurement,
 	if err != nil {
 		return err
 	}
-	report := of.of(fields[1])
-	if report == nil {
+	text := of.of(fields[1])
+	if text == nil {
 		return fmt.Errorf("%s has no report on %q", fields[0], fields[1])
 	}
-	m.columns = append(m.columns, column{heading, of, report, threads})
+	m.columns = append(m.columns, column{heading, of, text, threads})
 	return nil
 }
 

@@ -30,8 +30,8 @@ func EncodeRows(isa tuning.ISA, dst []byte, scales, x []float32, rows, n, dstStr
 const CodeRows = 4
 
 // RowsOfCodes is up to how many rows, of integers or of float32, read codes.
-func RowsOfCodes(isa tuning.ISA, integers bool) int {
-	if is := isa; integers || is.Lanes16() || !is.SIMD() {
+func RowsOfCodes(isa tuning.ISA, inIntegers bool) int {
+	if is := isa; inIntegers || is.Lanes16() || !is.SIMD() {
 		return CodeRows
 	}
 	return 0
