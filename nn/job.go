@@ -25,6 +25,7 @@ const (
 	gate
 	gateClamped
 	rotate
+	convolve
 )
 
 const (
@@ -47,6 +48,7 @@ type job struct {
 	rope         *Rope
 	positions    []int32
 	inverse      bool
+	convs        []*Conv // the memory is kept
 
 	pieces, units, unitsOfPart int
 }
@@ -84,15 +86,29 @@ func (j *job) byElements(views int) {
 }
 
 // run does the job and puts it back.
-func (j *job) run(p *attn.Pool) (err error) {
+func (j *job) run(p *attn.Pool) error {
+	err := j.runUnits(p)
+	j.put()
+	return err
+}
+
+func (j *job) runUnits(p *attn.Pool) error {
 	if p == nil {
 		j.work(0, j.units)
-	} else {
-		err = p.Run((j.units+j.unitsOfPart-1)/j.unitsOfPart, j)
+		return nil
 	}
-	*j = job{}
+	parts := 0
+	if j.units > 0 {
+		parts = (j.units + j.unitsOfPart - 1) / j.unitsOfPart
+	}
+	return p.Run(parts, j)
+}
+
+// put keeps the job for another call.
+func (j *job) put() {
+	clear(j.convs)
+	*j = job{convs: j.convs[:0]}
 	jobs.Put(j)
-	return err
 }
 
 // Work implements attn.Worker.
@@ -103,6 +119,12 @@ func (j *job) Work(part int) {
 
 // work does the units from from to to−1.
 func (j *job) work(from, to int) {
+	if j.operation == convolve {
+		for ; from < to; from++ {
+			j.convolve(j.convs[from/j.pieces], from%j.pieces)
+		}
+		return
+	}
 	a := &j.all[0]
 	for from < to {
 		row, piece := from/j.pieces, from%j.pieces

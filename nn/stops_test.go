@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"bytes"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 )
 
 // shortFunctions take no longer for more memory, or are measured by their operations.
-const shortFunctions = `NewRope NewRopeTables RopeScalingType.String Activation.String`
+const shortFunctions = `NewRope NewRopeTables NewConv Conv.Len RopeScalingType.String Activation.String`
 
 // TestStopsOfTheWorld measures how long a stop of the world waits for each public function that may
 // run long.
@@ -38,6 +40,7 @@ func TestStopsOfTheWorld(t *testing.T) {
 			yield(name, c.name, func() error { return c.run(nil, to, a, a) })
 			yield(name, c.name+" on a pool", func() error { return c.run(pool, to, a, a) })
 		}
+		convCalls(t, r, yield)
 		yield("RMSNorm", "long rows", func() error { return RMSNorm(nil, dst, x, nil, 1e-5) })
 		yield("L2Norm", "rows that are scaled", func() error { return L2Norm(nil, dst, huge, 1e-5) })
 		yield("LayerNorm", "rows that are scaled", func() error {
@@ -45,4 +48,30 @@ func TestStopsOfTheWorld(t *testing.T) {
 		})
 	})
 	must(t, pool.Close())
+}
+
+// convCalls are of so many channels that each row takes megabytes.
+func convCalls(t *testing.T, r *rand.Rand, yield func(function, of string, run func() error)) {
+	const channels, width, l = 1 << 18, 4, 4
+	c := convOf(t, r, channels, width, SiLU)
+	x, dst, last := randomTensor(r, 1, 1, l, channels), zeros(1, 1, l, channels),
+		zeros(1, 1, width-1, channels)
+	convs, lens := []*Conv{c}, []int{l}
+	c.Checkpoint()
+	var file bytes.Buffer
+	_, err := c.Save(&file)
+	must(t, err)
+	yield("Conv.Append", "", func() error { return c.Append(nil, dst, x) })
+	yield("AppendConvs", "", func() error { return AppendConvs(nil, dst, x, convs, lens) })
+	yield("Conv.Start", "", func() error { c.Reset(); return c.Start(last) })
+	yield("Conv.Read", "", func() error { return c.Read(last) })
+	yield("Conv.Fork", "", func() error { c.Fork(); return nil })
+	yield("Conv.Checkpoint", "", func() error { c.Checkpoint(); return nil })
+	yield("Conv.Truncate", "", func() error { return c.Truncate(0) })
+	yield("Conv.Save", "", func() error { _, err := c.Save(io.Discard); return err })
+	yield("Conv.Load", "", func() error {
+		_, err := c.Load(bytes.NewReader(file.Bytes()))
+		return err
+	})
+	yield("Conv.Reset", "", func() error { c.Reset(); return nil })
 }

@@ -1,0 +1,309 @@
+package nn
+
+import (
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
+	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// ConvConfig is a depthwise causal convolution, as Mamba and linear attention have before their
+// states: each output is of the same channel's last Width inputs.
+type ConvConfig struct {
+	Channels, Width int       // Width is up to 4096
+	Weight          []float32 // [Channels][Width], the oldest tap first; kept by reference
+	Bias            []float32 // of each channel; nil: none; kept by reference
+	Activation      Activation
+}
+
+// Conv is the convolution of one sequence with what it needs of the inputs so far. It is for one
+// call at a time.
+type Conv struct {
+	config ConvConfig
+	inputs convInputs
+	kept   *convInputs // of Checkpoint
+	first  int         // in a call of several: where its rows begin
+	rows   int         // and how many there are
+}
+
+// convInputs are the last inputs of a sequence: that of position i is row i mod rows.
+type convInputs struct {
+	length int
+	data   []float32 // [rows][Channels]
+}
+
+const (
+	// convChunk is how far Truncate goes back: to a multiple of it, as states of linear attention.
+	convChunk = 16
+
+	// convTaps is how many weights a unit has in its frame.
+	convTaps = 4096
+)
+
+// NewConv returns the convolution of an empty sequence, before which inputs were 0.
+func NewConv(c ConvConfig) (*Conv, error) {
+	if c.Channels < 1 || c.Channels > views.MaxLength || c.Width < 1 || c.Width > convTaps {
+		return nil, views.Fail(attn.ErrShape, "ConvConfig has %d Channels and Width %d, want 1 to "+
+			"%d and 1 to %d", c.Channels, c.Width, views.MaxLength, convTaps)
+	}
+	n, ok := views.Product(c.Channels, c.Width+convChunk)
+	if !ok {
+		return nil, views.Fail(attn.ErrShape, "ConvConfig has %d Channels and Width %d, want less",
+			c.Channels, c.Width)
+	}
+	if want := c.Channels * c.Width; len(c.Weight) != want {
+		return nil, views.Fail(attn.ErrLength, "len(ConvConfig.Weight) is %d, want Channels·Width, %d",
+			len(c.Weight), want)
+	}
+	if c.Bias != nil && len(c.Bias) != c.Channels {
+		return nil, views.Fail(attn.ErrLength, "len(ConvConfig.Bias) is %d, want Channels, %d",
+			len(c.Bias), c.Channels)
+	}
+	if err := checkActivation("ConvConfig.Activation", c.Activation); err != nil {
+		return nil, err
+	}
+	return &Conv{config: c, inputs: convInputs{data: make([]float32, n-2*c.Channels)}}, nil
+}
+
+// row is the input of a position, which may be before the first. All of them are rows of a ring.
+func (s *convInputs) row(position, channels int) []float32 {
+	rows := len(s.data) / channels
+	at := (position%rows + rows) % rows * channels
+	return s.data[at : at+channels : at+channels]
+}
+
+// Len is how many inputs there were.
+func (c *Conv) Len() int { return c.inputs.length }
+
+// Append goes on with the sequence: dst and x are [1, 1, n, Channels], and
+//
+//	dst_t = a chain of FMAs over taps from the oldest to t, from the bias (nil: +0), then Activation
+//
+// Any cut of a sequence into calls has the same bits. dst may be x.
+func (c *Conv) Append(p *attn.Pool, dst, x attn.Tensor) error {
+	convs, lens := [1]*Conv{c}, [1]int{x.L}
+	return appendConvs(p, dst, x, convs[:], lens[:])
+}
+
+// AppendConvs is [Conv.Append] of several sequences, packed one after the other: x and dst are
+// [1, 1, Σ lens, Channels], lens nil stands for one row each. A convolution that is nil, there
+// twice, or of other Channels, Width or Activation than the first is [attn.ErrOption]; lens of
+// another length or sum are [attn.ErrLength].
+func AppendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) error {
+	return appendConvs(p, dst, x, convs, lens)
+}
+
+func appendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) error {
+	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
+	if err := checkConvs(convs, lens, x.L); err != nil {
+		return err
+	}
+	if err := checkViews(all[:], 1); err != nil {
+		return err
+	}
+	j := jobs.Get().(*job)
+	j.operation = convolve
+	copy(j.all[:], all[:])
+	j.convs = append(j.convs[:0], convs...)
+	if len(convs) > 0 {
+		g := &convs[0].config
+		if x.B != 1 || x.H != 1 || x.D != g.Channels {
+			j.put()
+			return views.Fail(attn.ErrShape, "x is [%d %d … %d], want [1 1 … %d]", x.B, x.H, x.D, g.Channels)
+		}
+		at := 0
+		for i, c := range convs {
+			c.first, c.rows = at, 1
+			if lens != nil {
+				c.rows = lens[i]
+			}
+			at += c.rows
+		}
+		j.pieces = (g.Channels + g.block() - 1) / g.block()
+		j.units = len(convs) * j.pieces
+		j.unitsOfPart = max(1, partElements/max(1, x.L/len(convs)*convTaps))
+	}
+	err := j.runUnits(p)
+	if err == nil {
+		for _, c := range convs {
+			c.inputs.length += c.rows
+		}
+	}
+	j.put()
+	return err
+}
+
+// checkConvs validates convolutions and their numbers of rows, which are of so many together.
+func checkConvs(convs []*Conv, lens []int, rows int) error {
+	if lens != nil && len(lens) != len(convs) {
+		return views.Fail(attn.ErrLength, "len(lens) is %d, want %d, one for each convolution", len(lens),
+			len(convs))
+	}
+	sum := len(convs)
+	if lens != nil {
+		sum = 0
+	}
+	for i, n := range lens {
+		if n < 0 || n > rows-sum {
+			return views.Fail(attn.ErrLength, "lens[%d] is %d, want 0 to %d", i, n, max(0, rows-sum))
+		}
+		sum += n
+	}
+	if sum != rows {
+		return views.Fail(attn.ErrLength, "x.L is %d, want %d, the rows of all convolutions", rows, sum)
+	}
+	for i, c := range convs {
+		if c == nil {
+			return views.Fail(attn.ErrOption, "convs[%d] is nil", i)
+		}
+		if a, b := &c.config, &convs[0].config; a.Channels != b.Channels || a.Width != b.Width ||
+			a.Activation != b.Activation {
+			return views.Fail(attn.ErrOption, "convs[%d] has %d channels, width %d and %v, want %d, %d "+
+				"and %v as convs[0]", i, a.Channels, a.Width, a.Activation, b.Channels, b.Width, b.Activation)
+		}
+		for k, other := range convs[:i] {
+			if other == c {
+				return views.Fail(attn.ErrOption, "convs[%d] is convs[%d], want it once", i, k)
+			}
+		}
+	}
+	return nil
+}
+
+// block is how many channels a unit has.
+func (g *ConvConfig) block() int { return max(1, min(convTaps/g.Width, 1024)) }
+
+// convolve is all rows of some channels of one sequence, from the last, so that they may replace
+// the inputs.
+func (j *job) convolve(c *Conv, piece int) {
+	g := &c.config
+	from := piece * g.block()
+	n := min(g.block(), g.Channels-from)
+	var taps, before [convTaps]float32
+	var sums [1024]float32
+	for i := range n {
+		for k, w := range g.Weight[(from+i)*g.Width:][:g.Width] {
+			taps[k*n+i] = w
+		}
+	}
+	for k := range g.Width - 1 { // what comes before this call
+		copy(before[k*n:][:n], c.inputs.row(c.inputs.length-g.Width+1+k, g.Channels)[from:])
+	}
+	x, dst := &j.all[1], &j.all[0]
+	kept := min(c.rows, len(c.inputs.data)/g.Channels)
+	for t := c.rows - kept; t < c.rows; t++ {
+		copy(c.inputs.row(c.inputs.length+t, g.Channels)[from:from+n], x.row(0, 0, c.first+t)[from:])
+	}
+	for t := c.rows - 1; t >= 0; t-- {
+		sum := sums[:n]
+		clear(sum)
+		if g.Bias != nil {
+			copy(sum, g.Bias[from:])
+		}
+		for k := range g.Width {
+			if at := t - g.Width + 1 + k; at >= 0 {
+				elements.MultiplyAdd(isa, sum, taps[k*n:][:n], x.row(0, 0, c.first+at)[from:from+n])
+			} else {
+				elements.MultiplyAdd(isa, sum, taps[k*n:][:n], before[(t+k)*n:][:n])
+			}
+		}
+		activateRow(dst.row(0, 0, c.first+t)[from:from+n], sum, g.Activation)
+		stop.Point()
+	}
+}
+
+// Start says which inputs come before an empty sequence: [1, 1, Width−1, Channels], oldest first.
+// A Conv with inputs is [attn.ErrLength].
+func (c *Conv) Start(x attn.Tensor) error {
+	if c.inputs.length != 0 {
+		return views.Fail(attn.ErrLength, "the convolution has %d inputs, want an empty one",
+			c.inputs.length)
+	}
+	return c.each(&x, false, func(position int, row []float32) {
+		stop.Copy(c.inputs.row(position, c.config.Channels), row)
+	})
+}
+
+// Read writes the last Width−1 inputs to x, [1, 1, Width−1, Channels], oldest first.
+func (c *Conv) Read(x attn.Tensor) error {
+	return c.each(&x, true, func(position int, row []float32) {
+		stop.Copy(row, c.inputs.row(position, c.config.Channels))
+	})
+}
+
+// each visits the positions of the last Width−1 inputs and the rows of x.
+func (c *Conv) each(x *attn.Tensor, writes bool, visit func(position int, row []float32)) error {
+	a := argumentOf("x", x)
+	if err := a.Check("x"); err != nil {
+		return err
+	}
+	rows := c.config.Width - 1
+	if a.B != 1 || a.H != 1 || a.L != rows || a.D != c.config.Channels {
+		return views.Fail(attn.ErrShape, "x is [%d %d %d %d], want [1 1 %d %d]", a.B, a.H, a.L, a.D, rows,
+			c.config.Channels)
+	}
+	if writes {
+		if err := a.CheckDistinct("x"); err != nil {
+			return err
+		}
+	}
+	for i := range rows {
+		visit(c.inputs.length-rows+i, a.row(0, 0, i))
+	}
+	return nil
+}
+
+// Truncate forgets the inputs from n on: n from the last multiple of 16 on that Len has reached, or
+// exactly the checkpoint's position; else it is [attn.ErrLength]. A checkpoint beyond n is gone.
+func (c *Conv) Truncate(n int) error {
+	length := c.inputs.length
+	switch {
+	case n >= length/convChunk*convChunk && n <= length:
+		c.inputs.length = n
+	case c.kept != nil && n == c.kept.length:
+		c.inputs.length = n
+		stop.Copy(c.inputs.data, c.kept.data)
+	default:
+		at := "and there is no checkpoint"
+		if c.kept != nil {
+			return views.Fail(attn.ErrLength, "n is %d, want %d to %d, or %d, the checkpoint", n,
+				length/convChunk*convChunk, length, c.kept.length)
+		}
+		return views.Fail(attn.ErrLength, "n is %d, want %d to %d %s", n, length/convChunk*convChunk,
+			length, at)
+	}
+	if c.kept != nil && c.kept.length > n {
+		c.kept = nil
+	}
+	return nil
+}
+
+// Checkpoint keeps a copy of what Truncate to the current length needs, in place of an earlier one.
+func (c *Conv) Checkpoint() {
+	if c.kept == nil {
+		c.kept = &convInputs{data: make([]float32, len(c.inputs.data))}
+	}
+	c.kept.length = c.inputs.length
+	stop.Copy(c.kept.data, c.inputs.data)
+}
+
+// Fork returns a copy that goes on by itself, the checkpoint included. Weights are shared.
+func (c *Conv) Fork() *Conv {
+	f := &Conv{config: c.config, inputs: *c.inputs.clone()}
+	if c.kept != nil {
+		f.kept = c.kept.clone()
+	}
+	return f
+}
+
+func (s *convInputs) clone() *convInputs {
+	d := &convInputs{length: s.length, data: make([]float32, len(s.data))}
+	stop.Copy(d.data, s.data)
+	return d
+}
+
+// Reset makes the sequence empty again; the checkpoint is gone.
+func (c *Conv) Reset() {
+	c.inputs.length, c.kept = 0, nil
+	stop.Clear(c.inputs.data)
+}
