@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"math"
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
@@ -101,16 +102,40 @@ func (p *multiplication) partition(workers int) {
 	if workers == 1 {
 		return
 	}
-	want := workers * unitsPerWorker
-	for p.cols = packedCols; p.cols > productCols && p.units() < want; {
-		p.cols /= 2
+	best, shortest := [3]int{heads, p.rows, p.cols}, math.Inf(1)
+	for p.cols = packedCols; p.cols >= minCols; p.cols /= 2 {
+		for n := 1; n <= heads; n *= 2 {
+			p.heads = partsOf(heads, n)
+			for n := 1; n == 1 || p.dst.L/n >= leastProductRows && n <= workers; n *= 2 {
+				p.rows = partsOf(p.dst.L, n)
+				if t := p.makespan(workers); t < shortest {
+					best, shortest = [3]int{p.heads, p.rows, p.cols}, t
+				}
+			}
+		}
 	}
-	if units := p.units(); units < want {
-		p.heads = max(1, heads*units/want)
+	p.heads, p.rows, p.cols = best[0], best[1], best[2] // a copy of p would make its buffers escape
+}
+
+// makespan estimates how long workers take, in multiply-adds for each step of the chains.
+func (p *multiplication) makespan(workers int) float64 {
+	heads, again := float64(p.heads), 0.
+	if p.inPlace == 0 { // packing takes as long as so many rows, more where runs of memory are short
+		switch {
+		case p.cols >= packedCols:
+			again = 60
+		case p.cols > productCols:
+			again = 90
+		default:
+			again = 180
+		}
 	}
-	if units := p.units(); units < want {
-		p.rows = min(p.dst.L, max(leastProductRows, p.dst.L*units/want))
+	packed := 1. // parts of b of a unit
+	if p.b.H > 1 || p.b.B > 1 {
+		packed = heads
 	}
+	each := float64(min(p.cols, p.dst.D)) * (heads*float64(p.rows) + packed*again)
+	return makespan(p.units(), workers, each, 1)
 }
 
 // units is the number of units of work.
@@ -486,26 +511,39 @@ func (p *projection) partition(workers int) {
 	if workers == 1 {
 		return
 	}
-	for p.cols > panel && p.units() < workers*unitsPerWorker || p.cols > minCols &&
-		p.units() < workers*p.maxPerWorker() {
-		p.cols /= 2
+	if p.dst.L <= narrow.MaxRows {
+		for p.cols > panel && p.units() < workers*unitsPerWorker {
+			p.cols /= 2
+		}
+		return
 	}
+	best, shortest := p.cols, math.Inf(1)
+	for ; p.cols >= panel; p.cols /= 2 {
+		if t := p.makespan(workers); t < shortest {
+			best, shortest = p.cols, t
+		}
+	}
+	p.cols = best
+}
+
+// makespan estimates how long workers take, in multiply-adds for each step of the chains. Narrow
+// units take a little longer in all, those of a panel much: inputs are read for few products.
+// Rows that stay in the L2 cache cost nothing to go through again.
+func (p *projection) makespan(workers int) float64 {
+	again := 8.
+	switch {
+	case p.cols < minCols:
+		again = 12
+	case tuned.Stays(4 * p.rows * p.m.inner):
+		again = 1
+	}
+	return makespan(p.units(), workers, float64(min(p.cols, p.dst.D))+again, 1)
 }
 
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
 // fastest: not of F16 and BF16, and blocks with Integers are unpacked for few rows as well.
 func (m *Matrix) sharesWidened() bool {
 	return m.format != F32 && m.format != F16 && m.format != BF16 && !(m.blocks != 0 && m.int8)
-}
-
-// maxPerWorker is how many units there should be for each worker, as long as they are not narrow.
-// Where rows of a stay in the L2 cache, it costs nothing to go through them for more units, and the
-// last ones end sooner.
-func (p *projection) maxPerWorker() int {
-	if p.m.format == F32 && p.dst.L > inPlaceRows && tuned.Stays(4*p.rows*p.m.inner) {
-		return 3 * unitsPerWorker
-	}
-	return unitsPerWorker
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of

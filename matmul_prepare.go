@@ -42,6 +42,8 @@ type preparation struct {
 	needs    inputNeeds
 	rotation int // size of the Walsh–Hadamard matrix; 1: none
 
+	unitRows int // of a unit of work
+
 	first   int    // row of those at hand
 	source  Tensor // rows of a at hand
 	rotated Tensor // and what they become
@@ -59,7 +61,7 @@ func (x *preparation) add(m *Matrix) {
 // preparedElements bounds the elements of a that are prepared at a time: 32 MiB.
 const preparedElements = 1 << 23
 
-// preparedRows rows are prepared as one unit.
+// preparedRows rows are prepared as one unit, or fewer so that there is one for each worker.
 const preparedRows = 8
 
 // part is how many rows are prepared at a time: all, if there is nothing to do.
@@ -102,17 +104,19 @@ func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
 // rows is how many rows of each head are at hand.
 func (x *preparation) rows() int { return x.source.L }
 
-// units is the number of units of rows to prepare.
-func (x *preparation) units() int {
+// divide divides the rows at hand among workers, and returns the number of units.
+func (x *preparation) divide(workers int) (units int) {
 	if x.needs == 0 {
 		return 0
 	}
-	return partsOf(x.source.B*x.source.H*x.source.L, preparedRows)
+	rows := x.source.B * x.source.H * x.source.L
+	x.unitRows = max(1, min(preparedRows, rows/workers))
+	return partsOf(rows, x.unitRows)
 }
 
 // run prepares all rows at hand.
 func (x *preparation) run() {
-	for i := range x.units() {
+	for i := range x.divide(1) {
 		x.unit(i)
 	}
 }
@@ -120,7 +124,7 @@ func (x *preparation) run() {
 // unit prepares the rows of unit i.
 func (x *preparation) unit(i int) {
 	d, rows := x.a.D, x.source.B*x.source.H*x.source.L
-	for r := i * preparedRows; r < min((i+1)*preparedRows, rows); r++ {
+	for r := i * x.unitRows; r < min((i+1)*x.unitRows, rows); r++ {
 		from := x.source.row(r/x.source.L/x.source.H, r/x.source.L%x.source.H, r%x.source.L)
 		if x.needs&needsBlocks != 0 {
 			blockwise.Quantize(&tuned, x.blocks[r*(d/blocks.Inputs):], from)

@@ -200,7 +200,7 @@ func (p *Pool) multiply(j *job) {
 		cost := q.take()
 		workers := p.workersFor(cost)
 		if x.needs != 0 {
-			p.runUnits(j, prepareWork, workers, x.cost(), x.units())
+			p.runUnits(j, prepareWork, workers, x.cost(), x.divide(workers))
 		}
 		p.runUnits(j, productWork, workers, cost, q.partition(workers))
 	}

@@ -1,6 +1,8 @@
 package attn
 
 import (
+	"math"
+
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/int4"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
@@ -39,6 +41,12 @@ const (
 	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
 	// for the last one.
 	unitsPerWorker = 4
+
+	// maxUnits is how many there are at most for the sake of even shares.
+	maxUnits = 16
+
+	// evenRows: chunks have a multiple of so many rows. With more the last one would be smaller.
+	evenRows = 4
 
 	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:
 	// whole tiles of the kernel, and enough of them to pay for packing the keys once more.
@@ -160,20 +168,77 @@ func (p *plan) partition(workers int) {
 		p.headsPerChunk /= 2 // two units for each worker, or heads by themselves
 		p.countChunks()
 	}
-	if p.chunks >= want {
-		return
+	if p.chunks < 3*want {
+		p.chooseChunks(workers, first, segments)
 	}
-	minRows := minChunkRows
-	if segments > 1 {
-		minRows = 4 * minChunkRows // keys are packed for each chunk: prefer segments
+}
+
+// chooseChunks chooses how many chunks the rows of a head are, at least as many as there are, and
+// whether workers take their segments one by one: what takes the shortest time, as far as that is
+// known.
+func (p *plan) chooseChunks(workers, first, segments int) {
+	all, heads, least := p.lq*p.group, p.chunks/p.chunksPerHead, p.chunksPerHead
+	shortest, rows := math.Inf(1), p.chunkRows
+	mean := p.meanShare()
+	for n := least; n == least || n <= partsOf(all, minChunkRows) && heads*n <= maxUnits*workers; n++ {
+		p.chunkRows = min(p.chunkRows, roundUp(partsOf(all, n), evenRows))
+		units, each := p.countChunks(), float64(p.chunkRows+p.againRows())
+		if t := makespan(units, workers, each, mean); t < shortest {
+			shortest, rows, p.segment, p.segments = t, p.chunkRows, 0, 1
+		}
+		if segments == 1 || !p.holdsSegments(segments) {
+			continue
+		}
+		const merging = 1.04 // of the time of a chunk with its segments
+		each *= merging / float64(segments)
+		if t := makespan(units*segments, workers, each, mean); t < shortest {
+			shortest, rows, p.segment, p.segments = t, p.chunkRows, first, segments
+		}
 	}
-	heads := p.chunks / p.chunksPerHead
-	perHead := (want + heads - 1) / heads
-	rows := roundUp((p.lq*p.group+perHead-1)/perHead, minChunkRows)
-	p.chunkRows = min(p.chunkRows, max(rows, minRows))
-	if p.countChunks() < want && segments > 1 && p.holdsSegments(segments) {
-		p.segment, p.segments = first, segments
+	p.chunkRows = rows
+	p.countChunks()
+}
+
+// againRows is how many rows take as long as what is done for each chunk again: packing its keys,
+// with making integers of them, or unpacking them.
+func (p *plan) againRows() int {
+	again := 12
+	switch {
+	case p.lq*p.group <= inPlaceRows:
+		return 0
+	case p.packed != nil:
+		return 4
+	case p.integers:
+		again = 24
 	}
+	if p.causal != Full { // for a block of keys that rows see only in part, too
+		again += 8
+	}
+	return again
+}
+
+// meanShare is the work of a chunk on average, of that of one which sees all keys.
+func (p *plan) meanShare() float64 {
+	if p.causal == Full {
+		return 1
+	}
+	var c chunk
+	if c.rows = p.entry(0, &c); c.rows == 0 {
+		return 1
+	}
+	flops, _ := p.work(&c, 0)
+	every := 2 * float64(c.rows) * float64(c.keys-c.from) * float64(p.d+p.dv)
+	return min(1, max(flops/every, 1./maxUnits))
+}
+
+// makespan is how long workers take for units which take some time each at most, and a part of that
+// on average. Units of one length go in rounds, and the last worker ends somewhat after the others;
+// of different length, small ones fill what large ones leave.
+func makespan(units, workers int, each, mean float64) float64 {
+	if mean == 1 {
+		return (float64(partsOf(units, workers)) + 1./4) * each
+	}
+	return max(float64(units)*mean/float64(workers), 1)*each + each/4
 }
 
 // partitionLists is partition where rows have lists: they share what is gathered, so they are apart

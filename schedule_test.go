@@ -24,10 +24,10 @@ func TestSchedulePartition(t *testing.T) {
 		chunkRows, segment int
 	}{
 		{"enough chunks", 2, 1, 16, 64, 64, 64, 1},
-		{"smaller chunks", 2, 1, 1, 16 * minChunkRows, 512, 2 * minChunkRows, 1},
+		{"smaller chunks", 2, 1, 1, 16 * minChunkRows, 512, 4 * minChunkRows, 1},
 		{"smallest chunks", 64, 1, 1, 512, 512, minChunkRows, 1},
 		{"segments", 2, 1, 1, 1, 3 * Segment, 1, 3},
-		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 4 * minChunkRows, 3},
+		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 120, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
 		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8),
