@@ -168,7 +168,8 @@ func (p *plan) partition(workers int) {
 		p.headsPerChunk /= 2 // two units for each worker, or heads by themselves
 		p.countChunks()
 	}
-	if p.chunks < 3*want {
+	// rounds that are nearly full need no better division
+	if p.chunks < want || 10*workers*partsOf(p.chunks, workers) > 11*p.chunks {
 		p.chooseChunks(workers, first, segments)
 	}
 }
@@ -186,7 +187,7 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 		if t := makespan(units, workers, each, mean); t < shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, 0, 1
 		}
-		if segments == 1 || !p.holdsSegments(segments) {
+		if segments == 1 || units >= workers*unitsPerWorker || !p.holdsSegments(segments) {
 			continue
 		}
 		const merging = 1.04 // of the time of a chunk with its segments
