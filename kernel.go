@@ -28,6 +28,7 @@ import (
 //go:generate go run ./asm -out internal/kernel/integers/integers_arm64.s
 //go:generate go run ./asm -out internal/kernel/blockwise/blockwise_arm64.s
 //go:generate go run ./asm -out internal/kernel/int4/int4_arm64.s
+//go:generate go run ./asm -out internal/kernel/elements/elements_arm64.s
 
 func dot(a, b []float32) float32 {
 	operand.Reads(a, len(a))

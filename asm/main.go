@@ -28,6 +28,7 @@ var families = map[string]func(p *program){
 	"internal/kernel/narrow/narrow_arm64.s":       (*program).narrow,
 	"internal/kernel/integers/integers_arm64.s":   (*program).integers,
 	"internal/kernel/int4/int4_arm64.s":           (*program).int4,
+	"internal/kernel/elements/elements_arm64.s":   (*program).elementKernels,
 	"internal/kernel/blockwise/blockwise_arm64.s": (*program).blockKernels,
 }
 

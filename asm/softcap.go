@@ -42,12 +42,7 @@ func (p *program) softcap() {
 	p.floatArg("limit", r.limit)
 	p.floatArg("factor", r.factor)
 	p.loadTable()
-	p.constant(r.e.k, p.reduction())
-	p.constant(r.e.bias, p.value("expBias"))
-	p.constant(r.one, p.float(1))
-	p.constant(r.two, p.float(2))
-	p.constant(r.tanhOne, p.value("tanhOne"))
-	p.constant(r.sign, p.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
+	p.tanhConstants(r)
 	p.each(n, softcapWidth, func(s span) {
 		r := r.of(s)
 		large, capped := p.label("large"), p.label("capped")
@@ -75,6 +70,16 @@ func (p *program) softcap() {
 		p.storeNext(s, r.y, at)
 	})
 	p.Ret()
+}
+
+// tanhConstants loads the constants that stay in registers.
+func (p *program) tanhConstants(r tanhRegs) {
+	p.constant(r.e.k, p.reduction())
+	p.constant(r.e.bias, p.value("expBias"))
+	p.constant(r.one, p.float(1))
+	p.constant(r.two, p.float(2))
+	p.constant(r.tanhOne, p.value("tanhOne"))
+	p.constant(r.sign, p.words("−0", bitsSign, bitsSign, bitsSign, bitsSign))
 }
 
 // allBelowOne is d = not 0 if all z < 1. A NaN is not.

@@ -1,4 +1,4 @@
-//go:build amd64 && !purego
+//go:build (amd64 || arm64) && !purego
 
 package elements
 
@@ -94,12 +94,3 @@ func tanhSIMD(dst, x *float32, n int)
 
 //go:noescape
 func expAllSIMD(dst, x *float32, n int)
-
-//go:noescape
-func geluSIMD(dst, x *float32, n int)
-
-//go:noescape
-func geluTanhSIMD(dst, x *float32, n int)
-
-//go:noescape
-func softplusSIMD(dst, x *float32, n int)
