@@ -42,6 +42,7 @@ type Pool struct {
 	jobs   []*job    // with units that nobody has taken, oldest first
 	free   []*job    // for reuse
 	calls  int       // running
+	wanted int       // workers that jobs want and that nobody has woken yet
 	closed bool
 }
 
@@ -181,10 +182,22 @@ func (j *job) fair(own, helpers int) bool {
 func (p *Pool) share(j *job, helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)
-	for range helpers - p.spin.Call(helpers) {
+	p.wanted += helpers - p.spin.Call(helpers)
+	p.wakeSome()
+	p.mu.Unlock()
+}
+
+// wokenAtOnce workers are woken by a caller, and by each worker that comes before it works: one
+// goroutine would take longer to wake many than they take to come.
+const wokenAtOnce = 4
+
+// wakeSome wakes some of the workers that are wanted. It is called under the pool's lock.
+func (p *Pool) wakeSome() {
+	n := min(p.wanted, wokenAtOnce)
+	p.wanted -= n
+	for range n {
 		p.wake.Signal()
 	}
-	p.mu.Unlock()
 }
 
 // await blocks until no helper has the job, which nobody can take any more.
@@ -204,6 +217,7 @@ func (p *Pool) retire(j *job) {
 		p.jobs = slices.Delete(p.jobs, i, i+1)
 	}
 	if len(p.jobs) == 0 {
+		p.wanted = 0
 		p.spin.Jobless()
 	}
 }
@@ -222,6 +236,7 @@ func (p *Pool) work() {
 // gives up for that.
 func (p *Pool) help(j *job, w *scratch) {
 	j.helpers.Add(1)
+	p.wakeSome()
 	p.mu.Unlock()
 	returned := false
 	defer func() {

@@ -280,3 +280,37 @@ func TestCloseWaitsForRun(t *testing.T) {
 		}
 	}
 }
+
+// together is parts that wait until all of them are done by somebody.
+type together struct {
+	came  sync.WaitGroup
+	parts atomic.Int32
+}
+
+func (x *together) Work(int) {
+	x.parts.Add(1)
+	x.came.Done()
+	x.came.Wait()
+}
+
+// A call wakes few workers by itself, and yet all come.
+func TestWorkersWakeWorkers(t *testing.T) {
+	const size = 70
+	p := NewPool(size)
+	defer p.Close()
+	for range 20 {
+		x := new(together)
+		x.came.Add(size)
+		must(t, p.Run(size, x))
+		if n := x.parts.Load(); n != size {
+			t.Fatalf("%d parts were done, want %d", n, size)
+		}
+	}
+	// none of the others is there to take it
+	asleep := &Pool{size: size, wanted: 0}
+	asleep.wake.L = &asleep.mu
+	asleep.share(new(job), size-1)
+	if got := asleep.wanted; got != size-1-wokenAtOnce {
+		t.Errorf("a caller leaves %d workers for others to wake, want %d", got, size-1-wokenAtOnce)
+	}
+}
