@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/limits"
 )
 
@@ -204,6 +206,99 @@ func benchmarkBlocks(b *testing.B, c MatrixConfig) {
 		must(b, m.Close())
 	}
 	must(b, floats.Close())
+}
+
+// coldMatrices is more than three times what the L3 cache of a large server holds for a guest.
+const coldMatrices = 1 << 30
+
+// fewRowsShapes are inputs and outputs of projections of models.
+var fewRowsShapes = [][2]int{{896, 128}, {896, 3072}, {1024, 1024}, {1024, 3072}, {1024, 14336},
+	{2048, 128}, {2048, 3072}, {3072, 3072}, {8192, 1024}, {8192, 3072}}
+
+// BenchmarkFewRows is products of a few rows by matrices of blocks that are in no cache: calls go
+// through copies. Beside each call as many bytes are only read; the per cent is of that rate, all
+// rates are of the bytes that a matrix takes.
+func BenchmarkFewRows(b *testing.B) {
+	arena, err := memory.Allocate(coldMatrices)
+	must(b, err)
+	defer arena.Close()
+	fill := arena.Bytes()
+	for i := range fill { // pages exist
+		fill[i] = byte(i)
+	}
+	for _, workers := range []int{1, 2} {
+		pool := NewPool(workers)
+		for _, typ := range integerBlockTypes {
+			for _, s := range fewRowsShapes {
+				if s[0]%traitsOf(typ).Inputs != 0 {
+					continue
+				}
+				m, err := PackBlocks(ordinaryBlocks(random("few"), typ, s[1], s[0]), typ, s[1], s[0],
+					MatrixConfig{Integers: true})
+				must(b, err)
+				for _, isa := range implementations()[:len(implementations())-1] {
+					for _, rows := range []int{1, 4, 8} {
+						b.Run(fmt.Sprintf("%v/%v/K=%d/N=%d/workers=%d/rows=%d", typ, isa, s[0], s[1], workers,
+							rows), func(b *testing.B) {
+							use(b, isa)
+							benchmarkCold(b, pool, m, arena.Bytes(), rows)
+						})
+					}
+				}
+				must(b, m.Close())
+			}
+		}
+		must(b, pool.Close())
+	}
+}
+
+// benchmarkCold goes through copies of a matrix in the arena.
+func benchmarkCold(b *testing.B, pool *Pool, m *Matrix, arena []byte, rows int) {
+	size := len(m.data)
+	var copies []*Matrix
+	for at := 0; at+size <= len(arena); at += (size + 63) / 64 * 64 {
+		c := *m
+		c.data = arena[at:][:size]
+		copy(c.data, m.data)
+		copies = append(copies, &c)
+	}
+	_, _, inputs, outputs := m.Dims()
+	dst, a := zeros(1, 1, rows, outputs), tensor(random("few"), normal, 1, 1, rows, inputs)
+	var times, reads []float64
+	calls := max(1, (4<<20)/size)
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		for range calls {
+			must(b, pool.MulMatrix(dst, a, copies[i%len(copies)], nil))
+			i++
+		}
+		times = append(times, float64(time.Since(start))/float64(calls))
+		start = time.Now()
+		at := i % len(copies) * size
+		at = min(at, len(arena)-calls*size) &^ 63
+		readAll(arena[at:][:calls*size])
+		reads = append(reads, float64(time.Since(start))/float64(calls))
+		i += calls
+	}
+	middle := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(size)/middle(times), "GB/s")
+	b.ReportMetric(float64(size)/middle(reads), "reading-GB/s")
+	b.ReportMetric(100*middle(reads)/middle(times), "percent")
+	b.ReportMetric(middle(times)/1000, "µs")
+}
+
+var readSink uint64
+
+// readAll reads all of x.
+func readAll(x []byte) {
+	w := unsafe.Slice((*uint64)(unsafe.Pointer(&x[0])), len(x)/8)
+	var s, t, u, v uint64
+	for i := 0; i+8 <= len(w); i += 8 {
+		y := (*[8]uint64)(w[i:])
+		s, t, u, v = s^y[0]^y[4], t^y[1]^y[5], u^y[2]^y[6], v^y[3]^y[7]
+	}
+	readSink += s ^ t ^ u ^ v
 }
 
 // ordinaryBlocks is fileOfBlocks whose scales are not subnormal, with which products take longer.

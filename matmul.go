@@ -458,8 +458,9 @@ type projection struct {
 	scales []float32
 	blocks []blockwise.Row
 
-	rows, cols int  // of a unit of work
-	gathered   bool // blocks of dst are computed in scratch memory
+	rows, cols int    // of a unit of work
+	gathered   bool   // blocks of dst are computed in scratch memory
+	next       []byte // what is read after this, of few rows by blocks
 }
 
 // multiplyAll computes the product of prepared rows.
@@ -474,6 +475,12 @@ func (p projection) multiplyAll(x *preparation) {
 // take is the product of the rows that are prepared.
 func (p projection) take(x *preparation) projection {
 	p.dst.L, p.dst.Data = x.rows(), p.dst.Data[x.first*p.dst.SL:]
+	return p.reading(x)
+}
+
+// reading is the product with inputs that were prepared. (Through a pointer the caller's buffers
+// would escape.)
+func (p projection) reading(x *preparation) projection {
 	p.a = x.source
 	if p.m.needs()&needsRotation != 0 {
 		p.a = x.rotated
@@ -497,6 +504,10 @@ func (p *projection) check() error {
 
 // partition divides the product into units for workers.
 func (p *projection) partition(workers int) {
+	if workers == 1 && p.few() {
+		p.rows, p.cols = p.dst.L, p.dst.D // one stream
+		return
+	}
 	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
 	if p.m.blocks == 0 && p.dst.L <= narrow.MaxRows {
 		p.cols = fewRowsCols
@@ -577,13 +588,18 @@ func (p *projection) block(i int) productBlock {
 // unit computes one block of dst.
 func (p *projection) unit(i int) {
 	u := p.block(i)
+	p.compute(&u)
+}
+
+// compute computes a block of dst.
+func (p *projection) compute(u *productBlock) {
 	if p.gathered {
-		p.gather(&u)
+		p.gather(u)
 	} else {
-		p.multiply(p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL, &u)
+		p.multiply(p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL, u)
 	}
 	if p.bias != nil {
-		p.addBias(&u)
+		p.addBias(u)
 	}
 }
 

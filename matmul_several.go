@@ -14,7 +14,17 @@ type products struct {
 	all    []projection // each with all rows
 	now    []projection // with the rows at hand
 	ends   []int        // for each, the number of units of it and those before it
+	runs   []productRun // of few rows by blocks the units of all; else none
+
+	own     bool // each worker prepares the few rows for itself: that takes less than waiting for all
+	workers int  // for how many all was divided
 }
+
+// productRun is some columns of a matrix, whose panels follow each other in memory.
+type productRun struct{ which, first, cols int }
+
+// leastRun is the bytes of the shortest runs: a worker reads them in about two microseconds.
+const leastRun = 32 << 10
 
 // take begins with the rows that are prepared next. It returns the nanoseconds of their products on
 // one core.
@@ -29,7 +39,11 @@ func (q *products) take() (cost float64) {
 
 // partition divides all products among workers, and returns the number of units.
 func (q *products) partition(workers int) (units int) {
-	q.ends = q.ends[:0]
+	q.ends, q.runs, q.workers = q.ends[:0], q.runs[:0], workers
+	if q.few() {
+		q.divide(workers)
+		return len(q.runs)
+	}
 	for i := range q.now {
 		q.now[i].partition(workers)
 		units += q.now[i].units()
@@ -38,13 +52,81 @@ func (q *products) partition(workers int) (units int) {
 	return units
 }
 
+// few reports whether all products are of few rows by blocks, which wait for memory.
+func (q *products) few() bool {
+	for i := range q.now {
+		if p := &q.now[i]; !p.few() || p.dst.B*p.dst.H > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// divide divides all panels into runs, each a part of what is left, so that workers read long
+// streams first, and whoever came late leaves the others little to wait for.
+func (q *products) divide(workers int) {
+	left, part := 0, 2*workers
+	if workers == 1 {
+		part = 1
+	}
+	for i := range q.now {
+		left += len(q.now[i].m.data)
+	}
+	for i := range q.now {
+		p := &q.now[i]
+		size := p.m.blockPanel()
+		for first, cols := 0, 0; first < p.dst.D; first += cols {
+			cols = max(1, max(left/part, leastRun)/size) * panel
+			if rest := p.dst.D - first; 2*rest < 3*cols {
+				cols = rest
+			}
+			q.runs = append(q.runs, productRun{i, first, cols})
+			left -= partsOf(cols, panel) * size
+		}
+	}
+}
+
+// begin prepares what a worker needs before its first unit.
+func (q *products) begin(w *scratch) {
+	if q.own {
+		x := preparation{a: q.inputs.a, needs: q.inputs.needs, rotation: q.inputs.rotation}
+		w.inputs, _ = x.next(w, x.part())
+		w.inputs.run()
+	}
+}
+
 // unit computes one unit.
-func (q *products) unit(i int) {
+func (q *products) unit(w *scratch, i int) {
+	if len(q.runs) > 0 {
+		q.run(w, i)
+		return
+	}
 	which, first := 0, 0
 	for ; i >= q.ends[which]; which++ {
 		first = q.ends[which]
 	}
-	q.now[which].unit(i - first)
+	p := q.of(w, which)
+	p.unit(i - first)
+}
+
+// of is a product with the inputs that a worker reads.
+func (q *products) of(w *scratch, which int) projection {
+	if q.own {
+		return q.now[which].reading(&w.inputs)
+	}
+	return q.now[which]
+}
+
+// run computes a run. After it the worker has another one, at a guess that which comes when all
+// have taken one.
+func (q *products) run(w *scratch, i int) {
+	r := q.runs[i]
+	p := q.of(w, r.which)
+	if i += q.workers; i < len(q.runs) {
+		after := q.runs[i]
+		p.next = q.now[after.which].m.blockData(after.first/panel, 1)
+	}
+	p.compute(&productBlock{first: r.first, rows: p.dst.L, cols: r.cols})
 }
 
 // drop lets go of the caller's buffers.
@@ -78,7 +160,11 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
 		inputs.run()
 		for i, m := range ms {
-			projection{dst: dsts[i], a: a, m: m, bias: biasOf(biases, i)}.multiplyAll(&inputs)
+			p := projection{dst: dsts[i], a: a, m: m, bias: biasOf(biases, i)}
+			if i+1 < len(ms) {
+				p.next = ms[i+1].data
+			}
+			p.multiplyAll(&inputs)
 		}
 	}
 	scratches.Put(w)

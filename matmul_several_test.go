@@ -3,6 +3,8 @@ package attn
 import (
 	"fmt"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/blocks"
 )
 
 // severalMatrices are matrices of every format and some block types for the same inputs.
@@ -85,6 +87,70 @@ func TestMulMatricesInParts(t *testing.T) {
 	for i := range ms {
 		mustEqualBits(t, fmt.Sprint(i), got[i].Data, want[i].Data)
 	}
+}
+
+// Runs of few rows by blocks are all columns once, in whole panels; for one worker whole matrices.
+func TestRunsOfPanels(t *testing.T) {
+	r := random(t.Name())
+	for range budget(200) {
+		var q products
+		for range 1 + r.IntN(4) {
+			typ := blocks.Type(integerBlockTypes[r.IntN(len(integerBlockTypes))])
+			m, ok := newBlockMatrix(typ, 1+r.IntN(5000), 256*(1+r.IntN(20)))
+			if !ok {
+				t.Fatal("too large")
+			}
+			m.data = make([]byte, partsOf(m.cols, panel)*m.blockPanel())
+			q.now = append(q.now, projection{m: m, dst: Tensor{D: m.cols, L: 1}})
+		}
+		workers := 1 + r.IntN(20)
+		q.divide(workers)
+		which, at := 0, 0
+		for _, run := range q.runs {
+			if at == q.now[which].dst.D {
+				which, at = which+1, 0
+			}
+			if run.which != which || run.first != at || at%panel != 0 || run.cols < 1 {
+				t.Fatalf("%d workers: run %v, want matrix %d from column %d on", workers, run, which, at)
+			}
+			at += run.cols
+		}
+		if which != len(q.now)-1 || at != q.now[which].dst.D {
+			t.Fatalf("runs end with column %d of matrix %d", at, which)
+		}
+		if workers == 1 && len(q.runs) != len(q.now) {
+			t.Errorf("%d runs of %d matrices for one worker", len(q.runs), len(q.now))
+		}
+	}
+}
+
+// Workers that prepare few rows for themselves compute the bits of one.
+func TestFewRowsOfSeveralBlocks(t *testing.T) {
+	shareSmallCalls(t)
+	r := random(t.Name())
+	forEach(t, func(t *testing.T) {
+		for range budget(20) {
+			inputs, rows := 256*(1+r.IntN(6)), 1+r.IntN(13)
+			a := tensor(r, normal, 1, 1, rows, inputs)
+			var ms []*Matrix
+			var got, want []Tensor
+			for range 1 + r.IntN(4) {
+				typ, outputs := integerBlockTypes[r.IntN(len(integerBlockTypes))], 1+r.IntN(700)
+				m, err := PackBlocks(fileOfBlocks(r, typ, outputs, inputs), typ, outputs, inputs,
+					MatrixConfig{Integers: true})
+				must(t, err)
+				ms = append(ms, m)
+				got, want = append(got, zeros(1, 1, rows, outputs)), append(want, zeros(1, 1, rows, outputs))
+				must(t, m.MatMul(want[len(want)-1], a, nil))
+			}
+			pool := NewPool(1 + r.IntN(9))
+			must(t, pool.MulMatrices(got, a, ms, nil))
+			must(t, pool.Close())
+			for i := range ms {
+				mustEqualBits(t, fmt.Sprint(inputs, rows, i), got[i].Data, want[i].Data)
+			}
+		}
+	})
 }
 
 func TestMulMatricesErrors(t *testing.T) {

@@ -186,7 +186,7 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	}
 	n := p.m.inner / blocks.Inputs
 	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
-	if blockwise.Few(&tuned, u.rows) {
+	if p.few() {
 		p.multiplyFew(dst, a, stride, u)
 		return
 	}
@@ -216,20 +216,27 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	}
 }
 
+// few reports whether the rows are few that are multiplied by blocks as they lie in memory.
+func (p *projection) few() bool {
+	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(&tuned, p.dst.L)
+}
+
 // multiplyFew is multiplyBlocks for few rows.
 func (p *projection) multiplyFew(dst []float32, a []blockwise.Row, stride int, u *productBlock) {
 	n, whole := p.m.inner/blocks.Inputs, u.cols/panel
 	packed := p.m.blockData(u.first/panel, partsOf(u.cols, panel))
-	at := whole * p.m.blockPanel()
+	at, next := whole*p.m.blockPanel(), p.next
+	if at < len(packed) {
+		next = packed[at:]
+	}
 	if whole > 0 {
-		blockwise.MultiplyFew(&tuned, p.m.blocks, dst, a, packed[:at], packed[at:], whole, u.rows, n,
-			stride, n)
+		blockwise.MultiplyFew(&tuned, p.m.blocks, dst, a, packed[:at], next, whole, u.rows, n, stride, n)
 	}
 	if whole*panel == u.cols {
 		return
 	}
 	var last ragged
-	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], nil, 1, u.rows, n, panel, n)
+	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], p.next, 1, u.rows, n, panel, n)
 	last.store(dst[whole*panel:], u.rows, stride, u.cols-whole*panel)
 }
 

@@ -393,8 +393,12 @@ func (j *job) work(w *scratch) (taken int) {
 	if i >= units {
 		return 0
 	}
-	if j.kind <= updateWork {
+	switch {
+	case j.kind <= updateWork:
 		w.fit(&j.plan)
+	case j.kind == productWork:
+		j.products.begin(w)
+		defer w.forget()
 	}
 	for ; i < units; i = j.next.Add(1) - 1 {
 		j.unit(w, int(i))
@@ -419,7 +423,7 @@ func (j *job) unit(w *scratch, i int) {
 	case prepareWork:
 		j.products.inputs.unit(i)
 	case productWork:
-		j.products.unit(i)
+		j.products.unit(w, i)
 	case runWork:
 		j.worker.Work(i)
 	}

@@ -199,7 +199,7 @@ func (p *Pool) multiply(j *job) {
 	for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
 		cost := q.take()
 		workers := p.workersFor(cost)
-		if x.needs != 0 {
+		if q.own = x.short(); x.needs != 0 && !q.own {
 			p.runUnits(j, prepareWork, workers, x.cost(), x.divide(workers))
 		}
 		p.runUnits(j, productWork, workers, cost, q.partition(workers))

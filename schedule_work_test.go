@@ -34,23 +34,26 @@ type dividedCall struct {
 // each other, to what each unit has taken at least.
 func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 	j, at := c.j, 0
-	phase := func(kind workKind, units int) {
+	timed := func(units int, unit func(i int)) {
 		if units == 0 {
 			return
 		}
-		j.kind, j.units = kind, units
 		if at == len(times) {
 			times = append(times, slices.Repeat([]time.Duration{1 << 62}, units))
 		}
-		if kind <= updateWork {
-			j.scratch.fit(&j.plan)
-		}
 		for i := range units {
 			start := time.Now()
-			j.unit(&j.scratch, i)
+			unit(i)
 			times[at][i] = min(times[at][i], time.Since(start))
 		}
 		at++
+	}
+	phase := func(kind workKind, units int) {
+		j.kind, j.units = kind, units
+		if kind <= updateWork {
+			j.scratch.fit(&j.plan)
+		}
+		timed(units, func(i int) { j.unit(&j.scratch, i) })
 	}
 	switch {
 	case len(j.products.all) > 0:
@@ -63,7 +66,11 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		part, ok := x.part(), false
 		for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
 			q.take()
-			phase(prepareWork, x.divide(c.workers))
+			if q.own = x.short(); q.own { // as a phase of which each worker has a unit
+				timed(c.workers, func(int) { q.begin(&j.scratch) })
+			} else {
+				phase(prepareWork, x.divide(c.workers))
+			}
 			phase(productWork, q.partition(c.workers))
 		}
 	case !j.multiplication.dst.empty():

@@ -48,6 +48,7 @@ type scratch struct {
 	rounded    integers.Rows        // the same as integers
 	scales     []float32            // and their scales
 	blocks     []blockwise.Row      // rows on their way into a product by blocks
+	inputs     preparation          // with these, of few rows, while the worker has a job
 	unpacked   *blockwise.Memory    // of a panel of it
 	ints       intScratch           // of calls in integers
 	trees      trees                // of calls with a tree
@@ -124,6 +125,9 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 	}
 	return w.q[(c.at+row)*p.d:]
 }
+
+// forget lets go of the caller's buffers.
+func (w *scratch) forget() { w.inputs = preparation{} }
 
 // blockMemory is memory for unpacked blocks.
 func (w *scratch) blockMemory() *blockwise.Memory {
