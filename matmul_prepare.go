@@ -104,8 +104,10 @@ func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
 // rows is how many rows of each head are at hand.
 func (x *preparation) rows() int { return x.source.L }
 
-// short reports whether all rows are prepared in a microsecond or two.
-func (x *preparation) short() bool { return x.a.B*x.a.H*x.a.L*x.a.D <= shortElements }
+// short reports whether all rows are to be prepared, in a microsecond or two.
+func (x *preparation) short() bool {
+	return x.needs != 0 && x.a.B*x.a.H*x.a.L*x.a.D <= shortElements
+}
 
 // shortElements: more take as long as to wait for workers that share in it.
 const shortElements = 1 << 15
