@@ -62,25 +62,25 @@ func assembly(emit func()) ([]byte, error) {
 	return append([]byte(header+"\n"), withTwins(withoutRuntimes(rest))...), nil
 }
 
-// Registers 15 are the runtime's, which Avo does not know. Kernels that make integers have another
-// one instead, if Avo took one: it takes more than 15 only with 16 lanes.
-var (
-	kernelText = regexp.MustCompile(`(?s)\nTEXT ·quantize.*?\tRET\n`)
-	runtimes   = regexp.MustCompile(`\b([XYZ])15\b`)
-	instead    = regexp.MustCompile(`\b[XYZ]22\b`)
-)
+// Registers 15 are the runtime's, which Avo does not know. It takes more than 15 only with 16
+// lanes, where kernels have another one instead.
+var runtimes = regexp.MustCompile(`\b([XYZ])15\b`)
 
 // withoutRuntimes renames registers that are the runtime's.
 func withoutRuntimes(text []byte) []byte {
-	return kernelText.ReplaceAllFunc(text, func(kernel []byte) []byte {
-		if !runtimes.Match(kernel) {
-			return kernel
+	kernels := strings.SplitAfter(string(text), "\nTEXT ")
+	for i, kernel := range kernels {
+		for n := 16; runtimes.MatchString(kernel); n++ {
+			if n == 32 {
+				panic("a kernel has all registers")
+			}
+			if !regexp.MustCompile(fmt.Sprintf(`\b[XYZ]%d\b`, n)).MatchString(kernel) {
+				kernel = runtimes.ReplaceAllString(kernel, fmt.Sprintf("${1}%d", n))
+			}
 		}
-		if instead.Match(kernel) {
-			panic("a kernel has both registers 15 and 22")
-		}
-		return runtimes.ReplaceAll(kernel, []byte("${1}22"))
-	})
+		kernels[i] = kernel
+	}
+	return []byte(strings.Join(kernels, ""))
 }
 
 // signature is Avo's comment above a kernel.
