@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/tuning"
+
 // This file is the specification of passes over slices: assembly returns the bits that these loops
 // return. Each rounding is explicit, see internal/kernel/floats/generic.go.
 
@@ -72,3 +74,11 @@ func sumExpGeneric(x []float32, top float32) float32 {
 	}
 	return f32.Fold(sum[:])
 }
+
+// tuned is every policy that depends on the CPU, and which kernels are in use.
+var tuned = tuning.Host()
+
+const (
+	minTileRows = tuning.MinTileRows
+	maxTileRows = tuning.MaxTileRows
+)

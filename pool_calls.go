@@ -114,6 +114,29 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 	return err
 }
 
+// AttendSequences works like the function [AttendSequences], on all workers of the pool. The call
+// is divided by how much work its sequences are.
+func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
+	if p == nil {
+		return AttendSequences(dst, q, seqs, opt)
+	}
+	j, err := p.takeJob()
+	if err != nil {
+		return err
+	}
+	defer p.putJob(j)
+	if err := beginCalls(seqs, inOneStore); err != nil {
+		return err
+	}
+	defer endCalls(seqs)
+	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err := j.plan.initSequences(&j.call, seqs, opt); err != nil {
+		return err
+	}
+	p.attend(j)
+	return nil
+}
+
 // attend computes the validated call of a job.
 func (p *Pool) attend(j *job) {
 	if j.plan.dst.empty() {
