@@ -79,14 +79,14 @@ func (b *batch) send(ctx context.Context) {
 		count += len(items)
 	}
 	b.landed = make(chan []*answer, count) // nobody waits to say what has become of a message
-	for worker, items := range byWorker {
+	for _, items := range byWorker {
 		for len(items) > 0 {
 			n := b.client.fitting(items)
 			some := items[:n:n]
 			if slices.ContainsFunc(some, func(x *answer) bool { return len(x.parts) > 0 }) {
-				b.sendItems(ctx, worker, some)
+				b.sendItems(ctx, some)
 			} else {
-				b.rest = append(b.rest, func() { b.sendItems(ctx, worker, some) })
+				b.rest = append(b.rest, func() { b.sendItems(ctx, some) })
 			}
 			items = items[n:]
 		}
@@ -140,25 +140,27 @@ func (c *Client) fitting(items []*answer) (n int) {
 }
 
 // sendItems sends one message.
-func (b *batch) sendItems(ctx context.Context, worker string, items []*answer) {
+func (b *batch) sendItems(ctx context.Context, items []*answer) {
 	c := b.client
+	ended := func() {
+		land(ctx, items)
+		b.landed <- items
+	}
 	if !c.enter() {
 		for _, x := range items { // a closed client has ended them
 			x.err = fail(ErrUnavailable, "nothing was sent")
 		}
-		b.land(ctx, items)
+		ended()
 		return
 	}
-	limited, cancel := context.WithTimeout(c.ctx, requestPatience*c.config.Patience)
-	c.askSteps(limited, worker, items, func() {
+	c.askSteps(c.ctx, items, func() {
 		defer c.wg.Done()
-		cancel()
-		b.land(ctx, items)
+		ended()
 	})
 }
 
 // land gives what has become of a message to those that it is of.
-func (b *batch) land(ctx context.Context, items []*answer) {
+func land(ctx context.Context, items []*answer) {
 	for _, x := range items { // before a step can return, and another one waits for its copies
 		x.g.ride.land(x)
 	}
@@ -167,7 +169,6 @@ func (b *batch) land(ctx context.Context, items []*answer) {
 			x.g.answer(ctx, x)
 		}
 	}
-	b.landed <- items
 }
 
 // wait calls end for each step: when it has what it wants, or when somebody has not answered as
@@ -201,9 +202,10 @@ func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 	}
 }
 
-// askSteps sends requests of some steps to a worker as one, and calls ended when what comes back is
-// read.
-func (c *Client) askSteps(ctx context.Context, worker string, items []*answer, ended func()) {
+// askSteps sends requests of some steps to their worker as one, and calls ended when what comes back
+// is read.
+func (c *Client) askSteps(ctx context.Context, items []*answer, ended func()) {
+	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	var r stepRequest
 	for _, x := range items {
 		if x.ride != nil {
@@ -214,7 +216,8 @@ func (c *Client) askSteps(ctx context.Context, worker string, items []*answer, e
 		}
 	}
 	reply := replyTo(&r)
-	c.ask(ctx, worker, r.encode(c.id), func(d *codec, err error) {
+	c.ask(ctx, items[0].worker, r.encode(c.id), func(d *codec, err error) {
+		cancel()
 		if err == nil {
 			err = d.read(&reply)
 		}

@@ -10,13 +10,12 @@ import (
 func (c *call) run(ctx context.Context) error {
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
-	var done []rowsDone
+	var done []outputs
 	for first := 0; first < c.q.L; first += c.rows {
 		x, err := c.step(ctx, first, min(c.rows, c.q.L-first))
 		if err != nil {
 			return err
 		}
-		defer x.state.Close() // it is open, or nil
 		done = append(done, x)
 	}
 	if err := c.beginFollow(ctx); err != nil {
@@ -25,11 +24,7 @@ func (c *call) run(ctx context.Context) error {
 	if err := c.ended(); err != nil { // some calls ask nobody, and would not notice
 		return err
 	}
-	if err := c.finish(done); err != nil {
-		return err
-	}
-	c.putAmongOthers()
-	return nil
+	return c.finish(done)
 }
 
 // callPart is a part as it was when a call began, or a piece of it where a whole one has more for
@@ -169,14 +164,8 @@ func (c *call) visible(part, first, rows int) bool {
 	return c.pairsShow(p, first, rows)
 }
 
-// rowsDone is what has come of some rows over all parts: a state, or outputs.
-type rowsDone struct {
-	state *attn.State
-	*outputs
-}
-
 // step computes some rows over all parts.
-func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error) {
+func (c *call) step(ctx context.Context, first, rows int) (x outputs, err error) {
 	g := c.begun
 	if c.begun = nil; g == nil {
 		g = newGather(c, first, rows)
@@ -185,12 +174,18 @@ func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error
 	if err := g.run(ctx); err != nil {
 		return x, err
 	}
-	if len(c.snapshot) == 0 {
-		x.state, err = c.unseen(c.q.Slice(first, first+rows)).block(c.stateConfig(rows), 0)
-	} else if x.outputs = g.outputs; x.outputs == nil {
-		x.state, err = c.merge(g, first, rows)
+	if g.outputs != nil {
+		return *g.outputs, nil
 	}
-	return x, err
+	state, err := c.merge(g, first, rows)
+	if err == nil && len(c.snapshot) == 0 {
+		state, err = c.unseen(c.q.Slice(first, first+rows)).block(g.config, 0)
+	}
+	if err != nil {
+		return x, err
+	}
+	defer state.Close() // it is open
+	return outputsOf(state)
 }
 
 // merge merges the states of all parts, in their order.
@@ -218,38 +213,19 @@ func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) 
 }
 
 // finish writes the results of all rows, or nothing if it returns an error.
-func (c *call) finish(done []rowsDone) error {
-	if len(done) == 1 && done[0].state != nil {
-		return done[0].state.Finish(c.dst, c.opt.LSE)
-	}
+func (c *call) finish(done []outputs) error {
 	// What is wrong with dst or LSE as a whole is an error of this state, which has no keys.
 	whole, err := attn.NewState(c.stateConfig(c.q.L))
+	defer whole.Close() // it is open, or nil
 	if err == nil {
 		err = whole.Finish(c.dst, c.opt.LSE)
 	}
-	for i := 0; i < len(done) && err == nil; i++ {
-		if x := &done[i]; x.outputs != nil {
-			x.put(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
-		} else {
-			err = c.finishRows(x.state, i*c.rows)
-		}
-	}
-	return err
-}
-
-// finishRows writes the results of the rows of a state, from row first on.
-func (c *call) finishRows(state *attn.State, first int) error {
-	rows := state.Config().Queries
-	dst := c.dst.Slice(first, first+rows)
-	if c.opt.LSE == nil {
-		return state.Finish(dst, nil)
-	}
-	lse := make([]float32, c.q.H*rows)
-	if err := state.Finish(dst, lse); err != nil {
+	if err != nil {
 		return err
 	}
-	for h := range c.q.H {
-		copy(c.opt.LSE[h*c.q.L+first:], lse[h*rows:][:rows])
+	for i := range done {
+		done[i].put(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
 	}
+	c.putAmongOthers()
 	return nil
 }

@@ -539,31 +539,26 @@ func (c *Client) renewAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Patience)
 	defer cancel()
 	c.mu.Lock()
-	request := renewRequest{lease: uint32(c.config.Lease.Milliseconds()), horizon: c.lastCopy}
 	copies := map[string][]*partCopy{}
 	for name := range c.members {
 		copies[name] = nil
 	}
+	made := map[uint64]*partCopy{}
 	for _, x := range c.copies {
-		copies[x.worker] = append(copies[x.worker], x)
+		if copies[x.worker] = append(copies[x.worker], x); x.made {
+			made[x.id] = x
+		}
 	}
+	last := c.lastCopy
 	c.mu.Unlock()
 	var wg sync.WaitGroup
 	for worker, list := range copies {
-		r := request
+		r := renewRequest{lease: uint32(c.config.Lease.Milliseconds()), horizon: last}
 		for _, x := range list {
 			r.copies = append(r.copies, x.id)
 		}
 		slices.Sort(r.copies)
 		wg.Go(func() {
-			c.mu.Lock()
-			made := map[uint64]*partCopy{}
-			for _, x := range list {
-				if x.made {
-					made[x.id] = x
-				}
-			}
-			c.mu.Unlock()
 			var reply renewReply
 			if c.tell(ctx, worker, r.encode(c.id), &reply) != nil {
 				return

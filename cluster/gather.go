@@ -53,7 +53,7 @@ type answer struct {
 }
 
 func newGather(c *call, first, rows int) *gather {
-	g := &gather{call: c, first: first, rows: rows, q: gatherHeads(c.q.Slice(first, first+rows)),
+	g := &gather{call: c, first: first, rows: rows, q: columns(&c.q, first, rows, 0, c.q.D),
 		config: c.stateConfig(rows), parts: make([]gatherPart, len(c.snapshot)),
 		want: make([]int, 0, len(c.snapshot)), ride: c.ride}
 	for i := range g.parts {
@@ -66,17 +66,6 @@ func newGather(c *call, first, rows int) *gather {
 	g.left = len(g.want)
 	g.answers = make(chan *answer, 2*len(g.want)+16)
 	return g
-}
-
-// gatherHeads copies a view, one head after another.
-func gatherHeads(x attn.Tensor) []float32 {
-	out := make([]float32, 0, x.H*x.L*x.D)
-	for h := range x.H {
-		for i := range x.L {
-			out = append(out, x.Row(0, h, i)...)
-		}
-	}
-	return out
 }
 
 // run gathers the states of all parts of which a row sees a key. What went with a batch has been
@@ -160,10 +149,12 @@ func (g *gather) ask(ctx context.Context, parts []int) {
 	wants := g.wants(nil, 0, parts)
 	requests, _ := g.requests(wants, spread(wants))
 	for _, a := range requests {
+		all := []*answer{a}
+		send := func() { g.call.client.askSteps(ctx, all, func() { land(ctx, all) }) }
 		if sizeOf(&a.request) > pieceSize {
-			g.call.client.staff.run(func() { g.send(ctx, a) })
+			g.call.client.staff.run(send)
 		} else {
-			g.send(ctx, a)
+			send()
 		}
 	}
 }
@@ -300,18 +291,6 @@ func columns[T any](x *attn.View[T], row, rows, from, n int) []T {
 		}
 	}
 	return out
-}
-
-// send sends a request, and lets what comes back be read.
-func (g *gather) send(ctx context.Context, a *answer) {
-	c := g.call.client
-	limited, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
-	ended := func() {
-		cancel()
-		g.ride.land(a)
-		g.answer(ctx, a)
-	}
-	c.askSteps(limited, a.worker, []*answer{a}, ended)
 }
 
 // requestPatience is how many times a client's patience a request is waited for: it may be lost.

@@ -35,8 +35,7 @@ func (c *codec) client(id *clientID) {
 
 // magic is how messages begin.
 func (c *codec) magic(what string) {
-	magic := uint32(messageMagic)
-	if c.u32(&magic); magic != messageMagic {
+	if magic := c.number(messageMagic, 4); magic != messageMagic {
 		c.refuse("%s begins with %08x, want %08x: version %d", what, magic, messageMagic,
 			messageVersion)
 	}

@@ -61,9 +61,7 @@ func (c *codec) shape(s *shape) {
 	c.size("HeadDim", &s.HeadDim)
 	c.size("ValueDim", &s.ValueDim)
 	for _, f := range []*attn.Format{&s.Format, &s.ValueFormat} {
-		n := uint8(*f)
-		c.u8(&n)
-		set(c, f, attn.Format(n))
+		set(c, f, attn.Format(c.number(uint64(*f), 1)))
 	}
 	c.flag(&s.ValuesInKeys)
 }

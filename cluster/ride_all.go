@@ -274,11 +274,7 @@ func (c *Client) insist(ctx context.Context, x *partCopy, r *ride, outcomes chan
 func (s *Sequence) lostError(p *sequencePart, cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	longest := 0
-	for _, n := range s.lengths {
-		longest = max(longest, n)
-	}
-	from := p.index * s.tokens
+	longest, from := slices.Max(s.lengths), p.index*s.tokens
 	if longest <= from { // nothing has been appended, so nothing is lost
 		return fail(ErrUnavailable, "a part that tokens were to begin has no copy left: %v", cause)
 	}

@@ -61,15 +61,13 @@ func (s *Sequence) cut(ctx context.Context, n int) error {
 func (s *Sequence) cutLengths(n int) (parts, free []*sequencePart, lengths []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	longest := 0
 	lengths = slices.Clone(s.lengths)
 	for i := range lengths {
 		if n >= 0 {
 			lengths[i] = min(lengths[i], n)
 		}
-		longest = max(longest, lengths[i])
 	}
-	keep := min(len(s.parts), (longest+s.tokens-1)/s.tokens)
+	keep := min(len(s.parts), (slices.Max(lengths)+s.tokens-1)/s.tokens)
 	parts, free = slices.Clone(s.parts[:keep]), slices.Clone(s.parts[keep:])
 	// From here on the tokens are gone for the caller, whatever becomes of the messages.
 	s.lengths, s.taken, s.broken = lengths, slices.Clone(lengths), true

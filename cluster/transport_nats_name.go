@@ -44,11 +44,9 @@ const (
 func (c *nameClaim) encode() []byte { return bytesOf(c) }
 
 func (c *nameClaim) wire(d *codec) {
-	since := uint64(c.since)
 	d.flag(&c.has)
-	d.u64(&since)
+	set(d, &c.since, int64(d.number(uint64(c.since), 8)))
 	d.u64(&c.instance)
-	set(d, &c.since, int64(since))
 }
 
 func decodeNameClaim(data []byte) (c nameClaim, err error) {

@@ -116,34 +116,20 @@ func (c *codec) room(n, bytes int) int {
 	return n
 }
 
-func (c *codec) u8(x *uint8) {
-	switch b := c.next(1); {
-	case b == nil:
-	case c.mode == reads:
-		*x = b[0]
-	default:
-		b[0] = *x
+// number is one of some bytes: that which is given, or the one that is read.
+func (c *codec) number(x uint64, bytes int) (n uint64) {
+	b := c.next(bytes)
+	if c.mode != reads {
+		n = x
 	}
-}
-
-func (c *codec) u32(x *uint32) {
-	switch b := c.next(4); {
-	case b == nil:
-	case c.mode == reads:
-		*x = binary.LittleEndian.Uint32(b)
-	default:
-		binary.LittleEndian.PutUint32(b, *x)
+	for i := range b {
+		if c.mode == reads {
+			n |= uint64(b[i]) << (8 * i)
+		} else {
+			b[i] = byte(x >> (8 * i))
+		}
 	}
-}
-
-func (c *codec) u64(x *uint64) {
-	switch b := c.next(8); {
-	case b == nil:
-	case c.mode == reads:
-		*x = binary.LittleEndian.Uint64(b)
-	default:
-		binary.LittleEndian.PutUint64(b, *x)
-	}
+	return n
 }
 
 // set is a value that was read. What is written stays untouched: others may write it, too.
@@ -153,10 +139,12 @@ func set[T any](c *codec, x *T, value T) {
 	}
 }
 
+func (c *codec) u8(x *uint8)   { set(c, x, uint8(c.number(uint64(*x), 1))) }
+func (c *codec) u32(x *uint32) { set(c, x, uint32(c.number(uint64(*x), 4))) }
+func (c *codec) u64(x *uint64) { set(c, x, c.number(*x, 8)) }
+
 func (c *codec) f32(x *float32) {
-	bits := math.Float32bits(*x)
-	c.u32(&bits)
-	set(c, x, math.Float32frombits(bits))
+	set(c, x, math.Float32frombits(uint32(c.number(uint64(math.Float32bits(*x)), 4))))
 }
 
 func (c *codec) flag(x *bool) {
@@ -175,8 +163,8 @@ const most = 1 << 28
 
 // size is a number of 0 to most.
 func (c *codec) size(name string, x *int) {
-	n := uint32(*x)
-	if c.u32(&n); n > most {
+	n := c.number(uint64(*x), 4)
+	if n > most {
 		c.refuse("%s is %d, want at most %d", name, n, most)
 		n = 0
 	}
@@ -185,9 +173,7 @@ func (c *codec) size(name string, x *int) {
 
 // offset is a position that may be negative.
 func (c *codec) offset(name string, x *int) {
-	bits := uint64(*x)
-	c.u64(&bits)
-	n := int64(bits)
+	n := int64(c.number(uint64(*x), 8))
 	if n > 2*most || n < -2*most {
 		c.refuse("%s is %d, want at most %d either way", name, n, 2*most)
 		n = 0
@@ -201,8 +187,8 @@ const mostAmount = 1<<62 - 1
 
 // amount is a number of bytes or things.
 func amount[T ~int | ~int64](c *codec, x *T) {
-	n := uint64(*x)
-	if c.u64(&n); n > mostAmount {
+	n := c.number(uint64(*x), 8)
+	if n > mostAmount {
 		c.refuse("an amount is %d, want less than 2⁶²", n)
 	}
 	set(c, x, T(n))
@@ -210,12 +196,8 @@ func amount[T ~int | ~int64](c *codec, x *T) {
 
 // length is that of a list whose elements have at least a number of bytes, all of which are there.
 func (c *codec) length(n, bytes int) int {
-	x := uint32(n)
-	c.u32(&x)
-	if c.mode != reads {
-		return n
-	}
-	if c.err == nil && uint64(x)*uint64(bytes) > uint64(len(c.data)) {
+	x := c.number(uint64(n), 4)
+	if c.mode == reads && x*uint64(bytes) > uint64(len(c.data)) {
 		c.refuse("a list of %d times %d bytes begins %d bytes before the end", x, bytes, len(c.data))
 	}
 	if c.err != nil {
