@@ -110,16 +110,16 @@ type Client struct {
 	copies    map[uint64]*partCopy
 	lastCopy  uint64
 	sequences map[*Sequence]struct{}
-	promised  map[string]int64 // bytes that copies on their way will take of workers
-	rejoined  time.Time        // as the transport says when there was a connection again
+	rejoined  time.Time // as the transport says when there was a connection again
 }
 
 // member is a worker as the client sees it.
 type member struct {
 	condition
-	status  Status
-	said    time.Time // when the status came
-	refused time.Time // until then, no copies are made there in the background: it had no memory
+	status   Status
+	said     time.Time // when the status came
+	promised int64     // bytes that copies on their way will take of it
+	refused  time.Time // until then, no copies are made there in the background: it had no memory
 }
 
 // partCopy is a copy of a part on a worker.
@@ -153,7 +153,7 @@ func newClient(t Transport, c ClientConfig, now func() time.Time) (*Client, erro
 	x := &Client{transport: t, config: c, largest: min(largest, defaultMaxMessage), now: now,
 		kick:  make(chan struct{}, 1),
 		again: make(chan struct{}, 1), moves: make(chan struct{}, c.Moves),
-		promised: map[string]int64{}, members: map[string]*member{}, changed: make(chan struct{}),
+		members: map[string]*member{}, changed: make(chan struct{}),
 		copies: map[uint64]*partCopy{}, sequences: map[*Sequence]struct{}{}}
 	_, _ = crand.Read(x.id[:]) // never fails
 	x.ctx, x.cancel = context.WithCancel(context.Background())
@@ -385,13 +385,18 @@ func (c *Client) rejoin() {
 	}
 }
 
-// suspect lets others be asked before a worker, for a while.
-func (c *Client) suspect(worker string) {
+// update changes what is known of a worker, if that was heard of.
+func (c *Client) update(worker string, f func(m *member)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.members[worker]; m != nil {
-		m.note(late, c.now(), &c.config)
+		f(m)
 	}
+}
+
+// suspect lets others be asked before a worker, for a while.
+func (c *Client) suspect(worker string) {
+	c.update(worker, func(m *member) { m.note(late, c.now(), &c.config) })
 }
 
 // newCopy registers a copy that is about to be made.

@@ -243,13 +243,6 @@ func (g *gather) answer(ctx context.Context, a *answer) {
 	}
 }
 
-// willing are the copies of a part that are of use and have not refused to answer.
-func (g *gather) willing(i int) []*partCopy {
-	return slices.DeleteFunc(g.call.good(g.call.snapshot[i].part), func(x *partCopy) bool {
-		return slices.Contains(g.parts[i].refused, x)
-	})
-}
-
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
@@ -305,10 +298,9 @@ func (g *gather) exhausted(ctx context.Context, wait *time.Duration) error {
 		if p.done || p.running > 0 {
 			continue
 		}
-		alive := false
-		for _, x := range g.willing(i) {
-			alive = alive || g.call.client.member(x.worker).health != dead
-		}
+		alive := slices.ContainsFunc(g.call.good(g.call.snapshot[i].part), func(x *partCopy) bool {
+			return !slices.Contains(p.refused, x) && g.call.client.member(x.worker).health != dead
+		})
 		switch {
 		case !alive && p.refusal != nil:
 			return p.refusal

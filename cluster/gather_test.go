@@ -221,7 +221,7 @@ func TestGroupWithoutAPart(t *testing.T) {
 		x.far.mu.Lock()
 		lost := x.far.parts[i].copies[i%2]
 		x.far.mu.Unlock()
-		b.workers[lost.worker].remove(b.client.id, lost.id)
+		b.workers[lost.worker].remove(b.client.id, []uint64{lost.id})
 		x.attend(0, 3, bottomRight)
 		x.whole()
 	}

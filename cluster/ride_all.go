@@ -172,17 +172,17 @@ func (s *Sequence) mayAnswer(copies []*partCopy, state map[*partCopy]outcome) bo
 func (s *Sequence) conclude(r *ride, copies []*partCopy,
 	state map[*partCopy]outcome) (again bool, err error) {
 	c, p := s.client, r.part
-	var took, others, refused, late []*partCopy
+	var took, refused, late []*partCopy
 	lost, full := 0, false
 	for _, x := range copies {
 		o := state[x]
-		if o.took() {
+		switch {
+		case o.took():
 			took = append(took, x)
 			continue
-		}
-		if others = append(others, x); o.final {
+		case o.final:
 			refused = append(refused, x)
-		} else {
+		default:
 			late = append(late, x)
 		}
 		gone := o.final && (errors.Is(o.err, errUnknown) || errors.Is(o.err, errStale))
@@ -201,7 +201,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 	}
 	switch {
 	case s.rely(r, took, refused, late):
-		if len(others) > 0 {
+		if len(took) < len(copies) {
 			s.sweep(p)
 		}
 		return false, nil
@@ -214,7 +214,7 @@ func (s *Sequence) conclude(r *ride, copies []*partCopy,
 		return false, s.lostError(p, err)
 	}
 	if full {
-		c.noteFull(others)
+		c.noteFull(append(refused, late...))
 	} else if errors.Is(err, errUnknown) || errors.Is(err, errStale) {
 		err = fail(ErrUnavailable, "some copies are lost, others do not answer: %v", err)
 	}

@@ -150,10 +150,10 @@ func (s *Sequence) begin(ctx context.Context) (context.Context, func()) {
 
 // check makes sure that the sequence has a layer and can be used.
 func (s *Sequence) check(layer int) error {
-	switch {
-	case s.isReleased():
-		return s.ended()
-	case layer < 0 || layer >= len(s.layers):
+	if err := s.ended(); err != nil {
+		return err
+	}
+	if layer < 0 || layer >= len(s.layers) {
 		return fail(attn.ErrOption, "layer is %d, want 0 to %d", layer, len(s.layers)-1)
 	}
 	return nil
@@ -170,16 +170,12 @@ func (s *Sequence) orReleased(err error) error {
 
 // ended is that the sequence was released, if it was.
 func (s *Sequence) ended() error {
-	if s.isReleased() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.released {
 		return fail(attn.ErrClosed, "the sequence was released")
 	}
 	return nil
-}
-
-func (s *Sequence) isReleased() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.released
 }
 
 // mend makes copies have again what lengths say, if an append has failed.

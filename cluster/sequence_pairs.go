@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -18,13 +19,9 @@ func (c *call) checkPairs() error {
 	if none(mask) && none(bias) && none(blocks) {
 		return nil
 	}
-	if err := checkPairShape(c, "Mask", mask); err != nil {
-		return err
-	}
-	if err := checkPairShape(c, "Bias", bias); err != nil {
-		return err
-	}
-	if err := c.checkBlocksShape(); err != nil {
+	if err := cmp.Or(checkPairShape(c, "Mask", mask, c.q.L, c.keys),
+		checkPairShape(c, "Bias", bias, c.q.L, c.keys),
+		checkPairShape(c, "Blocks", blocks, blocksOf(c.q.L), blocksOf(c.keys))); err != nil {
 		return err
 	}
 	config := c.stateConfig(c.q.L)
@@ -37,27 +34,15 @@ func (c *call) checkPairs() error {
 	q, k := sameRow(c.q.H, c.q.L, h.HeadDim), sameRow(h.KVHeads, c.keys, h.HeadDim)
 	v := sameRow(h.KVHeads, c.keys, h.ValueDim)
 	q.B, k.B, v.B = 0, 0, 0
-	if err := s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks}); err != nil {
-		return err
-	}
-	return nil
+	return s.Update(q, k, v, &attn.Options{Mask: *mask, Bias: *bias, Blocks: *blocks})
 }
 
-func (c *call) checkBlocksShape() error {
-	x, rows, cols := &c.opt.Blocks, blocksOf(c.q.L), blocksOf(c.keys)
-	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == cols {
-		return nil
-	}
-	return fail(attn.ErrShape, "Blocks is [%d %d %d %d], want [1 1 or %d %d %d]", x.B, x.H, x.L, x.D,
-		c.q.H, rows, cols)
-}
-
-func checkPairShape[T any](c *call, name string, x *attn.View[T]) error {
-	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == c.q.L && x.D == c.keys {
+func checkPairShape[T any](c *call, name string, x *attn.View[T], rows, columns int) error {
+	if none(x) || x.B == 1 && (x.H == 1 || x.H == c.q.H) && x.L == rows && x.D == columns {
 		return nil
 	}
 	return fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 1 or %d %d %d]", name, x.B, x.H, x.L,
-		x.D, c.q.H, c.q.L, c.keys)
+		x.D, c.q.H, rows, columns)
 }
 
 // pairs are the heads of what there is for pairs.

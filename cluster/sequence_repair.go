@@ -83,10 +83,11 @@ func (s *Sequence) repairBeside(ctx context.Context, p *sequencePart) {
 // count is how many copies are on workers that were heard of lately, and that stay.
 func (c *Client) count(copies []*partCopy) (alive, staying int) {
 	for _, x := range copies {
-		if !c.member(x.worker).health.gone() {
+		m := c.member(x.worker)
+		if !m.health.gone() {
 			alive++
 		}
-		if c.member(x.worker).stays() {
+		if m.stays() {
 			staying++
 		}
 	}
@@ -135,7 +136,8 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 	}
 	targets := rank(slices.DeleteFunc(others, func(w Status) bool {
 		_, enough := s.needs(p)
-		return c.room(&w) < enough || c.member(w.Worker).refused.After(c.now())
+		m := c.member(w.Worker)
+		return w.Free()-m.promised < enough || m.refused.After(c.now())
 	}), s.id, p.index)
 	if staying == 0 && len(targets) == 0 {
 		targets = s.roomiest(ctx, p)
@@ -151,37 +153,17 @@ func (s *Sequence) addCopy(ctx context.Context, p *sequencePart, staying int) {
 func (s *Sequence) moveTo(ctx context.Context, p *sequencePart, worker string) bool {
 	c := s.client
 	least, _ := s.needs(p)
-	c.promise(worker, least)
+	c.update(worker, func(m *member) { m.promised += least })
 	err := s.copyTo(ctx, p, worker)
-	c.promise(worker, -least)
-	if errors.Is(err, attn.ErrCapacity) {
-		c.mu.Lock()
-		if m := c.members[worker]; m != nil {
+	c.update(worker, func(m *member) {
+		if m.promised -= least; errors.Is(err, attn.ErrCapacity) {
 			m.refused = c.now().Add(8 * c.config.Patience)
 		}
-		c.mu.Unlock()
+	})
+	if err == nil {
+		s.trim(ctx, p)
 	}
-	if err != nil {
-		return false
-	}
-	s.trim(ctx, p)
-	return true
-}
-
-// promise notes that a copy on its way will take some memory of a worker, or does so no more.
-func (c *Client) promise(worker string, bytes int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.promised[worker] += bytes; c.promised[worker] == 0 {
-		delete(c.promised, worker)
-	}
-}
-
-// room is what memory of a worker is not promised to copies on their way.
-func (c *Client) room(w *Status) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return w.Free() - c.promised[w.Worker]
+	return err == nil
 }
 
 // What share of its memory a worker uses that is nearly full, and at most one that a copy moves to

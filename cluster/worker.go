@@ -347,9 +347,7 @@ func (w *Worker) release(client clientID, r *releaseRequest) (body, error) {
 	if err := w.checkNamed(r.copies); err != nil {
 		return nil, err
 	}
-	for _, copy := range r.copies {
-		w.remove(client, copy)
-	}
+	w.remove(client, r.copies)
 	return nothing{}, nil
 }
 

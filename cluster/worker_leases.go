@@ -29,9 +29,7 @@ func (w *Worker) renew(client clientID, r *renewRequest) (body, error) {
 		delete(w.clients, client) // there is nothing to keep
 	}
 	w.mu.Unlock()
-	for _, copy := range unknown {
-		w.remove(client, copy)
-	}
+	w.remove(client, unknown)
 	return &renewReply{missing}, nil
 }
 

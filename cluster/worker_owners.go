@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // kept is how much copies are in all, counted as they come and go: a worker may have very many.
 type kept struct{ copies, layers, sequences int }
@@ -46,46 +50,47 @@ func (w *Worker) keep(o *owner, p *part) {
 	w.kept.layers += p.shape.Layers
 }
 
-// leave takes a copy from a client's. The lock is held.
-func (w *Worker) leave(o *owner, p *part) {
-	delete(o.copies, p.copy)
-	if o.sequences[p.sequence]--; o.sequences[p.sequence] == 0 {
-		delete(o.sequences, p.sequence)
-		w.kept.sequences--
+// leave takes those of some copies from a client's that are there. The lock is held.
+func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
+	for _, copy := range copies {
+		p := o.copies[copy]
+		if p == nil {
+			continue
+		}
+		parts = append(parts, p)
+		delete(o.copies, copy)
+		if o.sequences[p.sequence]--; o.sequences[p.sequence] == 0 {
+			delete(o.sequences, p.sequence)
+			w.kept.sequences--
+		}
+		w.kept.copies--
+		w.kept.layers -= p.shape.Layers
 	}
-	w.kept.copies--
-	w.kept.layers -= p.shape.Layers
+	return parts
 }
 
-// remove frees a copy, if it is there.
-func (w *Worker) remove(client clientID, copy uint64) {
-	w.mu.Lock()
-	o := w.clients[client]
-	if o == nil || o.copies[copy] == nil {
-		w.mu.Unlock()
-		return
+// remove frees those of some copies that are there.
+func (w *Worker) remove(client clientID, copies []uint64) {
+	var parts []*part
+	locked(&w.mu, func() {
+		if o := w.clients[client]; o != nil {
+			parts = w.leave(o, copies)
+		}
+	})
+	for _, p := range parts {
+		p.release()
 	}
-	p := o.copies[copy]
-	w.leave(o, p)
-	w.mu.Unlock()
-	p.release()
 }
 
 // drop frees everything of a client.
 func (w *Worker) drop(client clientID) {
-	w.mu.Lock()
-	o := w.clients[client]
-	if o == nil {
-		w.mu.Unlock()
-		return
-	}
-	delete(w.clients, client)
 	var parts []*part
-	for _, p := range o.copies {
-		w.leave(o, p)
-		parts = append(parts, p)
-	}
-	w.mu.Unlock()
+	locked(&w.mu, func() {
+		if o := w.clients[client]; o != nil {
+			parts = w.leave(o, slices.Collect(maps.Keys(o.copies)))
+			delete(w.clients, client)
+		}
+	})
 	for _, p := range parts {
 		p.release()
 	}
