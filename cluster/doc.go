@@ -18,8 +18,13 @@
 // authorization, encryption and reconnection are its work. A prefix of subjects for each tenant
 // keeps tenants apart where the server's permissions say so.
 //
-// Files, from the top: client*, sequence*, place and gather are the caller's side; worker*, part
-// and arena the side that holds tokens; message* and wire what they say to each other; transport*
-// and frame how that travels; redact what errors leave out. health is what a worker is to a client,
-// and gate the order of locks.
+// Files, from the top: client*, sequence*, place, call*, batch, gather and ride* are the caller's
+// side; worker*, part and arena the side that holds tokens; message* and wire what they say to each
+// other; transport* and frame how that travels; redact what errors leave out. health is what a
+// worker is to a client, and gate the order of locks.
+//
+// A [Sequence.Append], an Attend or a Step is a call, of tokens, of queries or of both. Messages of
+// tokens go to all copies of a part, toAll; the last one rides with the queries if it can. A gather
+// asks one copy of each part for states, and others where that does not answer. A batch is the
+// calls of [Client.Steps], whose requests to a worker are one.
 package cluster

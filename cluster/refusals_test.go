@@ -122,6 +122,8 @@ func TestRefusedRequests(t *testing.T) {
 			{groups: []attendGroup{{parts: slices.Repeat([]attendPart{{keys: 1}}, mostParts)}}},
 			{groups: apart(attendPart{})}}}).encode(id),
 			refusal{ErrProtocol, "there are 262145 parts, want at most 262144"}},
+		"too many cuts": {(&stepRequest{cuts: make([]truncateRequest, mostSteps+1)}).encode(id),
+			refusal{ErrProtocol, "there are 4097 cuts, want at most 4096"}},
 		"too many appends": {(&stepRequest{appends: make([]appendRequest, mostSteps+1)}).encode(id),
 			refusal{ErrProtocol, "there are 4097 appends, want at most 4096"}},
 		"too many attentions": {(&stepRequest{attends: make([]attendRequest, mostSteps+1)}).encode(id),
