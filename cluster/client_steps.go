@@ -92,18 +92,8 @@ func (e *StepsError) Unwrap() []error {
 // tokens each has.
 func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	opt *attn.Options) (lens []int, err error) {
-	for i, s := range seqs {
-		switch {
-		case s == nil:
-			return nil, fail(attn.ErrOption, "seqs[%d] is nil, want a sequence", i)
-		case s.client != c:
-			return nil, fail(attn.ErrOption, "seqs[%d] is of another client, want one of this", i)
-		case slices.Contains(seqs[:i], s):
-			return nil, fail(attn.ErrOption, "seqs[%d] is there twice, want each once", i)
-		case s.shape != seqs[0].shape:
-			return nil, fail(attn.ErrShape, "seqs[%d] is %+v, want the shape of seqs[0], %+v", i, s.shape,
-				seqs[0].shape)
-		}
+	if err := c.checkSequences(seqs); err != nil {
+		return nil, err
 	}
 	for name, is := range map[string]bool{"Mask": !none(&opt.Mask), "Bias": !none(&opt.Bias),
 		"Blocks": !none(&opt.Blocks)} {
@@ -144,6 +134,23 @@ func (c *Client) checkSteps(dst, q, k, v *attn.Tensor, seqs []*Sequence,
 	all.ask(*dst, *q, opt)
 	all.opt.QueryLens = nil
 	return lens, all.checkQueries()
+}
+
+func (c *Client) checkSequences(seqs []*Sequence) error {
+	for i, s := range seqs {
+		switch {
+		case s == nil:
+			return fail(attn.ErrOption, "seqs[%d] is nil, want a sequence", i)
+		case s.client != c:
+			return fail(attn.ErrOption, "seqs[%d] is of another client, want one of this", i)
+		case slices.Contains(seqs[:i], s):
+			return fail(attn.ErrOption, "seqs[%d] is there twice, want each once", i)
+		case s.shape != seqs[0].shape:
+			return fail(attn.ErrShape, "seqs[%d] is %+v, want the shape of seqs[0], %+v", i, s.shape,
+				seqs[0].shape)
+		}
+	}
+	return nil
 }
 
 // batched is what a call has that is one of several.

@@ -10,46 +10,22 @@ import (
 )
 
 // part is a part by number, which is made if it is the next one.
-func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
+func (s *Sequence) part(ctx context.Context, i int) (p *sequencePart, err error) {
 	if err := s.grow.own(ctx); err != nil {
 		return nil, err
 	}
 	defer s.grow.disown()
-	s.mu.Lock()
-	var p *sequencePart
-	if i < len(s.parts) {
-		p = s.parts[i]
-	}
-	s.mu.Unlock()
+	locked(&s.mu, func() {
+		if i < len(s.parts) {
+			p = s.parts[i]
+		}
+	})
 	if p != nil {
 		return p, nil
 	}
-	p = newSequencePart(i)
-	c := s.client
-	var last error
-	first := time.Millisecond + time.Duration(s.id%1e6) // sequences do not ask again together
-	for wait := first; ; wait = min(2*wait, 100*time.Millisecond) {
-		hope := false
-		for _, worker := range s.places(i) {
-			if len(p.copies) == c.config.Copies {
-				break
-			}
-			if x, err := s.create(ctx, p, worker); err == nil {
-				p.copies = append(p.copies, x)
-			} else {
-				last, hope = err, hope || transient(err)
-			}
-		}
-		if len(p.copies) > 0 {
-			break
-		}
-		if last != nil && !hope {
-			return nil, last
-		}
-		if sleep(ctx, wait) != nil {
-			return nil, fail(ErrUnavailable, "no worker takes part %d of sequence %x: %v; the last error "+
-				"is: %v", i, s.id, ctx.Err(), last)
-		}
+	p = &sequencePart{index: i, moving: make(chan struct{}, 1)}
+	if err := s.place(ctx, p); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	released := s.released
@@ -62,6 +38,33 @@ func (s *Sequence) part(ctx context.Context, i int) (*sequencePart, error) {
 		return nil, s.ended()
 	}
 	return p, nil
+}
+
+// place makes copies of a new part, one at least.
+func (s *Sequence) place(ctx context.Context, p *sequencePart) (last error) {
+	first := time.Millisecond + time.Duration(s.id%1e6) // sequences do not ask again together
+	for wait := first; ; wait = min(2*wait, 100*time.Millisecond) {
+		hope := false
+		for _, worker := range s.places(p.index) {
+			if len(p.copies) == s.client.config.Copies {
+				break
+			}
+			if x, err := s.create(ctx, p, worker); err == nil {
+				p.copies = append(p.copies, x)
+			} else {
+				last, hope = err, hope || transient(err)
+			}
+		}
+		switch {
+		case len(p.copies) > 0:
+			return nil
+		case last != nil && !hope:
+			return last
+		case sleep(ctx, wait) != nil:
+			return fail(ErrUnavailable, "no worker takes part %d of sequence %x: %v; the last error is: %v",
+				p.index, s.id, ctx.Err(), last)
+		}
+	}
 }
 
 // create makes an empty copy of a part on a worker.

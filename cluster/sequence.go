@@ -64,10 +64,6 @@ type sequencePart struct {
 	doubts bool          // a copy was recalled, and is to be cut before it is one as others
 }
 
-func newSequencePart(index int) *sequencePart {
-	return &sequencePart{index: index, moving: make(chan struct{}, 1)}
-}
-
 // NewSequence returns a sequence without tokens. Parts are placed when tokens come.
 func (c *Client) NewSequence(s SequenceConfig) (*Sequence, error) {
 	if s.ValueFormat == 0 {

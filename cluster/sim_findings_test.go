@@ -197,10 +197,10 @@ func TestFoundNothingLost(t *testing.T) {
 	c := simQuick
 	c.Copies = 1
 	finding(t, 1, c, func(w *world, s *simSequence) {
-		if err := s.far.lostError(newSequencePart(0), errUnknown); !errors.Is(err, ErrLost) {
+		if err := s.far.lostError(new(sequencePart), errUnknown); !errors.Is(err, ErrLost) {
 			t.Errorf("the error is %v, want ErrLost", err)
 		}
-		err := s.far.lostError(newSequencePart(1), errUnknown)
+		err := s.far.lostError(&sequencePart{index: 1}, errUnknown)
 		if errors.Is(err, ErrLost) || !errors.Is(err, ErrUnavailable) {
 			t.Errorf("the error is %v, want ErrUnavailable", err)
 		}

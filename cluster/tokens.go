@@ -143,10 +143,7 @@ func gatherTokens(f attn.Format, x *attn.Tensor, at, n int) []byte {
 // appendElements writes numbers that are to be kept in a format.
 func appendElements(to []byte, f attn.Format, x []float32) []byte {
 	at, size := len(to), wireBytes(f)*len(x)
-	if cap(to)-at < size {
-		to = append(make([]byte, 0, max(at+size, 2*cap(to))), to...)
-	}
-	to = to[:at+size]
+	to = slices.Grow(to, size)[:at+size]
 	raw := to[at:]
 	switch wireFormat(f) {
 	case attn.F16:

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sync"
 )
 
@@ -87,11 +88,8 @@ func (c *codec) next(n int) []byte {
 	case c.mode == counts:
 		c.count += n
 		return nil
-	case c.mode == writes && at+n > cap(c.data):
-		c.data = append(make([]byte, 0, max(at+n, 2*cap(c.data))), c.data...)
-		fallthrough
 	case c.mode == writes:
-		c.data = c.data[:at+n]
+		c.data = slices.Grow(c.data, n)[:at+n]
 		return c.data[at:]
 	case c.err == nil && n > at:
 		c.err = fail(ErrProtocol, "the message ends %d bytes too early", n-at)
