@@ -15,7 +15,7 @@ type attending struct {
 	load   *load
 	asked  []asked
 	size   int64 // of all states
-	pieces []piece
+	pieces []*piece
 	next   atomic.Int64 // piece that nobody computes yet
 }
 
@@ -37,15 +37,8 @@ type group struct {
 	mu     sync.Mutex
 	state  *attn.State
 	merged int // pieces that it has
-	waits  []waiting
+	pieces []piece
 	err    error
-}
-
-// waiting is the state of a piece, until those before it are merged, and how many keys that no
-// query sees come between it and the one before.
-type waiting struct {
-	state  *attn.State
-	before int
 }
 
 // piece is some keys of a group, all of an aligned power of two segments, so that states of pieces
@@ -53,8 +46,10 @@ type waiting struct {
 type piece struct {
 	of       *asked
 	group    *group
-	number   int // which of the group's pieces it is
 	from, to int // keys of the group
+	before   int // and how many that no query sees come between them and the piece before
+
+	state *attn.State // until those before it are merged
 }
 
 // run computes what is asked for.
@@ -165,9 +160,13 @@ func (a *attending) divideInto(pieces int64) error {
 		length *= 2
 	}
 	a.pieces = a.pieces[:0]
-	a.eachGroup(func(x *asked, g *group) { a.divideGroup(x, g, length) })
-	for i := range a.pieces {
-		x := &a.pieces[i]
+	a.eachGroup(func(x *asked, g *group) {
+		g.divide(x, length)
+		for i := range g.pieces {
+			a.pieces = append(a.pieces, &g.pieces[i])
+		}
+	})
+	for _, x := range a.pieces {
 		made += stateCost + x.of.stateBytes(x.group)*int64(nodes(x.to-x.from))
 	}
 	return a.load.takeMade(max(made, 0))
@@ -179,17 +178,16 @@ const stateCost = 1024
 // nodes is how many nodes the state of some keys has at most, while they come.
 func nodes(keys int) int { return bits.Len(uint(keys/attn.Segment)) + 1 }
 
-// divideGroup makes pieces of a group, of so many keys: those with a key of a part.
-func (a *attending) divideGroup(x *asked, g *group, length int) {
+// divide makes pieces of a group, of so many keys: those with a key of a part.
+func (g *group) divide(x *asked, length int) {
 	at, end := 0, 0 // a part's first key, and where the last piece ends
-	g.waits = g.waits[:0]
+	g.pieces = g.pieces[:0]
 	for i := range g.parts {
 		at += g.parts[i].before
 		keys := g.parts[i].keys
 		for from := max(at-at%length, end); from < at+keys; from = end {
 			to := min(from+length, g.keys)
-			a.pieces = append(a.pieces, piece{x, g, len(g.waits), from, to})
-			g.waits = append(g.waits, waiting{before: from - end})
+			g.pieces = append(g.pieces, piece{of: x, group: g, from: from, to: to, before: from - end})
 			end = to
 		}
 		at += keys
@@ -259,7 +257,7 @@ func (x *piece) compute() {
 		}
 		all = all[n:]
 	}
-	g.add(r, x.number, s)
+	g.add(x, s)
 }
 
 // reaches are the keys that a piece has.
@@ -309,18 +307,18 @@ func (g *group) fail(part int, err error) {
 }
 
 // add merges the state of a piece when those before it are.
-func (g *group) add(x *asked, number int, s *attn.State) {
+func (g *group) add(x *piece, s *attn.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waits[number].state = s
-	for g.err == nil && g.merged < len(g.waits) && g.waits[g.merged].state != nil {
-		next := &g.waits[g.merged]
-		g.state, g.err = x.unseen(g).follow(g.state, next.before, next.state)
+	x.state = s
+	for g.err == nil && g.merged < len(g.pieces) && g.pieces[g.merged].state != nil {
+		next := &g.pieces[g.merged]
+		g.state, g.err = x.of.unseen(g).follow(g.state, next.before, next.state)
 		next.state = nil
 		g.merged++
 	}
-	if g.err == nil && g.merged == len(g.waits) && g.rest > 0 {
-		g.state, g.err = x.unseen(g).add(g.state, g.state.Config(), g.rest)
+	if g.err == nil && g.merged == len(g.pieces) && g.rest > 0 {
+		g.state, g.err = x.of.unseen(g).add(g.state, g.state.Config(), g.rest)
 	}
 }
 
@@ -330,7 +328,7 @@ func (a *attending) close() {
 		for j := range a.asked[i].work {
 			g := &a.asked[i].work[j]
 			_ = g.state.Close() // they are open, or nil
-			for _, x := range g.waits {
+			for _, x := range g.pieces {
 				_ = x.state.Close()
 			}
 		}
