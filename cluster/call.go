@@ -74,10 +74,10 @@ type call struct {
 	dst, q   attn.Tensor
 	opt      *attn.Options
 	keys     int
-	offset   int         // position of query 0
-	window   attn.Window // with bounds that can be added to positions
-	rows     int         // of a step
-	unit     int         // tokens that are asked for together at most, a part of them or all
+	offset   int           // position of query 0
+	sent     *attn.Options // with bounds of the window that can be added to positions
+	rows     int           // of a step
+	unit     int           // tokens that are asked for together at most, a part of them or all
 	snapshot []callPart
 
 	batched
@@ -90,7 +90,7 @@ func (c *call) ask(dst, q attn.Tensor, opt *attn.Options) {
 		*own = *opt
 	}
 	c.attends, c.dst, c.q, c.opt = true, dst, q, own
-	c.offset, c.window, c.unit = own.Offset, clampWindow(own.Window), c.tokens
+	c.offset, c.sent, c.unit = own.Offset, travelling(own), c.tokens
 }
 
 // take does what a call wants.

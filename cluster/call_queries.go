@@ -10,12 +10,13 @@ import (
 func (c *call) run(ctx context.Context) error {
 	// Rows go in as many steps as their states take messages. What is computed waits for the last
 	// of them, so that an error leaves dst as it is.
-	var done []outputs
+	var done []rowsDone
 	for first := 0; first < c.q.L; first += c.rows {
 		x, err := c.step(ctx, first, min(c.rows, c.q.L-first))
 		if err != nil {
 			return err
 		}
+		defer x.state.Close() // it is open, or nil
 		done = append(done, x)
 	}
 	if err := c.beginFollow(ctx); err != nil {
@@ -24,7 +25,11 @@ func (c *call) run(ctx context.Context) error {
 	if err := c.ended(); err != nil { // some calls ask nobody, and would not notice
 		return err
 	}
-	return c.finish(done)
+	err := c.finish(done)
+	if err == nil {
+		c.putAmongOthers()
+	}
+	return err
 }
 
 // callPart is a part as it was when a call began, or a piece of it where a whole one has more for
@@ -75,7 +80,8 @@ func (c *call) checkQueries() error {
 	case opt.LSE != nil && len(opt.LSE) != q.H*q.L:
 		return fail(attn.ErrLength, "len(LSE) is %d, want %d×%d", len(opt.LSE), q.H, q.L)
 	}
-	_, err := c.unseen(*q).block(c.stateConfig(q.L), 0) // which validates q and the other options
+	unseen := c.unseen(0, q.L)
+	_, err := unseen.block(c.stateConfig(q.L), 0) // which validates q and the other options
 	return err
 }
 
@@ -140,9 +146,9 @@ func (c *call) rowsOfStep() int {
 	return rows
 }
 
-// unseen is keys that no query of some sees.
-func (c *call) unseen(q attn.Tensor) *unseen {
-	return &unseen{q, c.shape.KVHeads, c.wire(), !none(&c.opt.Bias)}
+// unseen is keys that no query of some rows sees.
+func (c *call) unseen(first, rows int) unseen {
+	return unseen{c.q.Slice(first, first+rows), c.shape.KVHeads, c.sent, !none(&c.opt.Bias)}
 }
 
 // visible reports whether some row may see a key of a part. Some are always asked: where states
@@ -157,15 +163,21 @@ func (c *call) visible(part, first, rows int) bool {
 	if c.opt.Causal != attn.Full && p.from > highest {
 		return false
 	}
-	w := c.window
+	w := c.sent.Window
 	if w.Left > 0 && p.end()-1 <= lowest-w.Left || w.Right > 0 && p.from >= highest+w.Right {
 		return false
 	}
 	return c.pairsShow(p, first, rows)
 }
 
+// rowsDone is what has come of some rows over all parts: a state, or outputs.
+type rowsDone struct {
+	state *attn.State
+	*outputs
+}
+
 // step computes some rows over all parts.
-func (c *call) step(ctx context.Context, first, rows int) (x outputs, err error) {
+func (c *call) step(ctx context.Context, first, rows int) (x rowsDone, err error) {
 	g := c.begun
 	if c.begun = nil; g == nil {
 		g = newGather(c, first, rows)
@@ -174,23 +186,18 @@ func (c *call) step(ctx context.Context, first, rows int) (x outputs, err error)
 	if err := g.run(ctx); err != nil {
 		return x, err
 	}
-	if g.outputs != nil {
-		return *g.outputs, nil
+	if len(c.snapshot) == 0 {
+		unseen := c.unseen(first, rows)
+		x.state, err = unseen.block(g.config, 0)
+	} else if x.outputs = g.outputs; x.outputs == nil {
+		x.state, err = c.merge(g, first, rows)
 	}
-	state, err := c.merge(g, first, rows)
-	if err == nil && len(c.snapshot) == 0 {
-		state, err = c.unseen(c.q.Slice(first, first+rows)).block(g.config, 0)
-	}
-	if err != nil {
-		return x, err
-	}
-	defer state.Close() // it is open
-	return outputsOf(state)
+	return x, err
 }
 
 // merge merges the states of all parts, in their order.
 func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) {
-	unseen, between := c.unseen(c.q.Slice(first, first+rows)), 0
+	unseen, between := c.unseen(first, rows), 0
 	for i := 0; i < len(c.snapshot) && err == nil; {
 		p := &g.parts[i]
 		if p.state == nil {
@@ -213,7 +220,10 @@ func (c *call) merge(g *gather, first, rows int) (total *attn.State, err error) 
 }
 
 // finish writes the results of all rows, or nothing if it returns an error.
-func (c *call) finish(done []outputs) error {
+func (c *call) finish(done []rowsDone) (err error) {
+	if len(done) == 1 && done[0].state != nil {
+		return done[0].state.Finish(c.dst, c.opt.LSE)
+	}
 	// What is wrong with dst or LSE as a whole is an error of this state, which has no keys.
 	whole, err := attn.NewState(c.stateConfig(c.q.L))
 	defer whole.Close() // it is open, or nil
@@ -223,9 +233,13 @@ func (c *call) finish(done []outputs) error {
 	if err != nil {
 		return err
 	}
-	for i := range done {
-		done[i].put(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
+	for i, x := range done {
+		if x.outputs == nil {
+			if x.outputs, err = outputsOf(x.state); err != nil {
+				return err
+			}
+		}
+		x.put(&c.dst, c.opt.LSE, i*c.rows, c.q.L)
 	}
-	c.putAmongOthers()
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // samples are messages of each kind.
 func samples() [][]byte {
 	id := clientID{1, 2, 3}
-	o := attn.Options{Scale: 1, Causal: attn.TopLeft, Window: attn.Window{Left: 4, Right: 0},
+	o := &attn.Options{Scale: 1, Causal: attn.TopLeft, Window: attn.Window{Left: 4, Right: 0},
 		Slopes: []float32{1}, Sinks: []float32{2}}
 	part := attendPart{copy: 1, epoch: 0, keys: 2, mask: []bool{true, false},
 		blocks: []bool{true}}

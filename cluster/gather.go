@@ -246,7 +246,7 @@ func (g *gather) answer(ctx context.Context, a *answer) {
 // request is what is asked of a worker.
 func (g *gather) request(a *answer) attendRequest {
 	c := g.call
-	r := attendRequest{layer: uint32(c.layer), heads: c.q.H, rows: g.rows, q: g.q, options: c.wire(),
+	r := attendRequest{layer: uint32(c.layer), heads: c.q.H, rows: g.rows, q: g.q, options: c.sent,
 		pairs: c.pairs(), whole: g.isWhole(a.blocks), groups: make([]attendGroup, len(a.blocks))}
 	parts := make([]attendPart, len(a.parts))
 	c.mu.Lock() // an append to another layer that failed may have changed epochs since the call began

@@ -59,7 +59,7 @@ func (r *requestHead) wire(c *codec) {
 }
 
 func encodeRequest(op uint8, client clientID, r body) []byte {
-	return bytesOf(&requestHead{op, client, r})
+	return write(&requestHead{op, client, r}, newBuffer)
 }
 
 // decodeRequest reads the beginning of a request.
@@ -83,10 +83,10 @@ func (r *replyHead) wire(c *codec) {
 	}
 }
 
-func encodeReply(r body) []byte { return bytesOf(&replyHead{nil, r}) }
+func encodeReply(r body) []byte { return write(&replyHead{nil, r}, newBuffer) }
 
 // errorReply is a reply that it did not work.
-func errorReply(err error) []byte { return bytesOf(&replyHead{err, nil}) }
+func errorReply(err error) []byte { return write(&replyHead{err, nil}, newBuffer) }
 
 // decodeReply reads the beginning of a reply, which is an error if that is what the worker says.
 func decodeReply(worker string, data []byte) (*codec, error) {

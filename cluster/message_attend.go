@@ -13,7 +13,7 @@ type attendRequest struct {
 	rows    int  // queries
 	whole   bool // the one group is all that there is: outputs are wanted, not a state
 	q       []float32
-	options attn.Options // those that are the same for all parts
+	options *attn.Options // those that are the same for all parts
 	pairs   pairHeads
 	groups  []attendGroup
 }
@@ -70,7 +70,12 @@ func (r *attendRequest) wire(c *codec) {
 		c.refuse("q has %d elements, want at least one for each of %d heads and %d rows", len(r.q),
 			r.heads, r.rows)
 	}
-	c.options(&r.options)
+	o := r.options
+	if o == nil { // none are set, or are read yet
+		o = new(attn.Options)
+	}
+	c.options(o)
+	set(c, &r.options, o)
 	r.pairs.wire(c, r.heads)
 	n := c.limited(len(r.groups), leastGroup, "groups", 0, mostParts)
 	if each(c, &r.groups, n, groupCost, func(g *attendGroup) { r.group(c, g) }); r.whole && n != 1 {

@@ -57,16 +57,26 @@ type changeReply struct {
 	err    error
 }
 
-// replyTo has room for the outcomes of what a request asks for.
+// replyTo has room for the outcomes of what a request asks for: for those of all groups, and of all
+// parts, side by side.
 func replyTo(r *stepRequest) (x stepReply) {
 	x.changes = make([]changeReply, len(r.cuts)+len(r.appends))
 	x.attends = make([]attendReply, len(r.attends))
-	for i := range x.attends {
-		groups := make([]groupReply, len(r.attends[i].groups))
-		for j := range groups {
-			groups[j].errors = make([]error, len(r.attends[i].groups[j].parts))
+	groups, parts := 0, 0
+	for i := range r.attends {
+		groups += len(r.attends[i].groups)
+		for _, g := range r.attends[i].groups {
+			parts += len(g.parts)
 		}
-		x.attends[i].groups = groups
+	}
+	replies, errs := make([]groupReply, groups), make([]error, parts)
+	for i := range r.attends {
+		n := len(r.attends[i].groups)
+		x.attends[i].groups, replies = replies[:n:n], replies[n:]
+		for j, g := range r.attends[i].groups {
+			n := len(g.parts)
+			x.attends[i].groups[j].errors, errs = errs[:n:n], errs[n:]
+		}
 	}
 	return x
 }

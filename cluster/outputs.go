@@ -12,9 +12,9 @@ type outputs struct {
 }
 
 // outputsOf finishes a state.
-func outputsOf(s *attn.State) (outputs, error) {
+func outputsOf(s *attn.State) (*outputs, error) {
 	c := s.Config()
-	x := outputs{s.Keys(), make([]float32, c.Heads*c.Queries*c.ValueDim),
+	x := &outputs{s.Keys(), make([]float32, c.Heads*c.Queries*c.ValueDim),
 		make([]float32, c.Heads*c.Queries)}
 	return x, s.Finish(attn.BHLD(x.rows, 1, c.Heads, c.Queries, c.ValueDim), x.lse)
 }

@@ -93,7 +93,7 @@ func TestRefusedOutputs(t *testing.T) {
 	must(t, err)
 	x, err := outputsOf(s)
 	must(t, err)
-	c, data := s.Config(), bytesOf(&x)
+	c, data := s.Config(), bytesOf(x)
 	got, err := readOutputs(data, &c, 0)
 	must(t, err)
 	sameBits(t, "row", got.rows, x.rows)

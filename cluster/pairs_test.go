@@ -243,7 +243,7 @@ func TestUnseen(t *testing.T) {
 		for range 3 {
 			gap, n := random.IntN(20)*attn.Segment, (1+random.IntN(3))*attn.Segment
 			k := b.tensor(1, n, 8)
-			far, err = (&unseen{q, 1, opt, false}).add(far, far.Config(), gap)
+			far, err = (&unseen{q, 1, &opt, false}).add(far, far.Config(), gap)
 			must(t, err)
 			hidden := opt
 			hidden.KeyLens = []int{0}
@@ -256,7 +256,7 @@ func TestUnseen(t *testing.T) {
 			}
 		}
 		last := random.IntN(3 * attn.Segment)
-		far, err = (&unseen{q, 1, opt, false}).add(far, far.Config(), last)
+		far, err = (&unseen{q, 1, &opt, false}).add(far, far.Config(), last)
 		must(t, err)
 		opt.KeyLens = []int{0}
 		x := sameRow(1, last, 8)

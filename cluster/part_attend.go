@@ -123,7 +123,7 @@ func (l *partLayer) sequences(seqs []*attn.Sequence, from, to int) (all []*attn.
 
 // at are the options for n of the keys asked for, from one on.
 func (r *attendRequest) at(a *attendPart, offset, first, n int) *attn.Options {
-	o := r.options
+	o := *r.options
 	o.Offset = offset
 	o.Mask = pairsOf(a.mask, r.pairs.mask, r.rows, a.keys, first, n)
 	o.Bias = pairsOf(a.bias, r.pairs.bias, r.rows, a.keys, first, n)

@@ -167,7 +167,7 @@ func TestRefusedAttention(t *testing.T) {
 		must(t, err)
 	}
 	ask := func(change func(*attendRequest)) (attendReply, error) {
-		r := attendRequest{heads: 1, rows: 1, q: []float32{1, 2},
+		r := attendRequest{heads: 1, rows: 1, q: []float32{1, 2}, options: new(attn.Options),
 			groups: apart(attendPart{copy: 1, keys: 2})}
 		change(&r)
 		data, err := l.Call(context.Background(), "w", r.encode(id))

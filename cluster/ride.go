@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 
@@ -17,9 +16,9 @@ type ride struct {
 	cut     truncateRequest // if its epoch is not 0
 
 	mu     sync.Mutex
-	known  map[*partCopy]outcome
-	flying int    // requests with the tokens whose outcome is not known
-	landed func() // to be called when none is flying any more
+	known  []outcome // of copies
+	flying int       // requests with the tokens whose outcome is not known
+	landed func()    // to be called when none is flying any more
 
 	followed chan struct{} // of a step's: closed when copies follow no more
 }
@@ -64,18 +63,25 @@ func (r *ride) outcomes() map[*partCopy]outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := map[*partCopy]outcome{}
-	maps.Copy(known, r.known)
+	for _, o := range r.known {
+		known[o.copy] = o
+	}
 	return known
 }
 
 // note notes what became of a copy, unless that has taken the message. The lock is held.
 func (r *ride) note(o outcome) {
-	if r.known == nil {
-		r.known = map[*partCopy]outcome{}
+	i := slices.IndexFunc(r.known, func(x outcome) bool { return x.copy == o.copy })
+	if i < 0 {
+		r.known = append(r.known, o)
+	} else if !r.known[i].took() {
+		r.known[i] = o
 	}
-	if !r.known[o.copy].took() {
-		r.known[o.copy] = o
-	}
+}
+
+// has reports whether a copy has taken the message, as far as is known. The lock is held.
+func (r *ride) has(x *partCopy) bool {
+	return slices.ContainsFunc(r.known, func(o outcome) bool { return o.copy == x && o.took() })
 }
 
 // missing are the copies that have not taken the message, as far as is known.
@@ -83,7 +89,7 @@ func (s *Sequence) missing(r *ride) []*partCopy {
 	good := s.good(r.part)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(good, func(x *partCopy) bool { return r.known[x].took() })
+	return slices.DeleteFunc(good, r.has)
 }
 
 // taken notes that a copy has taken the message.
@@ -109,7 +115,7 @@ func (r *ride) holders() (all []*partCopy) {
 func (r *ride) isIn(x *partCopy) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known[x].took()
+	return r.has(x)
 }
 
 // took reports whether a copy has taken a request.

@@ -73,13 +73,13 @@ func clampWindow(w attn.Window) attn.Window {
 	return attn.Window{Left: min(w.Left, 2*most), Right: min(w.Right, 2*most)}
 }
 
-// wire are the options that travel. Those of an option that scores depend on are the same for all
-// parts, so that the states have one unit.
-func (c *call) wire() attn.Options {
-	o := attn.Options{Scale: c.opt.Scale, Softcap: c.opt.Softcap, Integers: c.opt.Integers,
-		Window: c.window, Slopes: c.opt.Slopes, Sinks: c.opt.Sinks}
-	if c.opt.Causal != attn.Full {
-		o.Causal = attn.TopLeft
+// travelling are those options that travel. Those of an option that scores depend on are the same
+// for all parts, so that the states have one unit.
+func travelling(o *attn.Options) *attn.Options {
+	x := &attn.Options{Scale: o.Scale, Softcap: o.Softcap, Integers: o.Integers,
+		Window: clampWindow(o.Window), Slopes: o.Slopes, Sinks: o.Sinks}
+	if o.Causal != attn.Full {
+		x.Causal = attn.TopLeft
 	}
-	return o
+	return x
 }

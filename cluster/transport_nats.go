@@ -262,9 +262,11 @@ func (t *NATS) Call(ctx context.Context, worker string, request []byte) ([]byte,
 }
 
 // request sends a frame of a kind, and waits for what answers it.
-func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) (
-	reply []byte, failed error) {
+func (t *NATS) request(ctx context.Context, kind uint8, subject string, message []byte) ([]byte,
+	error) {
 	done := make(chan struct{})
+	var reply []byte
+	var failed error
 	c := &natsCall{subject: subject, flow: newFlow(), ended: func(r []byte, err error) {
 		reply, failed = r, err
 		close(done)
@@ -275,8 +277,17 @@ func (t *NATS) request(ctx context.Context, kind uint8, subject string, message 
 			c.finish(nil, err)
 		}
 	}
-	<-done
-	return reply, failed
+	select {
+	case <-done:
+		return reply, failed
+	case <-ctx.Done():
+		return nil, timedOut(ctx, subject)
+	}
+}
+
+// timedOut is the error of a call that has not ended when its context has.
+func timedOut(ctx context.Context, subject string) error {
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
 }
 
 // ask is that of an asker, for requests of one piece.
@@ -307,9 +318,7 @@ func (t *NATS) begin(ctx context.Context, c *natsCall) (id uint64, begun bool) {
 		t.forget(id)
 		ended(reply, err)
 	}
-	late := func() {
-		c.finish(nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, c.subject, ctx.Err()))
-	}
+	late := func() { c.finish(nil, timedOut(ctx, c.subject)) }
 	c.stop = context.AfterFunc(ctx, late)
 	t.mu.Lock()
 	closed := t.closed
@@ -455,7 +464,7 @@ func (t *NATS) send(ctx context.Context, done <-chan struct{}, subject, reply st
 			case <-done:
 				return nil
 			case <-ctx.Done():
-				return fmt.Errorf("%w: %s: %w", ErrUnavailable, subject, ctx.Err())
+				return timedOut(ctx, subject)
 			case <-timer.C:
 				return fail(ErrUnavailable, "%s has taken %d of %d bytes for %v", subject,
 					ack.bytes.Load(), len(message), ackPatience)

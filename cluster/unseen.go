@@ -7,8 +7,8 @@ import "github.com/seed-1415985d/attn"
 type unseen struct {
 	q       attn.Tensor
 	kvHeads int
-	options attn.Options // of any position
-	biased  bool         // others have a bias, so maxima are in natural units
+	options *attn.Options // of any position
+	biased  bool          // others have a bias, so maxima are in natural units
 }
 
 // add adds some of them to a state that has whole segments, or begins one that is nil.
@@ -65,7 +65,7 @@ func (u *unseen) block(c attn.StateConfig, keys int) (*attn.State, error) {
 		return nil, err
 	}
 	n := min(keys, attn.Segment)
-	opt := u.options
+	opt := *u.options
 	if opt.KeyLens = []int{0}; u.biased { // its values do not matter, but that there is one
 		opt.Bias = sameRow(1, u.q.L, n)
 	}

@@ -49,7 +49,14 @@ func sizeOf(x body) int {
 
 // bytesOf are those of something.
 func bytesOf(x body) []byte {
-	c := codec{data: newBuffer(sizeOf(x))}
+	return write(x, func(size int) []byte { return make([]byte, 0, size) })
+}
+
+// write writes something to a buffer of its size.
+func write(x body, buffer func(size int) []byte) []byte {
+	c := codec{mode: counts}
+	x.wire(&c)
+	c.mode, c.data = writes, buffer(c.count)
 	x.wire(&c)
 	return c.data
 }
@@ -115,19 +122,16 @@ func (c *codec) room(n, bytes int) int {
 }
 
 // number is one of some bytes: that which is given, or the one that is read.
-func (c *codec) number(x uint64, bytes int) (n uint64) {
+func (c *codec) number(x uint64, bytes int) uint64 {
 	b := c.next(bytes)
-	if c.mode != reads {
-		n = x
+	var raw [8]byte
+	if c.mode == reads {
+		copy(raw[:], b)
+		return binary.LittleEndian.Uint64(raw[:])
 	}
-	for i := range b {
-		if c.mode == reads {
-			n |= uint64(b[i]) << (8 * i)
-		} else {
-			b[i] = byte(x >> (8 * i))
-		}
-	}
-	return n
+	binary.LittleEndian.PutUint64(raw[:], x)
+	copy(b, raw[:])
+	return x
 }
 
 // set is a value that was read. What is written stays untouched: others may write it, too.
@@ -259,20 +263,20 @@ func (c *codec) row(x *[]float32, n int) {
 		n = c.room(n, 4)
 	}
 	raw := c.next(4 * n)
-	if c.mode != reads {
-		for i := range len(raw) / 4 {
-			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits((*x)[i]))
+	if c.mode == writes {
+		for i, f := range *x {
+			binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(f))
 		}
-		return
 	}
-	if len(raw) == 0 {
+	if c.mode != reads || len(raw) == 0 {
 		return
 	}
 	if len(*x) != n {
 		*x = make([]float32, n)
 	}
-	for i := range *x {
-		(*x)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	all := *x
+	for i := range all {
+		all[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 	}
 }
 

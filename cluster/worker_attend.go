@@ -21,9 +21,10 @@ type attending struct {
 
 // asked is one of the requests.
 type asked struct {
-	attendRequest
-	work []group
-	err  error // nothing of it is computed
+	*attendRequest
+	answer *attendReply
+	work   []group
+	err    error // nothing of it is computed
 }
 
 // group is one of its groups.
@@ -83,7 +84,7 @@ func (a *attending) find(x *asked, client clientID) error {
 	for i := range x.work {
 		g := &x.work[i]
 		g.attendGroup = &x.groups[i]
-		g.copies, g.errs = make([]*part, len(g.parts)), make([]error, len(g.parts))
+		g.copies, g.errs = make([]*part, len(g.parts)), x.answer.groups[i].errors
 		all := int64(g.after)
 		for j, p := range g.parts {
 			all += int64(p.before) + int64(p.keys)
@@ -246,7 +247,8 @@ func (x *piece) compute() {
 	for all := x.reaches(); len(all) > 0; {
 		n, part := r.inOneUpdate(all), 0
 		if y := &all[0]; y.part == nil {
-			s, err = r.unseen(g).add(s, s.Config(), y.to-y.from)
+			unseen := r.unseen(g)
+			s, err = unseen.add(s, s.Config(), y.to-y.from)
 		} else {
 			part, err = r.attend(s, all[:n], g.offset-x.from)
 		}
@@ -294,9 +296,9 @@ func (r *attendRequest) inOneUpdate(all []reach) int {
 }
 
 // unseen are keys of a group that no query sees.
-func (x *asked) unseen(g *group) *unseen {
+func (x *asked) unseen(g *group) unseen {
 	h := g.shape()
-	return &unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.HeadDim), h.KVHeads, x.options,
+	return unseen{attn.BHLD(x.q, 1, x.heads, x.rows, h.HeadDim), h.KVHeads, x.options,
 		x.pairs.bias > 0}
 }
 
@@ -311,14 +313,15 @@ func (g *group) add(x *piece, s *attn.State) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x.state = s
+	unseen := x.of.unseen(g)
 	for g.err == nil && g.merged < len(g.pieces) && g.pieces[g.merged].state != nil {
 		next := &g.pieces[g.merged]
-		g.state, g.err = x.of.unseen(g).follow(g.state, next.before, next.state)
+		g.state, g.err = unseen.follow(g.state, next.before, next.state)
 		next.state = nil
 		g.merged++
 	}
 	if g.err == nil && g.merged == len(g.pieces) && g.rest > 0 {
-		g.state, g.err = x.of.unseen(g).add(g.state, g.state.Config(), g.rest)
+		g.state, g.err = unseen.add(g.state, g.state.Config(), g.rest)
 	}
 }
 
@@ -335,19 +338,19 @@ func (a *attending) close() {
 	}
 }
 
-// reply has the state of each group, or says why there is none.
-func (x *asked) reply(r *attendReply) {
-	if r.err = x.err; r.err != nil {
+// reply writes the state of each group, or says why there is none.
+func (x *asked) reply() {
+	if x.answer.err = x.err; x.err != nil {
 		return
 	}
 	for i := range x.work {
-		g, to := &x.work[i], &r.groups[i]
+		g, to := &x.work[i], &x.answer.groups[i]
 		if g.err == nil {
 			to.state, g.err = x.result(g.state)
 			_ = g.state.Close() // it is open; what it has is in the reply
 			g.state = nil
 		}
-		if to.errors = g.errs; g.err != nil && !failed(g.errs) {
+		if g.err != nil && !failed(g.errs) {
 			g.errs[0] = g.err
 		}
 	}
@@ -359,5 +362,5 @@ func (x *asked) result(s *attn.State) ([]byte, error) {
 		return s.MarshalBinary()
 	}
 	o, err := outputsOf(s)
-	return bytesOf(&o), err
+	return bytesOf(o), err
 }

@@ -23,11 +23,11 @@ func (w *Worker) step(client clientID, r *stepRequest, call *load) *stepReply {
 	a := attending{Worker: w, load: call, asked: make([]asked, len(r.attends))}
 	defer a.close()
 	for i := range r.attends {
-		a.asked[i].attendRequest = r.attends[i]
+		a.asked[i].attendRequest, a.asked[i].answer = &r.attends[i], &x.attends[i]
 	}
 	a.run(client)
 	for i := range a.asked {
-		a.asked[i].reply(&x.attends[i])
+		a.asked[i].reply()
 	}
 	if x.error() != nil {
 		w.refused.Add(1)
