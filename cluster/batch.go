@@ -202,8 +202,8 @@ func (b *batch) wait(ctx context.Context, end func(x *call, alone bool)) {
 	}
 }
 
-// askSteps sends requests of some steps to their worker as one, and calls ended when what comes back
-// is read.
+// askSteps sends requests of some steps to their worker as one, and calls ended when what comes
+// back is read.
 func (c *Client) askSteps(ctx context.Context, items []*answer, ended func()) {
 	ctx, cancel := context.WithTimeout(ctx, requestPatience*c.config.Patience)
 	var r stepRequest

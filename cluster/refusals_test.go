@@ -452,8 +452,8 @@ func TestBeginning(t *testing.T) {
 			for i := range part.mask {
 				part.mask[i] = i%7 > 0
 			}
-			r := attendRequest{heads: 2, rows: 3, q: columns(&q, 0, q.L, 0, q.D), pairs: pairHeads{mask: 1, bias: 2},
-				groups: apart(part)}
+			r := attendRequest{heads: 2, rows: 3, q: columns(&q, 0, q.L, 0, q.D),
+				pairs: pairHeads{mask: 1, bias: 2}, groups: apart(part)}
 			reply := ask(r.encode(clientID{})).attends[0]
 			must(t, reply.groups[0].errors[0])
 			got := new(attn.State)
