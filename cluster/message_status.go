@@ -13,7 +13,7 @@ type Status struct {
 	Clients   int    // whose lease has not ended
 	Running   int    // calls
 	Calls     uint64 // since it started
-	Refused   uint64 // of these, those that ended with an error
+	Refused   uint64 // of these, those that ended with an error, or of which a part failed
 	Malformed uint64 // messages that were none
 	Kernels   string // attn.Implementation
 	Leaving   bool   // it takes no new copies, and ends when others have those that it has
