@@ -23,19 +23,6 @@ const (
 	needsBlocks                          // blockRows
 )
 
-// needs is what a matrix needs.
-func (m *Matrix) needs() inputNeeds {
-	switch {
-	case m.int8 && m.blocks != 0:
-		return needsBlocks
-	case m.int8:
-		return needsRotation | needsIntegers
-	case m.rotation > 1:
-		return needsRotation
-	}
-	return 0
-}
-
 // preparation is rows of inputs that are prepared.
 type preparation struct {
 	a        Tensor
@@ -50,12 +37,6 @@ type preparation struct {
 	ints    integers.Rows
 	scales  []float32
 	blocks  []blockwise.Row
-}
-
-// add adds what a matrix needs.
-func (x *preparation) add(m *Matrix) {
-	x.needs |= m.needs()
-	x.rotation = max(1, x.rotation, m.rotation) // of all that rotate their inputs
 }
 
 // preparedElements bounds the elements of a that are prepared at a time: 32 MiB.

@@ -20,6 +20,25 @@ type products struct {
 	workers int  // for how many all was divided
 }
 
+// needs is what a matrix needs.
+func (m *Matrix) needs() inputNeeds {
+	switch {
+	case m.int8 && m.blocks != 0:
+		return needsBlocks
+	case m.int8:
+		return needsRotation | needsIntegers
+	case m.rotation > 1:
+		return needsRotation
+	}
+	return 0
+}
+
+// add adds what a matrix needs.
+func (x *preparation) add(m *Matrix) {
+	x.needs |= m.needs()
+	x.rotation = max(1, x.rotation, m.rotation) // of all that rotate their inputs
+}
+
 // productRun is some columns of a matrix, whose panels follow each other in memory.
 type productRun struct{ which, first, cols int }
 
