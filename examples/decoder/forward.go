@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.
@@ -24,7 +25,8 @@ type runner struct {
 
 	// rows of one call
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
-	cos, sin                                                          []float32
+	cos, sin                                                          []float32 // of each row
+	rope                                                              *nn.Rope
 	sums, minima                                                      []float32
 	// of one product
 	dsts     []attn.Tensor
@@ -72,6 +74,7 @@ func (r *runner) begin(pieces []piece) {
 			r.turnTo(first + i)
 		}
 	}
+	r.endTurns()
 }
 
 // turnTo adds the rotations of a position.
@@ -84,10 +87,17 @@ func (r *runner) turnTo(position int) {
 	}
 }
 
+// endTurns makes rotations of rows: row i has the position i of tables.
+func (r *runner) endTurns() {
+	var err error
+	r.rope, err = nn.NewRopeTables(nn.RopeConfig{Dim: r.HeadDim}, r.cos, r.sin)
+	r.try(err)
+}
+
 // attention adds to each row what its token sees in the tokens before it.
 func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
-	rmsNorm(&r.normed, r.x, l.attentionNorm, r.Epsilon)
+	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
 	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &l.k}, product{&r.v, &l.v})
 	r.place(l)
 	view := func(x []float32, heads int) attn.Tensor {
@@ -100,26 +110,26 @@ func (r *runner) attention(i int, pieces []piece) {
 	r.try(r.cache.step(i, view(r.heads, r.Heads), view(r.q, r.Heads), view(r.k, r.KVHeads),
 		view(r.v, r.KVHeads), pieces))
 	r.multiply(r.heads, product{&r.hidden, &l.out})
-	add(r.x, r.hidden)
+	r.add(r.x, r.hidden)
 }
 
 // place norms the heads of queries and keys, if the model does, and rotates them.
 func (r *runner) place(l *layer) {
 	if l.qNorm != nil {
-		rmsNorm(&r.q, r.q, l.qNorm, r.Epsilon)
-		rmsNorm(&r.k, r.k, l.kNorm, r.Epsilon)
+		r.rmsNorm(&r.q, r.q, l.qNorm)
+		r.rmsNorm(&r.k, r.k, l.kNorm)
 	}
-	rotate(r.q, r.cos, r.sin, r.HeadDim, r.Heads)
-	rotate(r.k, r.cos, r.sin, r.HeadDim, r.KVHeads)
+	r.rotate(r.q, r.Heads)
+	r.rotate(r.k, r.KVHeads)
 }
 
 // feedForward adds to each row what the layer's network makes of it.
 func (r *runner) feedForward(l *layer) {
-	rmsNorm(&r.normed, r.x, l.ffnNorm, r.Epsilon)
+	r.rmsNorm(&r.normed, r.x, l.ffnNorm)
 	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
-	swiGLU(&r.active, r.gate, r.up)
+	r.swiGLU(&r.active, r.gate, r.up)
 	r.multiply(r.active, product{&r.hidden, &l.down})
-	add(r.x, r.hidden)
+	r.add(r.x, r.hidden)
 }
 
 // finish computes logits of the rows that somebody asks for: the last one of each piece.
@@ -130,7 +140,7 @@ func (r *runner) finish(pieces []piece) {
 		end += len(p.tokens) * r.Dim
 		r.last = append(r.last, r.x[end-r.Dim:end]...)
 	}
-	rmsNorm(&r.last, r.last, r.norm, r.Epsilon)
+	r.rmsNorm(&r.last, r.last, r.norm)
 	r.multiply(r.last, product{&r.logits, &r.head})
 }
 
@@ -167,7 +177,7 @@ func (r *runner) addMinima(dst, a []float32, by *folder.Linear) {
 	r.minima = resize(r.minima, len(dst))
 	r.try(r.pool.MulMatrix(attn.BHLD(r.minima, 1, 1, rows, by.Out), attn.BHLD(r.sums, 1, 1, rows, in),
 		by.Minima, nil))
-	add(dst, r.minima)
+	r.add(dst, r.minima)
 }
 
 // try notes the first error.

@@ -100,11 +100,12 @@ func (r *runner) randomRows(l *layer, n int) {
 	for i := range r.x {
 		r.x[i] = float32(source.NormFloat64())
 	}
-	rmsNorm(&r.normed, r.x, l.attentionNorm, r.Epsilon)
+	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
 	r.cos, r.sin = r.cos[:0], r.sin[:0]
 	for i := range n {
 		r.turnTo(i)
 	}
+	r.endTurns()
 }
 
 // rounded is what a cache of a type returns of keys.

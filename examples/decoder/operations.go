@@ -1,61 +1,40 @@
 package main
 
 import (
-	"math"
-
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/nn"
 )
 
-// What a decoder does between its matrices, row by row and in a fixed order, so that a row's bits
-// do not depend on the rows around it. float32(x*y) keeps compilers from fusing a product with a
-// sum, which some CPUs can and others cannot.
+// What a decoder does between its matrices, on the pool's workers. Package nn computes a row in a
+// fixed order, so that its bits do not depend on the rows around it, nor on the CPU.
 
-// rmsNorm is to = weight·x / √(mean of x² + epsilon).
-func rmsNorm(to *[]float32, x, weight []float32, epsilon float64) {
+// rowsOf views rows of n elements.
+func rowsOf(x []float32, n int) attn.Tensor { return attn.BHLD(x, 1, 1, len(x)/n, n) }
+
+// rmsNorm is to = weight·x / √(mean of x² + epsilon), row by row.
+func (r *runner) rmsNorm(to *[]float32, x, weight []float32) {
 	*to = resize(*to, len(x))
-	for n, dst := len(weight), *to; len(x) > 0; dst, x = dst[n:], x[n:] {
-		mean := float64(attn.Dot(x[:n], x[:n])) / float64(n)
-		scale := float32(1 / math.Sqrt(mean+epsilon))
-		for i, w := range weight {
-			dst[i] = x[i] * scale * w
-		}
-	}
+	n := len(weight)
+	r.try(nn.RMSNorm(r.pool, rowsOf(*to, n), rowsOf(x, n), weight, float32(r.Epsilon)))
 }
 
-// rotate turns the pairs (i, i+dim/2) of the heads of each row by the angles of its position
-// (RoPE).
-func rotate(x, cos, sin []float32, dim, heads int) {
-	half := dim / 2
-	for ; len(x) > 0; x, cos, sin = x[heads*dim:], cos[half:], sin[half:] {
-		for h := range heads {
-			a, b := x[h*dim:][:half], x[h*dim+half:][:half]
-			for i, c := range cos[:half] {
-				p, q := a[i], b[i]
-				a[i] = float32(p*c) - float32(q*sin[i])
-				b[i] = float32(q*c) + float32(p*sin[i])
-			}
-		}
-	}
+// rotate turns the heads of each row by the angles of its position.
+func (r *runner) rotate(x []float32, heads int) {
+	view := attn.BLHD(x, 1, len(x)/(heads*r.HeadDim), heads, r.HeadDim)
+	r.try(r.rope.Rotate(r.pool, view, view, nil))
 }
 
-// swiGLU is to = silu(gate)·up, where silu(g) = g/(1+e⁻ᵍ).
-func swiGLU(to *[]float32, gate, up []float32) {
+// swiGLU is to = silu(gate)·up.
+func (r *runner) swiGLU(to *[]float32, gate, up []float32) {
 	*to = resize(*to, len(gate))
-	out := *to
-	for i, g := range gate {
-		out[i] = -g
-	}
-	attn.Exp(out, out)
-	for i, g := range gate {
-		out[i] = g / (1 + out[i]) * up[i]
-	}
+	n := max(1, len(gate)) // as one row
+	r.try(nn.Gate(r.pool, rowsOf(*to, n), rowsOf(gate, n), rowsOf(up, n), nn.SiLU))
 }
 
 // add is dst += x.
-func add(dst, x []float32) {
-	for i := range dst {
-		dst[i] += x[i]
-	}
+func (r *runner) add(dst, x []float32) {
+	n := max(1, len(dst))
+	r.try(nn.Add(r.pool, rowsOf(dst, n), rowsOf(dst, n), rowsOf(x, n)))
 }
 
 // sumGroups is to = the sums of the elements of groups of x, all of one size.
