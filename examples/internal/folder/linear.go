@@ -25,20 +25,26 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 		return l.packStored(in, bias, parts[0])
 	}
 	made, names := Linear{In: in}, []string{}
+	var drawn []float32 // weights of a random model: each part's come before its biases
 	for _, p := range parts {
 		names = append(names, p.Name+".weight")
 		made.Out += p.Out
+		if l.Random != nil {
+			drawn = append(drawn, l.rows(in, []Part{p})...)
+		} else {
+			l.stored(p.Name+".weight", []int{p.Out, in}) // also where a packed file has it
+		}
 		if bias {
 			made.Bias = append(made.Bias, l.bias(p)...)
-		}
-		if l.Random == nil {
-			l.stored(p.Name+".weight", []int{p.Out, in}) // also where a packed file has it
 		}
 	}
 	if kind < 0 {
 		kind = l.Kind(names...)
 	}
 	made.Matrix = l.packed(strings.Join(names, "+"), in, made.Out, func() *attn.Matrix {
+		if l.Random != nil {
+			return l.Pack(kind, drawn, in, made.Out).Matrix
+		}
 		return l.Pack(kind, l.rows(in, parts), in, made.Out).Matrix
 	})
 	return made
