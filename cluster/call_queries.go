@@ -226,11 +226,11 @@ func (c *call) finish(done []rowsDone) (err error) {
 	}
 	// What is wrong with dst or LSE as a whole is an error of this state, which has no keys.
 	whole, err := attn.NewState(c.stateConfig(c.q.L))
-	defer whole.Close() // it is open, or nil
-	if err == nil {
-		err = whole.Finish(c.dst, c.opt.LSE)
-	}
 	if err != nil {
+		return err
+	}
+	defer whole.Close() // it is open
+	if err := whole.Finish(c.dst, c.opt.LSE); err != nil {
 		return err
 	}
 	for i, x := range done {
