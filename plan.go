@@ -12,14 +12,18 @@ import (
 // plan is a validated call as a value: what is asked for, with all defaults filled in, and how it
 // will be computed.
 type plan struct {
+	// newPlan sets what the caller gives; checks make strides explicit.
 	dst, q Tensor
 	source // keys and values
+	bufferOptions
 
+	// init, initPacked and initQueries set the shape.
 	batch, heads, kvHeads int
 	lq, lk                int
 	d, dv                 int
 	group                 int // query heads that share a key/value head
 
+	// initScalars sets what options say, and what follows for scores.
 	scale       float32 // |Scale|, by which scores are multiplied
 	flip        bool    // Scale is negative: so are the queries, which is exact
 	softcap     float32
@@ -27,19 +31,20 @@ type plan struct {
 	unit        float32 // of scores and maxima: 1 if natural, else the scale
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
-	unrotate    int     // size of the matrix that outputs are rotated back by, if more than 1
-	listed      bool    // queries have lists of keys
-	update      bool    // of a State, which may begin with any key of a sequence
 	causal      Causal
 	offset      int
 	left, right int // window, −1 if unbounded
-	along       int // with Options.Tree its left side, which then is that of paths; −1 if unbounded
 
-	bufferOptions
-
-	schedule
-
+	// These come with what the call is over: tokens that are rotated or come from a cache or store,
+	// lists, trees, a State, sequences.
+	unrotate  int           // size of the matrix that outputs are rotated back by, if more than 1
+	listed    bool          // queries have lists of keys
+	along     int           // with Options.Tree the window's left side, of paths then; −1 if unbounded
+	update    bool          // of a State, which may begin with any key of a sequence
 	sequences *sequenceCall // of a call over several sequences, else nil
+
+	// decide and decideSequences set it last.
+	schedule
 }
 
 // bufferOptions are the options that refer to memory.
