@@ -15,7 +15,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// What no machine has is an error. (A sixteenth of the addresses of 32 bits is 1 GiB, which one has.)
+// What no machine has is an error. A sixteenth of the addresses of 32 bits is 1 GiB, which one has.
 func TestMakeRefuses(t *testing.T) {
 	sizes := []int{math.MaxInt / 8, math.MaxInt/8 + 1, math.MaxInt, -1}
 	if strconv.IntSize == 64 {
