@@ -198,6 +198,7 @@ func (p *packing) cost() float64 {
 // packFloats packs at most productInner steps.
 func (p *packing) packFloats(w *scratch, u packPart) {
 	to := p.m.panels(u.b, u.h, u.k, u.first, u.cols)
+	p.m.memory.Populate(to)
 	if p.m.format == F32 {
 		p.fill(elements[float32](to), u)
 		return

@@ -24,11 +24,11 @@ type blockType struct {
 func (c *benchCase) small() bool { return c.matrix != 0 && c.matrix != attn.Q8_0 }
 
 var blockTypes = []blockType{
-	{attn.Q8_0, 32, 34, []int{0}, 9},
+	{attn.Q8_0, 32, 34, []int{0}, 8.5},
 	{attn.Q4_0, 32, 18, []int{0}, 4.5},
 	{attn.Q4_K, 256, 144, []int{0, 2}, 4.625},
 	{attn.Q5_K, 256, 176, []int{0, 2}, 5.625},
-	{attn.Q6_K, 256, 210, []int{208}, 6.625},
+	{attn.Q6_K, 256, 210, []int{208}, 6.5625},
 }
 
 // blockTypeOf is what is known of a type.

@@ -6,3 +6,7 @@ import "golang.org/x/sys/unix"
 // memory once waits for the translation of addresses otherwise, and for prefetchers that stop at
 // the end of a page.
 func adviseHuge(whole []byte) bool { return unix.Madvise(whole, unix.MADV_HUGEPAGE) == nil }
+
+// populate lets the system find memory for pages. Kernels before 5.14 know no such thing, and find
+// it when pages are written to.
+func populate(pages []byte) { _ = unix.Madvise(pages, unix.MADV_POPULATE_WRITE) }

@@ -116,6 +116,19 @@ func (m *Mapping) Forget(from, to int) {
 	}
 }
 
+// Populate finds memory for some of the mapping's bytes, which are to be written next, if they may
+// be in huge pages. The system clears such a page in 50 to 200 µs when it is first written to, and
+// the garbage collector waits for who writes; it does not wait for who is in a system call.
+func (m *Mapping) Populate(x []byte) {
+	if !m.huge || len(x) == 0 {
+		return
+	}
+	page := os.Getpagesize()
+	from := int(uintptr(unsafe.Pointer(unsafe.SliceData(x))) -
+		uintptr(unsafe.Pointer(unsafe.SliceData(m.whole.bytes))))
+	populate(m.whole.bytes[from&^(page-1) : roundUp(from+len(x), page)])
+}
+
 // Bytes returns the memory; nothing after Close.
 func (m *Mapping) Bytes() []byte { return m.bytes }
 

@@ -142,3 +142,33 @@ func flagsOf(address uintptr) (flags string, ok bool) {
 	}
 	return "", false
 }
+
+// What is populated has its memory before somebody writes to it.
+func TestPopulate(t *testing.T) {
+	m, err := Allocate(8 * hugePage)
+	must(t, err)
+	defer m.Close()
+	if !m.Huge() {
+		t.Skip("the system gives no huge pages on request")
+	}
+	if unix.Madvise(m.Bytes()[7*hugePage:], unix.MADV_POPULATE_WRITE) != nil {
+		t.Skip("the system does not populate memory on request")
+	}
+	from, to := 2*hugePage+5, 4*hugePage+7
+	m.Populate(m.Bytes()[from:to])
+	m.Populate(nil)
+	pages := make([]byte, 8*hugePage/os.Getpagesize())
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, startOf(m.Bytes()),
+		uintptr(8*hugePage), startOf(pages))
+	if errno != 0 {
+		t.Fatal(errno)
+	}
+	for at := from; at < to; at += os.Getpagesize() {
+		if pages[at/os.Getpagesize()]&1 == 0 {
+			t.Fatalf("byte %d has no memory", at)
+		}
+	}
+	if pages[0]&1 != 0 {
+		t.Error("what was not asked for has memory, too")
+	}
+}
