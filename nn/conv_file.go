@@ -36,28 +36,37 @@ func (c *Conv) Save(w io.Writer) (int64, error) {
 		h.Checkpoints, h.CheckpointLength = 1, uint64(c.kept.length)
 		parts = append(parts, c.kept.data)
 	}
-	sum, written := crc32.New(convTable), int64(0)
-	to := io.MultiWriter(w, sum)
-	write := func(to io.Writer, data any) error {
-		err := binary.Write(to, binary.LittleEndian, data)
-		if err == nil {
-			written += int64(binary.Size(data))
-		}
-		return err
-	}
-	if err := write(to, h); err != nil {
-		return written, err
+	sum, counted := crc32.New(convTable), &counter{to: w}
+	to := io.MultiWriter(counted, sum)
+	if err := binary.Write(to, binary.LittleEndian, h); err != nil {
+		return counted.written, err
 	}
 	for _, p := range parts {
 		for len(p) > 0 {
 			n := min(len(p), convTaps)
-			if err := write(to, p[:n]); err != nil {
-				return written, err
+			if err := binary.Write(to, binary.LittleEndian, p[:n]); err != nil {
+				return counted.written, err
 			}
 			p = p[n:]
 		}
 	}
-	return written, write(w, sum.Sum32())
+	err := binary.Write(counted, binary.LittleEndian, sum.Sum32())
+	return counted.written, err
+}
+
+// counter counts what a writer takes. A writer that takes less and says nothing fails.
+type counter struct {
+	to      io.Writer
+	written int64
+}
+
+func (c *counter) Write(x []byte) (int, error) {
+	n, err := c.to.Write(x)
+	c.written += int64(n)
+	if err == nil && n != len(x) {
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 // Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -209,21 +211,35 @@ func TestConvTruncate(t *testing.T) {
 	}
 	_, err = convOf(t, r, channels+1, width, None).Load(bytes.NewReader(saved))
 	mustFail(t, err, attn.ErrShape, "the file has 9 channels and width 4, want 10 and 4")
-	for n := range 3 {
-		if _, err := loaded.Save(&limited{n * 60}); err == nil {
-			t.Error("a writer's error is lost")
+	var again bytes.Buffer
+	_, err = loaded.Save(&again)
+	must(t, err)
+	for n := range again.Len() {
+		for _, says := range []error{bytes.ErrTooLarge, nil} {
+			want := says
+			if want == nil {
+				want = io.ErrShortWrite
+			}
+			got, err := loaded.Save(&limited{n, says})
+			if got != int64(n) || !errors.Is(err, want) {
+				t.Errorf("a writer that takes %d bytes and says %v: Save returns %d and %v", n, says, got, err)
+			}
 		}
 	}
 }
 
-// limited is a writer that takes so many bytes.
-type limited struct{ left int }
+// limited is a writer that takes so many bytes, and then says something or nothing.
+type limited struct {
+	left int
+	says error
+}
 
 func (w *limited) Write(p []byte) (int, error) {
-	if w.left -= len(p); w.left < 0 {
-		return 0, bytes.ErrTooLarge
+	n := min(len(p), w.left)
+	if w.left -= n; n < len(p) {
+		return n, w.says
 	}
-	return len(p), nil
+	return n, nil
 }
 
 func TestConvMisuse(t *testing.T) {

@@ -51,9 +51,10 @@ func L2Norm(p *attn.Pool, dst, x attn.Tensor, eps float32) error {
 //
 //	d = x − Σx/D, r = 1/√(Σd²/D + eps), dst = FMA(d·r, weight, bias)
 //
-// weight and bias have D elements; nil stands for ones and for zeros. A row of equal elements is
-// bias if eps is 0. A row above 2⁵⁰ is scaled as [RMSNorm] does before the mean is taken, then d by
-// its own magnitude, and eps by the square of both. Errors are those of RMSNorm.
+// weight and bias have D elements; nil stands for ones and for zeros. A row whose d are all 0 is
+// bias if eps is 0; of equal elements they may be a rounding, which r makes ±1. A row above 2⁵⁰ is
+// scaled as [RMSNorm] does before the mean is taken, then d by its own magnitude, and eps by the
+// square of both. Errors are those of RMSNorm.
 func LayerNorm(p *attn.Pool, dst, x attn.Tensor, weight, bias []float32, eps float32) error {
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
 	if err := checkNorm(all[:], 1, weight, bias, eps); err != nil {

@@ -21,7 +21,9 @@ const (
 	// as Original.
 	NTK
 	// YaRN divides slow frequencies by Factor and leaves fast ones, with a ramp between those that
-	// turn BetaFast and BetaSlow times in Original positions (Peng et al. 2023). 0 is 32, and 1.
+	// turn BetaFast and BetaSlow times in Original positions (Peng et al. 2023). 0 is 32, and 1. As in
+	// Transformers both ends are moved to pairs that there are, so that a ramp may begin within those
+	// where all are fast or slow.
 	YaRN
 	// Llama3 divides frequencies by Factor that turn less than LowFreqFactor times in Original
 	// positions, leaves those that turn more than HighFreqFactor times, and interpolates between.
@@ -43,9 +45,11 @@ func (t RopeScalingType) String() string {
 }
 
 // RopeScaling has the fields of models' files. What a type does not use has to be 0, else
-// [attn.ErrOption]. AttentionFactor multiplies cosines and sines; 0 is the type's own: 0.1·ln
-// Factor + 1 for YaRN, 1 for others. Sections go with any type: so many pairs, in order, turn by
-// each kind of positions (M-RoPE of Qwen2-VL); all together are Dim/2.
+// [attn.ErrOption]. AttentionFactor multiplies cosines and sines, of any type but NoScaling; 0 is
+// the type's own: 0.1·ln Factor + 1 for YaRN, 1 for others. Factor and the other numbers are at
+// most 1e9, Factor at least 1; Factors of another length are [attn.ErrLength]. Sections go with any
+// type: so many pairs, in order, turn by each kind of positions (M-RoPE of Qwen2-VL); all together
+// are Dim/2.
 type RopeScaling struct {
 	Type                                  RopeScalingType
 	Factor, LowFreqFactor, HighFreqFactor float64
