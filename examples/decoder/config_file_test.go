@@ -340,10 +340,8 @@ func FuzzReadConfig(f *testing.F) {
 			t.Errorf("%s: the sizes are %+v", text, c)
 		}
 		c.HeadDim = min(c.HeadDim, 1<<12) // for time
-		for _, turn := range c.turns(nil) {
-			if math.IsNaN(turn) || math.IsInf(turn, 0) {
-				t.Fatalf("%s: a position turns by %v", text, turn)
-			}
+		if rope, err := c.rotation(nil); (rope == nil) != (err != nil) {
+			t.Fatalf("%s: a rotation %v with error %v", text, rope, err)
 		}
 		if _, err := read(t, strings.Replace(text, "{", `{"unheard": 1, `, 1)); err == nil {
 			t.Errorf("%s: one more key is no error", text)

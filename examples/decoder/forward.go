@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
-	"github.com/seed-1415985d/attn/nn"
 )
 
 // piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.
@@ -25,8 +23,7 @@ type runner struct {
 
 	// rows of one call
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
-	cos, sin                                                          []float32 // of each row
-	rope                                                              *nn.Rope
+	positions                                                         []int32 // of each row
 	sums, minima                                                      []float32
 	// of one product
 	dsts     []attn.Tensor
@@ -63,35 +60,17 @@ func checkLogits(logits []float32, vocab int) error {
 	return nil
 }
 
-// begin looks up the tokens' embeddings and the rotations of their positions.
+// begin looks up the tokens' embeddings and their positions.
 func (r *runner) begin(pieces []piece) {
-	r.x, r.cos, r.sin = r.x[:0], r.cos[:0], r.sin[:0]
+	r.x, r.positions = r.x[:0], r.positions[:0]
 	for _, p := range pieces {
 		first := p.seq.length()
 		for i, token := range p.tokens {
 			r.x = append(r.x, make([]float32, r.Dim)...)
 			r.embedding.Row(r.x[len(r.x)-r.Dim:], token)
-			r.turnTo(first + i)
+			r.positions = append(r.positions, int32(first+i))
 		}
 	}
-	r.endTurns()
-}
-
-// turnTo adds the rotations of a position.
-func (r *runner) turnTo(position int) {
-	magnitude := r.magnitude()
-	for _, turn := range r.turns {
-		sin, cos := math.Sincos(turn * float64(position))
-		r.cos = append(r.cos, float32(magnitude*cos))
-		r.sin = append(r.sin, float32(magnitude*sin))
-	}
-}
-
-// endTurns makes rotations of rows: row i has the position i of tables.
-func (r *runner) endTurns() {
-	var err error
-	r.rope, err = nn.NewRopeTables(nn.RopeConfig{Dim: r.HeadDim}, r.cos, r.sin)
-	r.try(err)
 }
 
 // attention adds to each row what its token sees in the tokens before it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/seed-1415985d/attn/examples/internal/folder"
@@ -214,8 +215,9 @@ func (k *architectureKeys) magnify(s *scaling) error {
 	case s.Type != "yarn" && x != 1, !(x > 0):
 		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn "+
 			"a number above 0", x, s.Type)
-	case s.Type == "yarn":
-		*s.Magnitude *= x
+	case s.Type == "yarn" && x != 1:
+		// The logarithm may have other bits on another CPU.
+		s.Magnitude = new(x * (0.1*math.Log(s.Factor) + 1))
 	}
 	return nil
 }

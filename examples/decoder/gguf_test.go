@@ -180,7 +180,12 @@ func TestGGUF(t *testing.T) {
 		}},
 		{"factors of Llama 3.1", "llama", func(f *fakeGGUF, r *reference) {
 			f.tensor("rope_freqs.weight", one("F32"), f.head/2)
-			f.tensors["factors"] = f.tensors["rope_freqs.weight"]
+			x := make([]float32, f.head/2)
+			for i := range x {
+				x[i] = 1 + float32(i)/4
+			}
+			f.setData("rope_freqs.weight", x)
+			f.tensors["factors"] = fakeTensor{[]int{len(x)}, x}
 		}},
 		{"several types, as in Q4_K_M", "llama", func(f *fakeGGUF, _ *reference) {
 			*f = *newGGUF("llama", func(name string) string {

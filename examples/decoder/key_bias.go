@@ -101,11 +101,10 @@ func (r *runner) randomRows(l *layer, n int) {
 		r.x[i] = float32(source.NormFloat64())
 	}
 	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
-	r.cos, r.sin = r.cos[:0], r.sin[:0]
+	r.positions = r.positions[:0]
 	for i := range n {
-		r.turnTo(i)
+		r.positions = append(r.positions, int32(i))
 	}
-	r.endTurns()
 }
 
 // rounded is what a cache of a type returns of keys.

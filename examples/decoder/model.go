@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // model is the weights of a decoder. It does not change, so any number of engines may run it.
@@ -14,9 +15,9 @@ type model struct {
 	layers    []layer
 	norm      []float32
 	head      folder.Linear // from the last state to a logit for each token
-	turns     []float64     // see config.turns
-	packed    int           // bytes of matrices,
-	memory    int           // and of all weights
+	rope      *nn.Rope
+	packed    int // bytes of matrices,
+	memory    int // and of all weights
 }
 
 // layer is one block of the decoder.
@@ -34,7 +35,9 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 		factors = l.Tensor(name, c.HeadDim/2)
 	}
 	if l.Err == nil {
-		m.turns = c.turns(factors)
+		rope, err := c.rotation(factors)
+		l.Check("", err)
+		m.rope = rope
 	}
 	m.norm = l.Tensor(names.norm+".weight", c.Dim)
 	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.

@@ -21,7 +21,7 @@ func (r *runner) rmsNorm(to *[]float32, x, weight []float32) {
 // rotate turns the heads of each row by the angles of its position.
 func (r *runner) rotate(x []float32, heads int) {
 	view := attn.BLHD(x, 1, len(x)/(heads*r.HeadDim), heads, r.HeadDim)
-	r.try(r.rope.Rotate(r.pool, view, view, nil))
+	r.try(r.rope.Rotate(r.pool, view, view, r.positions))
 }
 
 // swiGLU is to = silu(gate)·up.

@@ -3,7 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
+
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // scaling stretches the rotations to more positions than a model was first trained with.
@@ -22,52 +23,40 @@ type scaling struct {
 	Magnitude *float64 `json:"attention_factor"`
 }
 
-// turns are the angles by which a position rotates each pair of a head's elements, divided by
-// factors if the model has some.
-func (c *config) turns(factors []float32) []float64 {
-	t := make([]float64, c.HeadDim/2)
-	for i := range t {
-		t[i] = math.Pow(c.Theta, -2*float64(i)/float64(c.HeadDim))
-		if factors != nil {
-			t[i] /= float64(factors[i])
-		}
-		t[i] = c.stretch(t[i], i)
-	}
-	return t
-}
-
-// stretch is how far a position turns pair i, which turned so far before.
-func (c *config) stretch(turn float64, i int) float64 {
-	s := &c.Scaling
-	keep := 1.0
+// rotation is that of heads by positions, with frequencies divided by factors if the model has
+// some.
+func (c *config) rotation(factors []float32) (*nn.Rope, error) {
+	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.HeadDim, Base: c.Theta}
+	to := &rope.Scaling
 	switch s.Type {
 	case "linear":
-		keep = 0
+		to.Type, to.Factor = nn.LinearScaling, s.Factor
 	case "llama3":
-		rounds := turn * s.Original / (2 * math.Pi) // within the positions of the first training
-		keep = min(max((rounds-s.Low)/(s.High-s.Low), 0), 1)
+		to.Type, to.Factor, to.Original = nn.Llama3, s.Factor, int(s.Original)
+		to.LowFreqFactor, to.HighFreqFactor = s.Low, s.High
 	case "yarn":
-		low, high := math.Floor(c.pairOf(s.Fast)), math.Ceil(c.pairOf(s.Slow))
-		keep = 1 - min(max((float64(i)-low)/max(high-low, 0.001), 0), 1)
-	default:
-		return turn
+		to.Type, to.Factor, to.Original = nn.YaRN, s.Factor, int(s.Original)
+		to.BetaFast, to.BetaSlow = s.Fast, s.Slow
+		if s.Magnitude != nil {
+			to.AttentionFactor = *s.Magnitude
+		}
 	}
-	return (1-keep)*turn/s.Factor + keep*turn
-}
-
-// pairOf is the pair that turns so many rounds within the positions of the first training.
-func (c *config) pairOf(rounds float64) float64 {
-	pair := float64(c.HeadDim) * math.Log(c.Scaling.Original/(rounds*2*math.Pi)) /
-		(2 * math.Log(c.Theta))
-	return min(max(pair, 0), float64(c.HeadDim-1))
-}
-
-// magnitude is by what rotations multiply queries and keys.
-func (c *config) magnitude() float64 {
-	if s := &c.Scaling; s.Type == "yarn" {
-		return *s.Magnitude
+	if factors != nil {
+		all := 1.0
+		switch to.Type {
+		case nn.NoScaling:
+		case nn.LinearScaling:
+			all = s.Factor
+		default:
+			return nil, fmt.Errorf("rotations have factors of their own and scaling of type %s, want that "+
+				"to be linear, or none", s.Type)
+		}
+		*to = nn.RopeScaling{Type: nn.LongRope}
+		for _, f := range factors {
+			to.Factors = append(to.Factors, float64(f)*all)
+		}
 	}
-	return 1
+	return nn.NewRope(rope)
 }
 
 // complete sets what a scaling leaves out, and refuses rotations that are stretched in other ways.
@@ -108,12 +97,15 @@ func (s *scaling) trained(positions float64) int {
 func (s *scaling) completeYarn(theta, positions float64) error {
 	s.Fast, s.Slow = cmp.Or(s.Fast, 32), cmp.Or(s.Slow, 1)
 	s.Original = cmp.Or(s.Original, positions)
-	s.Magnitude = cmp.Or(s.Magnitude, new(0.1*math.Log(s.Factor)+1))
-	if !(s.Slow > 0 && s.Fast > s.Slow && s.Original > 0 && *s.Magnitude > 0 && theta > 1) {
+	magnitude := 1.0
+	if s.Magnitude != nil { // else it is what nn makes of the factor
+		magnitude = *s.Magnitude
+	}
+	if !(s.Slow > 0 && s.Fast > s.Slow && s.Original > 0 && magnitude > 0 && theta > 1) {
 		return fmt.Errorf("of type yarn has beta_fast %v, beta_slow %v, "+
 			"original_max_position_embeddings %v and attention_factor %v, and theta is %v, want numbers "+
 			"above 0, the first above the second, and theta above 1", s.Fast, s.Slow, s.Original,
-			*s.Magnitude, theta)
+			magnitude, theta)
 	}
 	return nil
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/internal/gguftest"
+)
+
+// TestEngineBits fails where logits have other bits than on the CPU that the numbers are from: from
+// a token's embedding to its logits, everything has the same on each.
+func TestEngineBits(t *testing.T) {
+	for _, c := range []struct {
+		weights, cache attn.Format
+		integers       bool
+		want           uint32
+	}{
+		{attn.F32, attn.F32, false, 0x69925257}, {attn.F16, attn.F16, false, 0x6292b1c5},
+		{attn.I8, attn.I8, true, 0xdad7afcb},
+	} {
+		l := &folder.Loader{Random: folder.Chance(7), Integers: c.integers}
+		bitsOf(t, tinyModelOf(t, l, c.weights), c.cache, c.integers, c.want)
+	}
+	shape := gguftest.Shape{Layers: 2, Dim: 256, FFN: 512, Heads: 4, KV: 2, Head: 64, Vocab: 300}
+	f, path := shape.File("Q4_K_M"), at(t, "fake.gguf")
+	f.Set("qwen2.rope.scaling.type", "yarn")
+	f.Set("qwen2.rope.scaling.factor", float32(4))
+	f.Set("qwen2.rope.scaling.original_context_length", uint32(32))
+	f.Write(t, path)
+	m, _, err := (&options{model: path, weights: asStored, settings: settings{integers: true}}).open()
+	must(t, err)
+	bitsOf(t, m, attn.F16, true, 0x4e9bc3a3)
+}
+
+// bitsOf compares a sum of the logits after a prompt and of some tokens after it.
+func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint32) {
+	t.Helper()
+	e, err := newEngine(m, settings{workers: 2, places: 1, chunk: 100, context: 200, kind: cache,
+		integers: integers})
+	must(t, err)
+	defer e.close()
+	prompt, sum := countUp(70), crc32.NewIEEE()
+	for i := range prompt {
+		prompt[i] %= m.Vocab
+	}
+	must(t, e.submit(&job{prompt: prompt, most: 4, choose: func(logits []float32) int {
+		must(t, binary.Write(sum, binary.LittleEndian, logits))
+		return greedy(logits)
+	}}))
+	must(t, e.run(func() {}))
+	if got := sum.Sum32(); got != want {
+		t.Errorf("%d layers of %d, cache %v: logits have the sum %#x, want %#x", m.Layers, m.Dim, cache,
+			got, want)
+	}
+}
