@@ -150,7 +150,10 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	nodes, sinks, units := int(head[6]), int(head[7]&^rotatedMark), 0
 	t.rotated = head[7]&rotatedMark != 0
 	if string(data[:len(unitsMagic)]) == unitsMagic {
-		units = t.rows()
+		if units = t.rows(); units == 0 {
+			return fail(ErrFormat, "data of no rows is version %d of the form, want version %d",
+				unitsMagic[len(unitsMagic)-1], stateMagic[len(stateMagic)-1])
+		}
 	}
 	if err := t.checkBody(nodes, sinks, units, len(data)-stateHeader); err != nil {
 		return err
