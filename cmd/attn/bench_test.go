@@ -466,11 +466,11 @@ func TestWork(t *testing.T) {
 			"decode_gqa, i8+i4, integers": 25 << 18,
 			"bert, integers":              402653184,
 			"decode, integers":            33 << 20, "decode_gqa, integers": 33 << 18,
-			"matrix q8_0, 1 row": 18 << 20, "matrix q4_0, 1 row": 9 << 20, "matrix q4_K, 1 row": 37 << 18,
-			"matrix q5_K, 1 row": 45 << 18, "matrix q6_K, 1 row": 53 << 18,
-			"matrix q8_0, 4 rows": 18 << 20, "matrix q4_0, 4 rows": 9 << 20,
+			"matrix q8_0, 1 row": 17 << 20, "matrix q4_0, 1 row": 9 << 20, "matrix q4_K, 1 row": 37 << 18,
+			"matrix q5_K, 1 row": 45 << 18, "matrix q6_K, 1 row": 105 << 17,
+			"matrix q8_0, 4 rows": 17 << 20, "matrix q4_0, 4 rows": 9 << 20,
 			"matrix q4_K, 4 rows": 37 << 18, "matrix q5_K, 4 rows": 45 << 18,
-			"matrix q6_K, 4 rows": 53 << 18,
+			"matrix q6_K, 4 rows": 105 << 17,
 		}[c.Name]
 		switch {
 		case strings.HasPrefix(c.Name, "matrix ") && strings.HasSuffix(c.Name, ", 128 rows"):
