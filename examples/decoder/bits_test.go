@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // TestClusterSameBits runs all trials on a cluster, in float32 and in integers, and one for other

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/folder"
-	"github.com/seed-1415985d/attn/examples/internal/foldertest"
+	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/embed/folder/foldertest"
 	"github.com/seed-1415985d/attn/strictjson"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // tinyModel is random.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // generalKeys are the keys of a GGUF file under "general.".

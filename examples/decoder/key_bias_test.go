@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // biasedModel is a random model, whose first and last layer have biases of keys of a norm, as

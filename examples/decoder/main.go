@@ -12,8 +12,8 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/examples/internal/flags"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 // options is the command line.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/nn"
 )
 

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/seed-1415985d/attn/examples/internal/chat"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/embed/folder/chat"
 )
 
 // tokens are those of all prompts, and those that are computed once because all begin with them.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // asStored is instead of a type of matrices: each as the model's files have it.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // ragged are texts of 2 to 20 tokens of the tiny model.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // encoder turns tokens into embeddings. It has buffers, so that one goroutine uses it at a time.

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/examples/internal/flags"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
 )
 
 func main() {

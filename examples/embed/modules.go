@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/strictjson"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nlpodyssey/safetensors"
 	"github.com/sbinet/npyio/npy"
-	"github.com/seed-1415985d/attn/examples/internal/foldertest"
+	"github.com/seed-1415985d/attn/embed/folder/foldertest"
 )
 
 // threeModules is a modules.json with room for more.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 )
 
 // tokens are those of texts. What is left out of texts with more than the model takes is said, for

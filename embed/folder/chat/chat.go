@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed-1415985d/attn/examples/internal/jinja"
+	"github.com/seed-1415985d/attn/embed/internal/jinja"
 )
 
 // Message is what somebody says: system, user or assistant.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/embed/folder/chat"
 )
 
 // BPE is the byte-pair encoding of a tokenizer.json: bytes as letters, as GPT-2 and Llama 3 have

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/embed/folder/chat"
 )
 
 // Chance makes weights for a model that says nothing, at the speed of one that does. They depend on

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/seed-1415985d/attn/examples/internal/jinja"
+	"github.com/seed-1415985d/attn/embed/internal/jinja"
 )
 
 // passage is a text of which a part may be from users: whatever they write does not become control

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-1415985d/attn/examples/internal/jinja"
+	"github.com/seed-1415985d/attn/embed/internal/jinja"
 )
 
 // TestRender writes conversations with what templates of published models use.

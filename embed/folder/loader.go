@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/embed/folder/chat"
 	"github.com/seed-1415985d/attn/gguf"
 	"github.com/seed-1415985d/attn/strictjson"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/embed/folder/chat"
 	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/chat"
+	"github.com/seed-1415985d/attn/embed/folder/chat"
 )
 
 // TestConversationsOfFolders has templates where transformers finds them.

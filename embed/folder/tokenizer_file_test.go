@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/examples/internal/foldertest"
+	"github.com/seed-1415985d/attn/embed/folder/foldertest"
 	"github.com/seed-1415985d/attn/strictjson"
 )
 
