@@ -429,6 +429,34 @@ func TestNoAllocationInMulMatrices(t *testing.T) {
 	})
 }
 
+// Nor do rows of several matrices: what lies where is in scratch memory.
+func TestNoAllocationInMulExperts(t *testing.T) {
+	const inputs, outputs, tokens, n = 256, 20, 3, 2
+	ms := expertMatrices(t, random(t.Name()), 6, inputs, outputs)
+	shareSmallCalls(t)
+	pool := NewPool(2)
+	defer pool.Close()
+	var numbers [tokens * n]int32
+	for i := range numbers {
+		numbers[i] = int32(i%7) - 1
+	}
+	shared, sharedDst := zeros(1, 1, tokens, inputs), zeros(1, n, tokens, outputs)
+	sharedExperts := BHLD(append([]int32(nil), numbers[:]...), 1, 1, tokens, n)
+	forEach(t, func(t *testing.T) {
+		mustNotAllocate(t, func() error {
+			var a [tokens * inputs]float32
+			var dst [n * tokens * outputs]float32
+			var bias [outputs]float32
+			experts, biases := numbers, [6][]float32{1: bias[:], 3: bias[:]}
+			return MulExperts(BHLD(dst[:], 1, n, tokens, outputs), BHLD(a[:], 1, 1, tokens, inputs), ms,
+				BHLD(experts[:], 1, 1, tokens, n), biases[:])
+		})
+		mustNotAllocateInPool(t, func() error {
+			return pool.MulExperts(sharedDst, shared, ms, sharedExperts, nil)
+		})
+	})
+}
+
 func TestNoAllocationInPoolMatMul(t *testing.T) {
 	shareSmallCalls(t)
 	pool := NewPool(2)

@@ -88,8 +88,8 @@ var poolCalls = []struct {
 
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
-	known := []string{"Close", "MatMul", "MulMatrices", "MulMatrix", "PackBlocks", // see their tests
-		"PackMatrix", "Run"}
+	known := []string{"Close", "MatMul", "MulExperts", "MulMatrices", "MulMatrix", // see their tests
+		"PackBlocks", "PackMatrix", "Run"}
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}

@@ -47,8 +47,9 @@
 //     projections around attention. [PackMatrix] takes weights with one row for
 //     each input, or for each output as Linear layers keep them, and stores
 //     them in any [Format], [PackBlocks] blocks of GGUF files, and [MulMatrices] multiplies one
-//     input by several. [Matrix.Save] and [MapMatrix] let a program start with packed weights,
-//     [SaveMatrices] and [MapMatrices] with a whole model's.
+//     input by several, [MulExperts] each row by those that it has chosen. [Matrix.Save] and
+//     [MapMatrix] let a program start with packed weights, [SaveMatrices] and [MapMatrices] with a
+//     whole model's.
 //     Packages gguf and safetensors beside this one read them from models' files.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
 //     slices.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // matrix views data as one matrix of l rows: one batch entry, one head.
@@ -582,4 +583,178 @@ func ExampleTopK() {
 	// Output:
 	// [3 5 2]
 	// [2 3 5]
+}
+
+// Experts is the feed-forward part of a layer: each token goes through a few of its experts.
+type Experts struct {
+	router         *attn.Matrix
+	gate, up, down []*attn.Matrix
+	each           int // experts of a token
+}
+
+// Forward adds to dst what the experts of each of the tokens give. A router chooses them by the
+// token's logits, one for each expert, and says how much each counts.
+func (m *Experts) Forward(pool *attn.Pool, dst, x attn.Tensor,
+	router func(chosen []int32, weights, logits []float32)) error {
+	_, _, model, hidden := m.gate[0].Dims()
+	tokens, n := x.L, m.each
+	logits := make([]float32, tokens*len(m.gate)) // a server keeps such buffers
+	chosen := attn.BHLD(make([]int32, tokens*n), 1, 1, tokens, n)
+	weights := make([]float32, tokens*n)
+	rows := func(d int) attn.Tensor {
+		return attn.BLHD(make([]float32, tokens*n*d), 1, tokens, n, d) // n rows a token
+	}
+	gate, up, down := rows(hidden), rows(hidden), rows(model)
+
+	err := pool.MulMatrix(attn.BHLD(logits, 1, 1, tokens, len(m.gate)), x, m.router, nil)
+	if err != nil {
+		return err
+	}
+	for t := range tokens {
+		router(chosen.Row(0, 0, t), weights[t*n:][:n], logits[t*len(m.gate):][:len(m.gate)])
+	}
+	if err := pool.MulExperts(gate, x, m.gate, chosen, nil); err != nil {
+		return err
+	}
+	if err := pool.MulExperts(up, x, m.up, chosen, nil); err != nil {
+		return err
+	}
+	if err := nn.Gate(pool, gate, gate, up, nn.SiLU); err != nil {
+		return err
+	}
+	if err := pool.MulExperts(down, gate, m.down, chosen, nil); err != nil {
+		return err
+	}
+	for t := range tokens {
+		sum := dst.Row(0, 0, t)
+		for j := range n {
+			for i, e := range down.Row(0, j, t) {
+				sum[i] += float32(weights[t*n+j] * e) // rounded, so that all CPUs have the same bits
+			}
+		}
+	}
+	return nil
+}
+
+// softmaxRouter chooses the experts with the largest softmax, which is their weight, as of all
+// experts in Qwen2-MoE, or as of those that are chosen in Qwen3-MoE, Mixtral and gpt-oss.
+func softmaxRouter(normalised bool) func(chosen []int32, weights, logits []float32) {
+	return func(chosen []int32, weights, logits []float32) {
+		attn.TopK(chosen, logits)
+		slices.Sort(chosen) // the order of sums does not depend on weights
+		if !normalised {
+			attn.Softmax(logits, logits)
+		}
+		for j, expert := range chosen {
+			weights[j] = logits[expert]
+		}
+		if normalised {
+			attn.Softmax(weights, weights)
+		}
+	}
+}
+
+// sigmoidRouter is that of DeepSeek-V3 and GLM-4.5: a bias, which keeps experts equally busy,
+// counts in what is chosen but not in the weights, whose sum is a factor of the model.
+func sigmoidRouter(bias []float32, factor float32) func(chosen []int32, weights,
+	logits []float32) {
+	scores, biased := make([]float32, len(bias)), make([]float32, len(bias))
+	return func(chosen []int32, weights, logits []float32) {
+		n := len(logits)
+		err := nn.Activate(nil, attn.BHLD(scores, 1, 1, 1, n), attn.BHLD(logits, 1, 1, 1, n),
+			nn.Sigmoid)
+		check(err)
+		for i, score := range scores {
+			biased[i] = score + bias[i]
+		}
+		attn.TopK(chosen, biased)
+		slices.Sort(chosen)
+		sum := float32(0)
+		for j, expert := range chosen {
+			weights[j] = scores[expert]
+			sum += weights[j]
+		}
+		for j := range weights {
+			weights[j] = weights[j] / sum * factor
+		}
+	}
+}
+
+// newExperts returns four experts for tokens of two numbers. Each gives the token's sum of squares,
+// roughly, times its number.
+func newExperts() *Experts {
+	pack := func(weights attn.Tensor) *attn.Matrix {
+		m, err := attn.PackMatrix(weights, attn.MatrixConfig{Transposed: true})
+		check(err)
+		return m
+	}
+	m := &Experts{each: 2}
+	m.router = pack(matrix(4,
+		1, 0,
+		0, 1,
+		-1, 0,
+		0.5, 0.5))
+	for i := range 4 {
+		number := float32(i + 1)
+		m.gate = append(m.gate, pack(matrix(2, 8, 0, 0, 8)))
+		m.up = append(m.up, pack(matrix(2, 1, 0, 0, 1)))
+		m.down = append(m.down, pack(matrix(2, number/8, number/8, 0, number)))
+	}
+	return m
+}
+
+// A mixture of experts: a router chooses two of four for each token, by the softmax of its scores.
+func ExampleMulExperts() {
+	m := newExperts()
+	x := matrix(3, 4, 1, -1, 2, 1, 4)
+	for _, normalised := range []bool{true, false} {
+		y := matrix(3, make([]float32, 6)...)
+		check(m.Forward(nil, y, x, softmaxRouter(normalised)))
+		printRows(y, "%.3f")
+	}
+	// Output:
+	// 26.303 12.374
+	// 9.077 72.606
+	// 40.202 302.701
+	// 25.268 11.887
+	// 7.567 60.529
+	// 38.426 289.330
+}
+
+// Routers of DeepSeek-V3 and GLM-4.5 add a bias to sigmoids before they choose.
+func ExampleMulExperts_sigmoid() {
+	m := newExperts()
+	x := matrix(3, 4, 1, -1, 2, 1, 4)
+	y := matrix(3, make([]float32, 6)...)
+	check(m.Forward(nil, y, x, sigmoidRouter([]float32{0, 0, 0.6, 0}, 2.5)))
+	printRows(y, "%.3f")
+	// Output:
+	// 104.312 49.073
+	// 24.538 196.284
+	// 126.207 950.285
+}
+
+// Experts that every token goes through are a matrix like others: what the chosen ones give is
+// added to what it gives, in Qwen2-MoE times the sigmoid of one more score of the token.
+func ExampleMulExperts_shared() {
+	m := newExperts()
+	x := matrix(3, 4, 1, -1, 2, 1, 4)
+	y := matrix(3, make([]float32, 6)...)
+	shared, err := attn.PackMatrix(matrix(2, 1, 0, 0, 1), attn.MatrixConfig{Transposed: true})
+	check(err)
+	check(shared.MatMul(y, x, nil)) // of a model: by its gate, up and down
+	score := matrix(3, 0, 0, 4)
+	check(nn.Activate(nil, score, score, nn.Sigmoid))
+	for t := range 3 {
+		row := y.Row(0, 0, t)
+		for i := range row {
+			row[i] *= score.Row(0, 0, t)[0]
+		}
+	}
+	check(m.Forward(nil, y, x, softmaxRouter(true)))
+	printRows(y, "%.3f")
+	// Output:
+	// 28.303 12.874
+	// 8.577 73.606
+	// 41.184 306.629
 }

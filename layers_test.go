@@ -18,7 +18,7 @@ var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences
 		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file
 		matmul_files matmul_typed
-		matmul_blocks matmul_rows matmul_several vector inspect`},
+		matmul_blocks matmul_rows matmul_several matmul_experts vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats

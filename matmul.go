@@ -388,6 +388,19 @@ func (m *Matrix) checkOpen() error {
 	return nil
 }
 
+// needs is what a matrix needs.
+func (m *Matrix) needs() inputNeeds {
+	switch {
+	case m.int8 && m.blocks != 0:
+		return needsBlocks
+	case m.int8:
+		return needsRotation | needsIntegers
+	case m.rotation > 1:
+		return needsRotation
+	}
+	return 0
+}
+
 // part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of
 // a matrix of float32. k is a multiple of productInner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) {
@@ -461,6 +474,9 @@ type projection struct {
 	rows, cols int    // of a unit of work
 	gathered   bool   // blocks of dst are computed in scratch memory
 	next       []byte // what is read after this, of few rows by blocks
+
+	at      int   // the first of its rows among those that are prepared for several matrices
+	offsets []int // where the rows of dst begin in its data; nil: as dst says
 }
 
 // multiplyAll computes the product of prepared rows.
@@ -481,6 +497,9 @@ func (p projection) take(x *preparation) projection {
 // reading is the product with inputs that were prepared. (Through a pointer the caller's buffers
 // would escape.)
 func (p projection) reading(x *preparation) projection {
+	if x.routes != nil {
+		return p.readingPlaces(x)
+	}
 	p.a = x.source
 	if p.m.needs()&needsRotation != 0 {
 		p.a = x.rotated
@@ -488,6 +507,22 @@ func (p projection) reading(x *preparation) projection {
 	if p.m.int8 {
 		p.ints, p.scales, p.blocks = x.ints, x.scales, x.blocks
 	}
+	return p
+}
+
+// readingPlaces is reading of some of the rows.
+func (p projection) readingPlaces(x *preparation) projection {
+	d := p.m.inner
+	p.a = BHLD[float32](nil, 1, 1, p.dst.L, d)
+	switch {
+	case p.m.int8 && p.m.blocks != 0:
+		p.blocks = x.blocks[p.at*(d/blocks.Inputs):]
+		return p
+	case p.m.int8:
+		groups := integers.Groups(d)
+		p.ints, p.scales = x.ints.From(p.at*integers.Pitch(d), p.at*groups), x.scales[p.at*groups:]
+	}
+	p.a.Data = x.rotated.Data[p.at*d:]
 	return p
 }
 
@@ -518,7 +553,7 @@ func (p *projection) partition(workers int) {
 			p.rows = partOfRows(p.dst.L, productRows)
 		}
 	}
-	p.gathered = p.gathers()
+	p.gathered = p.gathered || p.gathers()
 	if workers == 1 {
 		return
 	}
@@ -596,10 +631,9 @@ func (p *projection) compute(u *productBlock) {
 	if p.gathered {
 		p.gather(u)
 	} else {
-		p.multiply(p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL, u)
-	}
-	if p.bias != nil {
-		p.addBias(u)
+		dst := p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:]
+		p.multiply(dst, p.dst.SL, u)
+		p.addBias(dst, p.dst.SL, u)
 	}
 }
 
@@ -608,10 +642,19 @@ func (p *projection) gather(u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.s = grow(w.s, u.rows*u.cols)
 	p.multiply(w.s, u.cols, u)
+	p.addBias(w.s, u.cols, u)
 	for r := range u.rows {
-		copy(p.dst.row(u.b, u.h, u.row+r)[u.first:][:u.cols], w.s[r*u.cols:])
+		copy(p.rowOf(u, r)[u.first:][:u.cols], w.s[r*u.cols:])
 	}
 	scratches.Put(w)
+}
+
+// rowOf is row r of those of a block, in dst.
+func (p *projection) rowOf(u *productBlock, r int) []float32 {
+	if p.offsets != nil {
+		return p.dst.Data[p.offsets[u.row+r]:]
+	}
+	return p.dst.row(u.b, u.h, u.row+r)
 }
 
 // multiply computes a block of the product, in rows that are stride apart.
@@ -647,13 +690,15 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
 }
 
-// addBias adds the bias to a block of dst.
-func (p *projection) addBias(u *productBlock) {
+// addBias adds the bias, if there is one, to a block in rows that are stride apart.
+func (p *projection) addBias(dst []float32, stride int, u *productBlock) {
+	if p.bias == nil {
+		return
+	}
 	for r := range u.rows {
 		for c := 0; c < u.cols; c += Block {
 			n := min(Block, u.cols-c)
-			floats.AddBias(tuned.ISA, p.dst.row(u.b, u.h, u.row+r)[u.first+c:][:n], p.bias[u.first+c:][:n],
-				1, 1, 0, n, 1)
+			floats.AddBias(tuned.ISA, dst[r*stride+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
@@ -21,6 +22,9 @@ const (
 	needsRotation inputNeeds = 1 << iota // rows by themselves, for what follows
 	needsIntegers                        // with a scale for each int8Group, of rows by themselves
 	needsBlocks                          // blockRows
+	needsCopy                            // rows by themselves as they are, in another order
+
+	needsAll = 1<<iota - 1
 )
 
 // preparation is rows of inputs that are prepared.
@@ -29,9 +33,11 @@ type preparation struct {
 	needs    inputNeeds
 	rotation int // size of the Walsh–Hadamard matrix; 1: none
 
+	routes *routes // rows go to places in this order; nil: all as they follow each other
+
 	unitRows int // of a unit of work
 
-	first   int    // row of those at hand
+	first   int    // row of those at hand, or place
 	source  Tensor // rows of a at hand
 	rotated Tensor // and what they become
 	ints    integers.Rows
@@ -47,6 +53,9 @@ const preparedRows = 8
 
 // part is how many rows are prepared at a time: all, if there is nothing to do.
 func (x *preparation) part() int {
+	if x.routes != nil {
+		return max(1, preparedElements/x.a.D)
+	}
 	if x.needs == 0 {
 		return max(1, x.a.L)
 	}
@@ -57,16 +66,23 @@ func (x *preparation) part() int {
 // none left. (Through a pointer the caller's buffers would escape.)
 func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
 	x.first += x.rows()
-	left := x.a.L - x.first
-	if left <= 0 || x.a.empty() {
-		return x, false
+	if x.routes != nil {
+		if x.first == len(x.routes.offsets) {
+			return x, false
+		}
+		x.source = Tensor{B: 1, H: 1, L: x.routes.part(x.first, part), D: x.a.D}
+	} else {
+		left := x.a.L - x.first
+		if left <= 0 || x.a.empty() {
+			return x, false
+		}
+		x.source = x.a
+		x.source.L, x.source.Data = min(part, left), x.a.Data[x.first*x.a.SL:]
 	}
-	x.source = x.a
-	x.source.L, x.source.Data = min(part, left), x.a.Data[x.first*x.a.SL:]
-	rows, d := x.a.B*x.a.H*x.source.L, x.a.D
-	if x.needs&needsRotation != 0 {
+	rows, d := x.source.B*x.source.H*x.source.L, x.a.D
+	if x.needs&(needsRotation|needsCopy) != 0 {
 		w.rotated = grow(w.rotated, rows*d)
-		x.rotated = BHLD(w.rotated, x.a.B, x.a.H, x.source.L, d)
+		x.rotated = BHLD(w.rotated, x.source.B, x.source.H, x.source.L, d)
 	}
 	if x.needs&needsIntegers != 0 {
 		groups := rows * integers.Groups(d)
@@ -87,8 +103,15 @@ func (x *preparation) rows() int { return x.source.L }
 
 // short reports whether all rows are to be prepared, in a microsecond or two.
 func (x *preparation) short() bool {
-	return x.needs != 0 && x.a.B*x.a.H*x.a.L*x.a.D <= shortElements
+	rows := float64(x.a.B) * float64(x.a.H) * float64(x.a.L)
+	if x.routes != nil {
+		rows = max(rows, float64(len(x.routes.offsets))/copiesAsLong)
+	}
+	return x.needs != 0 && rows*float64(x.a.D) <= shortElements
 }
+
+// copiesAsLong copies of a row take as long as preparing it.
+const copiesAsLong = 4
 
 // shortElements: more take as long as to wait for workers that share in it.
 const shortElements = 1 << 15
@@ -98,9 +121,17 @@ func (x *preparation) divide(workers int) (units int) {
 	if x.needs == 0 {
 		return 0
 	}
-	rows := x.source.B * x.source.H * x.source.L
+	rows := x.sourceRows()
 	x.unitRows = max(1, min(preparedRows, rows/workers))
 	return partsOf(rows, x.unitRows)
+}
+
+// sourceRows is how many rows units are of: of a, if they go to places.
+func (x *preparation) sourceRows() int {
+	if x.routes != nil {
+		return x.a.H * x.a.L
+	}
+	return x.source.B * x.source.H * x.source.L
 }
 
 // run prepares all rows at hand.
@@ -112,24 +143,33 @@ func (x *preparation) run() {
 
 // unit prepares the rows of unit i.
 func (x *preparation) unit(i int) {
-	d, rows := x.a.D, x.source.B*x.source.H*x.source.L
-	for r := i * x.unitRows; r < min((i+1)*x.unitRows, rows); r++ {
-		from := x.source.row(r/x.source.L/x.source.H, r/x.source.L%x.source.H, r%x.source.L)
-		if x.needs&needsBlocks != 0 {
-			blockwise.Quantize(&tuned, x.blocks[r*(d/blocks.Inputs):], from)
-		}
-		if x.needs&needsRotation == 0 {
+	for r := i * x.unitRows; r < min((i+1)*x.unitRows, x.sourceRows()); r++ {
+		if x.routes != nil {
+			x.route(r)
 			continue
 		}
-		row := x.rotated.Data[r*d:][:d]
-		if x.rotation > 1 {
-			integers.Rotate(tuned.ISA, row, from, 1, d, d, d, x.rotation)
-		} else {
-			stop.Copy(row, from)
-		}
-		if x.needs&needsIntegers != 0 {
-			x.quantize(r, row)
-		}
+		x.prepare(r, x.source.row(r/x.source.L/x.source.H, r/x.source.L%x.source.H, r%x.source.L),
+			x.needs)
+	}
+}
+
+// prepare prepares a row as row r of those at hand.
+func (x *preparation) prepare(r int, from []float32, needs inputNeeds) {
+	d := x.a.D
+	if needs&needsBlocks != 0 {
+		blockwise.Quantize(&tuned, x.blocks[r*(d/blocks.Inputs):], from)
+	}
+	if needs&(needsRotation|needsCopy) == 0 {
+		return
+	}
+	row := x.rotated.Data[r*d:][:d]
+	if needs&needsRotation != 0 && x.rotation > 1 {
+		integers.Rotate(tuned.ISA, row, from, 1, d, d, d, x.rotation)
+	} else {
+		stop.Copy(row, from)
+	}
+	if needs&needsIntegers != 0 {
+		x.quantize(r, row)
 	}
 }
 
@@ -146,6 +186,102 @@ func (x *preparation) quantize(r int, row []float32) {
 		last := row[done:]
 		x.ints.Quantize(tuned.ISA, first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0,
 			bytes[:])
+	}
+}
+
+// routes says which rows of dst each matrix computes. They are placed so that those of a matrix lie
+// together, in the order of tokens: so do their inputs, when they are prepared.
+type routes struct {
+	offsets []int        // where in dst's data the row of each place begins
+	needs   []inputNeeds // what the matrix of each place needs
+	places  []int        // of each row of dst, token by token; −1 if no matrix computes it
+	ends    []int        // for each matrix, where its places end
+	each    int          // rows of dst for a row of a
+}
+
+// routed is places of a matrix, among the rows that are prepared.
+type routed struct{ which, at, rows int }
+
+// begin is where the places of a matrix begin.
+func (r *routes) begin(which int) int {
+	if which == 0 {
+		return 0
+	}
+	return r.ends[which-1]
+}
+
+// part is how many places from one on are prepared next, at most some: those of whole matrices, if
+// these have so few.
+func (r *routes) part(first, most int) int {
+	end := len(r.offsets)
+	if end-first <= most {
+		return end - first
+	}
+	i, _ := slices.BinarySearch(r.ends, first+most+1)
+	if i > 0 && r.ends[i-1] > first {
+		return r.ends[i-1] - first
+	}
+	return most
+}
+
+// first is the first matrix of the rows that are prepared.
+func (r *routes) first(x *preparation) (y routed, ok bool) {
+	i, _ := slices.BinarySearch(r.ends, x.first+1)
+	return r.among(x, i), true
+}
+
+// next is the matrix after one, if rows of it are prepared.
+func (r *routes) next(x *preparation, after routed) (y routed, ok bool) {
+	at := after.at + after.rows
+	if at >= x.rows() {
+		return routed{}, false
+	}
+	i := after.which + 1
+	for r.ends[i] <= x.first+at {
+		i++
+	}
+	return r.among(x, i), true
+}
+
+// among is the places of a matrix among the rows that are prepared.
+func (r *routes) among(x *preparation, which int) routed {
+	from := max(x.first, r.begin(which))
+	return routed{which, from - x.first, min(r.ends[which], x.first+x.rows()) - from}
+}
+
+// route prepares row i of a, counted token by token, for all places that it has among those at
+// hand: once for those that need the same.
+func (x *preparation) route(i int) {
+	var done [needsAll + 1]int // for what is needed, the place where the row is that, counted from 1
+	from := x.a.row(0, i%x.a.H, i/x.a.H)
+	for _, place := range x.routes.places[i*x.routes.each:][:x.routes.each] {
+		to := place - x.first
+		if place < 0 || to < 0 || to >= x.rows() {
+			continue
+		}
+		needs := x.routes.needs[place]
+		if at := done[needs]; at > 0 {
+			x.again(to, at-1, needs)
+			continue
+		}
+		x.prepare(to, from, needs)
+		done[needs] = to + 1
+	}
+}
+
+// again makes row to what row from became.
+func (x *preparation) again(to, from int, needs inputNeeds) {
+	d := x.a.D
+	switch {
+	case needs&needsBlocks != 0:
+		n := d / blocks.Inputs
+		stop.Copy(x.blocks[to*n:][:n], x.blocks[from*n:][:n])
+	case needs&needsIntegers != 0:
+		pitch, groups := integers.Pitch(d), integers.Groups(d)
+		x.ints.Copy(to*pitch, from*pitch, pitch, to*groups, from*groups, groups)
+		copy(x.scales[to*groups:][:groups], x.scales[from*groups:])
+	default:
+		stop.Copy(x.rotated.Data[to*d:][:d], x.rotated.Data[from*d:][:d])
 	}
 }
 

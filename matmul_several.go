@@ -3,6 +3,7 @@ package attn
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -10,27 +11,15 @@ import (
 
 // products are products of the same rows by several matrices, as one piece of work.
 type products struct {
-	inputs preparation
-	all    []projection // each with all rows
-	now    []projection // with the rows at hand
-	ends   []int        // for each, the number of units of it and those before it
-	runs   []productRun // of few rows by blocks the units of all; else none
+	inputs  preparation
+	experts expertCall   // if it is one of MulExperts; then all is empty
+	all     []projection // each with all rows
+	now     []projection // with the rows at hand
+	ends    []int        // for each, the number of units of it and those before it
+	runs    []productRun // of few rows by blocks the units of all; else none
 
 	own     bool // each worker prepares the few rows for itself: that takes less than waiting for all
 	workers int  // for how many all was divided
-}
-
-// needs is what a matrix needs.
-func (m *Matrix) needs() inputNeeds {
-	switch {
-	case m.int8 && m.blocks != 0:
-		return needsBlocks
-	case m.int8:
-		return needsRotation | needsIntegers
-	case m.rotation > 1:
-		return needsRotation
-	}
-	return 0
 }
 
 // add adds what a matrix needs.
@@ -48,6 +37,9 @@ const leastRun = 32 << 10
 // take begins with the rows that are prepared next. It returns the nanoseconds of their products on
 // one core.
 func (q *products) take() (cost float64) {
+	if q.inputs.routes != nil {
+		return q.routeProducts()
+	}
 	q.now = append(q.now[:0], q.all...)
 	for i := range q.now {
 		q.now[i] = q.now[i].take(&q.inputs)
@@ -62,6 +54,9 @@ func (q *products) partition(workers int) (units int) {
 	if q.few() {
 		q.divide(workers)
 		return len(q.runs)
+	}
+	if q.inputs.routes != nil {
+		return q.partitionExperts(workers)
 	}
 	for i := range q.now {
 		q.now[i].partition(workers)
@@ -108,7 +103,8 @@ func (q *products) divide(workers int) {
 // begin prepares what a worker needs before its first unit.
 func (q *products) begin(w *scratch) {
 	if q.own {
-		x := preparation{a: q.inputs.a, needs: q.inputs.needs, rotation: q.inputs.rotation}
+		x := q.inputs
+		x.first, x.source = 0, Tensor{}
 		w.inputs, _ = x.next(w, x.part())
 		w.inputs.run()
 	}
@@ -120,9 +116,10 @@ func (q *products) unit(w *scratch, i int) {
 		q.run(w, i)
 		return
 	}
-	which, first := 0, 0
-	for ; i >= q.ends[which]; which++ {
-		first = q.ends[which]
+	which, _ := slices.BinarySearch(q.ends, i+1)
+	first := 0
+	if which > 0 {
+		first = q.ends[which-1]
 	}
 	p := q.of(w, which)
 	p.unit(i - first)
@@ -152,7 +149,7 @@ func (q *products) run(w *scratch, i int) {
 func (q *products) drop() {
 	clear(q.all)
 	clear(q.now)
-	q.inputs, q.all, q.now = preparation{}, q.all[:0], q.now[:0]
+	q.inputs, q.experts, q.all, q.now = preparation{}, expertCall{}, q.all[:0], q.now[:0]
 }
 
 // MulMatrices computes dsts[i] = a·ms[i] + biases[i] for each of the matrices, as [Matrix.MatMul]

@@ -23,15 +23,15 @@ const widenedCols = 2 * panel
 
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
 func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
-	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
-	if p.m.blocks != 0 {
+	switch {
+	case p.m.blocks != 0:
 		p.multiplyBlocks(dst, stride, u)
-	} else if p.m.int8 {
+	case p.m.int8:
 		p.multiplyInt8(dst, stride, u)
-	} else if u.rows <= narrow.MaxRows {
-		p.multiplyPacked(dst, a, stride, u)
-	} else {
-		p.multiplyWidened(dst, a, stride, u)
+	case u.rows <= narrow.MaxRows:
+		p.multiplyPacked(dst, stride, u)
+	default:
+		p.multiplyWidened(dst, stride, u)
 	}
 	if p.m.traits.Scaled {
 		scaleProducts(dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, stride)
@@ -39,7 +39,8 @@ func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
 }
 
 // multiplyPacked is for at most maxTypedRows rows.
-func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBlock) {
+func (p *projection) multiplyPacked(dst []float32, stride int, u *productBlock) {
+	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
 		layout.Overwrite = k == 0
@@ -50,7 +51,8 @@ func (p *projection) multiplyPacked(dst, a []float32, stride int, u *productBloc
 
 // multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are
 // in the cache when all rows read them.
-func (p *projection) multiplyWidened(dst, a []float32, stride int, u *productBlock) {
+func (p *projection) multiplyWidened(dst []float32, stride int, u *productBlock) {
+	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
 	for k := 0; k < p.m.inner; k += productInner {

@@ -210,14 +210,43 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	return nil
 }
 
+// MulExperts works like the function [MulExperts], on all workers of the pool, among which the
+// products of all experts are divided as one piece of work.
+func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
+	biases [][]float32) error {
+	if p == nil {
+		return MulExperts(dst, a, ms, experts, biases)
+	}
+	j, err := p.takeJob()
+	if err != nil {
+		return err
+	}
+	defer p.putJob(j)
+	x := &j.products.experts
+	*x = expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
+	if err := x.check(); err != nil || x.dst.empty() {
+		return err
+	}
+	x.route(&j.scratch.routes)
+	j.products.inputs = x.preparation(&j.scratch.routes)
+	p.multiplyPrepared(j)
+	return nil
+}
+
 // multiply computes the products of a job, whose arguments are valid.
 func (p *Pool) multiply(j *job) {
 	q := &j.products
-	x := &q.inputs
-	*x = preparation{a: q.all[0].a}
+	q.inputs = preparation{a: q.all[0].a}
 	for i := range q.all {
-		x.add(q.all[i].m)
+		q.inputs.add(q.all[i].m)
 	}
+	p.multiplyPrepared(j)
+}
+
+// multiplyPrepared computes the products of a job, whose inputs are to be prepared.
+func (p *Pool) multiplyPrepared(j *job) {
+	q := &j.products
+	x := &q.inputs
 	part, ok := x.part(), false
 	for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
 		cost := q.take()

@@ -49,6 +49,7 @@ type scratch struct {
 	rounded    integers.Rows        // the same as integers
 	scales     []float32            // and their scales
 	blocks     []blockwise.Row      // rows on their way into a product by blocks
+	routes     routes               // where they go, if they are of several matrices
 	inputs     preparation          // with these, of few rows, while the worker has a job
 	unpacked   *blockwise.Memory    // of a panel of it
 	ints       intScratch           // of calls in integers

@@ -138,6 +138,7 @@ func pooledCalls(t *testing.T) []longCall {
 	m, err := PackMatrix(w, MatrixConfig{})
 	must(t, err)
 	blocks := fileOfBlocks(r, Q8_0, 2048, 2048)
+	experts := BHLD(make([]int32, 64), 1, 1, 64, 1)
 	return []longCall{
 		{"Pool.Attend", "much", func() error { return pool.Attend(dst, p.q, p.k, p.v, nil) }},
 		{"Pool.Attend", "little", func() error { return pool.Attend(oneDst, one.q, one.k, one.v, nil) }},
@@ -173,6 +174,9 @@ func pooledCalls(t *testing.T) []longCall {
 		}},
 		{"MulMatrices", "", func() error {
 			return MulMatrices([]Tensor{product}, a, []*Matrix{m}, nil)
+		}},
+		{"Pool.MulExperts", "", func() error {
+			return pool.MulExperts(product, a, []*Matrix{m}, experts, nil)
 		}},
 		{"Pool.PackMatrix", "", func() error { return closed(pool.PackMatrix(w, MatrixConfig{})) }},
 		{"Pool.PackBlocks", "", func() error {
@@ -271,6 +275,8 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 		w, a := tensor(r, normal, 1, 1, inputs, outputs), tensor(r, normal, 1, 1, 3, inputs)
 		turned, dst := BHLD(w.Data, 1, 1, outputs, inputs), zeros(1, 1, 3, outputs)
 		all, weights := make([]int32, outputs), zeros(1, 1, outputs, inputs)
+		nobody := View[int32]{Data: []int32{-1}, B: 1, H: 1, L: 3, D: 1, SL: Broadcast}
+		experts := BHLD([]int32{0, 0, 0}, 1, 1, 3, 1)
 		for i := range all {
 			all[i] = int32(i)
 		}
@@ -293,6 +299,12 @@ func matrixCalls(t *testing.T) (calls []longCall) {
 				return closed(PackMatrix(turned, MatrixConfig{Format: f, Transposed: true}))
 			})
 			call("Matrix.MatMul", "", func() error { return m.MatMul(dst, a, nil) })
+			call("MulExperts", "", func() error {
+				return MulExperts(dst, a, []*Matrix{m}, experts, nil)
+			})
+			call("MulExperts", "nobody", func() error {
+				return MulExperts(dst, a, []*Matrix{m}, nobody, nil)
+			})
 			call("Matrix.Rows", "", func() error { return m.Rows(weights, all) })
 			call("Matrix.Save", "", func() error { _, err := m.Save(io.Discard); return err })
 			call("LoadMatrix", "", func() error { return closed(LoadMatrix(bytes.NewReader(file))) })

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -72,6 +73,20 @@ func (x *Rows) From(at, group int) Rows {
 		return Rows{Magnitudes: x.Magnitudes[2*at:], Starts: x.Starts[group:]}
 	}
 	return Rows{Bytes: x.Bytes[at:], Starts: x.Starts[group:]}
+}
+
+// Copy copies n elements and some groups.
+func (x *Rows) Copy(to, from, n, toGroup, fromGroup, groups int) {
+	switch {
+	case x.Words != nil:
+		stop.Copy(x.Words[to:][:n], x.Words[from:][:n])
+		return
+	case x.Magnitudes != nil:
+		stop.Copy(x.Magnitudes[2*to:][:2*n], x.Magnitudes[2*from:][:2*n])
+	default:
+		stop.Copy(x.Bytes[to:][:n], x.Bytes[from:][:n])
+	}
+	copy(x.Starts[toGroup:][:groups], x.Starts[fromGroup:])
 }
 
 // Reads: rows from one on, of n elements and some groups.

@@ -1,0 +1,269 @@
+package attn
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// MulExperts multiplies rows by the matrices that they have chosen, as the experts of a mixture are
+// applied to tokens: row t of dst's head j is a row of a times ms[experts[t][j]], plus
+// biases[experts[t][j]], with the bits of that product alone. Rows of the same matrix are
+// multiplied together, so each matrix is read once a call.
+//
+//	experts  [1, 1, T, n]           an index of ms for each row; −1: none
+//	a        [1, 1 or n, T, K]      1: each row for all n matrices that its token has chosen
+//	dst      [1, n, T, N]
+//	ms       of K inputs and N outputs, without batch and heads; formats and types may differ
+//	biases   nil, or one for each matrix: nil, or N elements
+//
+// Where the index is −1, as for experts that another machine has, the row of dst becomes +0 without
+// bias, and its inputs are not read. A token may choose a matrix several times, and T may be 0.
+// experts and a may be Broadcast. Gate and up are two calls with the same experts, down is a third,
+// whose a is their n rows a token; the sum of its n rows, times the router's weights, is the
+// layer's.
+//
+// An index below −1 or from len(ms) on and a nil matrix are [ErrOption], other shapes [ErrShape], a
+// bias of another length or another number of them [ErrLength], a closed matrix [ErrClosed], and a
+// dst that shares memory with a, experts or biases [ErrOverlap]. Then nothing has been written.
+// MulExperts does not allocate.
+func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]float32) error {
+	x := expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
+	if err := x.check(); err != nil || x.dst.empty() {
+		return err
+	}
+	w := scratches.Get().(*scratch)
+	x.route(&w.routes)
+	inputs := x.preparation(&w.routes)
+	part, ok := inputs.part(), false
+	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
+		inputs.run()
+		for r, more := w.routes.first(&inputs); more; {
+			p := x.product(&inputs, r)
+			if r, more = w.routes.next(&inputs, r); more {
+				p.next = ms[r.which].data
+			}
+			p.partition(1)
+			for i := range p.units() {
+				p.unit(i)
+			}
+		}
+	}
+	scratches.Put(w)
+	runtime.KeepAlive(ms) // and with them their memory
+	return nil
+}
+
+// expertCall is a call of MulExperts.
+type expertCall struct {
+	dst, a Tensor
+	ms     []*Matrix
+	chosen View[int32]
+	biases [][]float32
+}
+
+// check validates the arguments.
+func (x *expertCall) check() error {
+	if err := checkView("experts", &x.chosen); err != nil {
+		return err
+	}
+	if err := checkView("a", &x.a); err != nil {
+		return err
+	}
+	if err := checkView("dst", &x.dst); err != nil {
+		return err
+	}
+	if err := x.checkMatrices(); err != nil {
+		return err
+	}
+	tokens, n := x.chosen.L, x.chosen.D
+	switch {
+	case x.chosen.B != 1 || x.chosen.H != 1:
+		return fail(ErrShape, "experts is [%d %d …], want [1 1 …]", x.chosen.B, x.chosen.H)
+	case x.a.B != 1 || x.a.H != 1 && x.a.H != n || x.a.L != tokens:
+		return fail(ErrShape, "a is [%d %d %d …], want [1, %s, %d, …] as experts has %d for each of %d "+
+			"tokens", x.a.B, x.a.H, x.a.L, orOne(n), tokens, n, tokens)
+	case x.dst.B != 1 || x.dst.H != n || x.dst.L != tokens:
+		return fail(ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for each of %d "+
+			"tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
+	}
+	if err := x.checkChosen(); err != nil {
+		return err
+	}
+	if err := checkDistinct("dst", &x.dst); err != nil {
+		return err
+	}
+	return x.checkApart()
+}
+
+// checkMatrices validates the matrices and their biases.
+func (x *expertCall) checkMatrices() error {
+	if x.biases != nil && len(x.biases) != len(x.ms) {
+		return fail(ErrLength, "len(biases) is %d, want nil or %d as there are matrices", len(x.biases),
+			len(x.ms))
+	}
+	for i, m := range x.ms {
+		if m == nil {
+			return fail(ErrOption, "ms[%d] is nil, want a matrix", i)
+		}
+		if err := m.checkOpen(); err != nil {
+			return fmt.Errorf("%w (ms[%d])", err, i)
+		}
+		switch {
+		case m.b != 1 || m.h != 1:
+			return fail(ErrShape, "ms[%d] is [%d %d …], want [1 1 …]", i, m.b, m.h)
+		case m.inner != x.a.D || m.cols != x.dst.D:
+			return fail(ErrShape, "ms[%d] has %d inputs and %d outputs, want %d as a.D and %d as dst.D", i,
+				m.inner, m.cols, x.a.D, x.dst.D)
+		}
+		if bias := biasOf(x.biases, i); bias != nil && len(bias) != m.cols {
+			return fail(ErrLength, "len(biases[%d]) is %d, want %d", i, len(bias), m.cols)
+		}
+	}
+	return nil
+}
+
+// checkChosen makes sure that there is a matrix for each index.
+func (x *expertCall) checkChosen() error {
+	for t := range x.chosen.L {
+		for j, which := range x.chosen.row(0, 0, t) {
+			switch {
+			case which == -1:
+			case len(x.ms) == 0:
+				return fail(ErrOption, "experts[%d][%d] is %d, want -1 as there are no matrices", t, j, which)
+			case which < 0 || int(which) >= len(x.ms):
+				return fail(ErrOption, "experts[%d][%d] is %d, want -1 to %d", t, j, which, len(x.ms)-1)
+			}
+		}
+	}
+	return nil
+}
+
+// checkApart makes sure that dst shares no memory with others.
+func (x *expertCall) checkApart() error {
+	all := [...]views.Extent{extentOf("dst", &x.dst), extentOf("a", &x.a),
+		extentOf("experts", &x.chosen)}
+	for i, at := range [len(all)]uintptr{operand.Address(x.dst.Data, 0), operand.Address(x.a.Data, 0),
+		operand.Address(x.chosen.Data, 0)} {
+		all[i].Begin = at
+	}
+	if err := views.CheckApart(all[:1], all[1:]); err != nil {
+		return err
+	}
+	for i, bias := range x.biases {
+		other := views.ExtentOfSlice("biases", bias)
+		all[0].Begin, other.Begin = operand.Address(x.dst.Data, 0), operand.Address(bias, 0)
+		if all[0].Overlaps(&other) {
+			return fail(ErrOverlap, "dst overlaps biases[%d], want separate memory", i)
+		}
+	}
+	return nil
+}
+
+// route makes the places of all rows, and clears the rows that have none.
+func (x *expertCall) route(r *routes) {
+	tokens, n := x.chosen.L, x.chosen.D
+	r.each = n / x.a.H
+	r.places, r.ends = resize(r.places, tokens*n), resize(r.ends, len(x.ms))
+	stop.Clear(r.ends)
+	for t := range tokens {
+		for j, which := range x.chosen.row(0, 0, t) {
+			if which < 0 {
+				stop.Clear(x.dst.row(0, j, t))
+			} else {
+				r.ends[which]++
+			}
+		}
+	}
+	all := 0
+	for i, rows := range r.ends {
+		r.ends[i] = all // where they begin, until all rows have a place
+		all += rows
+	}
+	r.offsets, r.needs = resize(r.offsets, all), resize(r.needs, all)
+	for t := range tokens {
+		for j, which := range x.chosen.row(0, 0, t) {
+			if r.places[t*n+j] = -1; which < 0 {
+				continue
+			}
+			at := r.ends[which]
+			r.ends[which]++
+			r.places[t*n+j], r.offsets[at] = at, x.dst.offset(0, j, t)
+			if r.needs[at] = x.ms[which].needs(); r.needs[at] == 0 {
+				r.needs[at] = needsCopy
+			}
+		}
+	}
+}
+
+// resize is x with n elements of any value.
+func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
+
+// preparation is that of all rows which matrices have chosen.
+func (x *expertCall) preparation(r *routes) preparation {
+	y := preparation{a: x.a, routes: r, rotation: 1}
+	for i, m := range x.ms {
+		if begin := r.begin(i); begin < r.ends[i] {
+			y.needs |= r.needs[begin]
+			y.rotation = max(y.rotation, m.rotation)
+		}
+	}
+	return y
+}
+
+// product is the product of a matrix's rows.
+func (x *expertCall) product(inputs *preparation, r routed) projection {
+	p := projection{m: x.ms[r.which], bias: biasOf(x.biases, r.which), at: r.at}
+	p.offsets = inputs.routes.offsets[inputs.first+r.at:][:r.rows]
+	p.dst, p.gathered = Tensor{Data: x.dst.Data, B: 1, H: 1, L: r.rows, D: x.dst.D}, true
+	if r.rows == 1 {
+		p.dst.Data, p.dst.SL = p.dst.Data[p.offsets[0]:], p.dst.D
+		p.offsets, p.gathered = nil, false
+	}
+	return p.reading(inputs)
+}
+
+// routeProducts begins with the rows of experts that are prepared next. It returns the nanoseconds
+// of their products on one core.
+func (q *products) routeProducts() (cost float64) {
+	clear(q.now) // of which there may be fewer
+	q.now = q.now[:0]
+	to := q.inputs.routes
+	for r, more := to.first(&q.inputs); more; r, more = to.next(&q.inputs, r) {
+		p := q.experts.product(&q.inputs, r)
+		cost += p.cost()
+		q.now = append(q.now, p)
+	}
+	return cost
+}
+
+// unitsOfExperts is how many units of work a worker should find at least in the products of all
+// experts: these are of different length.
+const unitsOfExperts = 2 * unitsPerWorker
+
+// partitionExperts divides the products of all experts among workers, none into units longer than a
+// part of all, and returns the number of units.
+func (q *products) partitionExperts(workers int) (units int) {
+	all := 0.
+	for i := range q.now {
+		all += q.now[i].cost()
+	}
+	longest := all / float64(workers*unitsOfExperts)
+	for i := range q.now {
+		p := &q.now[i]
+		p.partition(1)
+		for cost := p.cost(); workers > 1 && p.cols > minCols; {
+			if cost <= longest*float64(p.units()) {
+				break
+			}
+			p.cols = roundUp(p.cols/2, panel)
+		}
+		units += p.units()
+		q.ends = append(q.ends, units)
+	}
+	return units
+}

@@ -1,0 +1,271 @@
+package attn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+)
+
+// expertProblem is a call of MulExperts, and what it is to compute.
+type expertProblem struct {
+	dst, a  Tensor
+	ms      []*Matrix
+	experts View[int32]
+	biases  [][]float32
+}
+
+// expertMatrices are matrices of every kind of inputs, all of the same shape.
+func expertMatrices(t testing.TB, r *rand.Rand, n, inputs, outputs int) (ms []*Matrix) {
+	t.Helper()
+	for range n {
+		m, err := randomMatrix(r, inputs, outputs)
+		must(t, err)
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// randomMatrix is a matrix of some format or block type that takes so many inputs.
+func randomMatrix(r *rand.Rand, inputs, outputs int) (*Matrix, error) {
+	if inputs%256 == 0 && r.IntN(2) == 0 {
+		typ := integerBlockTypes[r.IntN(len(integerBlockTypes))]
+		return PackBlocks(fileOfBlocks(r, typ, outputs, inputs), typ, outputs, inputs,
+			MatrixConfig{Integers: r.IntN(4) > 0})
+	}
+	c := MatrixConfig{Format: matrixTypes[r.IntN(len(matrixTypes))]}
+	c.Integers = c.Format == I8 && r.IntN(2) == 0
+	return PackMatrix(tensor(r, normal, 1, 1, inputs, outputs), c)
+}
+
+// newExpertProblem draws a call for some matrices.
+func newExpertProblem(r *rand.Rand, ms []*Matrix, tokens, n int) (x expertProblem) {
+	_, _, inputs, outputs := ms[0].Dims()
+	x.ms = ms
+	x.experts = BHLD(make([]int32, tokens*n), 1, 1, tokens, n)
+	likely := 1 + r.IntN(len(ms)) // some are chosen often, others never
+	for i := range x.experts.Data {
+		x.experts.Data[i] = int32(r.IntN(likely+1)) - 1
+	}
+	x.a = tensor(r, normal, 1, []int{1, n}[r.IntN(2)], tokens, inputs)
+	x.dst = BHLD(nans(n*tokens*outputs), 1, n, tokens, outputs)
+	if r.IntN(2) == 0 { // rows of a token side by side
+		x.dst = BLHD(x.dst.Data, 1, tokens, n, outputs)
+	}
+	switch r.IntN(3) {
+	case 0:
+		for i := range ms {
+			bias := tensor(r, normal, 1, 1, 1, outputs).Data
+			if i%3 == 1 {
+				bias = nil
+			}
+			x.biases = append(x.biases, bias)
+		}
+	case 1:
+		x.biases = make([][]float32, len(ms))
+	}
+	return x
+}
+
+// want is each row's product alone.
+func (x *expertProblem) want(t testing.TB) Tensor {
+	t.Helper()
+	want := zeros(1, x.dst.H, x.dst.L, x.dst.D)
+	for i := range x.dst.L {
+		for j, which := range x.experts.Row(0, 0, i) {
+			if which < 0 {
+				continue
+			}
+			a := BHLD(x.a.Row(0, min(j, x.a.H-1), i), 1, 1, 1, x.a.D)
+			dst := BHLD(want.Row(0, j, i), 1, 1, 1, want.D)
+			must(t, x.ms[which].MatMul(dst, a, biasOf(x.biases, int(which))))
+		}
+	}
+	return want
+}
+
+// mustBe compares the rows of the output with others.
+func (x *expertProblem) mustBe(t testing.TB, what string, want Tensor) {
+	t.Helper()
+	for j := range want.H {
+		for i := range want.L {
+			mustEqualBits(t, fmt.Sprint(what, " head ", j, " token ", i), x.dst.Row(0, j, i),
+				want.Row(0, j, i))
+		}
+	}
+}
+
+// Rows of several matrices are the products of each alone, whatever lies beside.
+func TestMulExperts(t *testing.T) {
+	shareSmallCalls(t)
+	r := random(t.Name())
+	forEach(t, func(t *testing.T) {
+		for range budget(12) {
+			inputs := []int{256, 512, 7, 96, 130, 300}[r.IntN(6)]
+			ms := expertMatrices(t, r, 1+r.IntN(6), inputs, 1+r.IntN(90))
+			x := newExpertProblem(r, ms, 1+r.IntN(40), 1+r.IntN(4))
+			want := x.want(t)
+			pool := NewPool(1 + r.IntN(9))
+			for name, p := range map[string]*Pool{"alone": nil, "pool": pool} {
+				fillWith(x.dst.Data, nan)
+				must(t, p.MulExperts(x.dst, x.a, ms, x.experts, x.biases))
+				x.mustBe(t, fmt.Sprint(name, " inputs ", inputs), want)
+			}
+			must(t, pool.Close())
+		}
+	})
+}
+
+// Rows without a matrix are +0, whatever their inputs and the bias hold, and the others do not see
+// these inputs.
+func TestMulExpertsWithoutExpert(t *testing.T) {
+	r := random(t.Name())
+	ms := expertMatrices(t, r, 3, 256, 40)
+	x := newExpertProblem(r, ms, 9, 2)
+	x.a = tensor(r, normal, 1, 2, 9, 256)
+	want := x.want(t)
+	for i := range x.a.L {
+		for j, which := range x.experts.Row(0, 0, i) {
+			if which < 0 {
+				fillWith(x.a.Row(0, j, i), nan)
+			}
+		}
+	}
+	for _, p := range []*Pool{nil, threeWorkers()} {
+		fillWith(x.dst.Data, nan)
+		must(t, p.MulExperts(x.dst, x.a, ms, x.experts, x.biases))
+		x.mustBe(t, "with NaN", want)
+		fillWith(x.dst.Data, nan)
+		nobody := View[int32]{Data: []int32{-1}, B: 1, H: 1, L: 9, D: 1, SL: Broadcast}
+		must(t, p.MulExperts(rowsOf(x.dst.Heads(0, 1), 0, 9), x.a.Heads(0, 1), ms, nobody, x.biases))
+		mustEqualBits(t, "nobody", x.dst.Row(0, 0, 8), make([]float32, 40))
+		must(t, p.MulExperts(zeros(1, 2, 0, 40), zeros(1, 1, 0, 256), ms,
+			View[int32]{B: 1, H: 1, D: 2}, nil))
+		must(t, p.MulExperts(zeros(1, 1, 1, 2), zeros(1, 1, 1, 3), nil,
+			BHLD([]int32{-1}, 1, 1, 1, 1), nil))
+	}
+}
+
+// Inputs and choices of all tokens may be the same ones.
+func TestMulExpertsBroadcast(t *testing.T) {
+	r := random(t.Name())
+	ms := expertMatrices(t, r, 4, 256, 33)
+	x := newExpertProblem(r, ms, 20, 3)
+	x.a = Tensor{Data: tensor(r, normal, 1, 1, 1, 256).Data, B: 1, H: 3, L: 20, D: 256,
+		SB: Broadcast, SH: Broadcast, SL: Broadcast}
+	x.experts = View[int32]{Data: []int32{2, 0, 2}, B: 1, H: 1, L: 20, D: 3, SL: Broadcast}
+	want := x.want(t)
+	for _, p := range []*Pool{nil, threeWorkers()} {
+		must(t, p.MulExperts(x.dst, x.a, ms, x.experts, x.biases))
+		x.mustBe(t, "broadcast", want)
+	}
+}
+
+// Rows that do not fit go in several parts, cut between matrices if one has not more.
+func TestMulExpertsInParts(t *testing.T) {
+	r := random(t.Name())
+	ms := expertMatrices(t, r, 5, 256, 20)
+	x := newExpertProblem(r, ms, 30, 3)
+	want := x.want(t)
+	for _, most := range []int{1, 7, 40, 1000} {
+		fillWith(x.dst.Data, nan)
+		w := new(scratch)
+		call := expertCall{dst: x.dst, a: x.a, ms: ms, chosen: x.experts, biases: x.biases}
+		must(t, call.check())
+		call.route(&w.routes)
+		inputs := call.preparation(&w.routes)
+		places, ok := 0, false
+		for inputs, ok = inputs.next(w, most); ok; inputs, ok = inputs.next(w, most) {
+			if inputs.first != places || inputs.rows() > most {
+				t.Fatalf("%d places from %d on, want at most %d from %d on", inputs.rows(), inputs.first,
+					most, places)
+			}
+			places += inputs.rows()
+			inputs.run()
+			for route, more := w.routes.first(&inputs); more; {
+				p := call.product(&inputs, route)
+				p.partition(1)
+				for i := range p.units() {
+					p.unit(i)
+				}
+				route, more = w.routes.next(&inputs, route)
+			}
+		}
+		if places != len(w.routes.offsets) {
+			t.Fatalf("%d places of %d", places, len(w.routes.offsets))
+		}
+		x.mustBe(t, fmt.Sprint("parts of ", most), want)
+	}
+}
+
+func TestMulExpertsErrors(t *testing.T) {
+	pack := func(batch, inputs, outputs int) *Matrix {
+		m, err := PackMatrix(zeros(batch, 1, inputs, outputs), MatrixConfig{})
+		must(t, err)
+		return m
+	}
+	m, two, closed := pack(1, 4, 5), pack(2, 4, 5), pack(1, 4, 5)
+	must(t, closed.Close())
+	memory := nans(60)
+	dst, a := BHLD(memory[:30], 1, 2, 3, 5), BHLD(memory[30:42], 1, 1, 3, 4)
+	numbers := []int32{0, 1, -1, 0, 1, 1}
+	experts := BHLD(numbers, 1, 1, 3, 2)
+	ms := []*Matrix{m, m}
+	type call struct {
+		dst, a  Tensor
+		ms      []*Matrix
+		experts View[int32]
+		biases  [][]float32
+	}
+	for _, c := range []struct {
+		call call
+		kind error
+		text string
+	}{
+		{call{dst, a, ms, View[int32]{}, nil}, ErrShape, "experts.D is 0, want 1 to 268435456"},
+		{call{dst, a, ms, BHLD(numbers[:5], 1, 1, 3, 2), nil}, ErrLength,
+			"len(experts.Data) is 5, want at least 6 for [1 1 3 2] with strides [6 6 2]"},
+		{call{dst, a, ms, BHLD(numbers, 1, 3, 1, 2), nil}, ErrShape, "experts is [1 3 …], want [1 1 …]"},
+		{call{dst, BHLD(memory[30:42], 1, 3, 1, 4), ms, experts, nil}, ErrShape,
+			"a is [1 3 1 …], want [1, 2 or 1, 3, …] as experts has 2 for each of 3 tokens"},
+		{call{BHLD(memory[:30], 1, 3, 2, 5), a, ms, experts, nil}, ErrShape,
+			"dst is [1 3 2 …], want [1 2 3 …] as experts has 2 for each of 3 tokens"},
+		{call{View[float32]{Data: memory, B: 1, H: 2, L: 3, D: 5, SB: 1, SH: 5, SL: Broadcast}, a, ms,
+			experts, nil}, ErrStride, "dst has a stride of Broadcast over 3 elements, want at least 5 so " +
+			"that no two outputs coincide"},
+		{call{dst, a, []*Matrix{m, nil}, experts, nil}, ErrOption, "ms[1] is nil, want a matrix"},
+		{call{dst, a, []*Matrix{closed, m}, experts, nil}, ErrClosed,
+			"the matrix was closed, or is not from PackMatrix (ms[0])"},
+		{call{dst, a, []*Matrix{m, two}, experts, nil}, ErrShape, "ms[1] is [2 1 …], want [1 1 …]"},
+		{call{dst, a, []*Matrix{m, pack(1, 4, 6)}, experts, nil}, ErrShape,
+			"ms[1] has 4 inputs and 6 outputs, want 4 as a.D and 5 as dst.D"},
+		{call{dst, a, []*Matrix{pack(1, 3, 5), m}, experts, nil}, ErrShape,
+			"ms[0] has 3 inputs and 5 outputs, want 4 as a.D and 5 as dst.D"},
+		{call{dst, a, ms[:1], experts, nil}, ErrOption, "experts[0][1] is 1, want -1 to 0"},
+		{call{dst, a, nil, experts, nil}, ErrOption,
+			"experts[0][0] is 0, want -1 as there are no matrices"},
+		{call{dst, a, ms, BHLD([]int32{0, 0, 0, -2, 0, 0}, 1, 1, 3, 2), nil}, ErrOption,
+			"experts[1][1] is -2, want -1 to 1"},
+		{call{dst, a, ms, experts, [][]float32{nil}}, ErrLength,
+			"len(biases) is 1, want nil or 2 as there are matrices"},
+		{call{dst, a, ms, experts, [][]float32{nil, memory[50:54]}}, ErrLength,
+			"len(biases[1]) is 4, want 5"},
+		{call{dst, BHLD(memory[29:41], 1, 1, 3, 4), ms, experts, nil}, ErrOverlap,
+			"dst overlaps a, want separate memory"},
+		{call{dst, a, ms, experts, [][]float32{nil, memory[25:30]}}, ErrOverlap,
+			"dst overlaps biases[1], want separate memory"},
+	} {
+		for _, p := range []*Pool{nil, threeWorkers()} {
+			err := p.MulExperts(c.call.dst, c.call.a, c.call.ms, c.call.experts, c.call.biases)
+			mustFail(t, c.text, err, c.kind, c.text)
+		}
+		mustBeUntouched(t, BHLD(memory, 1, 1, 1, 60))
+	}
+	clear(memory[24:30])
+	err := MulExperts(dst, a, ms, BHLD(unsafe.Slice((*int32)(unsafe.Pointer(&memory[24])), 6), 1, 1, 3,
+		2), nil)
+	mustFail(t, "experts in dst", err, ErrOverlap, "dst overlaps experts, want separate memory")
+	ended := NewPool(2)
+	must(t, ended.Close())
+	mustFail(t, "closed", ended.MulExperts(dst, a, ms, experts, nil), ErrClosed)
+}
