@@ -2,6 +2,7 @@ package folder
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +17,19 @@ type Part struct {
 	// Interleaved is the size of heads whose outputs come as pairs in the file, (0, 1), (2, 3), …,
 	// and here with the first of all pairs before the second of all. 0 leaves them as they are.
 	Interleaved int
+	// Of is the outputs of the tensor, if these are only some, from From on. 0 is for all.
+	From, Of int
+}
+
+// all is the outputs of the tensor.
+func (p *Part) all() int { return max(p.Of, p.Out) }
+
+// label names a part among matrices.
+func (p *Part) label() string {
+	if p.Of == 0 {
+		return p.Name + ".weight"
+	}
+	return fmt.Sprintf("%s.weight, outputs %d to %d", p.Name, p.From, p.From+p.Out-1)
 }
 
 // Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
@@ -24,15 +38,15 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].Name+".weight"]) {
 		return l.packStored(in, bias, parts[0])
 	}
-	made, names := Linear{In: in}, []string{}
+	made, names, labels := Linear{In: in}, []string{}, []string{}
 	var drawn []float32 // weights of a random model: each part's come before its biases
 	for _, p := range parts {
-		names = append(names, p.Name+".weight")
+		names, labels = append(names, p.Name+".weight"), append(labels, p.label())
 		made.Out += p.Out
 		if l.Random != nil {
 			drawn = append(drawn, l.rows(in, []Part{p})...)
 		} else {
-			l.stored(p.Name+".weight", []int{p.Out, in}) // also where a packed file has it
+			l.stored(p.Name+".weight", []int{p.all(), in}) // also where a packed file has it
 		}
 		if bias {
 			made.Bias = append(made.Bias, l.bias(p)...)
@@ -41,7 +55,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 	if kind < 0 {
 		kind = l.Kind(names...)
 	}
-	made.Matrix = l.packed(strings.Join(names, "+"), in, made.Out, func() *attn.Matrix {
+	made.Matrix = l.packed(strings.Join(labels, "+"), in, made.Out, func() *attn.Matrix {
 		if l.Random != nil {
 			return l.Pack(kind, drawn, in, made.Out).Matrix
 		}
@@ -53,7 +67,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 // rows are the weights of parts, a row for each output.
 func (l *Loader) rows(in int, parts []Part) (rows []float32) {
 	for _, p := range parts {
-		x := pairsApart(l.Tensor(p.Name+".weight", p.Out, in), in, p.Interleaved)
+		x := pairsApart(l.part(p.Name+".weight", p, in), in, p.Interleaved)
 		if len(parts) == 1 {
 			return x // without a copy: it may be large
 		}
@@ -63,7 +77,22 @@ func (l *Loader) rows(in int, parts []Part) (rows []float32) {
 }
 
 func (l *Loader) bias(p Part) []float32 {
-	return pairsApart(l.Tensor(p.Name+".bias", p.Out), 1, p.Interleaved)
+	return pairsApart(l.part(p.Name+".bias", p), 1, p.Interleaved)
+}
+
+// part decodes the outputs of a part, each with elements of some shape.
+func (l *Loader) part(name string, p Part, each ...int) []float32 {
+	if p.Of == 0 {
+		return l.Tensor(name, append([]int{p.Out}, each...)...)
+	}
+	t, data := l.stored(name, append([]int{p.Of}, each...))
+	if l.Err != nil {
+		return nil
+	}
+	defer t.Release()
+	x, size := make([]float32, p.Out*product(each)), len(data)/p.Of
+	l.failTensor(t, name, t.encoding.decode(x, data[p.From*size:][:p.Out*size]))
+	return x
 }
 
 // keeps says whether a matrix is packed without a copy in float32.
@@ -72,12 +101,14 @@ func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 
 // packStored packs the blocks of a tensor, from where the file has them.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	made, name := Linear{In: in, Out: p.Out}, p.Name+".weight"
-	t, data := l.stored(name, []int{p.Out, in})
+	t, data := l.stored(name, []int{p.all(), in})
 	if l.Err != nil {
 		return made
 	}
 	defer t.Release()
+	name = p.label()
 	e := t.encoding
+	data = data[p.From*e.size(in):][:p.Out*e.size(in)]
 	var minima []byte
 	made.Matrix = l.packed(name, in, p.Out, func() *attn.Matrix {
 		data, whose := pairsApart(data, e.size(in), p.Interleaved), name

@@ -27,8 +27,11 @@ type sequence interface {
 	release()
 }
 
-// window is what a layer's tokens see.
-func (c *config) window(layer int) attn.Window { return attn.Window{Left: c.Windows[layer]} }
+// options are those of a layer's attention, for pieces.
+func (m *model) options(layer int, pieces []piece, integers bool) *attn.Options {
+	return &attn.Options{Causal: attn.BottomRight, QueryLens: queriesOf(pieces), Integers: integers,
+		Window: attn.Window{Left: m.Windows[layer]}, Scale: m.ScoreScale, Softcap: m.ScoreCap}
+}
 
 func newCache(m *model, s *settings, pool *attn.Pool) (cache, error) {
 	if s.cluster != nil {

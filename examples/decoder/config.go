@@ -1,15 +1,19 @@
 package main
 
+import "github.com/seed-1415985d/attn/nn"
+
 // config is the shape of a model, as its folder gives it or its type implies.
 type config struct {
 	Layers, Dim, Heads, KVHeads, HeadDim, FFN, Vocab int
 	Epsilon                                          float64
 	Tied                                             bool  // the last matrix is the embedding
 	Stop                                             []int // tokens that end an answer
-	Theta                                            float64
-	Scaling                                          scaling
-	QKVBias, OutBias, FFNBias                        bool // of which matrices
-	QKNorm                                           bool // of queries and keys, head by head
+	Activation                                       nn.Activation
+	rotations
+	QKVBias, OutBias, FFNBias bool // of which matrices
+	QKNorm                    bool // of queries and keys, head by head
+	NormsAfter                bool // of what attention and the network return
+	LessOne                   bool // the file has the weights of norms less 1
 	// of those matrices for which the file has one
 	AnyBias bool
 	// pairs that rotations turn are neighbours in the file
@@ -18,4 +22,18 @@ type config struct {
 	Windows []int
 	// how many tokens texts had at most in training, as the file or its scaling says; 0 if unknown
 	Trained int
+
+	EmbeddingScale float32 // 0 for none
+	ScoreScale     float32 // 0 for 1/√HeadDim
+	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
+	ScoreCap, LogitCap float32
+}
+
+// rotations turn queries and keys by their positions.
+type rotations struct {
+	Theta      float64
+	LocalTheta float64 // of layers with a window, which are not stretched; 0 for as all
+	Rotated    int     // channels of a head
+	Scaling    scaling
+	Context    int // tokens of the longest text of the run
 }

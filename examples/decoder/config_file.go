@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/strictjson"
@@ -24,6 +24,7 @@ type configFile struct {
 	Epsilon       float64          `json:"rms_norm_eps"`
 	Tied          bool             `json:"tie_word_embeddings"`
 	Activation    string           `json:"hidden_act"`
+	Activation2   string           `json:"hidden_activation"` // instead of hidden_act, of gemma
 	AttentionBias bool             `json:"attention_bias"`
 	FFNBias       bool             `json:"mlp_bias"`
 	Window        *int             `json:"sliding_window"`
@@ -35,29 +36,31 @@ type configFile struct {
 	Theta         *float64         `json:"rope_theta"`
 	Scaling       *scaling         `json:"rope_scaling"`
 	Rope          *scaling         `json:"rope_parameters"` // where newer files keep both
+	// keys that only some kinds have
+	ScoreCap    *float64 `json:"attn_logit_softcapping"`
+	LogitCap    *float64 `json:"final_logit_softcapping"`
+	QueryScalar *float64 `json:"query_pre_attn_scalar"`
+	Period      *int     `json:"sliding_window_pattern"`
+	OldPeriod   *int     `json:"_sliding_window_pattern"`
+	LocalTheta  *float64 `json:"rope_local_base_freq"`
+	Original    *float64 `json:"original_max_position_embeddings"`
+	Rotated     *float64 `json:"partial_rotary_factor"`
+
+	of         *architecture
+	usualTheta float64
 }
 
 // standard is what a type of model means by what its config.json leaves out.
-func standard(modelType string) (f configFile, err error) {
-	f = configFile{Epsilon: 1e-6, Activation: "silu"}
-	switch modelType {
-	case "llama":
-		f.Stop = folder.OneOrMore{2}
-	case "mistral":
-		f.Stop, f.KVHeads, f.Window = folder.OneOrMore{2}, new(8), new(4096)
-	case "qwen2", "qwen3":
-		f.KVHeads, f.UseWindow, f.Window, f.FullLayers = new(32), new(false), new(4096), 28
-		if modelType == "qwen3" {
-			f.HeadDim = new(128)
-		}
-	default:
-		err = fmt.Errorf("model_type is %q, want llama, mistral, qwen2 or qwen3", modelType)
+func standard(modelType string) (configFile, error) {
+	a, err := architectureOf("model_type", modelType, (*architecture).kindName)
+	if err != nil {
+		return configFile{}, err
 	}
-	return f, err
+	return a.usual(), nil
 }
 
 // readConfig reads config.json and what generation_config.json says instead of it.
-func readConfig(l *folder.Loader) config {
+func readConfig(l *folder.Loader) (config, *tensorNames) {
 	const file, generation = "config.json", "generation_config.json"
 	var kind struct {
 		ModelType string `json:"model_type"`
@@ -77,7 +80,10 @@ func readConfig(l *folder.Loader) config {
 		c.Stop = said.Stop
 		l.Check(generation, c.checkStop())
 	}
-	return c
+	if l.Err != nil {
+		return c, nil
+	}
+	return c, f.of.folder
 }
 
 // checkStop refuses tokens that never come.
@@ -92,22 +98,30 @@ func (c *config) checkStop() error {
 
 // config is the model that a file means. What this engine would compute wrongly is an error.
 func (f *configFile) config() (config, error) {
+	a, err := architectureOf("model_type", f.ModelType, (*architecture).kindName)
+	if err != nil {
+		return config{}, err
+	}
+	f.of = a
 	c := config{Layers: f.Layers, Dim: f.Dim, Heads: f.Heads, KVHeads: f.Heads,
 		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
-		Stop: f.Stop, Theta: 10000, FFNBias: f.FFNBias && f.ModelType == "llama",
-		OutBias: f.AttentionBias && (f.ModelType == "llama" || f.ModelType == "qwen3"),
-		QKNorm:  f.ModelType == "qwen3"}
-	c.QKVBias = c.OutBias || f.ModelType == "qwen2"
+		Stop: f.Stop, FFNBias: f.FFNBias && a.ffnBiasKey, OutBias: f.AttentionBias && a.biasKey,
+		LessOne: a.lessOne}
+	c.QKVBias = c.OutBias || a.qkvBias
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
 	}
 	if f.HeadDim != nil {
 		c.HeadDim = *f.HeadDim
 	}
-	err := folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
+	err = folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
 		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
-	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.windows, f.rotations} {
+	if err == nil {
+		a.apply(&c)
+	}
+	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.checkKeys, f.scores,
+		f.windows, f.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -136,36 +150,98 @@ func (c *config) checkShape(heads, kvHeads, headDim, epsilon string) error {
 func (f *configFile) checkLayers(*config) error {
 	for _, name := range f.Architectures {
 		// the second is in some of the oldest folders
-		if !slices.Contains([]string{"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM",
-			"Qwen2ForCausalLM", "Qwen3ForCausalLM"}, name) {
-			return fmt.Errorf("architectures has %q, want LlamaForCausalLM, MistralForCausalLM, "+
-				"Qwen2ForCausalLM or Qwen3ForCausalLM", name)
+		if name != f.of.class && !(f.of.kind == "llama" && name == "LLaMAForCausalLM") {
+			return fmt.Errorf("architectures has %q, want %s, as model_type is %q", name, f.of.class,
+				f.of.kind)
 		}
 	}
-	if f.Activation != "silu" {
-		return fmt.Errorf("hidden_act is %q, want silu", f.Activation)
+	said, key, want := f.Activation, "hidden_act", activationNames[f.of.activation]
+	if f.of.queryScalar { // these kinds have hidden_act of no effect, too
+		said, key = f.Activation2, "hidden_activation"
+	} else if f.Activation2 != "" {
+		return fmt.Errorf("hidden_activation is %q, want it only for gemma", f.Activation2)
+	}
+	if said != "" && said != want {
+		return fmt.Errorf("%s is %q, want %s", key, said, want)
 	}
 	return nil
 }
 
-func (f *configFile) isQwen() bool { return f.ModelType == "qwen2" || f.ModelType == "qwen3" }
+// checkKeys refuses keys that a kind does not have.
+func (f *configFile) checkKeys(*config) error {
+	for _, k := range []struct {
+		key  string
+		said any
+		has  bool
+	}{
+		{"attn_logit_softcapping", said(f.ScoreCap), f.of.scoreCap >= 0},
+		{"final_logit_softcapping", said(f.LogitCap), f.of.logitCap >= 0},
+		{"query_pre_attn_scalar", said(f.QueryScalar), f.of.queryScalar},
+		{"sliding_window_pattern", said(f.Period), f.of.window == windowOfPeriod},
+		{"_sliding_window_pattern", said(f.OldPeriod), f.of.window == windowOfPeriod},
+		{"rope_local_base_freq", said(f.LocalTheta), f.of.localTheta > 0},
+		{"original_max_position_embeddings", said(f.Original), f.of.longRotation},
+	} {
+		if k.said != nil && !k.has {
+			return fmt.Errorf("%s is %v, want no such key for model_type %s", k.key, k.said, f.of.kind)
+		}
+	}
+	return nil
+}
+
+// said is what a key says, nil if it is not there.
+func said[T any](x *T) any {
+	if x == nil {
+		return nil
+	}
+	return *x
+}
+
+// scores says how scores and logits are scaled and bounded.
+func (f *configFile) scores(c *config) error {
+	for _, s := range []struct {
+		key  string
+		said *float64
+		to   *float32
+	}{
+		{"attn_logit_softcapping", f.ScoreCap, &c.ScoreCap},
+		{"final_logit_softcapping", f.LogitCap, &c.LogitCap},
+		{"query_pre_attn_scalar", f.QueryScalar, &c.ScoreScale},
+	} {
+		if s.said == nil {
+			continue
+		}
+		if *s.to = float32(*s.said); !(*s.to > 0 && *s.to <= math.MaxFloat32) {
+			return fmt.Errorf("%s is %v, want a number above 0", s.key, *s.said)
+		}
+	}
+	if c.ScoreScale > 0 {
+		c.ScoreScale = float32(1 / math.Sqrt(*f.QueryScalar))
+	}
+	return nil
+}
 
 const fullLayer, slidingLayer = "full_attention", "sliding_attention"
 
 // windows says which layers have a window, and how large.
 func (f *configFile) windows(c *config) error {
-	window, err := f.window()
+	window, err := f.windowSize()
 	if err != nil {
 		return err
 	}
 	c.Windows = make([]int, c.Layers)
 	kinds := make([]string, c.Layers)
+	period := *cmp.Or(f.Period, f.OldPeriod, &f.of.period)
+	if period < 1 && f.of.window == windowOfPeriod {
+		return fmt.Errorf("sliding_window_pattern is %d, want 1 or more", period)
+	}
 	for i := range kinds { // what config.json implies
-		if kinds[i] = slidingLayer; window == 0 || f.isQwen() && i < f.FullLayers {
+		if kinds[i] = slidingLayer; window == 0 || f.of.window == windowOfLast && i < f.FullLayers ||
+			f.of.window == windowOfPeriod && (i+1)%period == 0 {
 			kinds[i] = fullLayer
 		}
 	}
-	if err := f.chooseLayers(kinds, window > 0 && f.isQwen()); err != nil {
+	if err := f.chooseLayers(kinds, window > 0 && f.of.window > windowOfAll); err != nil {
 		return err
 	}
 	for i, kind := range kinds {
@@ -176,15 +252,16 @@ func (f *configFile) windows(c *config) error {
 	return nil
 }
 
-// window is that of the layers that have one, 0 if none has.
-func (f *configFile) window() (int, error) {
-	// Models of type mistral have their window whatever use_sliding_window says.
-	off := f.UseWindow != nil && !*f.UseWindow && f.ModelType != "mistral"
+// windowSize is that of the layers that have one, 0 if none has.
+func (f *configFile) windowSize() (int, error) {
+	// Models of other kinds than qwen have their window whatever use_sliding_window says.
+	off := f.UseWindow != nil && !*f.UseWindow &&
+		(f.of.window == noWindow || f.of.window == windowOfLast)
 	if f.Window == nil || off {
 		return 0, nil
 	}
-	if *f.Window < 1 || f.ModelType == "llama" {
-		return 0, fmt.Errorf("sliding_window is %d, want null, or for mistral, qwen2 and qwen3 1 or more",
+	if *f.Window < 1 || f.of.window == noWindow {
+		return 0, fmt.Errorf("sliding_window is %d, want null, or for others than llama 1 or more",
 			*f.Window)
 	}
 	return *f.Window, nil
@@ -215,19 +292,66 @@ func (f *configFile) rotations(c *config) error {
 	switch {
 	case f.Scaling != nil && f.Rope != nil:
 		return errors.New("rope_scaling and rope_parameters are both there, want one of them")
-	case f.Theta != nil && s.Theta != nil && *f.Theta != *s.Theta:
-		return fmt.Errorf("rope_theta is %v, and %v beside its scaling, want one number", *f.Theta,
-			*s.Theta)
 	case f.Rope != nil:
 		name = "rope_parameters"
 	}
-	c.Scaling, c.Theta = *s, *cmp.Or(f.Theta, s.Theta, new(10000.0))
+	local, s, err := f.localRotations(name, s)
+	if err != nil {
+		return err
+	}
+	if f.Theta != nil && s.Theta != nil && *f.Theta != *s.Theta {
+		return fmt.Errorf("rope_theta is %v, and %v beside its scaling, want one number", *f.Theta,
+			*s.Theta)
+	}
+	usual := cmp.Or(f.usualTheta, 10000.0)
+	c.Scaling, c.Theta, c.LocalTheta = *s, *cmp.Or(f.Theta, s.Theta, &usual), local
 	if c.Theta < 1 {
 		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
+	}
+	if c.LocalTheta != 0 && c.LocalTheta < 1 {
+		return fmt.Errorf("rope_local_base_freq is %v, want 1 or more", c.LocalTheta)
+	}
+	if err := f.partOfHeads(c); err != nil {
+		return err
+	}
+	if f.of.longRotation {
+		c.Scaling.beLong(*cmp.Or(f.Original, new(0.0)))
 	}
 	if err := c.Scaling.complete(c.Theta, f.Positions); err != nil {
 		return fmt.Errorf("%s %w", name, err)
 	}
 	c.Trained = c.Scaling.trained(f.Positions)
+	return c.checkFactors(name)
+}
+
+// localRotations is the base of layers with a window, and the rotation of the others, which newer
+// files have beside each other.
+func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling, error) {
+	base := *cmp.Or(f.LocalTheta, &f.of.localTheta)
+	if s.Full == nil && s.Sliding == nil {
+		return base, s, nil
+	}
+	if f.of.localTheta == 0 || s.Full == nil || s.Sliding == nil {
+		return 0, nil, fmt.Errorf("%s has %s or %s, want both, and only for gemma3", name, fullLayer,
+			slidingLayer)
+	}
+	if kind := cmp.Or(s.Sliding.Type, s.Sliding.OldType, "default"); kind != "default" {
+		return 0, nil, fmt.Errorf("%s.%s is of type %q, want default", name, slidingLayer, kind)
+	}
+	return *cmp.Or(s.Sliding.Theta, &base), s.Full, nil
+}
+
+// partOfHeads says how many channels are rotated.
+func (f *configFile) partOfHeads(c *config) error {
+	part := *cmp.Or(f.Rotated, c.Scaling.Rotated, new(1.0))
+	c.Rotated = int(part * float64(c.HeadDim))
+	if !(part > 0 && part <= 1) || c.Rotated < 2 || c.Rotated%2 != 0 {
+		return fmt.Errorf("partial_rotary_factor is %v, want a part of head_dim, %d, that is an even "+
+			"number of channels", part, c.HeadDim)
+	}
+	if part != 1 && !f.of.partial {
+		return fmt.Errorf("partial_rotary_factor is %v, want 1 or null for model_type %s", part,
+			f.of.kind)
+	}
 	return nil
 }

@@ -147,7 +147,7 @@ func TestStopTokens(t *testing.T) {
 			write("generation_config.json", c.generation)(t, path)
 		}
 		l := &folder.Loader{Path: path}
-		if got := readConfig(l); l.Err != nil || !slices.Equal(got.Stop, c.want) {
+		if got, _ := readConfig(l); l.Err != nil || !slices.Equal(got.Stop, c.want) {
 			t.Errorf("%+v: answers stop at %v (%v)", c, got.Stop, l.Err)
 		}
 	}
@@ -327,7 +327,7 @@ func FuzzReadConfig(f *testing.F) {
 	read := func(t *testing.T, text string) (config, error) {
 		must(t, os.WriteFile(filepath.Join(path, "config.json"), []byte(text), 0o666))
 		l := &folder.Loader{Path: path}
-		c := readConfig(l)
+		c, _ := readConfig(l)
 		return c, l.Err
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -68,6 +68,7 @@ func (r *runner) begin(pieces []piece) {
 		for i, token := range p.tokens {
 			r.x = append(r.x, make([]float32, r.Dim)...)
 			r.embedding.Row(r.x[len(r.x)-r.Dim:], token)
+			scale(r.x[len(r.x)-r.Dim:], r.EmbeddingScale)
 			r.positions = append(r.positions, int32(first+i))
 		}
 	}
@@ -89,6 +90,14 @@ func (r *runner) attention(i int, pieces []piece) {
 	r.try(r.cache.step(i, view(r.heads, r.Heads), view(r.q, r.Heads), view(r.k, r.KVHeads),
 		view(r.v, r.KVHeads), pieces))
 	r.multiply(r.heads, product{&r.hidden, &l.out})
+	r.join(l.attentionAfter)
+}
+
+// join adds to each row what a part of the layer made of it, normed if there is a weight for that.
+func (r *runner) join(weight []float32) {
+	if weight != nil {
+		r.rmsNorm(&r.hidden, r.hidden, weight)
+	}
 	r.add(r.x, r.hidden)
 }
 
@@ -98,17 +107,17 @@ func (r *runner) place(l *layer) {
 		r.rmsNorm(&r.q, r.q, l.qNorm)
 		r.rmsNorm(&r.k, r.k, l.kNorm)
 	}
-	r.rotate(r.q, r.Heads)
-	r.rotate(r.k, r.KVHeads)
+	r.rotate(l.rope, r.q, r.Heads)
+	r.rotate(l.rope, r.k, r.KVHeads)
 }
 
 // feedForward adds to each row what the layer's network makes of it.
 func (r *runner) feedForward(l *layer) {
 	r.rmsNorm(&r.normed, r.x, l.ffnNorm)
 	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
-	r.swiGLU(&r.active, r.gate, r.up)
+	r.gated(&r.active, r.gate, r.up)
 	r.multiply(r.active, product{&r.hidden, &l.down})
-	r.add(r.x, r.hidden)
+	r.join(l.ffnAfter)
 }
 
 // finish computes logits of the rows that somebody asks for: the last one of each piece.
@@ -121,6 +130,7 @@ func (r *runner) finish(pieces []piece) {
 	}
 	r.rmsNorm(&r.last, r.last, r.norm)
 	r.multiply(r.last, product{&r.logits, &r.head})
+	r.bound(r.logits, r.LogitCap)
 }
 
 // product is rows that become those of a matrix.

@@ -38,6 +38,11 @@ type architectureKeys struct {
 	Magnitude   *float64 `json:"rope.scaling.attn_factor"`
 	Fast        float64  `json:"rope.scaling.yarn_beta_fast"`
 	Slow        float64  `json:"rope.scaling.yarn_beta_slow"`
+	ScoreCap    *float64 `json:"attn_logit_softcapping"`
+	LogitCap    *float64 `json:"final_logit_softcapping"`
+	LocalTheta  *float64 `json:"rope.freq_base_swa"`
+
+	of *architecture
 }
 
 // perLayer is a number for all layers, or a list of one for each; none if the file has no such key.
@@ -82,29 +87,30 @@ func (s *sliding) UnmarshalJSON(data []byte) error {
 }
 
 // readMetadata reads what the metadata of a GGUF file says of a model with some tokens.
-func readMetadata(l *folder.Loader, v *folder.Vocabulary) config {
+func readMetadata(l *folder.Loader, v *folder.Vocabulary) (config, *tensorNames) {
 	var general generalKeys
 	l.Metadata("general", &general, idleGeneral)
-	name := general.Architecture
-	if l.Err == nil && name != "llama" && name != "qwen2" && name != "qwen3" {
-		l.Check("", fmt.Errorf("general.architecture is %q, want llama, qwen2 or qwen3", name))
-	}
 	if l.Err != nil {
-		return config{}
+		return config{}, nil
 	}
-	var k architectureKeys
+	name := general.Architecture
+	a, err := architectureOf("general.architecture", name, (*architecture).ggufName)
+	if l.Check("", err); err != nil {
+		return config{}, nil
+	}
+	k := architectureKeys{of: a}
 	l.Metadata(name, &k, idleArchitecture)
 	l.CheckMetadata(idleElsewhere)
-	c, err := k.config(name, len(v.Tokens))
+	c, err := k.config(len(v.Tokens))
 	if err != nil {
 		l.Check("", fmt.Errorf("%s.%w", name, err))
 	}
-	c.Tied, c.Stop = !l.Has(ggufNames.head+".weight"), v.Stop()
-	return c
+	c.Tied, c.Stop = !l.Has(a.file.head+".weight"), v.Stop()
+	return c, a.file
 }
 
 // config is the model that keys mean.
-func (k *architectureKeys) config(name string, vocab int) (config, error) {
+func (k *architectureKeys) config(vocab int) (config, error) {
 	heads, err := k.Heads.of(k.Layers, "attention.head_count")
 	kvHeads, kvErr := k.KVHeads.of(k.Layers, "attention.head_count_kv")
 	ffn, ffnErr := k.FFN.of(k.Layers, "feed_forward_length")
@@ -116,12 +122,15 @@ func (k *architectureKeys) config(name string, vocab int) (config, error) {
 	}
 	c := config{Layers: k.Layers, Dim: k.Dim, Heads: heads, KVHeads: kvHeads,
 		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
-		AnyBias: true, QKNorm: name == "qwen3", Interleaved: name == "llama",
-		Theta: *cmp.Or(k.Theta, new(10000.0))}
+		AnyBias: true, Interleaved: k.of.pairs}
+	c.Theta = *cmp.Or(k.Theta, new(10000.0))
 	err = folder.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
 		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
-	for _, step := range []func(*config) error{k.checkShape, k.windows, k.rotations} {
+	if err == nil {
+		k.of.apply(&c)
+	}
+	for _, step := range []func(*config) error{k.checkShape, k.scores, k.windows, k.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -141,7 +150,6 @@ func (k *architectureKeys) checkShape(c *config) error {
 	}{
 		{"vocab_size", k.Vocab, c.Vocab}, // as many as tokenizer.ggml.tokens
 		{"attention.value_length", k.ValueDim, c.HeadDim},
-		{"rope.dimension_count", k.Rotated, c.HeadDim},
 	} {
 		if same.said != nil && *same.said != same.want {
 			return fmt.Errorf("%s is %d, want %d", same.key, *same.said, same.want)
@@ -149,6 +157,32 @@ func (k *architectureKeys) checkShape(c *config) error {
 	}
 	return c.checkShape("attention.head_count", "attention.head_count_kv", "attention.key_length",
 		"attention.layer_norm_rms_epsilon")
+}
+
+// scores says how scores and logits are scaled and bounded.
+func (k *architectureKeys) scores(c *config) error {
+	if n := k.of.largest; n > 0 && c.Layers == n { // as others read it
+		c.ScoreScale = float32(1 / math.Sqrt(float64(c.Dim/c.Heads)))
+	}
+	for _, s := range []struct {
+		key   string
+		said  *float64
+		usual float64
+		to    *float32
+	}{
+		{"attn_logit_softcapping", k.ScoreCap, k.of.scoreCap, &c.ScoreCap},
+		{"final_logit_softcapping", k.LogitCap, k.of.logitCap, &c.LogitCap},
+	} {
+		switch {
+		case s.said == nil:
+			*s.to = float32(max(s.usual, 0))
+		case s.usual < 0 || !(*s.said >= 0 && *s.said <= math.MaxFloat32):
+			return fmt.Errorf("%s is %v, want a number, 0 or more, and only for gemma", s.key, *s.said)
+		default:
+			*s.to = float32(*s.said)
+		}
+	}
+	return nil
 }
 
 // windows says which layers have a window.
@@ -165,7 +199,8 @@ func (k *architectureKeys) windows(c *config) error {
 			c.Layers)
 	}
 	for i := range c.Windows {
-		slides := k.Sliding.period == 0 || i%k.Sliding.period < k.Sliding.period-1
+		period := cmp.Or(k.Sliding.period, k.of.period)
+		slides := period == 0 || i%period < period-1
 		if k.Sliding.layers != nil {
 			slides = k.Sliding.layers[i]
 		}
@@ -181,6 +216,9 @@ func (k *architectureKeys) rotations(c *config) error {
 	if c.Theta < 1 {
 		return fmt.Errorf("rope.freq_base is %v, want 1 or more", c.Theta)
 	}
+	if err := k.localRotations(c); err != nil {
+		return err
+	}
 	if k.Factor != nil && k.OldFactor != nil {
 		return fmt.Errorf("rope.scaling.factor is %v, and rope.scale_linear %v, want one of them",
 			*k.Factor, *k.OldFactor)
@@ -190,6 +228,9 @@ func (k *architectureKeys) rotations(c *config) error {
 		factor = 1 // as others read it
 	}
 	s := &c.Scaling
+	if k.of.longRotation {
+		return k.longRotations(c)
+	}
 	switch kind := *cmp.Or(k.ScalingType, new("linear")); kind {
 	case "none":
 		c.Trained = s.trained(k.Positions)
@@ -205,6 +246,38 @@ func (k *architectureKeys) rotations(c *config) error {
 	c.Trained = s.trained(k.Positions)
 	if k.Magnitude != nil {
 		return k.magnify(s)
+	}
+	return nil
+}
+
+// localRotations are those of layers with a window, and of a part of heads.
+func (k *architectureKeys) localRotations(c *config) error {
+	c.Rotated = *cmp.Or(k.Rotated, &c.HeadDim)
+	if c.Rotated != c.HeadDim && !k.of.partial || c.Rotated < 2 || c.Rotated%2 != 0 ||
+		c.Rotated > c.HeadDim {
+		return fmt.Errorf("rope.dimension_count is %d, want %d, or for phi3 an even number below",
+			c.Rotated, c.HeadDim)
+	}
+	c.LocalTheta = *cmp.Or(k.LocalTheta, &k.of.localTheta)
+	if k.LocalTheta != nil && (k.of.localTheta == 0 || c.LocalTheta < 1) {
+		return fmt.Errorf("rope.freq_base_swa is %v, want 1 or more, and only for gemma3",
+			c.LocalTheta)
+	}
+	return nil
+}
+
+// longRotations are stretched by factors that are tensors, if the file has them.
+func (k *architectureKeys) longRotations(c *config) error {
+	if kind := *cmp.Or(k.ScalingType, new(longRope)); kind != longRope && kind != "none" ||
+		*cmp.Or(k.Factor, k.OldFactor, new(1.0)) > 1 {
+		return fmt.Errorf("rope.scaling.type is %q and its factor %v, want longrope, and 1", kind,
+			*cmp.Or(k.Factor, k.OldFactor, new(1.0)))
+	}
+	s := &c.Scaling
+	s.Original, s.Magnitude = cmp.Or(k.Original, k.Positions), cmp.Or(k.Magnitude, new(1.0))
+	c.Trained = s.trained(k.Positions)
+	if !(*s.Magnitude > 0 && *s.Magnitude < 1e9) {
+		return fmt.Errorf("rope.scaling.attn_factor is %v, want a number above 0", *s.Magnitude)
 	}
 	return nil
 }

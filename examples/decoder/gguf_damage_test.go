@@ -30,8 +30,8 @@ func TestDamagedGGUF(t *testing.T) {
 		change func(*fakeGGUF)
 		want   string
 	}{
-		{"architecture", set("general.architecture", "gemma3"),
-			`general.architecture is "gemma3", want llama, qwen2 or qwen3`},
+		{"architecture", set("general.architecture", "mamba"),
+			`general.architecture is "mamba", want llama, qwen2, qwen3, gemma2, gemma3 or phi3`},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},

@@ -21,7 +21,8 @@ type fake struct {
 	kind      string            // F32, F16 or BF16, or one that is not read
 	kinds     map[string]string // of some tensors; nil if all are of one
 	tokenizer map[string]any
-	shards    int // files; 0 is one without an index
+	shards    int             // files; 0 is one without an index
+	hidden    map[string]bool // tensors that are for the reference only
 }
 
 type fakeTensor struct {
@@ -71,6 +72,29 @@ func newFake(kind string) *fake {
 	return f
 }
 
+// fuse makes one tensor of each layer of several matrices, one after another, which stay for the
+// reference.
+func (f *fake) fuse(all string, names ...string) {
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		fused := fakeTensor{shape: []int{0, f.tensors[at+names[0]+".weight"].shape[1]}}
+		for _, name := range names {
+			x := f.tensors[at+name+".weight"]
+			fused.shape[0] += x.shape[0]
+			fused.data = append(fused.data, x.data...)
+			f.hide(at + name + ".weight")
+		}
+		f.tensors[at+all+".weight"] = fused
+	}
+}
+
+// hide keeps a tensor out of files.
+func (f *fake) hide(name string) {
+	if f.hidden == nil {
+		f.hidden = map[string]bool{}
+	}
+	f.hidden[name] = true
+}
+
 // rename gives an added token another text.
 func (f *fake) rename(was, text string) {
 	vocab := f.tokenizer["model"].(map[string]any)["vocab"].(map[string]int)
@@ -106,7 +130,9 @@ func (f *fake) write(t *testing.T) string {
 	folder := t.TempDir()
 	writeJSON(t, filepath.Join(folder, "config.json"), f.config)
 	writeJSON(t, filepath.Join(folder, "tokenizer.json"), f.tokenizer)
-	names := slices.Sorted(maps.Keys(f.tensors))
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f.tensors)), func(name string) bool {
+		return f.hidden[name]
+	})
 	if f.shards == 0 {
 		f.writeTensors(t, filepath.Join(folder, "model.safetensors"), names)
 		return folder

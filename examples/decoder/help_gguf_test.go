@@ -19,6 +19,7 @@ type fakeGGUF struct {
 	*fake
 	gguftest.File
 	ggufShape
+	names *strings.Replacer
 }
 
 type ggufShape struct{ layers, dim, ffn, heads, kv, head, vocab int }
@@ -34,14 +35,38 @@ func ggufReference() reference {
 	return reference{layers: 2, heads: 4, kv: 2, head: 64, epsilon: 1e-5, theta: 500}
 }
 
-// ggufNamesOf are the names in a GGUF file of the tensors of folders.
-var ggufNamesOf = strings.NewReplacer("model.embed_tokens", "token_embd",
+// ggufNameList are the names in a GGUF file of the tensors of folders.
+var ggufNameList = []string{"model.embed_tokens", "token_embd",
 	"model.norm", "output_norm", "lm_head",
 	"output", "model.layers.", "blk.", "input_layernorm", "attn_norm",
 	"post_attention_layernorm", "ffn_norm", "self_attn.q_proj", "attn_q", "self_attn.k_proj", "attn_k",
 	"self_attn.v_proj", "attn_v", "self_attn.o_proj", "attn_output", "self_attn.q_norm", "attn_q_norm",
 	"self_attn.k_norm", "attn_k_norm", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up",
-	"mlp.down_proj", "ffn_down")
+	"mlp.down_proj", "ffn_down"}
+
+var ggufNamesOf = strings.NewReplacer(ggufNameList...)
+
+// In files of gemma the norm after attention has the name that is that of the next norm elsewhere.
+var ggufGemmaNamesOf = strings.NewReplacer(slices.Concat([]string{"post_attention_layernorm",
+	"post_attention_norm", "pre_feedforward_layernorm", "ffn_norm", "post_feedforward_layernorm",
+	"post_ffw_norm"}, ggufNameList)...)
+
+// fuse makes one tensor of each layer of several.
+func (f *fakeGGUF) fuse(all string, names ...string) {
+	for i := range f.layers {
+		at := fmt.Sprintf("blk.%d.", i)
+		first := f.tensorNamed(at + names[0] + ".weight")
+		fused := gguftest.Tensor{Name: at + all + ".weight", Type: first.Type,
+			Shape: []int{0, first.Shape[1]}}
+		for _, name := range names {
+			x := f.tensorNamed(at + name + ".weight")
+			fused.Shape[0] += x.Shape[0]
+			fused.Data = append(fused.Data, x.Data...)
+			f.without(x.Name)
+		}
+		f.Tensors = append(f.Tensors, fused)
+	}
+}
 
 // newGGUF makes a model of an architecture, whose matrices have types by their names in folders.
 func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
@@ -49,7 +74,11 @@ func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
 }
 
 func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) string) *fakeGGUF {
-	f := &fakeGGUF{fake: &fake{tensors: map[string]fakeTensor{}}, ggufShape: shape}
+	f := &fakeGGUF{fake: &fake{tensors: map[string]fakeTensor{}}, ggufShape: shape,
+		names: ggufNamesOf}
+	if strings.HasPrefix(architecture, "gemma") {
+		f.names = ggufGemmaNamesOf
+	}
 	f.tensor("model.embed_tokens.weight", kind, f.vocab, f.dim)
 	for i := range f.layers {
 		at := fmt.Sprintf("model.layers.%d.", i)
@@ -62,7 +91,11 @@ func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) 
 		f.tensor(at+"mlp.gate_proj.weight", kind, f.ffn, f.dim)
 		f.tensor(at+"mlp.up_proj.weight", kind, f.ffn, f.dim)
 		f.tensor(at+"mlp.down_proj.weight", kind, f.dim, f.ffn)
-		if architecture == "qwen3" {
+		if strings.HasPrefix(architecture, "gemma") {
+			f.tensor(at+"pre_feedforward_layernorm.weight", kind, f.dim)
+			f.tensor(at+"post_feedforward_layernorm.weight", kind, f.dim)
+		}
+		if architecture == "qwen3" || architecture == "gemma3" {
 			f.tensor(at+"self_attn.q_norm.weight", kind, f.head)
 			f.tensor(at+"self_attn.k_norm.weight", kind, f.head)
 		}
@@ -94,7 +127,7 @@ func (f *fakeGGUF) tensor(name string, kind func(string) string, shape ...int) {
 	}
 	e := encode(name, of, shape)
 	f.tensors[name] = fakeTensor{shape, e.exact}
-	f.Tensors = append(f.Tensors, gguftest.Tensor{Name: ggufNamesOf.Replace(name), Shape: shape,
+	f.Tensors = append(f.Tensors, gguftest.Tensor{Name: f.names.Replace(name), Shape: shape,
 		Type: gguftest.Types[of], Data: slices.Clone(e.data)})
 }
 

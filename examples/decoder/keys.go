@@ -2,8 +2,8 @@ package main
 
 import "github.com/seed-1415985d/attn/strictjson"
 
-// idleConfig are the keys of config.json that do not change what a Llama, Mistral or Qwen computes
-// in transformers. Where a key asks for something else with other values, those without are listed.
+// idleConfig are the keys of config.json that do not change what a model computes in
+// transformers. Where a key asks for something else with other values, those without are listed.
 var idleConfig = strictjson.Idle{
 	// about the file and who wrote it
 	"_name_or_path": nil, "_commit_hash": nil, "name_or_path": nil, "transformers_version": nil,
@@ -39,13 +39,14 @@ var idleConfig = strictjson.Idle{
 	"quantization_config": {}, "compression_config": {}, "auto_map": {}, "pruned_heads": {"{}"},
 	"is_decoder": {"false", "true"}, "is_encoder_decoder": {"false"}, "tie_encoder_decoder": {"false"},
 	"add_cross_attention": {"false"}, "cross_attention_hidden_size": {},
-	"partial_rotary_factor": {"1", "1.0"}, "rope_interleaved": {"false"}, "use_mrope": {"false"},
+	"rope_interleaved": {"false"}, "use_mrope": {"false"},
 	"dual_chunk_attention_config": {}, "per_layer_config": {"{}"},
 
-	"rope_parameters.partial_rotary_factor": {"1", "1.0"},
-	"rope_scaling.partial_rotary_factor":    {"1", "1.0"},
-	"rope_parameters.truncate":              {"true"},
-	"rope_scaling.truncate":                 {"true"},
+	"rope_parameters.truncate": {"true"}, "rope_scaling.truncate": {"true"},
+	"rope_parameters.full_attention.truncate": {"true"},
+	// of gemma and phi3, in the same file as what is obeyed
+	"cache_implementation": nil, "sliding_window_size": nil,
+	"use_bidirectional_attention": {"false"},
 }
 
 // idleGeneration are those of generation_config.json: what draws tokens is on the command line.

@@ -177,14 +177,15 @@ func (o *options) open() (*model, folder.Codec, error) {
 		return o.openGGUF()
 	}
 	l := folder.Of(o.model, o.integers)
-	c := readConfig(l)
+	c, names := readConfig(l)
 	l.Open()
 	defer l.Close()
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
 	l.UsePack(o.pack, o.matrices())
-	m := newModel(l, &c, &folderNames, o.weights)
+	c.Context = o.context
+	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idleTensors...)
 	text := l.BPE(c.Vocab)
 	m.Stop = folder.Union(m.Stop, text.Ends())
@@ -196,12 +197,13 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	l := folder.OfGGUF(o.model, o.integers)
 	defer l.Close()
 	v := l.Vocabulary()
-	c := readMetadata(l, v)
+	c, names := readMetadata(l, v)
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
 	l.UsePack(o.pack, o.matrices())
-	m := newModel(l, &c, &ggufNames, o.weights)
+	c.Context = o.context
+	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idleTensorsGGUF...)
 	text := l.VocabularyBPE(v)
 	m.Stop = folder.Union(m.Stop, text.Ends())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/embed/folder"
@@ -15,31 +16,24 @@ type model struct {
 	layers    []layer
 	norm      []float32
 	head      folder.Linear // from the last state to a logit for each token
-	rope      *nn.Rope
-	packed    int // bytes of matrices,
-	memory    int // and of all weights
+	packed    int           // bytes of matrices,
+	memory    int           // and of all weights
 }
 
 // layer is one block of the decoder.
 type layer struct {
 	attentionNorm, ffnNorm       []float32
+	attentionAfter, ffnAfter     []float32 // of what these two return; nil for none
 	qNorm, kNorm                 []float32 // of one head; nil for none
 	q, k, v, out, gate, up, down folder.Linear
+	rope                         *nn.Rope
 }
 
 // newModel takes matrices as kind, or if it is negative each as the folder has it.
 func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format) *model {
 	m := &model{config: *c}
-	var factors []float32
-	if name := names.factors + ".weight"; names.factors != "" && l.Has(name) {
-		factors = l.Tensor(name, c.HeadDim/2)
-	}
-	if l.Err == nil {
-		rope, err := c.rotation(factors)
-		l.Check("", err)
-		m.rope = rope
-	}
-	m.norm = l.Tensor(names.norm+".weight", c.Dim)
+	rope, local := m.ropes(l, names)
+	m.norm = (&layerBuilder{Loader: l, config: c}).norm(names.norm, c.Dim)
 	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.
 	head := folder.Part{Name: names.head, Out: c.Vocab}
 	if c.Tied {
@@ -54,12 +48,58 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 	for i := 0; i < c.Layers && l.Err == nil; i++ {
 		b := layerBuilder{l, c, kind, fmt.Sprintf(names.layer, i)}
 		m.layers = append(m.layers, b.layer(&names.layerNames))
+		if m.layers[i].rope = rope; c.Windows[i] > 0 && c.LocalTheta > 0 {
+			m.layers[i].rope = local
+		}
 	}
 	l.WritePack()
 	if l.Err == nil {
 		m.packed, m.memory = l.Packed, m.embedding.MemoryUse()+l.Packed
 	}
 	return m
+}
+
+// ropes are the rotations of layers without a window, and of those with one, if they are others.
+func (m *model) ropes(l *folder.Loader, names *tensorNames) (all, local *nn.Rope) {
+	factors := m.factors(l, names)
+	if l.Err != nil {
+		return nil, nil
+	}
+	all, err := m.rotation(factors)
+	if err == nil && m.LocalTheta > 0 {
+		local, err = m.local()
+	}
+	l.Check("", err)
+	return all, local
+}
+
+// factors are those of rotations that a file keeps as tensors; nil for none.
+func (m *model) factors(l *folder.Loader, names *tensorNames) []float32 {
+	read := func(name string) []float32 {
+		if name == "" || !l.Has(name+".weight") {
+			return nil
+		}
+		return l.Tensor(name+".weight", m.Rotated/2)
+	}
+	s := &m.Scaling
+	short, long := read(names.short), read(names.long)
+	if short == nil && long == nil && s.Type == "" && s.Magnitude != nil && l.Err == nil {
+		short = slices.Repeat([]float32{1}, m.Rotated/2) // there is only a magnitude
+		long = short
+	}
+	if short == nil && long == nil {
+		return read(names.factors)
+	}
+	if short == nil || long == nil {
+		l.Fail("%s: there is only one of the tensors %s and %s, want both", l.Path, names.short,
+			names.long)
+		return nil
+	}
+	s.Type, s.Short, s.Long = longRope, nil, nil
+	for i := range short {
+		s.Short, s.Long = append(s.Short, float64(short[i])), append(s.Long, float64(long[i]))
+	}
+	return nil
 }
 
 // layerBuilder reads a layer, whose tensors' names begin alike.
@@ -71,37 +111,74 @@ type layerBuilder struct {
 }
 
 func (b *layerBuilder) layer(n *layerNames) layer {
-	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
-	l := layer{
-		attentionNorm: b.Tensor(b.at+n.attentionNorm+".weight", b.Dim),
-		q:             b.rotated(n.q, q),
-		k:             b.rotated(n.k, kv),
-		v:             b.linear(n.v, b.Dim, kv, b.QKVBias, 0),
-		out:           b.linear(n.out, q, b.Dim, b.OutBias, 0),
-		ffnNorm:       b.Tensor(b.at+n.ffnNorm+".weight", b.Dim),
-		gate:          b.linear(n.gate, b.Dim, b.FFN, b.FFNBias, 0),
-		up:            b.linear(n.up, b.Dim, b.FFN, b.FFNBias, 0),
-		down:          b.linear(n.down, b.FFN, b.Dim, b.FFNBias, 0),
+	l := layer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
+	b.attention(&l, n)
+	b.network(&l, n)
+	if b.NormsAfter {
+		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
 	}
 	if b.QKNorm {
-		l.qNorm = b.Tensor(b.at+n.qNorm+".weight", b.HeadDim)
-		l.kNorm = b.Tensor(b.at+n.kNorm+".weight", b.HeadDim)
+		l.qNorm, l.kNorm = b.norm(n.qNorm, b.HeadDim), b.norm(n.kNorm, b.HeadDim)
 	}
 	return l
 }
 
-// rotated reads a matrix whose outputs are rotated, in pairs as this program has them.
-func (b *layerBuilder) rotated(name string, out int) folder.Linear {
-	head := 0
-	if b.Interleaved {
-		head = b.HeadDim
+// norm reads the weights of a norm.
+func (b *layerBuilder) norm(name string, n int) []float32 {
+	x := b.Tensor(b.at+name+".weight", n)
+	for i := range x {
+		if b.LessOne {
+			x[i]++
+		}
 	}
-	return b.linear(name, b.Dim, out, b.QKVBias, head)
+	return x
+}
+
+// attention reads matrices of queries, keys and values, which may be rows of one tensor, and the
+// one of the output.
+func (b *layerBuilder) attention(l *layer, n *layerNames) {
+	q, kv := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
+	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, q, kv, kv)
+	if b.Interleaved {
+		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
+	}
+	for i, to := range []*folder.Linear{&l.q, &l.k, &l.v} {
+		*to = b.linear(parts[i], b.Dim, b.QKVBias)
+	}
+	l.out = b.linear(b.part(n.out, b.Dim), q, b.OutBias)
+}
+
+// network reads the matrices of a feed-forward network, of which two may be rows of one tensor.
+func (b *layerBuilder) network(l *layer, n *layerNames) {
+	parts := b.parts(n.gateUp, []string{n.gate, n.up}, b.FFN, b.FFN)
+	l.gate = b.linear(parts[0], b.Dim, b.FFNBias)
+	l.up = b.linear(parts[1], b.Dim, b.FFNBias)
+	l.down = b.linear(b.part(n.down, b.Dim), b.FFN, b.FFNBias)
+}
+
+func (b *layerBuilder) part(name string, out int) folder.Part {
+	return folder.Part{Name: b.at + name, Out: out}
+}
+
+// parts are tensors of some outputs each, or rows of the one that has all.
+func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []folder.Part) {
+	fused, total := all != "" && !b.Has(b.at+names[0]+".weight"), 0
+	for i, out := range outs {
+		p := b.part(names[i], out)
+		if fused {
+			p.Name, p.From = b.at+all, total
+		}
+		parts, total = append(parts, p), total+out
+	}
+	for i := range parts {
+		if fused {
+			parts[i].Of = total
+		}
+	}
+	return parts
 }
 
 // linear reads a matrix, and its bias if it must have one, or may have one and has.
-func (b *layerBuilder) linear(name string, in, out int, bias bool, interleaved int) folder.Linear {
-	name = b.at + name
-	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(name+".bias"),
-		folder.Part{Name: name, Out: out, Interleaved: interleaved})
+func (b *layerBuilder) linear(p folder.Part, in int, bias bool) folder.Linear {
+	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(p.Name+".bias"), p)
 }

@@ -19,22 +19,44 @@ func (r *runner) rmsNorm(to *[]float32, x, weight []float32) {
 }
 
 // rotate turns the heads of each row by the angles of its position.
-func (r *runner) rotate(x []float32, heads int) {
+func (r *runner) rotate(rope *nn.Rope, x []float32, heads int) {
 	view := attn.BLHD(x, 1, len(x)/(heads*r.HeadDim), heads, r.HeadDim)
-	r.try(r.rope.Rotate(r.pool, view, view, r.positions))
+	r.try(rope.Rotate(r.pool, view, view, r.positions))
 }
 
-// swiGLU is to = silu(gate)·up.
-func (r *runner) swiGLU(to *[]float32, gate, up []float32) {
+// gated is to = activation(gate)·up.
+func (r *runner) gated(to *[]float32, gate, up []float32) {
 	*to = resize(*to, len(gate))
 	n := max(1, len(gate)) // as one row
-	r.try(nn.Gate(r.pool, rowsOf(*to, n), rowsOf(gate, n), rowsOf(up, n), nn.SiLU))
+	r.try(nn.Gate(r.pool, rowsOf(*to, n), rowsOf(gate, n), rowsOf(up, n), r.Activation))
 }
 
 // add is dst += x.
 func (r *runner) add(dst, x []float32) {
 	n := max(1, len(dst))
 	r.try(nn.Add(r.pool, rowsOf(dst, n), rowsOf(dst, n), rowsOf(x, n)))
+}
+
+// scale multiplies by a number, but for 0, which stands for none.
+func scale(x []float32, by float32) {
+	for i := range x {
+		if by != 0 {
+			x[i] *= by
+		}
+	}
+}
+
+// bound is x = most·tanh(x/most), if there is a most.
+func (r *runner) bound(x []float32, most float32) {
+	if most == 0 {
+		return
+	}
+	for i := range x {
+		x[i] /= most
+	}
+	n := max(1, len(x))
+	r.try(nn.Activate(r.pool, rowsOf(x, n), rowsOf(x, n), nn.Tanh))
+	scale(x, most)
 }
 
 // sumGroups is to = the sums of the elements of groups of x, all of one size.

@@ -8,7 +8,7 @@ import (
 
 // pages is a cache in this process: a store of pages for each layer.
 type pages struct {
-	*config
+	*model
 	stores   []*attn.Store
 	pool     *attn.Pool
 	integers bool
@@ -23,7 +23,7 @@ type paged struct {
 // newPages has room for a prefix, and in each place for a whole context, or for a layer with a
 // window for what its tokens see: the longest step comes to the window, and whole pages go.
 func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
-	c := &pages{config: &m.config, pool: pool, integers: s.attendsInIntegers()}
+	c := &pages{model: m, pool: pool, integers: s.attendsInIntegers()}
 	for _, window := range m.Windows {
 		place := pagesOf(s.context)
 		if window > 0 {
@@ -48,7 +48,7 @@ func storeConfig(m *model, s *settings, pages int) attn.StoreConfig {
 }
 
 func (c *pages) newSequence() (sequence, error) {
-	s := paged{config: c.config}
+	s := paged{config: &c.config}
 	for _, store := range c.stores {
 		s.layers = append(s.layers, store.NewSequence())
 	}
@@ -61,8 +61,7 @@ func (c *pages) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error 
 	if err != nil {
 		return err
 	}
-	return c.pool.AttendSequences(dst, q, seqs, &attn.Options{Causal: attn.BottomRight,
-		QueryLens: queriesOf(pieces), Integers: c.integers, Window: c.window(layer)})
+	return c.pool.AttendSequences(dst, q, seqs, c.options(layer, pieces, c.integers))
 }
 
 // append adds rows to a layer's sequences, which it returns.

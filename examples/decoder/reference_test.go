@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,44 +17,99 @@ type reference struct {
 	factor, low, high, original float64 // of rotations; factor 0 for none
 	tied, linear, yarn          bool
 	windows                     map[int]int // of some layers
+
+	// of gemma
+	gelu, after, lessOne bool
+	embeddings           float64 // what they are multiplied by; 0 for 1
+	scalar               float64 // scores are divided by its root; 0 for that of the head's size
+	scoreCap, logitCap   float64
+	localTheta           float64 // of layers with a window
+	// of phi3
+	rotated   int // channels of a head; 0 for all
+	factors   []float64
+	magnitude float64
 }
 
 // logits are those after the last token.
 func (r *reference) logits(tokens []int) []float64 {
 	var states [][]float64
 	for _, token := range tokens {
-		states = append(states, r.row("model.embed_tokens.weight", token))
+		states = append(states, times(r.row("model.embed_tokens.weight", token), r.embeddings))
 	}
 	for i := range r.layers {
 		at := fmt.Sprintf("model.layers.%d.", i)
 		mixed := r.attention(states, at, r.windows[i])
 		for t := range states {
-			states[t] = sum(states[t], mixed[t])
-			x := r.norm(states[t], at+"post_attention_layernorm.weight")
-			gate, up := r.linearMap(x, at+"mlp.gate_proj"), r.linearMap(x, at+"mlp.up_proj")
-			for j, g := range gate {
-				up[j] *= g / (1 + math.Exp(-g))
+			if before := at + "post_attention_layernorm.weight"; r.after {
+				states[t] = sum(states[t], r.norm(mixed[t], before))
+				x := r.norm(states[t], at+"pre_feedforward_layernorm.weight")
+				y := r.network(x, at)
+				states[t] = sum(states[t], r.norm(y, at+"post_feedforward_layernorm.weight"))
+			} else {
+				states[t] = sum(states[t], mixed[t])
+				states[t] = sum(states[t], r.network(r.norm(states[t], before), at))
 			}
-			states[t] = sum(states[t], r.linearMap(up, at+"mlp.down_proj"))
 		}
 	}
 	last := r.norm(states[len(states)-1], "model.norm.weight")
+	head := "lm_head"
 	if r.tied {
-		return r.linearMap(last, "model.embed_tokens")
+		head = "model.embed_tokens"
 	}
-	return r.linearMap(last, "lm_head")
+	logits := r.linearMap(last, head)
+	for i := range logits {
+		logits[i] = capped(logits[i], r.logitCap)
+	}
+	return logits
+}
+
+// network is the feed-forward network of a layer.
+func (r *reference) network(x []float64, at string) []float64 {
+	gate, up := r.linearMap(x, at+"mlp.gate_proj"), r.linearMap(x, at+"mlp.up_proj")
+	for j, g := range gate {
+		up[j] *= r.activation(g)
+	}
+	return r.linearMap(up, at+"mlp.down_proj")
+}
+
+func (r *reference) activation(g float64) float64 {
+	if r.gelu {
+		return g / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g)))
+	}
+	return g / (1 + math.Exp(-g))
+}
+
+// capped is bounded by most, if that is not 0.
+func capped(x, most float64) float64 {
+	if most == 0 {
+		return x
+	}
+	return most * math.Tanh(x/most)
+}
+
+func times(x []float64, by float64) []float64 {
+	for i := range x {
+		if by != 0 {
+			x[i] *= by
+		}
+	}
+	return x
 }
 
 // attention is causal softmax attention with rotated queries and keys, over the last tokens of a
 // window if it is not 0.
 func (r *reference) attention(states [][]float64, at string, window int) [][]float64 {
 	var q, k, v [][]float64
+	scalar := cmp.Or(r.scalar, float64(r.head))
+	local := *r
+	if window > 0 && r.localTheta > 0 {
+		local.theta, local.factor = r.localTheta, 0
+	}
 	for t, s := range states {
 		x := r.norm(s, at+"input_layernorm.weight")
-		q = append(q, r.rotate(r.headNorm(r.linearMap(x, at+"self_attn.q_proj"), at+"self_attn.q_norm"),
-			t))
-		k = append(k, r.rotate(r.headNorm(r.linearMap(x, at+"self_attn.k_proj"), at+"self_attn.k_norm"),
-			t))
+		query, key := r.linearMap(x, at+"self_attn.q_proj"), r.linearMap(x, at+"self_attn.k_proj")
+		q = append(q, local.rotate(r.headNorm(query, at+"self_attn.q_norm"), t))
+		k = append(k, local.rotate(r.headNorm(key, at+"self_attn.k_norm"), t))
 		v = append(v, r.linearMap(x, at+"self_attn.v_proj"))
 	}
 	var out [][]float64
@@ -67,10 +123,11 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 				for d := range r.head {
 					s += q[t][h*r.head+d] * k[j][g+d]
 				}
+				s = capped(s/math.Sqrt(scalar), r.scoreCap)
 				if window > 0 && t-j >= window {
 					s = math.Inf(-1)
 				}
-				weights = append(weights, math.Exp(s/math.Sqrt(float64(r.head))))
+				weights = append(weights, math.Exp(s))
 				total += weights[j]
 			}
 			for j, w := range weights {
@@ -90,12 +147,16 @@ func (r *reference) rotate(x []float64, position int) []float64 {
 	if r.yarn {
 		size = 0.1*math.Log(r.factor) + 1
 	}
+	if r.magnitude != 0 {
+		size = r.magnitude
+	}
+	half := cmp.Or(r.rotated, r.head) / 2
 	for h := 0; h < len(x); h += r.head {
-		for i := range r.head / 2 {
+		for i := range half {
 			angle := float64(position) * r.frequency(i)
-			a, b := x[h+i], x[h+i+r.head/2]
+			a, b := x[h+i], x[h+i+half]
 			x[h+i] = size * (a*math.Cos(angle) - b*math.Sin(angle))
-			x[h+i+r.head/2] = size * (a*math.Sin(angle) + b*math.Cos(angle))
+			x[h+i+half] = size * (a*math.Sin(angle) + b*math.Cos(angle))
 		}
 	}
 	return x
@@ -104,7 +165,10 @@ func (r *reference) rotate(x []float64, position int) []float64 {
 // frequency is that of Llama 3.1: long waves are stretched, short ones are not, and those between
 // are between.
 func (r *reference) frequency(i int) float64 {
-	f := 1 / math.Pow(r.theta, float64(2*i)/float64(r.head))
+	f := 1 / math.Pow(r.theta, float64(2*i)/float64(cmp.Or(r.rotated, r.head)))
+	if r.factors != nil {
+		return f / r.factors[i]
+	}
 	if factors, ok := r.f.tensors["factors"]; ok {
 		f /= float64(factors.data[i])
 	}
@@ -159,7 +223,11 @@ func (r *reference) norm(x []float64, weight string) []float64 {
 	}
 	y := make([]float64, len(x))
 	for i, e := range x {
-		y[i] = e / math.Sqrt(mean+r.epsilon) * float64(r.f.tensors[weight].data[i])
+		w := float64(r.f.tensors[weight].data[i])
+		if r.lessOne {
+			w++
+		}
+		y[i] = e / math.Sqrt(mean+r.epsilon) * w
 	}
 	return y
 }

@@ -9,7 +9,7 @@ import (
 
 // remote is a cache on a cluster: other processes keep the keys and values and attend over them.
 type remote struct {
-	*config
+	*model
 	client   *cluster.Client
 	shape    cluster.SequenceConfig
 	integers bool
@@ -29,7 +29,7 @@ func newRemote(m *model, s *settings) (cache, error) {
 		return nil, err
 	}
 	defer func() { _ = page.Close() }() // it is open, so nothing can fail
-	return &remote{config: &m.config, client: s.cluster, integers: s.attendsInIntegers(),
+	return &remote{model: m, client: s.cluster, integers: s.attendsInIntegers(),
 		page: m.Layers * page.MemoryUse(), open: map[*far]bool{},
 		shape: cluster.SequenceConfig{Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim,
 			ValueDim: m.HeadDim, Format: s.kind, ValueFormat: s.values}}, nil
@@ -52,8 +52,7 @@ func (c *remote) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
 		seqs = append(seqs, p.seq.(*far).Sequence)
 	}
 	return c.client.Steps(context.Background(), layer, dst, q, k, v, seqs,
-		&attn.Options{Causal: attn.BottomRight, QueryLens: queriesOf(pieces), Integers: c.integers,
-			Window: c.window(layer)})
+		c.options(layer, pieces, c.integers))
 }
 
 // forks: workers keep the tokens of one sequence apart from those of others.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/seed-1415985d/attn/nn"
 )
@@ -21,12 +22,22 @@ type scaling struct {
 	Fast      float64  `json:"beta_fast"`
 	Slow      float64  `json:"beta_slow"`
 	Magnitude *float64 `json:"attention_factor"`
+	// of longrope: what divides each pair's frequency
+	Short []float64 `json:"short_factor"`
+	Long  []float64 `json:"long_factor"`
+	// the part of a head that is rotated, where it stands in newer files
+	Rotated *float64 `json:"partial_rotary_factor"`
+	// layers without and with a window, in newer files
+	Full    *scaling `json:"full_attention"`
+	Sliding *scaling `json:"sliding_attention"`
 }
+
+const longRope = "longrope"
 
 // rotation is that of heads by positions, with frequencies divided by factors if the model has
 // some.
 func (c *config) rotation(factors []float32) (*nn.Rope, error) {
-	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.HeadDim, Base: c.Theta}
+	s, rope := &c.Scaling, nn.RopeConfig{Dim: c.Rotated, Base: c.Theta}
 	to := &rope.Scaling
 	switch s.Type {
 	case "linear":
@@ -39,6 +50,11 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 		to.BetaFast, to.BetaSlow = s.Fast, s.Slow
 		if s.Magnitude != nil {
 			to.AttentionFactor = *s.Magnitude
+		}
+	case longRope:
+		to.Type, to.Factors, to.AttentionFactor = nn.LongRope, s.Short, *s.Magnitude
+		if c.long() {
+			to.Factors = s.Long
 		}
 	}
 	if factors != nil {
@@ -59,6 +75,15 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 	return nn.NewRope(rope)
 }
 
+// long says whether the longest texts of a run are longer than those that a model was first trained
+// with: all its texts have the rotations for that, so that answers do not depend on their lengths.
+func (c *config) long() bool { return float64(c.Context) > c.Scaling.Original }
+
+// local is the rotation of layers with a window.
+func (c *config) local() (*nn.Rope, error) {
+	return nn.NewRope(nn.RopeConfig{Dim: c.Rotated, Base: c.LocalTheta})
+}
+
 // complete sets what a scaling leaves out, and refuses rotations that are stretched in other ways.
 // A file may say for how many positions the model is.
 func (s *scaling) complete(theta, positions float64) error {
@@ -66,15 +91,21 @@ func (s *scaling) complete(theta, positions float64) error {
 		return fmt.Errorf("has rope_type %q and type %q, want one of them", s.Type, s.OldType)
 	}
 	s.Type = cmp.Or(s.Type, s.OldType)
+	if s.Type != longRope && (s.Short != nil || s.Long != nil) {
+		return fmt.Errorf("of type %q has short_factor or long_factor, want these for longrope only",
+			s.Type)
+	}
 	switch s.Type {
 	case "", "default":
 		if s.Type == "" && s.Factor != 0 {
 			return fmt.Errorf("has factor %v without a rope_type, want llama3, linear or yarn", s.Factor)
 		}
 		return nil
+	case longRope:
+		return s.completeLong(positions)
 	case "llama3", "linear", "yarn":
 	default:
-		return fmt.Errorf("is of type %q, want llama3, linear or yarn", s.Type)
+		return fmt.Errorf("is of type %q, want llama3, linear or yarn, or for phi3 longrope", s.Type)
 	}
 	switch llama3, yarn := s.Type == "llama3", s.Type == "yarn"; {
 	case s.Factor < 1:
@@ -106,6 +137,49 @@ func (s *scaling) completeYarn(theta, positions float64) error {
 			"original_max_position_embeddings %v and attention_factor %v, and theta is %v, want numbers "+
 			"above 0, the first above the second, and theta above 1", s.Fast, s.Slow, s.Original,
 			magnitude, theta)
+	}
+	return nil
+}
+
+// beLong is what phi3 means by types that older files have, and by a key beside the scaling.
+func (s *scaling) beLong(original float64) {
+	for _, kind := range []*string{&s.Type, &s.OldType} {
+		if *kind == "su" || *kind == "yarn" {
+			*kind = longRope
+		}
+	}
+	s.Original = original
+}
+
+// completeLong makes the magnitude of longer texts, √(1 + ln s/ln original) for s times as many
+// positions as at first.
+func (s *scaling) completeLong(positions float64) error {
+	if !(s.Original > 1) || s.Factor != 0 {
+		return fmt.Errorf("of type longrope has original_max_position_embeddings %v and factor %v, want "+
+			"a number above 1, and none", s.Original, s.Factor)
+	}
+	if s.Magnitude == nil {
+		s.Magnitude = new(1.0)
+		if positions > s.Original {
+			more := math.Log(positions/s.Original) / math.Log(s.Original)
+			*s.Magnitude = coarse(math.Sqrt(1 + more))
+		}
+	}
+	if m := *s.Magnitude; !(m > 0 && m < 1e9) {
+		return fmt.Errorf("of type longrope has attention_factor %v, want a number above 0", m)
+	}
+	return nil
+}
+
+// coarse is a number that is the same on every CPU, though the last bits of a logarithm are not.
+func coarse(x float64) float64 { return float64(float32(x)) }
+
+// checkFactors wants one for each pair of channels.
+func (c *config) checkFactors(name string) error {
+	s := &c.Scaling
+	if s.Type == longRope && (len(s.Short) != c.Rotated/2 || len(s.Long) != c.Rotated/2) {
+		return fmt.Errorf("%s has %d numbers in short_factor and %d in long_factor, want %d, half of "+
+			"the channels that are rotated", name, len(s.Short), len(s.Long), c.Rotated/2)
 	}
 	return nil
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// architecture is what a kind of model computes that others do not, and what its files call it. A
+// kind is one description: nothing else knows its name.
+type architecture struct {
+	kind         string // model_type of config.json; "" where there are no such folders
+	class        string // architectures of config.json
+	gguf         string // general.architecture of GGUF files
+	folder       *tensorNames
+	file         *tensorNames
+	activation   nn.Activation
+	usual        func() configFile // what its config.json leaves out, anew for each
+	pairs        bool              // GGUF files have queries and keys in pairs that rotations turn
+	qkvBias      bool              // folders have biases of queries, keys and values
+	biasKey      bool              // attention_bias says it, of the output, too
+	ffnBiasKey   bool              // mlp_bias says whether the feed-forward network has biases
+	qkNorm       bool              // queries and keys are normed, head by head
+	normsAfter   bool              // of what attention and the network return, too
+	lessOne      bool              // folders keep the weights of norms less 1
+	embeddings   bool              // are multiplied by √Dim
+	queryScalar  bool              // query_pre_attn_scalar says how scores are scaled
+	largest      int               // layers of the model whose scores a GGUF file scales by Dim/Heads
+	period       int               // of so many layers the last has no window; 0: as window says
+	window       windowRule
+	localTheta   float64 // base of rotations of layers with a window; 0: as of all
+	scoreCap     float64 // what GGUF files leave out; -1 where the model has none
+	logitCap     float64
+	longRotation bool // rotations are stretched by factors for short and for long texts
+	partial      bool // a part of each head's channels may be rotated
+}
+
+// windowRule says what sliding_window means in config.json.
+type windowRule int
+
+const (
+	noWindow       windowRule = iota // it has to be null
+	windowOfAll                      // all layers have it
+	windowOfLast                     // layers from max_window_layers on, if use_sliding_window
+	windowOfPeriod                   // all but each period's last
+)
+
+const geluTanh = "gelu_pytorch_tanh"
+
+// architectures are the kinds of models that are known.
+var architectures = []architecture{
+	{kind: "llama", class: "LlamaForCausalLM", gguf: "llama", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, pairs: true, biasKey: true, ffnBiasKey: true,
+		scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{2}}
+		}},
+	{kind: "mistral", class: "MistralForCausalLM", folder: &folderNames, activation: nn.SiLU,
+		window: windowOfAll, scoreCap: -1, logitCap: -1,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{2}, KVHeads: new(8),
+				Window: new(4096)}
+		}},
+	{kind: "qwen2", class: "Qwen2ForCausalLM", gguf: "qwen2", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, qkvBias: true, window: windowOfLast, scoreCap: -1,
+		logitCap: -1, usual: func() configFile { return usualQwen(nil) }},
+	{kind: "qwen3", class: "Qwen3ForCausalLM", gguf: "qwen3", folder: &folderNames,
+		file: &ggufNames, activation: nn.SiLU, biasKey: true, qkNorm: true, window: windowOfLast,
+		scoreCap: -1, logitCap: -1, usual: func() configFile { return usualQwen(new(128)) }},
+	{kind: "gemma2", class: "Gemma2ForCausalLM", gguf: "gemma2", folder: &gemmaNames,
+		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, normsAfter: true,
+		lessOne: true, embeddings: true, queryScalar: true, largest: 46, period: 2,
+		window: windowOfPeriod, scoreCap: 50, logitCap: 30,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{1}, KVHeads: new(4),
+				HeadDim: new(256), Tied: true, Window: new(4096), ScoreCap: new(50.0),
+				LogitCap: new(30.0), QueryScalar: new(256.0)}
+		}},
+	{kind: "gemma3_text", class: "Gemma3ForCausalLM", gguf: "gemma3", folder: &gemmaNames,
+		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, qkNorm: true,
+		normsAfter: true, lessOne: true, embeddings: true, queryScalar: true, largest: 62, period: 6,
+		window: windowOfPeriod, localTheta: 10000,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{1}, KVHeads: new(4),
+				HeadDim: new(256), Tied: true, Window: new(4096), QueryScalar: new(256.0),
+				usualTheta: 1e6}
+		}},
+	{kind: "phi3", class: "Phi3ForCausalLM", gguf: "phi3", folder: &phiNames, file: &ggufPhiNames,
+		activation: nn.SiLU, window: windowOfAll, scoreCap: -1, logitCap: -1, longRotation: true,
+		partial: true,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, Stop: folder.OneOrMore{32000}, Original: new(4096.0)}
+		}},
+}
+
+// usualQwen is what folders of Qwen 2 and 3 leave out.
+func usualQwen(head *int) configFile {
+	return configFile{Epsilon: 1e-6, KVHeads: new(32), HeadDim: head, UseWindow: new(false),
+		Window: new(4096), FullLayers: 28}
+}
+
+// activationNames are the names of activations in config.json.
+var activationNames = map[nn.Activation]string{nn.SiLU: "silu", nn.GELUTanh: geluTanh}
+
+// architectureOf finds a kind by its name in some files, which name takes from it.
+func architectureOf(key, value string, name func(*architecture) string) (*architecture, error) {
+	i := slices.IndexFunc(architectures, func(a architecture) bool {
+		return value != "" && name(&a) == value
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("%s is %q, want %s", key, value, namesOf(name))
+	}
+	return &architectures[i], nil
+}
+
+// namesOf lists all kinds.
+func namesOf(name func(*architecture) string) string {
+	var all []string
+	for i := range architectures {
+		if n := name(&architectures[i]); n != "" {
+			all = append(all, n)
+		}
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
+}
+
+func (a *architecture) kindName() string  { return a.kind }
+func (a *architecture) className() string { return a.class }
+func (a *architecture) ggufName() string  { return a.gguf }
+
+// apply sets what a kind computes in both sorts of files.
+func (a *architecture) apply(c *config) {
+	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
+	if a.embeddings {
+		c.EmbeddingScale = float32(math.Sqrt(float64(c.Dim)))
+	}
+}

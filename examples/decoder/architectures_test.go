@@ -1,0 +1,313 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// archPrompt has tokens beyond windows and factors of the models below.
+var archPrompt = []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3,
+	8, 3, 2, 7, 9, 5, 0, 2, 8, 8, 4, 1, 9, 7}
+
+// archCase is a model of a kind, in a folder or in a GGUF file.
+type archCase struct {
+	name    string
+	context int // of the command line
+	folder  func(*fake, *reference)
+	gguf    func(*reference) *fakeGGUF
+}
+
+// gemmaFolder makes a folder of gemma2 or gemma3.
+func gemmaFolder(f *fake, r *reference, kind string) {
+	f.config["model_type"], f.config["hidden_activation"] = kind, "gelu_pytorch_tanh"
+	f.config["hidden_act"], f.config["sliding_window"] = "gelu_pytorch_tanh", 5
+	f.config["query_pre_attn_scalar"], f.config["tie_word_embeddings"] = 12, true
+	f.config["cache_implementation"] = "hybrid"
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		f.add(at+"pre_feedforward_layernorm.weight", 24)
+		f.add(at+"post_feedforward_layernorm.weight", 24)
+	}
+	delete(f.tensors, "lm_head.weight")
+	r.gelu, r.after, r.lessOne, r.tied = true, true, true, true
+	r.embeddings, r.scalar, r.windows = float64(float32(math.Sqrt(24))), 12, map[int]int{0: 5}
+}
+
+func gemmaGGUF(r *reference, kind string) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
+	f.Set(kind+".attention.sliding_window", uint32(5))
+	f.Set(kind+".attention.key_length", uint32(16))
+	f.Set(kind+".attention.value_length", uint32(16))
+	f.without("output.weight")
+	r.gelu, r.after, r.tied, r.head = true, true, true, 16
+	r.embeddings, r.windows = 8, map[int]int{0: 5}
+	return f
+}
+
+// phiFolder fuses tensors.
+func phiFolder(f *fake, r *reference) {
+	f.config["model_type"], f.config["original_max_position_embeddings"] = "phi3", 32
+	f.fuse("self_attn.qkv_proj", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	f.fuse("mlp.gate_up_proj", "mlp.gate_proj", "mlp.up_proj")
+}
+
+var shortFactors, longFactors = []float64{1, 1.25, 1.5}, []float64{1, 2, 4}
+
+// phiScaled has rotations of six of eight channels, with factors.
+func phiScaled(f *fake, r *reference, kind string) {
+	phiFolder(f, r)
+	f.config["partial_rotary_factor"] = 0.75
+	f.config["rope_scaling"] = map[string]any{"type": kind, "short_factor": shortFactors,
+		"long_factor": longFactors}
+	r.rotated, r.factors = 6, shortFactors
+	r.magnitude = math.Sqrt(1 + math.Log(512.0/32)/math.Log(32))
+}
+
+func phiGGUF(r *reference, factors []float64) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "phi3", one("Q4_0"))
+	f.fuse("attn_qkv", "attn_q", "attn_k", "attn_v")
+	f.fuse("ffn_up", "ffn_gate", "ffn_up")
+	f.Set("phi3.rope.dimension_count", uint32(6))
+	f.Set("phi3.rope.scaling.original_context_length", uint32(32))
+	f.Set("phi3.rope.scaling.attn_factor", float32(1.25))
+	for name, x := range map[string][]float64{"short": shortFactors, "long": longFactors} {
+		name = "rope_factors_" + name + ".weight"
+		f.tensor(name, one("F32"), len(x))
+		data := []float32{}
+		for _, e := range x {
+			data = append(data, float32(e))
+		}
+		f.setData(name, data)
+	}
+	r.head, r.rotated, r.factors, r.magnitude = 16, 6, factors, 1.25
+	return f
+}
+
+var archCases = []archCase{
+	{name: "gemma2", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma2")
+		f.config["attn_logit_softcapping"], f.config["final_logit_softcapping"] = 2, 3
+		r.scoreCap, r.logitCap = 2, 3
+	}},
+	{name: "gemma2, what is usual", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma2")
+		f.config["layer_types"] = []string{"sliding_attention", "full_attention"}
+		delete(f.config, "tie_word_embeddings")
+		r.scoreCap, r.logitCap = 50, 30
+	}},
+	{name: "gemma2 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := gemmaGGUF(r, "gemma2")
+		f.Set("gemma2.attn_logit_softcapping", float32(2))
+		f.Set("gemma2.final_logit_softcapping", float32(3))
+		r.scoreCap, r.logitCap = 2, 3
+		return f
+	}},
+	{name: "gemma3", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma3_text")
+		f.config["sliding_window_pattern"], f.config["rope_local_base_freq"] = 2, 30
+		f.config["rope_scaling"] = map[string]any{"rope_type": "linear", "factor": 4}
+		f.config["final_logit_softcapping"] = nil
+		addHeadNorms(f)
+		r.localTheta, r.factor, r.linear = 30, 4, true
+	}},
+	{name: "gemma3 of newer files", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma3_text")
+		f.config["layer_types"] = []string{"full_attention", "sliding_attention"}
+		delete(f.config, "rope_theta")
+		f.config["rope_parameters"] = map[string]any{
+			"full_attention":    map[string]any{"rope_type": "linear", "factor": 4, "rope_theta": 500},
+			"sliding_attention": map[string]any{"rope_type": "default", "rope_theta": 30}}
+		addHeadNorms(f)
+		r.windows = map[int]int{1: 5}
+		r.localTheta, r.factor, r.linear = 30, 4, true
+	}},
+	{name: "gemma3 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := gemmaGGUF(r, "gemma3")
+		f.Set("gemma3.attention.sliding_window_pattern", uint32(2))
+		f.Set("gemma3.rope.scaling.type", "linear")
+		f.Set("gemma3.rope.scaling.factor", float32(4))
+		f.Set("gemma3.rope.freq_base_swa", float32(30))
+		r.localTheta, r.factor, r.linear = 30, 4, true
+		return f
+	}},
+	{name: "gemma3 without a pattern", gguf: func(r *reference) *fakeGGUF {
+		r.localTheta, r.windows = 10000, map[int]int{0: 5, 1: 5}
+		f := gemmaGGUF(r, "gemma3")
+		r.windows = map[int]int{0: 5, 1: 5}
+		return f
+	}},
+	{name: "phi3", folder: phiFolder},
+	{name: "phi3 with a window", folder: func(f *fake, r *reference) {
+		phiFolder(f, r)
+		f.config["sliding_window"], r.windows = 5, map[int]int{0: 5, 1: 5}
+	}},
+	{name: "phi3 for short texts", context: 32, folder: func(f *fake, r *reference) {
+		phiScaled(f, r, "su")
+	}},
+	{name: "phi3 for long texts", context: 33, folder: func(f *fake, r *reference) {
+		phiScaled(f, r, "longrope")
+		r.factors = longFactors
+	}},
+	{name: "phi3 of GGUF for short texts", context: 32, gguf: func(r *reference) *fakeGGUF {
+		return phiGGUF(r, shortFactors)
+	}},
+	{name: "phi3 of GGUF for long texts", context: 33, gguf: func(r *reference) *fakeGGUF {
+		return phiGGUF(r, longFactors)
+	}},
+	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
+		f := phiGGUF(r, []float64{1, 1, 1})
+		f.without("rope_factors_short.weight", "rope_factors_long.weight")
+		return f
+	}},
+}
+
+func addHeadNorms(f *fake) {
+	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+		f.add(at+"self_attn.q_norm.weight", 8)
+		f.add(at+"self_attn.k_norm.weight", 8)
+	}
+}
+
+// TestArchitectures compares logits and greedy tokens with those of float64, for models of each
+// kind, and the bits of logits of all ways to compute them.
+func TestArchitectures(t *testing.T) {
+	for _, c := range archCases {
+		t.Run(c.name, func(t *testing.T) {
+			var r reference
+			var path string
+			if c.gguf != nil {
+				r = ggufReference()
+				f := c.gguf(&r)
+				r.f, path = f.fake, at(t, "fake.gguf")
+				f.Write(t, path)
+			} else {
+				r = reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500}
+				r.f = newFake("F32")
+				c.folder(r.f, &r)
+				path = r.f.write(t)
+			}
+			m, _, err := (&options{model: path, weights: asStored,
+				settings: settings{context: c.context}}).open()
+			must(t, err)
+			compareLogits(t, m, false, archPrompt, r.logits(archPrompt))
+			compareTokens(t, m, &r)
+			var out bytes.Buffer
+			if err := prove(&out, m, settings{kind: attn.F16}); err != nil {
+				t.Errorf("%v:\n%s", err, &out)
+			}
+		})
+	}
+}
+
+// compareTokens compares greedy answers.
+func compareTokens(t *testing.T, m *model, r *reference) {
+	t.Helper()
+	e, err := newEngine(m, settings{workers: 2, places: 1, chunk: 7, context: 64})
+	must(t, err)
+	defer e.close()
+	j := &job{prompt: archPrompt, most: 4, choose: greedy}
+	must(t, e.submit(j))
+	m.Stop = nil
+	must(t, e.run(func() {}))
+	want := slices.Clone(archPrompt)
+	for range 4 {
+		logits := r.logits(want)
+		want = append(want, slices.Index(logits, slices.Max(logits)))
+	}
+	if !slices.Equal(j.tokens, want) {
+		t.Errorf("tokens are %v, want %v", j.tokens[len(archPrompt):], want[len(archPrompt):])
+	}
+}
+
+// TestKeysOfArchitectures gives kinds keys that are others', and values that they do not have.
+func TestKeysOfArchitectures(t *testing.T) {
+	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
+	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }
+	phi := func(f *fake) { phiFolder(f, &reference{}) }
+	for _, c := range []struct {
+		kind  func(*fake)
+		key   string
+		value any
+		want  string
+	}{
+		{nil, "attn_logit_softcapping", 50, "is 50, want no such key for model_type llama"},
+		{nil, "final_logit_softcapping", 30, "is 30, want no such key"},
+		{nil, "query_pre_attn_scalar", 256, "is 256, want no such key"},
+		{nil, "sliding_window_pattern", 2, "is 2, want no such key"},
+		{nil, "_sliding_window_pattern", 2, "is 2, want no such key"},
+		{nil, "rope_local_base_freq", 1e4, "is 10000, want no such key"},
+		{nil, "original_max_position_embeddings", 32, "is 32, want no such key"},
+		{nil, "hidden_activation", "silu", `is "silu", want it only for gemma`},
+		{gemma, "hidden_activation", "silu", `is "silu", want gelu_pytorch_tanh`},
+		{gemma, "rope_local_base_freq", 1e4, "is 10000, want no such key for model_type gemma2"},
+		{gemma, "attn_logit_softcapping", 0, "is 0, want a number above 0"},
+		{gemma, "query_pre_attn_scalar", -1, "is -1, want a number above 0"},
+		{gemma, "sliding_window_pattern", 0, "is 0, want 1 or more"},
+		{gemma, "use_bidirectional_attention", true, "is true, want false or null"},
+		{gemma, "architectures", []string{"Gemma3ForCausalLM"},
+			`has "Gemma3ForCausalLM", want Gemma2ForCausalLM`},
+		{gemma3, "rope_local_base_freq", 0.5, "is 0.5, want 1 or more"},
+		{gemma3, "rope_parameters", map[string]any{"full_attention": map[string]any{}},
+			"has full_attention or sliding_attention, want both"},
+		{gemma3, "rope_parameters", map[string]any{"full_attention": map[string]any{},
+			"sliding_attention": map[string]any{"rope_type": "yarn"}},
+			`sliding_attention is of type "yarn", want default`},
+		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
+		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
+			"1 numbers in short_factor and 0 in long_factor, want 4"},
+		{phi, "rope_scaling", map[string]any{"type": "longrope", "factor": 2},
+			"original_max_position_embeddings 32 and factor 2"},
+		{phi, "rope_scaling", map[string]any{"type": "longrope", "attention_factor": -1},
+			"attention_factor -1, want a number above 0"},
+		{nil, "rope_scaling", map[string]any{"type": "linear", "factor": 2,
+			"short_factor": []int{1}}, "short_factor or long_factor, want these for longrope only"},
+		{nil, "rope_scaling", map[string]any{"type": "longrope"}, "original_max_position_embeddings 0"},
+	} {
+		f := newFake("F32")
+		if c.kind != nil {
+			c.kind(f)
+		}
+		f.config[c.key] = c.value
+		_, _, err := (&options{model: f.write(t), weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, c.key) || !strings.Contains(got, c.want) {
+			t.Errorf("%s is %v: the error is %v, want it to say %q", c.key, c.value, err, c.want)
+		}
+	}
+	f, path := phiGGUF(&reference{}, nil), at(t, "fake.gguf")
+	f.without("rope_factors_short.weight")
+	f.Write(t, path)
+	if _, _, err := (&options{model: path, weights: asStored}).open(); err == nil ||
+		!strings.Contains(err.Error(), "only one of the tensors rope_factors_short") {
+		t.Errorf("with factors for long texts only: %v", err)
+	}
+	for _, c := range []struct {
+		kind, key string
+		value     any
+		want      string
+	}{
+		{"llama", "attn_logit_softcapping", float32(50), "is 50, want a number, 0 or more, and only"},
+		{"gemma2", "final_logit_softcapping", float32(-1), "is -1, want a number, 0 or more"},
+		{"gemma2", "rope.freq_base_swa", float32(1e4), "is 10000, want 1 or more, and only for gemma3"},
+		{"gemma3", "rope.freq_base_swa", float32(0), "is 0, want 1 or more"},
+		{"gemma3", "rope.dimension_count", uint32(8), "is 8, want 16"},
+		{"phi3", "rope.dimension_count", uint32(7), "is 7, want 16"},
+		{"phi3", "rope.scaling.type", "linear", `is "linear" and its factor 1, want longrope`},
+		{"phi3", "rope.scaling.factor", float32(2), "factor 2, want longrope, and 1"},
+		{"phi3", "rope.scaling.attn_factor", float32(0), "is 0, want a number above 0"},
+	} {
+		f := newShapedGGUF(smallGGUF, c.kind, one("Q8_0"))
+		f.Set(c.kind+"."+c.key, c.value)
+		path := at(t, "fake.gguf")
+		f.Write(t, path)
+		_, _, err := (&options{model: path, weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, c.want) {
+			t.Errorf("%s.%s is %v: the error is %v, want it to say %q", c.kind, c.key, c.value, err,
+				c.want)
+		}
+	}
+}
