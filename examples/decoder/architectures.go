@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-1415985d/attn/examples/internal/folder"
+	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/nn"
 )
 
