@@ -1,0 +1,80 @@
+package triangle
+
+import (
+	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+)
+
+// This file is the specification of package linear's arithmetic within a chunk, beside
+// floats/generic.go for products by the state. Each rounding is explicit, as float32(…) or f32.FMA,
+// because compilers may fuse x·y + z into one operation.
+
+// Shape is some rows of a chunk and some columns of values.
+type Shape struct {
+	First int // the row in the chunk of the call's first row
+	Rows  int
+	Cols  int // of values and outputs; sums and updates have whole panels
+	// Elements between rows: of the updates of the chunk; of the call's sums; of values and outputs,
+	// which are the caller's.
+	Updates, Sums, Outer int
+}
+
+// substitute turns rows r of sums over the state into what the rows add to it, i being the row in
+// the chunk:
+//
+//	r_i = r_i·g_i, then for j = 0 … i−1: r_i = FMA(w_ij, u_j, r_i)
+//	u_i = β_i·(v_i − r_i)
+//
+// A nil g leaves r_i as it is. Weights of a row are kernel.Panel apart.
+func substituteGeneric(u, r, w, g, beta, v []float32, s *Shape) {
+	for i := range s.Rows {
+		row := r[i*s.Sums:][:s.Cols]
+		floats.BeginOutputs(row, g, i, false)
+		floats.AddValues(row, w[i*kernel.Panel:][:s.First+i], u, s.Updates, kernel.Panel)
+		to, from := u[(s.First+i)*s.Updates:][:s.Cols], v[i*s.Outer:]
+		for c, e := range row {
+			to[c] = beta[i] * float32(from[c]-e)
+		}
+	}
+}
+
+// outputs turns rows o of sums over the state into outputs:
+//
+//	o_i = o_i·g_i, then for j = 0 … i: o_i = FMA(w_ij, u_j, o_i)
+//	dst_i = o_i·scale
+func outputsGeneric(dst, o, w, g, u []float32, scale float32, s *Shape) {
+	for i := range s.Rows {
+		row := o[i*s.Sums:][:s.Cols]
+		floats.BeginOutputs(row, g, i, false)
+		floats.AddValues(row, w[i*kernel.Panel:][:s.First+i+1], u, s.Updates, kernel.Panel)
+		to := dst[i*s.Outer:][:s.Cols]
+		for c, e := range row {
+			to[c] = e * scale
+		}
+	}
+}
+
+// decayRow is w_dj = w_dj·a_d for the row's decays a, and 1 for the row itself, of number i.
+func decayRowGeneric(w, a []float32, i int) {
+	for d, e := range a {
+		row := w[d*kernel.Panel:][:kernel.Panel]
+		for j := range row {
+			row[j] *= e
+		}
+		row[i] = 1
+	}
+}
+
+// decayedSums are products of one row with the keys of the chunk, which have decayed by
+// factors of their own: sum_j = Σ_d (x_d·w_dj)·k_dj, x_d·w_dj rounded, a chain of FMAs from 0 in
+// ascending d.
+func decayedSumsGeneric(sum *[kernel.Panel]float32, x, w, k []float32) {
+	*sum = [kernel.Panel]float32{}
+	for d, e := range x {
+		for j := range sum {
+			at := d*kernel.Panel + j
+			sum[j] = f32.FMA(float32(e*w[at]), k[at], sum[j])
+		}
+	}
+}

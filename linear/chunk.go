@@ -1,0 +1,362 @@
+package linear
+
+import (
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/triangle"
+	"github.com/seed-1415985d/attn/internal/stop"
+)
+
+// head is the state of one head: the matrix at the chunk's begin, and the chunk's rows.
+type head struct {
+	s       []float32 // panels of 16 values: [panels][KeyDim][16]
+	k       []float32 // keys [KeyDim][16 rows]
+	u       []float32 // what rows add [16 rows][panels·16]
+	factors []float32 // what rows leave [16 rows][decays]
+	decay   []float32 // what the rows so far leave: products of factors [decays]
+	weights []float32 // and what those after row j leave of it [decays][16 rows]
+}
+
+// head returns that of number h.
+func (s *State) head(h int) head {
+	c := s.chunk.now.data[h*s.layout.chunk:][:s.layout.chunk]
+	return head{
+		s:       s.matrix.now.data[h*s.layout.matrix:][:s.layout.matrix],
+		k:       c[:s.updates],
+		u:       c[s.updates:s.factors],
+		factors: c[s.factors:][:Chunk*s.decays],
+		decay:   c[s.decay:][:s.decays],
+		weights: c[s.weights:][:Chunk*s.decays],
+	}
+}
+
+// panel is 16 values of the matrix.
+func (m *head) panel(g *State, p int) []float32 {
+	n := g.KeyDim * kernel.Panel
+	return m.s[p*n:][:n]
+}
+
+// width is how many values a row has in memory.
+func (g *layout) width() int { return g.panels * kernel.Panel }
+
+// goOn multiplies decay and weights by the factors of row i of the chunk.
+func (m *head) goOn(g *layout, i int) {
+	if g.decays == 0 {
+		return
+	}
+	a := m.factors[i*g.decays:][:g.decays]
+	if i == 0 {
+		stop.Copy(m.decay, a)
+	} else {
+		elements.Multiply(tuned.ISA, m.decay, m.decay, a)
+	}
+	triangle.DecayRow(tuned.ISA, m.weights, a, i)
+}
+
+// refresh finds decay and weights after some rows.
+func (m *head) refresh(g *layout, rows int) {
+	for i := range rows {
+		m.goOn(g, i)
+	}
+}
+
+// work is what a worker needs for itself.
+type work struct {
+	x      []float32 // rows that are multiplied by the matrix: keys, then each head's queries
+	sums   []float32 // these products [rows][panels·16]
+	pairs  []float32 // those with the chunk's keys [rows][16]
+	keys   []float32 // keys with their weights
+	factor []float32 // the decay of each channel
+	panel  []float32 // of Read
+	own    []float32 // parts of a head that several units share
+
+	decays, betas [Chunk]float32
+	values        kernel.PanelLayout
+	shape         triangle.Shape
+}
+
+var works = sync.Pool{New: func() any { return new(work) }}
+
+// takeWork returns one with room for a chunk of a head.
+func takeWork(g *layout) *work {
+	w := works.Get().(*work)
+	rows := (1 + g.group()) * Chunk
+	w.x = kernel.Grow(w.x, rows*g.KeyDim)
+	w.sums = kernel.Grow(w.sums, rows*g.width())
+	w.pairs = kernel.Grow(w.pairs, rows*kernel.Panel)
+	w.keys = kernel.Grow(w.keys, g.KeyDim*kernel.Panel)
+	w.factor = kernel.Grow(w.factor, g.KeyDim)
+	return w
+}
+
+func (w *work) put() { works.Put(w) }
+
+// unit takes the rows of the call through a head of a state, for panels from one to before another.
+func (j *job) unit(w *work, s *State, h, from, to int) {
+	if s.rows == 0 {
+		return
+	}
+	m := s.head(h)
+	if j.pieces > 1 {
+		m = w.copyOf(s, &m)
+	}
+	for t := 0; t < s.rows; {
+		i := (s.length + t) % Chunk
+		n := min(Chunk-i, s.rows-t)
+		r := passage{job: j, w: w, s: s, m: &m, h: h, t: s.first + t, first: i, n: n, from: from, to: to}
+		r.run()
+		t += n
+	}
+}
+
+// copyOf is a head of which the unit writes no more than its columns.
+func (w *work) copyOf(s *State, m *head) head {
+	n := s.updates + s.layout.chunk - s.factors
+	w.own = kernel.Grow(w.own, n)
+	c := head{s: m.s, u: m.u}
+	at := 0
+	for _, part := range [...]struct {
+		to   *[]float32
+		from []float32
+	}{{&c.k, m.k}, {&c.factors, m.factors}, {&c.decay, m.decay}, {&c.weights, m.weights}} {
+		*part.to = w.own[at:][:len(part.from)]
+		at += len(part.from)
+		if s.length%Chunk > 0 {
+			stop.Copy(*part.to, part.from)
+		}
+	}
+	return c
+}
+
+// remember leaves in a state what its units have kept for themselves: the keys and decays of the
+// last chunk.
+func (j *job) remember(s *State) {
+	end := s.length + s.rows
+	if s.rows == 0 || end%Chunk == 0 {
+		return
+	}
+	begin := max(s.length, end/Chunk*Chunk)
+	for h := range s.Heads {
+		m := s.head(h)
+		r := passage{job: j, s: s, m: &m, h: h, t: s.first + begin - s.length, first: begin % Chunk,
+			n: end - begin}
+		r.takeFactors()
+		r.takeKeys()
+		for i := range r.n {
+			m.goOn(&s.layout, r.first+i)
+		}
+	}
+}
+
+// passage is some rows of one chunk, in one unit.
+type passage struct {
+	job      *job
+	w        *work
+	s        *State
+	m        *head
+	h, t     int // the head, and the first row in the arguments
+	first, n int // the first row in the chunk, and how many there are
+	from, to int // panels
+}
+
+// run takes them into the chunk, and the chunk into the matrix when it is full.
+func (r *passage) run() {
+	r.takeFactors()
+	r.takeKeys()
+	r.multiply()
+	shape := &r.w.shape
+	*shape = triangle.Shape{First: r.first, Rows: r.n, Cols: min(r.to*kernel.Panel, r.s.ValueDim) -
+		r.from*kernel.Panel, Updates: r.s.width(), Sums: (r.to - r.from) * kernel.Panel}
+	r.update(shape)
+	r.output(shape)
+	if r.first+r.n < Chunk {
+		return
+	}
+	r.w.weighKeys(r.s, r.m)
+	for p := r.from; p < r.to; p++ {
+		r.w.takeChunk(r.s, r.m.panel(r.s, p), r.m.u[p*kernel.Panel:], Chunk)
+	}
+}
+
+// takeFactors finds what rows leave: exp(decay).
+func (r *passage) takeFactors() {
+	decay := &r.job.all[ofDecay]
+	switch {
+	case r.s.decays == 0:
+	case r.s.ChannelDecay:
+		for i := range r.n {
+			n := r.s.KeyDim
+			attn.Exp(r.m.factors[(r.first+i)*n:][:n], decay.row(r.h, r.t+i))
+		}
+	default:
+		var logs [Chunk]float32
+		for i := range r.n {
+			logs[i] = decay.row(r.h, r.t+i)[0]
+		}
+		attn.Exp(r.m.factors[r.first:][:r.n], logs[:r.n])
+	}
+}
+
+// takeKeys transposes keys into the chunk.
+func (r *passage) takeKeys() {
+	k, h := &r.job.all[ofK], r.s.headOf(r.h, r.s.KeyHeads)
+	if r.first == 0 {
+		floats.PackKeys(&tuned, r.m.k, k.from(h, r.t), k.SL, r.n, r.s.KeyDim)
+		return
+	}
+	for i := range r.n {
+		to := r.m.k[r.first+i:]
+		for d, e := range k.row(h, r.t+i) {
+			to[d*kernel.Panel] = e
+		}
+		stop.Point()
+	}
+}
+
+// multiply finds the products of keys and queries with the matrix and with the chunk's keys, whose
+// weights it puts in.
+func (r *passage) multiply() {
+	count := 0 // of rows in x
+	if r.s.Rule.corrects() {
+		count = r.take(count, ofK, r.s.headOf(r.h, r.s.KeyHeads))
+	}
+	for number := range r.s.group() {
+		count = r.take(count, ofQ, r.s.queryHead(r.h, number))
+	}
+	if !r.s.ChannelDecay {
+		r.product(r.w.pairs, r.m.k, count, 0, 1)
+	}
+	r.decayRows(count)
+	r.product(r.w.sums, r.m.s, count, r.from, r.to)
+}
+
+// take copies rows of an argument into x from row at on, and returns how many there are then.
+func (r *passage) take(at, of, h int) int {
+	n := r.s.KeyDim
+	for i := range r.n {
+		stop.Copy(r.w.x[(at+i)*n:][:n], r.job.all[of].row(h, r.t+i))
+	}
+	return at + r.n
+}
+
+// decayRows gives products with the chunk's keys their weights, and leaves the decays of rows.
+// Those of channels multiply the rows themselves.
+func (r *passage) decayRows(count int) {
+	if r.s.decays == 0 {
+		return
+	}
+	for i := range r.n {
+		r.m.goOn(&r.s.layout, r.first+i)
+		for at := i; at < count; at += r.n {
+			x := r.w.x[at*r.s.KeyDim:][:r.s.KeyDim]
+			pairs := (*[kernel.Panel]float32)(r.w.pairs[at*kernel.Panel:])
+			if r.s.ChannelDecay {
+				triangle.DecayedSums(tuned.ISA, pairs, x, r.m.weights, r.m.k)
+				elements.Multiply(tuned.ISA, x, x, r.m.decay)
+				continue
+			}
+			for j, e := range r.m.weights[:r.first+i] {
+				pairs[j] *= e
+			}
+		}
+		if !r.s.ChannelDecay {
+			r.w.decays[i] = r.m.decay[0]
+		}
+	}
+}
+
+// steps is how long chains of one call are.
+const steps = 512
+
+// product multiplies rows of x by panels of a matrix.
+func (r *passage) product(dst, matrix []float32, count, from, to int) {
+	b, n := &r.w.values, r.s.KeyDim
+	width := (to - from) * kernel.Panel
+	for d := 0; d < n; d += steps {
+		*b = kernel.PanelLayout{Keys: min(steps, n-d), Cols: width, Stride: kernel.Panel,
+			PanelStride: n * kernel.Panel, Overwrite: d == 0}
+		floats.Accumulate(&tuned, dst, r.w.x[d:], matrix[(from*n+d)*kernel.Panel:], nil, count, width, n,
+			b)
+	}
+}
+
+// rowDecays are those of the rows, nil where they are already in, or there are none.
+func (r *passage) rowDecays() []float32 {
+	if r.s.ChannelDecay || !r.s.Rule.decays() {
+		return nil
+	}
+	return r.w.decays[:]
+}
+
+// update finds what rows add to the state.
+func (r *passage) update(shape *triangle.Shape) {
+	v := &r.job.all[ofV]
+	column := r.from * kernel.Panel
+	if !r.s.Rule.corrects() {
+		for i := range r.n {
+			stop.Copy(r.m.u[(r.first+i)*shape.Updates+column:][:shape.Cols], v.row(r.h, r.t+i)[column:])
+		}
+		return
+	}
+	for i := range r.n {
+		r.w.betas[i] = r.job.all[ofBeta].row(r.h, r.t+i)[0]
+	}
+	shape.Outer = v.SL
+	triangle.Substitute(tuned.ISA, r.m.u[column:], r.w.sums, r.w.pairs, r.rowDecays(), r.w.betas[:],
+		v.from(r.h, r.t)[column:], shape)
+}
+
+// output finds the outputs of rows, for each head of queries.
+func (r *passage) output(shape *triangle.Shape) {
+	dst := &r.job.all[toDst]
+	column, at := r.from*kernel.Panel, 0
+	if r.s.Rule.corrects() {
+		at = r.n
+	}
+	shape.Outer = dst.SL
+	for number := range r.s.group() {
+		triangle.Outputs(tuned.ISA, dst.from(r.h*r.s.group()+number, r.t)[column:],
+			r.w.sums[at*shape.Sums:], r.w.pairs[at*kernel.Panel:], r.rowDecays(), r.m.u[column:],
+			r.s.Scale, shape)
+		at += r.n
+	}
+}
+
+// weighKeys leaves in keys those of the chunk with what rows after them leave, and in factor what
+// all leave of each channel.
+func (w *work) weighKeys(s *State, m *head) {
+	n := len(m.k)
+	switch {
+	case s.ChannelDecay:
+		elements.Multiply(tuned.ISA, w.keys[:n], m.k, m.weights)
+		stop.Copy(w.factor, m.decay)
+	case s.Rule.decays():
+		for d := range s.KeyDim {
+			w.factor[d] = m.decay[0]
+		}
+		stop.Copy(w.keys, m.k)
+		const piece = kernel.CallElements / kernel.Panel
+		for d := 0; d < s.KeyDim; d = kernel.NextPiece(d, piece, s.KeyDim) {
+			floats.ScaleColumns(tuned.ISA, w.keys[d*kernel.Panel:], m.weights, min(piece, s.KeyDim-d),
+				kernel.Panel, kernel.Panel)
+		}
+	default:
+		stop.Copy(w.keys, m.k)
+	}
+}
+
+// takeChunk lets a panel of the matrix decay and adds the chunk's first rows.
+func (w *work) takeChunk(s *State, panel, u []float32, rows int) {
+	var factor []float32
+	if s.decays > 0 {
+		factor = w.factor[:s.KeyDim]
+	}
+	w.values = kernel.PanelLayout{Keys: rows, Cols: kernel.Panel, Stride: s.width(),
+		PanelStride: kernel.Panel}
+	floats.Accumulate(&tuned, panel, w.keys, u, factor, s.KeyDim, kernel.Panel, kernel.Panel,
+		&w.values)
+}
