@@ -73,6 +73,29 @@ const (
 	BlockF16 BlockType = BlockType(blocks.F16)
 	// BlockBF16 is one number of BF16 a block.
 	BlockBF16 BlockType = BlockType(blocks.BF16)
+	// Q4_1 has blocks of 32 integers of 0 to 15 with a scale, and a number that is added: 5 bits a
+	// weight.
+	Q4_1 BlockType = BlockType(blocks.Q4_1)
+	// Q5_0 has blocks of 32 integers of −16 to 15 with one scale: 5.5 bits a weight.
+	Q5_0 BlockType = BlockType(blocks.Q5_0)
+	// Q5_1 has blocks like those of Q4_1, of integers of 0 to 31: 6 bits a weight.
+	Q5_1 BlockType = BlockType(blocks.Q5_1)
+	// Q2_K has blocks of 256 integers of 0 to 3, with a scale and a minimum of 4 bits for each 16:
+	// 2.6 bits a weight.
+	Q2_K BlockType = BlockType(blocks.Q2_K)
+	// Q3_K has blocks of 256 integers of −4 to 3, with a scale of 6 bits for each 16: 3.4 bits a
+	// weight, 3.6 in memory.
+	Q3_K BlockType = BlockType(blocks.Q3_K)
+	// IQ4_XS has blocks of 256 of the levels of IQ4_NL, with a scale of 6 bits for each 32: 4.25 bits
+	// a weight.
+	IQ4_XS BlockType = BlockType(blocks.IQ4_XS)
+	// NVFP4 has blocks of 64 numbers of 4 bits, with a scale of 8 bits for each 16: 4.5 bits a
+	// weight. A second scale, which checkpoints have for a tensor, is the caller's to multiply by.
+	NVFP4 BlockType = BlockType(blocks.NVFP4)
+	// TQ1_0 has blocks of 256 of −1, 0 and 1 with one scale: 1.7 bits a weight.
+	TQ1_0 BlockType = BlockType(blocks.TQ1_0)
+	// TQ2_0 has blocks of 256 of −1 to 2 with one scale: 2.1 bits a weight.
+	TQ2_0 BlockType = BlockType(blocks.TQ2_0)
 )
 
 // String returns the name of the type.

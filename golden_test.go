@@ -169,6 +169,10 @@ func goldens() []golden {
 		golden{"Cache", cacheGolden},
 		golden{"Cache with ValuesInKeys", latentGolden}, golden{"Cache of I4", levelGolden},
 		golden{"MatMul", matMulGolden})
+	for _, typ := range integerBlockTypes {
+		list = append(list, golden{"PackBlocks/" + typ.String(),
+			func(t *testing.T, r *rand.Rand) [][]float32 { return blocksGolden(t, r, typ) }})
+	}
 	for _, n := range []int{0, 1, 2, 3, 5, 15, 16, 64, 67, 1000} {
 		list = append(list, golden{fmt.Sprintf("vector/n=%d", n),
 			func(t *testing.T, r *rand.Rand) [][]float32 {
@@ -270,6 +274,26 @@ func matMulGolden(t *testing.T, r *rand.Rand) [][]float32 {
 		dst := BHLD(make([]float32, s[0]*s[2]), 1, 1, s[0], s[2])
 		must(t, MatMul(dst, goldenTensor(r, 4, 1, 1, s[0], s[1]), goldenTensor(r, 4, 1, 1, s[1], s[2])))
 		out = append(out, dst.Data)
+	}
+	return out
+}
+
+// blocksGolden multiplies by blocks of any bits, in integers and not, and reads their rows.
+func blocksGolden(t *testing.T, r *rand.Rand, typ BlockType) (out [][]float32) {
+	const inputs, outputs = 512, 20
+	data := fileOfBlocks(r, typ, outputs, inputs)
+	for _, integers := range []bool{false, true} {
+		m, err := PackBlocks(data, typ, outputs, inputs, MatrixConfig{Integers: integers})
+		must(t, err)
+		for _, rows := range []int{1, 14} {
+			dst := BHLD(make([]float32, rows*outputs), 1, 1, rows, outputs)
+			must(t, m.MatMul(dst, goldenTensor(r, 4, 1, 1, rows, inputs), nil))
+			out = append(out, dst.Data)
+		}
+		dst := BHLD(make([]float32, 2*inputs), 1, 1, 2, inputs)
+		must(t, m.Rows(dst, []int32{19, 3}))
+		out = append(out, dst.Data)
+		must(t, m.Close())
 	}
 	return out
 }

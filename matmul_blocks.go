@@ -14,28 +14,31 @@ import (
 // Matrices of blocks, as GGUF files have them.
 
 // PackBlocks packs a matrix from the blocks of type t that a file has for it: the rows of outputs
-// follow each other, each of inputs/32 blocks, or inputs/256 of the K types, laid out as
-// ggml-common.h has them, little-endian. Of the configuration only Integers may be set. Weights are
-// exactly what the blocks decode to: they are never rounded, nor rotated, and take the file's
-// memory and at most 7 % more. data may change afterwards. [Pool.PackBlocks] takes all workers.
+// follow each other, each of inputs/32 blocks, inputs/64 of NVFP4, or inputs/256 of IQ4_XS and the
+// K and TQ types, laid out as ggml-common.h has them, little-endian. Of the configuration only
+// Integers may be set. Weights are exactly what the blocks decode to: they are never rounded, nor
+// rotated, and take the file's memory and at most 7 % more. data may change afterwards.
+// [Pool.PackBlocks] takes all workers.
 //
 //   - Without c.Integers a product is one chain of fused multiply-adds over the weights as float32,
-//     in ascending order, from +0. Q4_K and Q5_K are d·scale·n − dmin·min, rounded once; other
-//     weights are exact.
+//     in ascending order, from +0. Q2_K, Q4_K and Q5_K are d·scale·n − dmin·min, Q4_1 and Q5_1
+//     d·n + m, rounded once; other weights are exact.
 //   - With c.Integers, which is what to choose for speed, each 32 inputs become integers with a
 //     scale a, their largest magnitude divided by 127. For each 32 inputs in ascending order, from
-//     +0, one fused multiply-add adds the exact sum of products of integers, of Q4_K, Q5_K and Q6_K
-//     with the scales of 6 or 8 bits, times a·d, rounded once; a second one takes off the minima of
-//     Q4_K and Q5_K, times a·dmin. A NaN or ±Inf in a row makes it NaN.
+//     +0, one fused multiply-add adds the exact sum of products of integers, of IQ4_XS and the K
+//     types with the scales of 4 to 8 bits, times a·d, rounded once; of NVFP4 one for each 16. A
+//     second one takes off the minima of Q2_K, Q4_K and Q5_K, times a·dmin, or adds a·m of Q4_1 and
+//     Q5_1 times the sum of the inputs' integers. A NaN or ±Inf in a row makes it NaN.
 //   - BlockF16 and BlockBF16, one number a block, become what [PackMatrix] makes of the same
 //     numbers in F16 and BF16.
 //
 // Then bias is added. The bits are the same on every CPU and for any shape around a product.
 //
 // A type that is not known is [ErrOption], as are Format and Transposed, Integers with BlockF16 or
-// BlockBF16, and scales that are NaN or infinite or, of MXFP4, above 2¹²⁵: the error names the
-// block. Inputs that are no multiple of a block's are [ErrShape], as are no outputs; data that is
-// not exactly of that length is [ErrLength]; [ErrMemory] if the system has no memory.
+// BlockBF16, and scales that are NaN or infinite or, of MXFP4, above 2¹²⁵ or, of NVFP4, negative:
+// the error names the block. Inputs that are no multiple of a block's are [ErrShape], as are no
+// outputs; data that is not exactly of that length is [ErrLength]; [ErrMemory] if the system has no
+// memory.
 func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (*Matrix, error) {
 	p, err := newBlockPacking(data, blocks.Type(t), outputs, inputs, c)
 	if err != nil {
@@ -60,7 +63,7 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 	c MatrixConfig) (*blockPacking, error) {
 	switch {
 	case !t.Valid():
-		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, Q8_0, BlockBF16)
+		return nil, fail(ErrOption, "t is %v, want a block type, %v to %v", t, Q8_0, TQ2_0)
 	case c.Format != F32:
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want it unset: t says it", c.Format)
 	case c.Transposed:

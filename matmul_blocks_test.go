@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
@@ -15,7 +16,8 @@ import (
 )
 
 // integerBlockTypes are those in blocks, all but BlockF16 and BlockBF16.
-var integerBlockTypes = []BlockType{Q8_0, Q4_0, IQ4_NL, Q4_K, Q5_K, Q6_K, MXFP4}
+var integerBlockTypes = []BlockType{Q8_0, Q4_0, IQ4_NL, Q4_K, Q5_K, Q6_K, MXFP4, Q4_1, Q5_0, Q5_1,
+	Q2_K, Q3_K, IQ4_XS, NVFP4, TQ1_0, TQ2_0}
 
 // traitsOf is what the package knows of a type.
 func traitsOf(t BlockType) *blocks.Traits { return blocks.Type(t).Traits() }
@@ -34,14 +36,23 @@ func weightsIn(t BlockType, data []byte) []blockstest.Weight {
 func blockProduct(t BlockType, row []float32, w []blockstest.Weight) (sum float32) {
 	for k := 0; k < len(row); k += 32 {
 		q, a := integersOf(row[k : k+32])
-		var products, total int64
-		for i, e := range q {
-			products += w[k+i].Scale * w[k+i].N * int64(e)
-			total += int64(e)
+		var products [2]int64
+		var minima int64
+		if t == NVFP4 { // one for each half
+			for i, e := range q {
+				products[i/16] += w[k+i].N * int64(e)
+			}
+			sum = f32.FMA(float32(products[0]), float32(a*float32(w[k].D)), sum)
+			sum = f32.FMA(float32(products[1]), float32(a*float32(w[k+16].D)), sum)
+			continue
 		}
-		sum = f32.FMA(float32(products), float32(a*float32(w[k].D)), sum)
-		if t == Q4_K || t == Q5_K {
-			sum = f32.FMA(float32(w[k].Min*total), -float32(a*float32(w[k].Dmin)), sum)
+		for i, e := range q {
+			products[0] += w[k+i].Scale * w[k+i].N * int64(e)
+			minima += w[k+i].Min * int64(e)
+		}
+		sum = f32.FMA(float32(products[0]), float32(a*float32(w[k].D)), sum)
+		if slices.Contains([]BlockType{Q4_1, Q5_1, Q2_K, Q4_K, Q5_K}, t) {
+			sum = f32.FMA(float32(minima), -float32(a*float32(w[k].Dmin)), sum)
 		}
 	}
 	return sum
@@ -56,14 +67,17 @@ var blockShapes = []productShape{
 	{1, 1, productRows + 14, 256, 33, 1, 1},
 }
 
-// oddBlockShapes have inputs that only blocks of 32 have.
-var oddBlockShapes = []productShape{{1, 1, 2, 32, 5, 1, 1}, {1, 1, 14, 1120, 48, 1, 1}}
+// oddBlockShapes have inputs that only blocks of 32 have, or of 64.
+var oddBlockShapes = []productShape{{1, 1, 2, 32, 5, 1, 1}, {1, 1, 14, 1120, 48, 1, 1},
+	{1, 1, 15, 1088, 19, 1, 1}}
 
-func blockShapesOf(t BlockType) []productShape {
-	if traitsOf(t).Inputs == 256 {
-		return blockShapes
+func blockShapesOf(t BlockType) (shapes []productShape) {
+	for _, s := range append(oddBlockShapes, blockShapes...) {
+		if s.k%traitsOf(t).Inputs == 0 {
+			shapes = append(shapes, s)
+		}
 	}
-	return append(oddBlockShapes, blockShapes...)
+	return shapes
 }
 
 // Products by matrices of blocks in integers are their definition, however they are packed and
@@ -176,8 +190,8 @@ func TestBlockProductsAreAccurate(t *testing.T) {
 			for _, s := range blockstest.ScaleBytes(blocks.Type(typ)) {
 				binary.LittleEndian.PutUint16(data[at+s:], f32.ToF16(0.01+0.01*r.Float32()))
 			}
-			if typ == MXFP4 {
-				data[at] = byte(120 + r.IntN(2))
+			for i := range map[BlockType]int{MXFP4: 1, NVFP4: 4}[typ] {
+				data[at+i] = byte(120 + r.IntN(2))
 			}
 		}
 		weights := weightsIn(typ, data)
@@ -277,9 +291,9 @@ func TestPackBlocksErrors(t *testing.T) {
 		}
 	}
 	none := MatrixConfig{}
-	fails(18, 0, 1, 32, none, ErrOption, "t is BlockType(0), want a block type, Q8_0 to BlockBF16")
-	fails(18, BlockBF16+1, 1, 32, none, ErrOption,
-		"t is BlockType(10), want a block type, Q8_0 to BlockBF16")
+	fails(18, 0, 1, 32, none, ErrOption, "t is BlockType(0), want a block type, Q8_0 to TQ2_0")
+	fails(18, TQ2_0+1, 1, 32, none, ErrOption,
+		"t is BlockType(19), want a block type, Q8_0 to TQ2_0")
 	fails(18, Q4_0, 1, 32, MatrixConfig{Format: F16}, ErrOption,
 		"MatrixConfig.Format is F16, want it unset: t says it")
 	fails(18, Q4_0, 1, 32, MatrixConfig{Transposed: true}, ErrOption,
@@ -313,23 +327,38 @@ func TestPackBlocksRefusesScales(t *testing.T) {
 				data[0] = byte(253 + scale%3)
 				return
 			}
+			if typ == NVFP4 {
+				data[0] = byte(127 + scale%129)
+				return
+			}
 			binary.LittleEndian.PutUint16(data, scale)
 		}
 		places := blockstest.ScaleBytes(blocks.Type(typ))
-		if typ == MXFP4 {
+		switch typ {
+		case MXFP4:
 			places = []int{0}
+		case NVFP4:
+			places = []int{0, 3}
 		}
 		for _, at := range places {
 			for _, scale := range []uint16{0x7c00, 0xfc00, 0x7e01, 0xffff} {
 				data := bytes.Clone(good)
 				set(data, 3*17+1, at, scale)
 				set(data, 3*38+2, at, scale)
-				name := map[int]string{2: "dmin"}
+				second := "dmin"
+				if typ == Q4_1 || typ == Q5_1 {
+					second = "m"
+				}
+				name := map[int]string{2: second, 82: second}
 				text := fmt.Sprintf("data of %v: block 1 of output 17: the scale %s is %v, want a finite "+
 					"number", typ, cmp.Or(name[at], "d"), f32.FromF16(scale))
 				if typ == MXFP4 {
 					text = fmt.Sprintf("data of MXFP4: block 1 of output 17: the exponent of the scale is %d, "+
 						"want 0 to 252", 253+scale%3)
+				}
+				if typ == NVFP4 {
+					text = fmt.Sprintf("data of NVFP4: block 1 of output 17: the byte of scale %d is %#02x, "+
+						"want 0x00 to 0x7e", at, 127+scale%129)
 				}
 				for _, pool := range []*Pool{nil, threeWorkers()} {
 					_, err := pool.PackBlocks(data, typ, outputs, inputs, MatrixConfig{})
@@ -383,11 +412,16 @@ func TestBlockFilesAreChecked(t *testing.T) {
 		spoil("an output too many", fmt.Sprintf("elements: block %d of outputs 16 to 16: byte %d is 1, "+
 			"want 0", 256/of.Inputs-1, of.Packed-1), func(x []byte) { x[len(x)-1] = 1 })
 		switch typ {
-		case Q8_0, Q6_K:
+		case Q8_0, Q6_K, Q3_K, TQ1_0:
 			spoil("an infinite scale", first+fmt.Sprintf(notFinite, "+Inf"),
 				func(x []byte) { copy(x, []byte{0, 0x7c}) })
 		case MXFP4:
 			spoil("a scale of more bits", first+"byte 0 is 1, want 0", func(x []byte) { x[0] |= 1 })
+		case NVFP4:
+			spoil("a scale with a sign", first+"the byte of scale 0 is 0x80, want 0x00 to 0x7e",
+				func(x []byte) { x[0] = 0x80 })
+		case IQ4_XS:
+			spoil("a scale of 7 bits", first+"byte 32 is 32, want 224", func(x []byte) { x[2*panel] = 32 })
 		case Q4_K, Q5_K:
 			spoil("a scale of 7 bits", first+"byte 64 is 120, want 56",
 				func(x []byte) { x[4*panel] |= 64 })
@@ -409,15 +443,20 @@ func TestBlockFilesAreChecked(t *testing.T) {
 		must(t, m.Close())
 	}
 	const f = firstBlockFormat + 1
-	h := fileHeader{f, f, false, 1, 1, maxLength, maxLength, 0, 0}
+	h := fileHeader{firstBlockFormat + Format(BlockBF16), 0, false, 1, 1, 1, 1, 0, 0}
 	_, err := h.blockMatrix()
+	mustFail(t, "halves", err, ErrFormat,
+		"the file's Format is 41, of BlockBF16, want that of numbers that lie alone, 1 or 2")
+	h = fileHeader{f, f, false, 1, 1, maxLength, maxLength, 0, 0}
+	_, err = h.blockMatrix()
 	mustFail(t, "a matrix that is too large", err, ErrShape, fmt.Sprintf(
 		"the file's matrix is 268435456×268435456, want at most %d elements", maxElements))
 }
 
 func TestBlockTypeNames(t *testing.T) {
 	for typ, want := range map[BlockType]string{Q8_0: "Q8_0", IQ4_NL: "IQ4_NL", Q6_K: "Q6_K",
-		MXFP4: "MXFP4", BlockBF16: "BlockBF16", 0: "BlockType(0)", -1: "BlockType(-1)",
+		MXFP4: "MXFP4", BlockBF16: "BlockBF16", Q4_1: "Q4_1", TQ2_0: "TQ2_0",
+		0: "BlockType(0)", -1: "BlockType(-1)",
 		100: "BlockType(100)"} {
 		if got := typ.String(); got != want {
 			t.Errorf("BlockType %d is %q, want %q", int(typ), got, want)

@@ -49,7 +49,7 @@ var matrixFields = [fileFields]fileField{
 // Formats of files of blocks: firstBlockFormat + BlockType. Those from 16 on lay otherwise.
 const (
 	firstBlockFormat = 32
-	lastBlockFormat  = firstBlockFormat + int(MXFP4)
+	lastBlockFormat  = firstBlockFormat + int(TQ2_0)
 )
 
 // fileFormat is the Format of the matrix's file.
@@ -229,6 +229,9 @@ func readMatrixHeader(f *frames.Reader) (*Matrix, error) {
 func (h *fileHeader) blockMatrix() (*Matrix, error) {
 	t := blocks.Type(h.format - firstBlockFormat)
 	switch {
+	case t.Halves():
+		return nil, fail(ErrFormat, "the file's Format is %d, of %v, want that of numbers that lie "+
+			"alone, %d or %d", int(h.format), t, int(F16), int(BF16))
 	case h.batch != 1 || h.heads != 1:
 		return nil, fail(ErrFormat, "the file has %d batch entries and %d heads of %v, want 1", h.batch,
 			h.heads, t)

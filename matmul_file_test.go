@@ -291,7 +291,7 @@ func TestMatrixFileHostile(t *testing.T) {
 	}{
 		{F32, 0, []byte("attnTok"), ErrFormat, `the file begins with "attnTok", want "attnMat"`},
 		{F32, 7, []byte{5}, ErrFormat, "the file is version 5 of the form, want version 4"},
-		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3, or 33 to 39 of " +
+		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3, or 33 to 50 of " +
 			"blocks"},
 		{F32, 12, word(1), ErrFormat, "the file's ValueFormat is F16, want F32 as Format"},
 		{F32, 16, word(1), ErrFormat, "the file's Format is F32 with Integers, want I8"},

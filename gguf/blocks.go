@@ -128,3 +128,66 @@ func decodeQ3K(to []float32, b []byte) {
 		to[i] = d * float32(scale) * float32(n)
 	}
 }
+
+// decodeQ2K: a scale and a minimum of 4 bits for each 16 integers of 2, and what these are
+// multiplied by.
+func decodeQ2K(to []float32, b []byte) {
+	scales, low := b[:16], b[16:80]
+	d, least := float64(halfAt(b[80:])), float64(halfAt(b[82:]))
+	for i := range to {
+		s, row, j := scales[i/16], i/32, i%32
+		n := low[row/4*32+j] >> (row % 4 * 2) & 3
+		to[i] = float32(d*float64(s&15)*float64(n) - least*float64(s>>4))
+	}
+}
+
+// decodeIQ4XS: a scale of 6 bits less 32 for each 32 of the levels of IQ4_NL.
+func decodeIQ4XS(to []float32, b []byte) {
+	d, high := halfAt(b), binary.LittleEndian.Uint16(b[2:])
+	for i := range 8 {
+		scale := d * float32(int(b[4+i/2]>>(i%2*4)&15|byte(high>>(2*i)&3)<<4)-32)
+		for j, x := range b[8+16*i:][:16] {
+			to[32*i+j], to[32*i+16+j] = scale*levelsIQ4[x&15], scale*levelsIQ4[x>>4]
+		}
+	}
+}
+
+// decodeNVFP4: a scale of four bits of exponent and three of fraction for each 16 of the levels of
+// MXFP4.
+func decodeNVFP4(to []float32, b []byte) {
+	for i, e := range b[:4] {
+		d := math.Ldexp(float64(8+e&7), int(e>>3&15)-10)
+		if e>>3&15 == 0 {
+			d = math.Ldexp(float64(e&7), -9)
+		}
+		for j, x := range b[4+8*i:][:8] {
+			to[16*i+j] = float32(d) * levelsMXFP4[x&15]
+			to[16*i+8+j] = float32(d) * levelsMXFP4[x>>4]
+		}
+	}
+}
+
+// decodeTQ1: digits of base 3 less 1, the first five of which a byte has as a fraction of 256.
+func decodeTQ1(to []float32, b []byte) {
+	d := halfAt(b[52:])
+	for _, part := range [][]byte{b[:32], b[32:48], b[48:52]} {
+		for n := 0; n < 5 && len(to) > 0; n++ {
+			for j, x := range part {
+				for range n {
+					x *= 3
+				}
+				to[j] = d * (float32(int(x)*3>>8) - 1)
+			}
+			to = to[len(part):]
+		}
+	}
+}
+
+// decodeTQ2: integers of 2 bits less 1.
+func decodeTQ2(to []float32, b []byte) {
+	d := halfAt(b[64:])
+	for i := range to {
+		row, j := i/32, i%32
+		to[i] = d * (float32(b[row/4*32+j]>>(row%4*2)&3) - 1)
+	}
+}

@@ -73,13 +73,17 @@ var types = map[Type]traits{
 	Q5_K:   {"Q5_K", 256, 176, attn.Q5_K, decodeQ5K},
 	Q6_K:   {"Q6_K", 256, 210, attn.Q6_K, decodeQ6K},
 
-	Q4_1: {name: "Q4_1", elements: 32, bytes: 20, decode: decodeQ41},
-	Q5_0: {name: "Q5_0", elements: 32, bytes: 22, decode: decodeQ50},
-	Q5_1: {name: "Q5_1", elements: 32, bytes: 24, decode: decodeQ51},
-	Q3_K: {name: "Q3_K", elements: 256, bytes: 110, decode: decodeQ3K},
+	Q4_1:   {"Q4_1", 32, 20, attn.Q4_1, decodeQ41},
+	Q5_0:   {"Q5_0", 32, 22, attn.Q5_0, decodeQ50},
+	Q5_1:   {"Q5_1", 32, 24, attn.Q5_1, decodeQ51},
+	Q2_K:   {"Q2_K", 256, 84, attn.Q2_K, decodeQ2K},
+	Q3_K:   {"Q3_K", 256, 110, attn.Q3_K, decodeQ3K},
+	IQ4_XS: {"IQ4_XS", 256, 136, attn.IQ4_XS, decodeIQ4XS},
+	NVFP4:  {"NVFP4", 64, 36, attn.NVFP4, decodeNVFP4},
+	TQ1_0:  {"TQ1_0", 256, 54, attn.TQ1_0, decodeTQ1},
+	TQ2_0:  {"TQ2_0", 256, 66, attn.TQ2_0, decodeTQ2},
 
 	Q8_1:    {name: "Q8_1", elements: 32, bytes: 36},
-	Q2_K:    {name: "Q2_K", elements: 256, bytes: 84},
 	Q8_K:    {name: "Q8_K", elements: 256, bytes: 292},
 	IQ2_XXS: {name: "IQ2_XXS", elements: 256, bytes: 66},
 	IQ2_XS:  {name: "IQ2_XS", elements: 256, bytes: 74},
@@ -87,16 +91,12 @@ var types = map[Type]traits{
 	IQ1_S:   {name: "IQ1_S", elements: 256, bytes: 50},
 	IQ3_S:   {name: "IQ3_S", elements: 256, bytes: 110},
 	IQ2_S:   {name: "IQ2_S", elements: 256, bytes: 82},
-	IQ4_XS:  {name: "IQ4_XS", elements: 256, bytes: 136},
+	IQ1_M:   {name: "IQ1_M", elements: 256, bytes: 56},
 	I8:      {name: "I8", elements: 1, bytes: 1},
 	I16:     {name: "I16", elements: 1, bytes: 2},
 	I32:     {name: "I32", elements: 1, bytes: 4},
 	I64:     {name: "I64", elements: 1, bytes: 8},
 	F64:     {name: "F64", elements: 1, bytes: 8},
-	IQ1_M:   {name: "IQ1_M", elements: 256, bytes: 56},
-	TQ1_0:   {name: "TQ1_0", elements: 256, bytes: 54},
-	TQ2_0:   {name: "TQ2_0", elements: 256, bytes: 66},
-	NVFP4:   {name: "NVFP4", elements: 64, bytes: 36},
 }
 
 // String returns the type's name, or its number if it is not known.
@@ -117,8 +117,19 @@ func BlockTypeOf(t Type) (attn.BlockType, error) {
 	if of := types[t]; of.block != 0 {
 		return of.block, nil
 	}
-	return 0, fmt.Errorf("gguf: %v is no type of blocks that are multiplied, want %s: %w", t,
-		listed(func(of traits) bool { return of.block != 0 }), attn.ErrUnsupported)
+	return 0, fmt.Errorf("gguf: %v is no type of blocks that are multiplied%s, want %s: %w", t,
+		t.why(), listed(func(of traits) bool { return of.block != 0 }), attn.ErrUnsupported)
+}
+
+// why is the reason that no product by a type is here, as a part of an error, or empty.
+func (t Type) why() string {
+	switch t {
+	case IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S:
+		return ": its weights are looked up in codebooks, which attn does not have"
+	case Q8_1, Q8_K:
+		return ": it is one of inputs, not of weights"
+	}
+	return ""
 }
 
 // Decode writes the numbers that whole blocks of a row, or of several, mean: each rounded once, to
@@ -128,7 +139,7 @@ func (t Type) Decode(dst []float32, data []byte) error {
 	of := types[t]
 	switch {
 	case of.decode == nil:
-		return fmt.Errorf("gguf: %v is not decoded, want %s: %w", t,
+		return fmt.Errorf("gguf: %v is not decoded%s, want %s: %w", t, t.why(),
 			listed(func(of traits) bool { return of.decode != nil }), attn.ErrUnsupported)
 	case len(dst)%of.elements != 0 || len(data) != len(dst)/of.elements*of.bytes:
 		return fmt.Errorf("gguf: len(dst) is %d and len(data) %d, want %d bytes for each %d elements of "+

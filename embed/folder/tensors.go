@@ -32,7 +32,7 @@ type source struct{ file, shapes, kind, kinds string }
 func (l *Loader) source() source {
 	if l.metadata != nil {
 		return source{"GGUF file", "its metadata", "type", "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, " +
-			"Q5_1, IQ4_NL, MXFP4, Q3_K, Q4_K, Q5_K or Q6_K"}
+			"Q5_1, IQ4_NL, IQ4_XS, MXFP4, NVFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, TQ1_0 or TQ2_0"}
 	}
 	return source{"safetensors file", "config.json", "dtype", "F32, F16 or BF16"}
 }

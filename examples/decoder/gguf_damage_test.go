@@ -117,8 +117,8 @@ func TestDamagedGGUF(t *testing.T) {
 
 		{"a type that is not read", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
-			x.Type, x.Data = 10, make([]byte, 256*84)
-		}, "tensor " + q + " has type Q2_K, want F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL"},
+			x.Type, x.Data = 16, make([]byte, 256*66)
+		}, "tensor " + q + " has type IQ2_XXS, want F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, "},
 		{"a scale of five bits that is no number", func(f *fakeGGUF) {
 			x := f.tensorNamed(q)
 			x.Type, x.Data = 6, make([]byte, 256*256/32*22)

@@ -10,31 +10,65 @@ import (
 // Pack brings a block of a file to the place of output c in a packed block of 16. It is not ok
 // if its scales are not finite.
 func Pack(t Type, to []byte, c int, from []byte) (ok bool) {
-	part := to[t.Header():]
+	of := t.Traits()
+	ok = true
+	for i := range scalings[of.Scaling].halves {
+		if t == MXFP4 {
+			ok = from[0] <= maxMXFP4
+			binary.LittleEndian.PutUint16(to[2*c:], scaleMXFP4(from[0]))
+			break
+		}
+		d := from[of.D+2*i:][:2]
+		copy(to[2*(Outputs*i+c):], d)
+		ok = ok && finiteF16(d)
+	}
+	to = to[of.Header():]
 	switch t {
 	case Q8_0:
-		for g := range Inputs / 4 {
-			putWord(part, g, c, fileWord(from[2:], g))
-		}
+		packWords(to, c, from[2:])
+	case TQ1_0:
+		packWords(to, c, from[:of.D])
 	case Q4_0, IQ4_NL:
-		packNibbles(part, c, from[2:])
+		packNibbles(to, c, from[2:])
 	case MXFP4:
-		packNibbles(part, c, from[1:])
-		binary.LittleEndian.PutUint16(to[2*c:], scaleMXFP4(from[0]))
-		return from[0] <= maxMXFP4
+		packNibbles(to, c, from[1:])
+	case Q4_1:
+		packNibbles(to, c, from[4:])
+	case Q5_0:
+		packFiveBits(to, c, from[2:])
+	case Q5_1:
+		packFiveBits(to, c, from[4:])
+	case NVFP4:
+		ok = packSixteenths(to, c, from)
 	case Q4_K, Q5_K:
-		copy(to[2*c:], from[:2])
-		copy(to[2*Outputs+2*c:], from[2:4])
-		packMinima(t, part, c, from[4:])
-		return finiteF16(from) && finiteF16(from[2:])
-	case Q6_K:
-		for i := range 8 {
-			packSixBits(part[i*t.Part():], c, from, i)
+		packMinima(t, to, c, from[4:])
+	default:
+		for i := range of.Inputs / Inputs {
+			packPart(t, to[i*of.Part():], c, from, i)
 		}
-		from = from[208:]
 	}
-	copy(to[2*c:], from[:2])
-	return finiteF16(from)
+	return ok
+}
+
+// packPart packs 32 inputs with a number of a block of 256.
+func packPart(t Type, to []byte, c int, x []byte, i int) {
+	words := to[t.Traits().Scales():]
+	switch t {
+	case Q6_K:
+		packSixBits(to, c, x, i)
+	case Q2_K:
+		to[c], to[Outputs+c] = x[2*i], x[2*i+1]
+		packPairs(words, c, x[16+i/4*32:], i%4)
+	case Q3_K:
+		to[c], to[Outputs+c] = byte(scaleQ3(x[96:], 2*i)-32), byte(scaleQ3(x[96:], 2*i+1)-32)
+		packPairs(words, c, x[32+i/4*32:], i%4)
+		packBits(words[8*Outputs:], c, x, i)
+	case IQ4_XS:
+		to[c] = byte(scaleXS(x[2:], i) - 32)
+		packNibbles(words, c, x[8+16*i:])
+	case TQ2_0:
+		packPairs(words, c, x[i/4*32:], i%4)
+	}
 }
 
 // fileWord is four bytes of a file's block, the first of them the lowest.
@@ -47,6 +81,13 @@ func putWord(to []byte, i, c int, x uint32) {
 
 // packedWord is word i of output c.
 func packedWord(x []byte, i, c int) uint32 { return fileWord(x, Outputs*i+c) }
+
+// packWords puts words as they lie in the file.
+func packWords(to []byte, c int, from []byte) {
+	for i := range len(from) / 4 {
+		putWord(to, i, c, fileWord(from, i))
+	}
+}
 
 // packNibbles puts nibbles of 32 inputs that lie in the file as in memory.
 func packNibbles(to []byte, c int, from []byte) {
@@ -74,7 +115,7 @@ func packMinima(t Type, to []byte, c int, x []byte) {
 			scale = x[4+i]&15 | x[i-4]>>6<<4
 			least = x[4+i]>>4 | x[i]>>6<<4
 		}
-		part := to[i*t.Part():]
+		part := to[i*t.Traits().Part():]
 		part[c], part[Outputs+c] = scale, least
 		part = part[PartScales:]
 		from, shift := nibbles[i/2*32:], i%2*4
@@ -82,11 +123,7 @@ func packMinima(t Type, to []byte, c int, x []byte) {
 			putWord(part, g, c, fileWord(from, g)>>shift&lowNibble|fileWord(from, 4+g)>>shift&lowNibble<<4)
 		}
 		if t == Q5_K {
-			bits := uint32(0)
-			for g := range 8 {
-				bits |= fileWord(fifth, g) >> i & eachByte << g
-			}
-			putWord(part[BitsAt:], 0, c, bits)
+			packBits(part[BitsAt:], c, fifth, i)
 		}
 	}
 }
@@ -101,13 +138,69 @@ func packSixBits(to []byte, c int, x []byte, i int) {
 	for g := range 4 {
 		putWord(to, g, c, fileWord(from, g)>>shift&lowNibble|fileWord(from, 4+g)>>shift&lowNibble<<4)
 	}
+	packPairs(to[BitsAt:], c, x[128+half*32:], k)
+}
+
+// packPairs puts pairs of bits with a number of each of 32 bytes.
+func packPairs(to []byte, c int, from []byte, pair int) {
 	for h := range 2 {
 		bits := uint32(0)
 		for g := range 4 {
-			bits |= fileWord(x[128+half*32:], 4*h+g) >> (2 * k) & (3 * eachByte) << (2 * g)
+			bits |= fileWord(from, 4*h+g) >> (2 * pair) & (3 * eachByte) << (2 * g)
 		}
-		putWord(to[BitsAt:], h, c, bits)
+		putWord(to, h, c, bits)
 	}
+}
+
+// packBits puts bits with a number of each of 32 bytes.
+func packBits(to []byte, c int, from []byte, bit int) {
+	bits := uint32(0)
+	for g := range 8 {
+		bits |= fileWord(from, g) >> bit & eachByte << g
+	}
+	putWord(to, 0, c, bits)
+}
+
+// packFiveBits puts nibbles, and before them in the file the fifth bits of 32 inputs.
+func packFiveBits(to []byte, c int, from []byte) {
+	packNibbles(to, c, from[4:])
+	file, bits := fileWord(from, 0), uint32(0)
+	for g := range 8 {
+		n := file >> (4 * g) & 15 // a bit to each byte
+		bits |= (n | n<<7 | n<<14 | n<<21) & eachByte << g
+	}
+	putWord(to[BitsAt:], 0, c, bits)
+}
+
+// packSixteenths puts two parts of two scales in bytes, and of nibbles of 16 inputs each, lower
+// ones of the first eight. It is not ok if a scale is NaN or negative.
+func packSixteenths(to []byte, c int, x []byte) (ok bool) {
+	scales, nibbles, ok := x[:4], x[4:], true
+	for i := range 2 {
+		part := to[i*NVFP4.Traits().Part():]
+		for h, e := range scales[2*i:][:2] {
+			part[h*Outputs+c] = e
+			ok = ok && e <= maxNVFP4
+		}
+		for g := range 4 {
+			first, second := fileWord(nibbles, 4*i+g%2), fileWord(nibbles, 4*i+2+g%2)
+			shift := g / 2 * 4
+			putWord(part[PartScales:], g, c,
+				first>>shift&lowNibble|second>>shift&lowNibble<<4)
+		}
+	}
+	return ok
+}
+
+// maxNVFP4 is the largest scale of NVFP4 that is a number.
+const maxNVFP4 = 0x7e
+
+// scaleQ3 is scale i of Q3_K, of 6 bits: the halves of 8 bytes, and two bits of 4 more.
+func scaleQ3(s []byte, i int) byte { return s[i%8]>>(i/8*4)&15 | s[8+i%4]>>(i/4*2)&3<<4 }
+
+// scaleXS is scale i of IQ4_XS: two bits of 16, and the halves of 4 bytes.
+func scaleXS(s []byte, i int) byte {
+	return s[2+i/2]>>(i%2*4)&15 | byte(binary.LittleEndian.Uint16(s)>>(2*i)&3<<4)
 }
 
 // finiteF16 reports whether a number in F16 is neither NaN nor infinite.
@@ -126,33 +219,83 @@ func scaleMXFP4(e byte) uint16 {
 
 // Restore is the block of a file that Pack brought to the place of output c.
 func Restore(t Type, block, packed []byte, c int) {
-	part, d := packed[t.Header():], packed[2*c:][:2]
+	of := t.Traits()
+	clear(block)
+	for i := range scalings[of.Scaling].halves {
+		d := packed[2*(Outputs*i+c):][:2]
+		if t == MXFP4 {
+			block[0] = exponentMXFP4(binary.LittleEndian.Uint16(d))
+			break
+		}
+		copy(block[of.D+2*i:], d)
+	}
+	packed = packed[of.Header():]
 	switch t {
 	case Q8_0:
-		for g := range Inputs / 4 {
-			binary.LittleEndian.PutUint32(block[2+4*g:], packedWord(part, g, c))
-		}
+		fileWords(block[2:], packed, c)
+	case TQ1_0:
+		fileWords(block[:of.D], packed, c)
 	case Q4_0, IQ4_NL:
-		fileNibbles(block[2:], part, c)
+		fileNibbles(block[2:], packed, c)
 	case MXFP4:
-		x := binary.LittleEndian.Uint16(d)
-		block[0] = byte(x>>7) + 1
-		if x < scaleMXFP4(2) {
-			block[0] = byte(x >> 6)
-		}
-		fileNibbles(block[1:], part, c)
-		return
+		fileNibbles(block[1:], packed, c)
+	case Q4_1:
+		fileNibbles(block[4:], packed, c)
+	case Q5_0:
+		fileFiveBits(block[2:], packed, c)
+	case Q5_1:
+		fileFiveBits(block[4:], packed, c)
+	case NVFP4:
+		fileSixteenths(block, packed, c)
 	case Q4_K, Q5_K:
-		copy(block[2:4], packed[2*Outputs+2*c:])
-		fileMinima(t, block[4:], part, c)
-	case Q6_K:
-		clear(block)
-		for i := range 8 {
-			fileSixBits(block, part[i*t.Part():], c, i)
+		fileMinima(t, block[4:], packed, c)
+	default:
+		for i := range of.Inputs / Inputs {
+			filePart(t, block, packed[i*of.Part():], c, i)
 		}
-		block = block[208:]
 	}
-	copy(block, d)
+}
+
+// filePart is the opposite of packPart. Bits come to those that are there.
+func filePart(t Type, block, part []byte, c, i int) {
+	words := part[t.Traits().Scales():]
+	switch t {
+	case Q6_K:
+		fileSixBits(block, part, c, i)
+	case Q2_K:
+		block[2*i], block[2*i+1] = part[c], part[Outputs+c]
+		filePairs(block[16+i/4*32:], words, c, i%4)
+	case Q3_K:
+		for h := range 2 {
+			at, scale := 2*i+h, (part[h*Outputs+c]+32)&63
+			block[96+at%8] |= scale & 15 << (at / 8 * 4)
+			block[104+at%4] |= scale >> 4 << (at / 4 * 2)
+		}
+		filePairs(block[32+i/4*32:], words, c, i%4)
+		fileBits(block, words[8*Outputs:], c, i)
+	case IQ4_XS:
+		scale := (part[c] + 32) & 63
+		block[4+i/2] |= scale & 15 << (i % 2 * 4)
+		block[2+i/4] |= scale >> 4 << (i % 4 * 2)
+		fileNibbles(block[8+16*i:], words, c)
+	case TQ2_0:
+		filePairs(block[i/4*32:], words, c, i%4)
+	}
+}
+
+// exponentMXFP4 is the opposite of scaleMXFP4.
+func exponentMXFP4(x uint16) byte {
+	if x < scaleMXFP4(2) {
+		return byte(x >> 6)
+	}
+	return byte(x>>7) + 1
+}
+
+// fileWords is the opposite of packWords.
+func fileWords(to, packed []byte, c int) {
+	for i := range len(to) / 4 {
+		binary.LittleEndian.PutUint32(to[4*i:], packedWord(packed, i, c))
+	}
 }
 
 // fileNibbles is the opposite of packNibbles.
@@ -176,7 +319,7 @@ func fileMinima(t Type, to, packed []byte, c int) {
 	to = to[:size]
 	clear(to)
 	for i := range 8 {
-		part := packed[i*t.Part():]
+		part := packed[i*t.Traits().Part():]
 		scale, least := part[c], part[Outputs+c]
 		if i < 4 {
 			to[i], to[4+i] = to[i]|scale&63, to[4+i]|least&63
@@ -191,8 +334,48 @@ func fileMinima(t Type, to, packed []byte, c int) {
 			orWord(nibbles, g, x&lowNibble<<shift)
 			orWord(nibbles, 4+g, x>>4&lowNibble<<shift)
 		}
-		for g := 0; g < 8 && t == Q5_K; g++ {
-			orWord(to[12:], g, packedWord(part[BitsAt:], 0, c)>>g&eachByte<<i)
+		if t == Q5_K {
+			fileBits(to[12:], part[BitsAt:], c, i)
+		}
+	}
+}
+
+// fileBits is the opposite of packBits.
+func fileBits(to, packed []byte, c, bit int) {
+	for g := range 8 {
+		orWord(to, g, packedWord(packed, 0, c)>>g&eachByte<<bit)
+	}
+}
+
+// filePairs is the opposite of packPairs.
+func filePairs(to, packed []byte, c, pair int) {
+	for h := range 2 {
+		x := packedWord(packed, h, c)
+		for g := range 4 {
+			orWord(to, 4*h+g, x>>(2*g)&(3*eachByte)<<(2*pair))
+		}
+	}
+}
+
+// fileFiveBits is the opposite of packFiveBits.
+func fileFiveBits(to, packed []byte, c int) {
+	bits := packedWord(packed[BitsAt:], 0, c)
+	for g := range 8 {
+		n := bits >> g & eachByte
+		orWord(to, 0, (n|n>>7|n>>14|n>>21)&15<<(4*g))
+	}
+	fileNibbles(to[4:], packed, c)
+}
+
+// fileSixteenths is the opposite of packSixteenths.
+func fileSixteenths(block, packed []byte, c int) {
+	for i := range 2 {
+		part := packed[i*NVFP4.Traits().Part():]
+		block[2*i], block[2*i+1] = part[c], part[Outputs+c]
+		for g := range 4 {
+			x, shift := packedWord(part[PartScales:], g, c), g/2*4
+			orWord(block[4:], 4*i+g%2, x&lowNibble<<shift)
+			orWord(block[4:], 4*i+2+g%2, x>>4&lowNibble<<shift)
 		}
 	}
 }
@@ -208,36 +391,44 @@ func fileSixBits(block, part []byte, c, i int) {
 		orWord(to, g, x&lowNibble<<shift)
 		orWord(to, 4+g, x>>4&lowNibble<<shift)
 	}
-	for h := range 2 {
-		x := packedWord(part[BitsAt:], h, c)
-		for g := range 4 {
-			orWord(block[128+half*32:], 4*h+g, x>>(2*g)&(3*eachByte)<<(2*k))
-		}
-	}
+	filePairs(block[128+half*32:], part[BitsAt:], c, k)
 }
 
 // FaultOfScale says which scale of a file's block is wrong. It is empty if none is.
 func FaultOfScale(t Type, block []byte) string {
-	if t == MXFP4 {
+	of := t.Traits()
+	switch t {
+	case MXFP4:
 		if e := block[0]; e > maxMXFP4 {
 			return fmt.Sprintf("the exponent of the scale is %d, want 0 to %d", e, maxMXFP4)
 		}
 		return ""
+	case NVFP4:
+		for i, e := range block[:4] {
+			if e > maxNVFP4 {
+				return fmt.Sprintf("the byte of scale %d is %#02x, want 0x00 to %#02x", i, e, maxNVFP4)
+			}
+		}
+		return ""
 	}
-	scales := block[:2]
-	switch t {
-	case Q4_K, Q5_K:
-		scales = block[:4] // d and dmin
-	case Q6_K:
-		scales = block[208:]
-	}
-	for i, name := range []string{"d", "dmin"}[:len(scales)/2] {
-		if x := scales[2*i:]; !finiteF16(x) {
-			return fmt.Sprintf("the scale %s is %v, want a finite number", name,
+	for i := range scalings[of.Scaling].halves {
+		if x := block[of.D+2*i:]; !finiteF16(x) {
+			return fmt.Sprintf("the scale %s is %v, want a finite number", of.nameOfHalf(i),
 				f32.FromF16(binary.LittleEndian.Uint16(x)))
 		}
 	}
 	return ""
+}
+
+// nameOfHalf is what a half of a block is called.
+func (of *Traits) nameOfHalf(i int) string {
+	switch {
+	case i == 0:
+		return "d"
+	case of.Scaling == Offset:
+		return "m"
+	}
+	return "dmin"
 }
 
 // FaultOfPacked says what in a packed block of some outputs no block becomes: it is unpacked, and

@@ -8,13 +8,14 @@ import (
 
 // Types are the numbers of the types that Encode knows, by their names.
 var Types = map[string]uint32{"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7,
-	"Q8_0": 8, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20, "BF16": 30, "MXFP4": 39}
+	"Q8_0": 8, "Q2_K": 10, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20, "IQ4_XS": 23,
+	"BF16": 30, "TQ1_0": 34, "TQ2_0": 35, "MXFP4": 39, "NVFP4": 40}
 
 // Encode returns numbers near x in blocks of a type, and what they are exactly. Rows are whole
 // blocks.
 func Encode(kind string, x []float32) (data []byte, exact []float64) {
-	size := map[string]int{"F32": 1, "F16": 1, "BF16": 1, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256,
-		"Q6_K": 256}[kind]
+	size := map[string]int{"F32": 1, "F16": 1, "BF16": 1, "NVFP4": 64, "Q2_K": 256, "Q3_K": 256,
+		"Q4_K": 256, "Q5_K": 256, "Q6_K": 256, "IQ4_XS": 256, "TQ1_0": 256, "TQ2_0": 256}[kind]
 	if size == 0 {
 		size = 32
 	}
@@ -48,6 +49,11 @@ var encoders = map[string]func([]float32) ([]byte, []float64){
 	"Q4_1":   func(x []float32) ([]byte, []float64) { return encodeFrom(x, 15) },
 	"Q5_1":   func(x []float32) ([]byte, []float64) { return encodeFrom(x, 31) },
 	"Q3_K":   encodeQ3K,
+	"Q2_K":   encodeQ2K,
+	"IQ4_XS": encodeIQ4XS,
+	"NVFP4":  encodeNVFP4,
+	"TQ1_0":  encodeTQ1,
+	"TQ2_0":  encodeTQ2,
 }
 
 // half is a number near x with 10 bits after the first, and its bytes.
@@ -110,16 +116,18 @@ func encodeQ4(x []float32) ([]byte, []float64) {
 	return levels(data, x, d, []float64{-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7})
 }
 
+var levelsIQ4 = []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+var levelsMXFP4 = []float64{0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6}
+
 func encodeIQ4(x []float32) ([]byte, []float64) {
 	data, d := half(largest(x) / 120)
-	return levels(data, x, d, []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
-		69, 89, 113})
+	return levels(data, x, d, levelsIQ4)
 }
 
 func encodeMXFP4(x []float32) ([]byte, []float64) {
 	_, exponent := math.Frexp(largest(x) / 6)
-	return levels([]byte{byte(exponent + 127)}, x, math.Ldexp(1, exponent), []float64{0, .5, 1, 1.5, 2,
-		3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6})
+	return levels([]byte{byte(exponent + 127)}, x, math.Ldexp(1, exponent), levelsMXFP4)
 }
 
 // encodeScaled is Q4_K or Q5_K, with integers from 0 to most.
@@ -270,4 +278,117 @@ func encodeQ3K(x []float32) ([]byte, []float64) {
 		}
 	}
 	return slices.Concat(signs, low, scales, dBytes), values
+}
+
+// encodeQ2K writes integers from 0 to 3, and of each 16 a scale and a minimum of 4 bits.
+func encodeQ2K(x []float32) ([]byte, []float64) {
+	var scales, minima [16]float64
+	for i := range 16 {
+		part := x[16*i:][:16]
+		minima[i] = max(0, -float64(slices.Min(part)))
+		scales[i] = (float64(slices.Max(part)) + minima[i]) / 3
+	}
+	dBytes, d := half(slices.Max(scales[:]) / 15)
+	leastBytes, least := half(max(slices.Max(minima[:]), 1e-4) / 15)
+	head, low, values := make([]byte, 16), make([]byte, 64), make([]float64, 256)
+	for i := range 16 {
+		s, m := nearest(scales[i]/d, 1, 15), nearest(minima[i]/least, 0, 15)
+		head[i] = byte(s + 16*m)
+		for j, e := range x[16*i:][:16] {
+			at := 16*i + j
+			n := nearest((float64(e)+least*float64(m))/(d*float64(s)), 0, 3)
+			values[at] = d*float64(s)*float64(n) - least*float64(m)
+			low[32*(at/128)+at%32] |= byte(n) << (at / 32 % 4 * 2)
+		}
+	}
+	return slices.Concat(head, low, dBytes, leastBytes), values
+}
+
+// encodeIQ4XS writes levels of IQ4_NL, and of each 32 a scale of 6 bits, some of them
+// negative.
+func encodeIQ4XS(x []float32) ([]byte, []float64) {
+	head, d := half(largest(x) / 120 / 31)
+	var codes, low []byte
+	high, values := 0, []float64(nil)
+	for i := range 8 {
+		part := x[32*i:][:32]
+		s := nearest(largest(part)/120/d, 1, 31)
+		if i%3 == 1 {
+			s = -s
+		}
+		high += (s + 32) / 16 << (2 * i)
+		if i%2 == 0 {
+			low = append(low, byte((s+32)%16))
+		} else {
+			low[i/2] += byte((s + 32) % 16 * 16)
+		}
+		var exact []float64
+		codes, exact = levels(codes, part, d*float64(s), levelsIQ4)
+		values = append(values, exact...)
+	}
+	return slices.Concat(head, []byte{byte(high), byte(high >> 8)}, low, codes), values
+}
+
+// encodeNVFP4 writes levels of MXFP4, and of each 16 a scale of three bits after the first.
+func encodeNVFP4(x []float32) ([]byte, []float64) {
+	var scales, codes []byte
+	var values []float64
+	for part := range slices.Chunk(x, 16) {
+		fraction, exponent := math.Frexp(largest(part) / 6) // from ½ to 1
+		eighths := min(max(math.Ceil(fraction*16), 8), 15)
+		biased := min(max(exponent-1+7, 1), 15)
+		d := math.Ldexp(eighths/8, biased-7)
+		scales = append(scales, byte(biased*8+int(eighths)-8))
+		padded := slices.Concat(part[:8], make([]float32, 8), part[8:], make([]float32, 8))
+		eight, exact := levels(nil, padded, d, levelsMXFP4) // of which bytes 0 to 7 have all codes
+		codes = append(codes, eight[:8]...)
+		values = append(values, slices.Concat(exact[:8], exact[16:24])...)
+	}
+	return append(scales, codes...), values
+}
+
+// thirds are −1, 0 and 1 near x, and their scale.
+func thirds(x []float32) (codes []int, values []float64, head []byte) {
+	head, d := half(largest(x))
+	for _, e := range x {
+		n := nearest(float64(e)/d, -1, 1)
+		codes, values = append(codes, n+1), append(values, d*float64(n))
+	}
+	return codes, values, head
+}
+
+// encodeTQ1 writes five codes in a byte, as a fraction of 3⁵ with the first one first.
+func encodeTQ1(x []float32) ([]byte, []float64) {
+	codes, values, d := thirds(x)
+	var data []byte
+	fraction := func(from, step, count int) {
+		q := 0
+		for n := range 5 {
+			q *= 3
+			if n < count {
+				q += codes[from+n*step]
+			}
+		}
+		data = append(data, byte((q*256+242)/243))
+	}
+	for m := range 32 {
+		fraction(m, 32, 5)
+	}
+	for m := range 16 {
+		fraction(160+m, 16, 5)
+	}
+	for m := range 4 {
+		fraction(240+m, 4, 4)
+	}
+	return append(data, d...), values
+}
+
+// encodeTQ2 writes four codes in a byte.
+func encodeTQ2(x []float32) ([]byte, []float64) {
+	codes, values, d := thirds(x)
+	data := make([]byte, 64)
+	for at, c := range codes {
+		data[32*(at/128)+at%32] |= byte(c) << (at / 32 % 4 * 2)
+	}
+	return append(data, d...), values
 }

@@ -12,9 +12,11 @@ import (
 
 // Types are those in blocks, all but the two of one number each.
 var Types = []blocks.Type{blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K,
-	blocks.Q6_K, blocks.MXFP4}
+	blocks.Q6_K, blocks.MXFP4, blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.Q2_K, blocks.Q3_K,
+	blocks.IQ4_XS, blocks.NVFP4, blocks.TQ1_0, blocks.TQ2_0}
 
-// Weight is a weight of a block as an independent decoder reads it: d·scale·n − dmin·min.
+// Weight is a weight of a block as an independent decoder reads it: d·scale·n − dmin·min. Of Q4_1
+// and Q5_1 dmin is −m.
 type Weight struct {
 	D, Dmin       float64
 	Scale, N, Min int64
@@ -60,7 +62,152 @@ func weightsOf(t blocks.Type, x []byte) (y []Weight) {
 		return ofK(t, x)
 	case blocks.Q6_K:
 		return ofSixBits(x)
+	case blocks.Q4_1:
+		nibbles(halfAt(x), x[4:], func(n byte) int64 { return int64(n) })
+		return plus(halfAt(x[2:]), y)
+	case blocks.Q5_0:
+		y = ofFiveBits(halfAt(x), x[2:6], x[6:])
+		for i := range y {
+			y[i].N -= 16
+		}
+	case blocks.Q5_1:
+		return plus(halfAt(x[2:]), ofFiveBits(halfAt(x), x[4:8], x[8:]))
+	case blocks.IQ4_XS:
+		return ofXS(x)
+	case blocks.Q2_K:
+		return ofTwoBits(x)
+	case blocks.Q3_K:
+		return ofThreeBits(x)
+	case blocks.NVFP4:
+		return ofNVFP4(x)
+	case blocks.TQ1_0:
+		return ofTrits(x)
+	case blocks.TQ2_0:
+		for j := 0; j < 64; j += 32 {
+			for l := range 4 {
+				for m := range 32 {
+					n := int64(x[j+m]>>(2*l)&3) - 1
+					y = append(y, Weight{D: halfAt(x[64:]), Scale: 1, N: n})
+				}
+			}
+		}
 	}
+	return y
+}
+
+// plus adds the same to all weights.
+func plus(m float64, y []Weight) []Weight {
+	for i := range y {
+		y[i].Dmin, y[i].Min = -m, 1
+	}
+	return y
+}
+
+// ofFiveBits decodes integers of five bits, of which one lies apart.
+func ofFiveBits(d float64, fifth, low []byte) []Weight {
+	y, qh := make([]Weight, 32), binary.LittleEndian.Uint32(fifth)
+	for j, q := range low {
+		first, second := qh>>j<<4&0x10, qh>>(j+12)&0x10
+		y[j] = Weight{D: d, Scale: 1, N: int64(uint32(q&0xf) | first)}
+		y[j+16] = Weight{D: d, Scale: 1, N: int64(uint32(q>>4) | second)}
+	}
+	return y
+}
+
+// ofXS decodes IQ4_XS.
+func ofXS(x []byte) []Weight {
+	levels := []int64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+	y, d, high := make([]Weight, 256), halfAt(x), binary.LittleEndian.Uint16(x[2:])
+	for ib := range 8 {
+		ls := int64(x[4+ib/2]>>(4*(ib%2))&0xf) | int64(high>>(2*ib)&3)<<4
+		for j, q := range x[8+16*ib:][:16] {
+			y[32*ib+j] = Weight{D: d, Scale: ls - 32, N: levels[q&0xf]}
+			y[32*ib+j+16] = Weight{D: d, Scale: ls - 32, N: levels[q>>4]}
+		}
+	}
+	return y
+}
+
+// ofTwoBits decodes Q2_K.
+func ofTwoBits(x []byte) (y []Weight) {
+	scales, q, d, dmin := x[:16], x[16:80], halfAt(x[80:]), halfAt(x[82:])
+	is := 0
+	for n := 0; n < 256; n += 128 {
+		for shift := 0; shift < 8; shift += 2 {
+			for half := range 2 {
+				sc := scales[is]
+				is++
+				for l := range 16 {
+					y = append(y, Weight{d, dmin, int64(sc & 0xf), int64(q[16*half+l] >> shift & 3),
+						int64(sc >> 4)})
+				}
+			}
+		}
+		q = q[32:]
+	}
+	return y
+}
+
+// ofThreeBits decodes Q3_K.
+func ofThreeBits(x []byte) (y []Weight) {
+	hm, q, d := x[:32], x[32:96], halfAt(x[108:])
+	word := func(i int) uint32 { return binary.LittleEndian.Uint32(x[96+4*i:]) }
+	const kmask1, kmask2 = 0x03030303, 0x0f0f0f0f
+	aux := [4]uint32{word(0)&kmask2 | word(2)&kmask1<<4, word(1)&kmask2 | word(2)>>2&kmask1<<4,
+		word(0)>>4&kmask2 | word(2)>>4&kmask1<<4, word(1)>>4&kmask2 | word(2)>>6&kmask1<<4}
+	is, m := 0, byte(1)
+	for n := 0; n < 256; n += 128 {
+		for shift := 0; shift < 8; shift += 2 {
+			for half := range 2 {
+				scale := int64(aux[is/4]>>(is%4*8)&0xff) - 32
+				is++
+				for l := 16 * half; l < 16*half+16; l++ {
+					e := int64(q[l] >> shift & 3)
+					if hm[l]&m == 0 {
+						e -= 4
+					}
+					y = append(y, Weight{D: d, Scale: scale, N: e})
+				}
+			}
+			m <<= 1
+		}
+		q = q[32:]
+	}
+	return y
+}
+
+// ofNVFP4 decodes NVFP4.
+func ofNVFP4(x []byte) []Weight {
+	levels := []int64{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+	y := make([]Weight, 64)
+	for s := range 4 {
+		exponent, fraction := int(x[s]>>3&0xf), float64(x[s]&7)
+		d := math.Ldexp(1+fraction/8, exponent-7)
+		if exponent == 0 {
+			d = math.Ldexp(fraction, -9)
+		}
+		for j, q := range x[4+8*s:][:8] {
+			y[16*s+j] = Weight{D: d / 2, Scale: 1, N: levels[q&0xf]}
+			y[16*s+j+8] = Weight{D: d / 2, Scale: 1, N: levels[q>>4]}
+		}
+	}
+	return y
+}
+
+// ofTrits decodes TQ1_0.
+func ofTrits(x []byte) (y []Weight) {
+	pow3 := [5]uint8{1, 3, 9, 27, 81}
+	digits := func(q []byte, count int) {
+		for n := range count {
+			for _, e := range q {
+				xi := int64(uint16(e*pow3[n]) * 3 >> 8)
+				y = append(y, Weight{D: halfAt(x[52:]), Scale: 1, N: xi - 1})
+			}
+		}
+	}
+	digits(x[:32], 5)
+	digits(x[32:48], 5)
+	digits(x[48:52], 4)
 	return y
 }
 
@@ -110,11 +257,19 @@ func ofSixBits(x []byte) []Weight {
 // ScaleBytes are where the scales in F16 of a block are.
 func ScaleBytes(t blocks.Type) []int {
 	switch t {
-	case blocks.Q4_K, blocks.Q5_K:
+	case blocks.Q4_K, blocks.Q5_K, blocks.Q4_1, blocks.Q5_1:
 		return []int{0, 2}
 	case blocks.Q6_K:
 		return []int{208}
-	case blocks.MXFP4:
+	case blocks.Q2_K:
+		return []int{80, 82}
+	case blocks.Q3_K:
+		return []int{108}
+	case blocks.TQ1_0:
+		return []int{52}
+	case blocks.TQ2_0:
+		return []int{64}
+	case blocks.MXFP4, blocks.NVFP4:
 		return nil
 	}
 	return []int{0}
@@ -135,6 +290,12 @@ func File(r *rand.Rand, t blocks.Type, outputs, inputs int) []byte {
 				d = []uint16{0, 0x8000, 1, 0x7bff}[r.IntN(4)]
 			}
 			binary.LittleEndian.PutUint16(data[at+s:], d)
+		}
+		for i := range 4 {
+			if t == blocks.NVFP4 {
+				data[at+i] &= 0x7f
+				data[at+i] = min(data[at+i], 0x7e)
+			}
 		}
 		if t == blocks.MXFP4 {
 			data[at] = byte(110 + r.IntN(20))

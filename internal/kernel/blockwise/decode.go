@@ -21,7 +21,7 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 	per := of.Inputs / blocks.Inputs
 	operand.Writes(dst, n*blocks.Inputs*panel)
 	operand.Reads(packed, n/per*of.Packed)
-	if !hasDecoding(isa) {
+	if !hasDecoding(isa) || !hasKernels(t) {
 		decodeBlocksGeneric(t, dst, packed, n)
 		return
 	}
@@ -70,7 +70,7 @@ func (x *factors) begin(t blocks.Type, packed []byte) {
 func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byte, block int) {
 	switch t {
 	case blocks.Q4_K, blocks.Q5_K:
-		at := packed[t.Header()+block*t.Part():][:2*panel]
+		at := packed[t.Traits().Header()+block*t.Traits().Part():][:2*panel]
 		for c := range panel {
 			x.scales[c] = x.d[c] * float32(at[c])
 			x.less[c] = -x.d[panel+c] * float32(at[panel+c])
@@ -79,7 +79,7 @@ func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byt
 		repeatFactors(&x.less)
 		floats.AddBias(isa, w, x.less[:], blocks.Inputs/factorRows, 1, 0, kernel.Block, 1)
 	case blocks.Q6_K:
-		at := packed[t.Header()+block*t.Part():][:2*panel]
+		at := packed[t.Traits().Header()+block*t.Traits().Part():][:2*panel]
 		for half := range 2 {
 			for c := range panel {
 				x.scales[c] = x.d[c] * float32(int8(at[half*panel+c]))

@@ -10,12 +10,13 @@ import (
 // Products by matrices of blocks: plain loops, which kernels equal. Offsets are those that
 // package blocks describes.
 
-// weights is 32 inputs of an output: d·(scales·n) − dmin·min.
+// weights is 32 inputs of an output: of each half d·(scale·n) − dmin·min.
 type weights struct {
-	n       [blocks.Inputs]int8
-	scales  [2]int32 // of each half
-	min     int32
-	d, dmin float32
+	n      [blocks.Inputs]int8
+	d      [2]float32
+	scales [2]int32
+	dmin   float32
+	minima [2]int32
 }
 
 // Levels of four bits; those of MXFP4 are doubled.
@@ -28,46 +29,99 @@ var (
 // unpackBlockGeneric makes x the weights of an output in the panel of a number, of the inputs with
 // that number from x on, a packed block of type t.
 func unpackBlockGeneric(t blocks.Type, x *weights, packed []byte, block, output int) {
-	half := func(at int) uint16 { return binary.LittleEndian.Uint16(packed[at+2*output:]) }
-	part := packed[t.Header()+block*t.Part():]
-	*x = weights{d: f32.FromF16(half(0)), scales: [2]int32{1, 1}}
-	switch t {
-	case blocks.MXFP4:
-		x.d = f32.FromBF16(half(0))
-	case blocks.Q4_K, blocks.Q5_K:
-		x.dmin = f32.FromF16(half(2 * panel))
-		x.scales = [2]int32{int32(part[output]), int32(part[output])}
-		x.min, part = int32(part[panel+output]), part[blocks.PartScales:]
-	case blocks.Q6_K:
-		x.scales = [2]int32{int32(int8(part[output])), int32(int8(part[panel+output]))}
-		part = part[blocks.PartScales:]
+	of := t.Traits()
+	half := func(at int) uint16 { return binary.LittleEndian.Uint16(packed[2*(at*panel+output):]) }
+	part := packed[of.Header()+block*of.Part():]
+	scale := func(i int) byte { return part[i*panel+output] }
+	both := func(n int32) [2]int32 { return [2]int32{n, n} }
+	*x = weights{scales: both(1)}
+	switch of.Scaling {
+	case blocks.Offset:
+		x.dmin, x.minima = -f32.FromF16(half(1)), both(1)
+	case blocks.Scaled:
+		x.scales = both(int32(int8(scale(0))))
+	case blocks.Minima:
+		x.dmin = f32.FromF16(half(1))
+		x.scales, x.minima = both(int32(scale(0))), both(int32(scale(1)))
+	case blocks.Halves:
+		x.scales = [2]int32{int32(int8(scale(0))), int32(int8(scale(1)))}
+	case blocks.Pairs:
+		x.dmin = f32.FromF16(half(1))
+		x.scales = [2]int32{int32(scale(0) & 15), int32(scale(1) & 15)}
+		x.minima = [2]int32{int32(scale(0) >> 4), int32(scale(1) >> 4)}
+	}
+	switch {
+	case of.Scaling == blocks.Floats:
+		x.d = [2]float32{halfOfE4M3(scale(0)), halfOfE4M3(scale(1))}
+	case t == blocks.MXFP4:
+		d := f32.FromBF16(half(0))
+		x.d = [2]float32{d, d}
+	default:
+		d := f32.FromF16(half(0))
+		x.d = [2]float32{d, d}
 	}
 	for i := range x.n {
-		x.n[i] = unpackWeight(t, part, output, i)
+		if of.Codes == blocks.Trits {
+			x.n[i] = tritOf(part, output, block, i) - 1
+		} else {
+			x.n[i] = unpackWeight(t, part[of.Scales():], output, i)
+		}
 	}
 }
+
+// halfOfE4M3 is half of a number of four bits of exponent and three of fraction, which is F16's of
+// a 256th. A byte's first bit is no sign: no block has it.
+func halfOfE4M3(e byte) float32 { return f32.FromF16(uint16(e)<<7) * 128 }
 
 // unpackWeight is the integer of one of blocks.Inputs of an output, whose words are given.
 func unpackWeight(t blocks.Type, words []byte, output, i int) int8 {
 	group, in := i/4, 4*output+i%4
-	if t == blocks.Q8_0 {
-		return int8(words[4*panel*group+in])
-	}
-	nibble := int8(words[4*panel*(group%4)+in] >> (group / 4 * 4) & 15)
+	code := func(word int) int8 { return int8(words[4*panel*word+in]) }
+	bit := func(word int) int8 { return code(word) >> group & 1 }
+	pair := func(word int) int8 { return code(word+group/4) >> (group % 4 * 2) & 3 }
+	nibble := func() int8 { return code(group%4) >> (group / 4 * 4) & 15 }
 	switch t {
+	case blocks.Q8_0:
+		return code(group)
 	case blocks.Q4_0:
-		return nibble - 8
-	case blocks.IQ4_NL:
-		return levelsIQ4[nibble]
-	case blocks.MXFP4:
-		return levelsMXFP[nibble]
-	case blocks.Q5_K:
-		return nibble | int8(words[blocks.BitsAt+in]>>group&1)<<4
+		return nibble() - 8
+	case blocks.IQ4_NL, blocks.IQ4_XS:
+		return levelsIQ4[nibble()]
+	case blocks.MXFP4, blocks.NVFP4:
+		return levelsMXFP[nibble()]
+	case blocks.Q5_0:
+		return nibble() + bit(4)<<4 - 16
+	case blocks.Q5_1, blocks.Q5_K:
+		return nibble() + bit(4)<<4
 	case blocks.Q6_K:
-		upper := words[blocks.BitsAt+4*panel*(group/4)+in] >> (group % 4 * 2) & 3
-		return nibble | int8(upper<<4) - 32
+		return nibble() + pair(4)<<4 - 32
+	case blocks.Q2_K:
+		return pair(0)
+	case blocks.TQ2_0:
+		return pair(0) - 1
+	case blocks.Q3_K:
+		return pair(0) + bit(2)<<2 - 4
 	}
-	return nibble
+	return nibble() // Q4_1, Q4_K
+}
+
+// tritOf is the digit of an input of the 32 with a number of 256. Bytes are five digits: those of
+// 32 bytes of the first 160 inputs, those of 16 of the next 80, and four of the last 4 bytes.
+func tritOf(words []byte, output, block, i int) int8 {
+	at, count := block*blocks.Inputs+i, blocks.Inputs // of bytes that have a digit each
+	first := 0
+	switch {
+	case at >= 240:
+		at, first, count = at-240, 48, 4
+	case at >= 160:
+		at, first, count = at-160, 32, 16
+	}
+	b := first + at%count
+	code := words[4*panel*(b/4)+4*output+b%4]
+	for range at / count {
+		code *= 3
+	}
+	return int8(int(code) * 3 >> 8)
 }
 
 // decodeBlocksGeneric makes dst the weights of the first 32·n inputs of a panel of outputs: that
@@ -79,9 +133,10 @@ func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
 	for c := range panel {
 		for k := range n {
 			unpackBlockGeneric(t, &x, packed[k/per*size:], k%per, c)
-			less := float32(x.dmin * float32(x.min))
 			for i, e := range x.n {
-				scale := float32(x.d * float32(x.scales[2*i/blocks.Inputs]))
+				half := 2 * i / blocks.Inputs
+				less := float32(x.dmin * float32(x.minima[half]))
+				scale := float32(x.d[half] * float32(x.scales[half]))
 				dst[(k*blocks.Inputs+i)*panel+c] = float32(scale*float32(e)) - less
 			}
 		}
@@ -92,7 +147,8 @@ func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
 func multiplyBlocksGeneric(t blocks.Type, o []float32, a []Row, packed []byte, rows, n, oStride,
 	aStride int) {
 	var x weights
-	per, size := t.Traits().Inputs/blocks.Inputs, t.Traits().Packed
+	of := t.Traits()
+	per, size := of.Inputs/blocks.Inputs, of.Packed
 	for r := range rows {
 		clear(o[r*oStride:][:panel])
 	}
@@ -100,20 +156,31 @@ func multiplyBlocksGeneric(t blocks.Type, o []float32, a []Row, packed []byte, r
 		for k := range n {
 			unpackBlockGeneric(t, &x, packed[k/per*size:], k%per, c)
 			for r := range rows {
-				row, sum, total := &a[r*aStride+k], &o[r*oStride+c], int32(0)
-				var sums [2]int32
-				for i, e := range x.n {
-					sums[2*i/blocks.Inputs] += int32(e) * int32(row.integers[i])
-					total += int32(row.integers[i])
-				}
-				products := x.scales[0]*sums[0] + x.scales[1]*sums[1]
-				*sum = f32.FMA(float32(products), float32(row.scale*x.d), *sum)
-				if t == blocks.Q4_K || t == blocks.Q5_K {
-					*sum = f32.FMA(float32(x.min*total), -float32(row.scale*x.dmin), *sum)
-				}
+				sum := &o[r*oStride+c]
+				*sum = x.add(*sum, &a[r*aStride+k], of)
 			}
 		}
 	}
+}
+
+// add adds the products of a row to a sum.
+func (x *weights) add(sum float32, row *Row, of *blocks.Traits) float32 {
+	var n, total [2]int32
+	for i, e := range x.n {
+		n[2*i/blocks.Inputs] += int32(e) * int32(row.integers[i])
+		total[2*i/blocks.Inputs] += int32(row.integers[i])
+	}
+	if of.Scaling == blocks.Floats {
+		sum = f32.FMA(float32(n[0]), float32(row.scale*x.d[0]), sum)
+		return f32.FMA(float32(n[1]), float32(row.scale*x.d[1]), sum)
+	}
+	products := x.scales[0]*n[0] + x.scales[1]*n[1]
+	sum = f32.FMA(float32(products), float32(row.scale*x.d[0]), sum)
+	if of.HasMinima() {
+		minima := x.minima[0]*total[0] + x.minima[1]*total[1]
+		sum = f32.FMA(float32(minima), -float32(row.scale*x.dmin), sum)
+	}
+	return sum
 }
 
 func sumBlocksGeneric(dst []Row, scales []float32) {

@@ -30,7 +30,7 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 	per := of.Inputs / blocks.Inputs
 	size := n / per * of.Packed
 	operand.Reads(packed, panels*size)
-	if !hasProducts(cpu) {
+	if !hasProducts(cpu) || !hasKernels(t) {
 		for p := range panels {
 			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
 		}
@@ -72,6 +72,12 @@ func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, n
 	per := of.Inputs / blocks.Inputs
 	whole := n / per // packed blocks of a panel
 	operand.Reads(packed, panels*whole*of.Packed)
+	if !hasKernels(t) {
+		for p := range panels {
+			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*whole*of.Packed:], rows, n, oStride, aStride)
+		}
+		return
+	}
 	if len(next) == 0 {
 		next = packed
 	}
@@ -93,3 +99,6 @@ func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, n
 		}
 	}
 }
+
+// hasKernels reports whether products by a type have kernels.
+func hasKernels(t blocks.Type) bool { return t <= blocks.MXFP4 }

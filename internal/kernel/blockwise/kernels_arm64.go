@@ -98,7 +98,8 @@ func unpackLevels(to, from []byte, levels *[16]int8) {
 // unpackMinima unpacks a block of Q4_K or Q5_K.
 func unpackMinima(t blocks.Type, to, from []byte) {
 	for b := range 8 {
-		block, part := to[b*mostUnpacked:][:mostUnpacked], from[t.Header()+b*t.Part():][:t.Part()]
+		block, of := to[b*mostUnpacked:][:mostUnpacked], t.Traits()
+		part := from[of.Header()+b*of.Part():][:of.Part()]
 		words := part[blocks.PartScales:]
 		unpackNibbles(block, words, &nibbleValues)
 		if t == blocks.Q5_K {
@@ -120,7 +121,8 @@ func unpackMinima(t blocks.Type, to, from []byte) {
 func unpackSixBits(to, from []byte) {
 	const t = blocks.Q6_K
 	for b := range 8 {
-		block, part := to[b*mostUnpacked:][:mostUnpacked], from[t.Header()+b*t.Part():][:t.Part()]
+		block, of := to[b*mostUnpacked:][:mostUnpacked], t.Traits()
+		part := from[of.Header()+b*of.Part():][:of.Part()]
 		words := part[blocks.PartScales:]
 		unpackNibbles(block, words, &nibbleValues)
 		for g := range 8 {

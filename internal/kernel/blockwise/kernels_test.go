@@ -163,7 +163,7 @@ func checkDecoding(t testing.TB, typ blocks.Type, block []byte, output int) {
 	floats := make([]float32, of.Inputs*panel)
 	Decode(kerneltest.Tuned.ISA, typ, floats, packed, of.Inputs/blocks.Inputs, new(Memory))
 	for i, e := range blockstest.WeightsOf(typ, block) {
-		if got := floats[i*panel+output]; got != float32(e.Value()) {
+		if got := floats[i*panel+output]; !kerneltest.SameBits(got, float32(e.Value())) {
 			t.Fatalf("%v: weight %d of block %x is %v, want %v", typ, i, block, got, e.Value())
 		}
 	}
