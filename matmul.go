@@ -448,7 +448,7 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 		return err
 	}
 	w := scratches.Get().(*scratch)
-	inputs := preparation{a: a, needs: m.needs(), rotation: m.rotation}
+	inputs := preparation{a: p.a, needs: m.needs(), rotation: m.rotation}
 	part, ok := inputs.part(), false
 	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
 		inputs.run()

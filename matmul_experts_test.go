@@ -3,8 +3,12 @@ package attn
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 	"unsafe"
+
+	"github.com/seed-1415985d/attn/internal/memory"
 )
 
 // expertProblem is a call of MulExperts, and what it is to compute.
@@ -268,4 +272,115 @@ func TestMulExpertsErrors(t *testing.T) {
 	ended := NewPool(2)
 	must(t, ended.Close())
 	mustFail(t, "closed", ended.MulExperts(dst, a, ms, experts, nil), ErrClosed)
+}
+
+// expertLayers are layers of 128 experts of 768 × 2048 in an arena that no cache holds.
+func expertLayers(b *testing.B, arena []byte) (layers [][]*Matrix) {
+	const experts, inputs, outputs = 128, 2048, 768
+	data := ordinaryBlocks(random("experts"), Q4_K, outputs, inputs)
+	m, err := PackBlocks(data, Q4_K, outputs, inputs, MatrixConfig{Integers: true})
+	must(b, err)
+	size := len(m.data)
+	for len(arena) >= experts*size {
+		var layer []*Matrix
+		for range experts {
+			c := *m
+			c.data = arena[:size]
+			copy(c.data, m.data)
+			layer, arena = append(layer, &c), arena[(size+63)/64*64:]
+		}
+		layers = append(layers, layer)
+	}
+	return layers
+}
+
+// readExperts reads the matrices of some experts, a worker each.
+type readExperts struct {
+	ms      []*Matrix
+	experts []int32
+}
+
+func (x readExperts) Work(i int) { readAll(x.ms[x.experts[i]].data) }
+
+// BenchmarkExperts is products by experts of a layer. Of one token by 8 of 128 experts it reports
+// the rate of reading as per cent of what loops over as many bytes reach; of 512 tokens the rate of
+// products as per cent of that of calls of one matrix after the other with as many rows each.
+func BenchmarkExperts(b *testing.B) {
+	arena, err := memory.Allocate(coldMatrices)
+	must(b, err)
+	defer arena.Close()
+	layers := expertLayers(b, arena.Bytes())
+	r := random(b.Name())
+	for _, workers := range []int{1, 2} {
+		pool := NewPool(workers)
+		for _, tokens := range []int{1, 4, 512} {
+			b.Run(fmt.Sprintf("tokens=%d/workers=%d", tokens, workers), func(b *testing.B) {
+				a, dst := tensor(r, normal, 1, 1, tokens, 2048), zeros(1, 8, tokens, 768)
+				experts, turn := BHLD(make([]int32, tokens*8), 1, 1, tokens, 8), 0
+				draw := func() []*Matrix {
+					for t := range tokens {
+						copy(experts.Row(0, 0, t), int32s(r.Perm(128)[:8]))
+					}
+					turn++
+					return layers[turn%len(layers)]
+				}
+				if tokens == 512 {
+					benchmarkManyExperts(b, pool, dst, a, experts, draw)
+				} else {
+					benchmarkFewExperts(b, pool, dst, a, experts, draw)
+				}
+			})
+		}
+		must(b, pool.Close())
+	}
+}
+
+func int32s(x []int) (y []int32) {
+	for _, e := range x {
+		y = append(y, int32(e))
+	}
+	return y
+}
+
+func benchmarkFewExperts(b *testing.B, pool *Pool, dst, a Tensor, experts View[int32],
+	draw func() []*Matrix) {
+	var times, reads []float64
+	for b.Loop() {
+		for i := range 2 * 10 { // workers expect the next one
+			ms := draw()
+			start := time.Now()
+			if i < 10 {
+				must(b, pool.MulExperts(dst, a, ms, experts, nil))
+				times = append(times, float64(time.Since(start)))
+			} else {
+				distinct := slices.Compact(slices.Sorted(slices.Values(experts.Data)))
+				start = time.Now()
+				must(b, pool.Run(len(distinct), readExperts{ms, distinct}))
+				reads = append(reads, float64(time.Since(start)))
+			}
+		}
+	}
+	slices.Sort(times)
+	slices.Sort(reads)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(100*reads[len(reads)/2]/times[len(times)/2], "percent")
+	b.ReportMetric(times[len(times)/2]/1000, "µs")
+}
+
+func benchmarkManyExperts(b *testing.B, pool *Pool, dst, a Tensor, experts View[int32],
+	draw func() []*Matrix) {
+	ratio(b, func() error { return pool.MulExperts(dst, a, draw(), experts, nil) },
+		func() error {
+			ms, counts := draw(), make([]int, 128)
+			for _, e := range experts.Data {
+				counts[e]++
+			}
+			for e, n := range counts {
+				one, input := BHLD(dst.Data, 1, 1, n, dst.D), rowsOf(a, 0, n)
+				if err := pool.MulMatrix(one, input, ms[e], nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 }

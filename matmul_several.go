@@ -168,7 +168,7 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 		return err
 	}
 	w := scratches.Get().(*scratch)
-	inputs := preparation{a: a}
+	inputs := preparation{a: a.checked()}
 	for _, m := range ms {
 		inputs.add(m)
 	}
@@ -176,7 +176,7 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
 		inputs.run()
 		for i, m := range ms {
-			p := projection{dst: dsts[i], a: a, m: m, bias: biasOf(biases, i)}
+			p := projection{dst: dsts[i].checked(), m: m, bias: biasOf(biases, i)}
 			if i+1 < len(ms) {
 				p.next = ms[i+1].data
 			}
@@ -221,12 +221,13 @@ func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) er
 
 // checkOutputsApart makes sure that output i shares no memory with outputs and biases of others.
 func checkOutputsApart(dsts []Tensor, biases [][]float32, i int) error {
+	dst := dsts[i].checked()
 	for j := range dsts {
 		if j == i {
 			continue
 		}
-		bias := biasOf(biases, j)
-		all := [...]views.Extent{extentOf("", &dsts[i]), extentOf("", &dsts[j]),
+		bias, other := biasOf(biases, j), dsts[j].checked()
+		all := [...]views.Extent{extentOf("", &dst), extentOf("", &other),
 			views.ExtentOfSlice("", bias)}
 		for n, at := range [len(all)]uintptr{operand.Address(dsts[i].Data, 0),
 			operand.Address(dsts[j].Data, 0), operand.Address(bias, 0)} {

@@ -64,6 +64,48 @@ func TestMulMatrices(t *testing.T) {
 	must(t, threeWorkers().MulMatrices(nil, Tensor{}, nil, nil))
 }
 
+// Views take the strides that they take elsewhere: none for contiguous elements, Broadcast to
+// repeat, and any where a dimension is 1.
+func TestMulMatricesStrides(t *testing.T) {
+	ms := severalMatrices(t, 256)
+	r := random(t.Name())
+	contiguous := tensor(r, normal, 2, 1, 3, 256)
+	plain, repeated := contiguous, contiguous
+	plain.SB, plain.SH, plain.SL = 0, 0, 0
+	repeated.SB, repeated.SH, repeated.SL = Broadcast, -7, Broadcast
+	same := zeros(2, 1, 3, 256)
+	for i := range 6 {
+		copy(same.Data[i*256:], contiguous.Data[:256])
+	}
+	for _, c := range [][2]Tensor{{plain, contiguous}, {repeated, same}} {
+		a := c[0]
+		dsts, want := make([]Tensor, len(ms)), make([]Tensor, len(ms))
+		for i, m := range ms {
+			dsts[i], want[i] = zeros(2, 1, 3, m.cols), zeros(2, 1, 3, m.cols)
+			must(t, m.MatMul(want[i], c[1], nil))
+			dsts[i].SB, dsts[i].SH, dsts[i].SL = 0, 0, 0
+			for _, p := range []*Pool{nil, threeWorkers()} {
+				must(t, p.MulMatrix(dsts[i], a, m, nil))
+				mustEqualBits(t, fmt.Sprint("one ", a.SL, i), dsts[i].Data, want[i].Data)
+				clear(dsts[i].Data)
+			}
+		}
+		for _, p := range []*Pool{nil, threeWorkers()} {
+			must(t, p.MulMatrices(dsts, a, ms, nil))
+			for i := range ms {
+				mustEqualBits(t, fmt.Sprint(a.SL, i), dsts[i].Data, want[i].Data)
+				clear(dsts[i].Data)
+			}
+		}
+	}
+	m, memory := ms[0], nans(3*ms[0].cols)
+	row := func(at int) Tensor { return Tensor{Data: memory[at*m.cols:], B: 1, H: 1, L: 2, D: m.cols} }
+	err := MulMatrices([]Tensor{row(0), row(1)}, zeros(1, 1, 2, 256), []*Matrix{m, m}, nil)
+	mustFail(t, "rows of two outputs", err, ErrOverlap,
+		"dsts[0] overlaps dsts[1], want separate memory")
+	mustBeUntouched(t, BHLD(memory, 1, 1, 3, m.cols))
+}
+
 // Rows that do not fit go in several parts.
 func TestMulMatricesInParts(t *testing.T) {
 	ms := severalMatrices(t, 256)[3:]

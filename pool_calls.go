@@ -203,7 +203,7 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 		return err
 	}
 	for i, m := range ms {
-		one := projection{dst: dsts[i], a: a, m: m, bias: biasOf(biases, i)}
+		one := projection{dst: dsts[i].checked(), a: a.checked(), m: m, bias: biasOf(biases, i)}
 		j.products.all = append(j.products.all, one)
 	}
 	p.multiply(j)
