@@ -17,12 +17,19 @@ type Part struct {
 	// Interleaved is the size of heads whose outputs come as pairs in the file, (0, 1), (2, 3), …,
 	// and here with the first of all pairs before the second of all. 0 leaves them as they are.
 	Interleaved int
-	// Of is the outputs of the tensor, if these are only some, from From on. 0 is for all.
-	From, Of int
+	// Of is the outputs of the tensor, if these are only some, from From on. 0 is for all. They may be
+	// those of several experts, whose number is the first dimension of the tensor.
+	From, Of, Experts int
 }
 
-// all is the outputs of the tensor.
-func (p *Part) all() int { return max(p.Of, p.Out) }
+// shape is that of the tensor, whose outputs have some elements each.
+func (p *Part) shape(each ...int) []int {
+	shape := []int{max(p.Of, p.Out)}
+	if p.Experts > 0 {
+		shape = []int{p.Experts, p.Of / p.Experts}
+	}
+	return append(shape, each...)
+}
 
 // label names a part among matrices.
 func (p *Part) label() string {
@@ -46,7 +53,7 @@ func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Line
 		if l.Random != nil {
 			drawn = append(drawn, l.rows(in, []Part{p})...)
 		} else {
-			l.stored(p.Name+".weight", []int{p.all(), in}) // also where a packed file has it
+			l.stored(p.Name+".weight", p.shape(in)) // also where a packed file has it
 		}
 		if bias {
 			made.Bias = append(made.Bias, l.bias(p)...)
@@ -82,10 +89,10 @@ func (l *Loader) bias(p Part) []float32 {
 
 // part decodes the outputs of a part, each with elements of some shape.
 func (l *Loader) part(name string, p Part, each ...int) []float32 {
-	if p.Of == 0 {
+	if p.Of == 0 || l.Random != nil {
 		return l.Tensor(name, append([]int{p.Out}, each...)...)
 	}
-	t, data := l.stored(name, append([]int{p.Of}, each...))
+	t, data := l.stored(name, p.shape(each...))
 	if l.Err != nil {
 		return nil
 	}
@@ -101,7 +108,7 @@ func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 
 // packStored packs the blocks of a tensor, from where the file has them.
 func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	made, name := Linear{In: in, Out: p.Out}, p.Name+".weight"
-	t, data := l.stored(name, []int{p.all(), in})
+	t, data := l.stored(name, p.shape(in))
 	if l.Err != nil {
 		return made
 	}

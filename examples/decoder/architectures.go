@@ -37,6 +37,9 @@ type architecture struct {
 	logitCap     float64
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	partial      bool // a part of each head's channels may be rotated
+	mixture      mixtureKind
+	sinks        bool    // of each head
+	limit, alpha float64 // of the clamped gate; 0 for activation
 }
 
 // windowRule says what sliding_window means in config.json.
@@ -47,6 +50,16 @@ const (
 	windowOfAll                      // all layers have it
 	windowOfLast                     // layers from max_window_layers on, if use_sliding_window
 	windowOfPeriod                   // all but each period's last
+)
+
+// mixtureKind says what experts a kind has.
+type mixtureKind int
+
+const (
+	noExperts     mixtureKind = iota
+	sharedExperts             // and one beside them, shares as the router's softmax over all has them
+	manyExperts               // GGUF files mean shares that add up to 1, folders have norm_topk_prob
+	biasedExperts             // with biases, in MXFP4 in folders
 )
 
 const geluTanh = "gelu_pytorch_tanh"
@@ -95,6 +108,32 @@ var architectures = []architecture{
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-5, Stop: folder.OneOrMore{32000}, Original: new(4096.0)}
 		}},
+	{kind: "qwen2_moe", class: "Qwen2MoeForCausalLM", gguf: "qwen2moe", folder: &qwenMoENames,
+		file: &ggufMoENames, activation: nn.SiLU, qkvBias: true, scoreCap: -1, logitCap: -1,
+		mixture: sharedExperts,
+		usual: func() configFile {
+			f := usualQwen(nil)
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(16), new(60), new(4), new(1408)
+			f.SharedFFN = new(5632)
+			return f
+		}},
+	{kind: "qwen3_moe", class: "Qwen3MoeForCausalLM", gguf: "qwen3moe", folder: &qwenMoENames,
+		file: &ggufMoENames, activation: nn.SiLU, biasKey: true, qkNorm: true, scoreCap: -1,
+		logitCap: -1, mixture: manyExperts,
+		usual: func() configFile {
+			f := usualQwen(nil)
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(4), new(128), new(8), new(768)
+			return f
+		}},
+	{kind: "gpt_oss", class: "GptOssForCausalLM", gguf: "gpt-oss", folder: &gptOSSNames,
+		file: &ggufGPTOSSNames, activation: nn.SiLU, biasKey: true, period: 2, window: windowOfPeriod,
+		scoreCap: -1, logitCap: -1, mixture: biasedExperts, sinks: true, limit: 7, alpha: 1.702,
+		usual: func() configFile {
+			return configFile{Epsilon: 1e-5, AttentionBias: true, KVHeads: new(8), HeadDim: new(64),
+				Window: new(128), LocalExperts: new(128), Used: new(4), usualTheta: 150000,
+				Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
+					Truncate: new(false)}}
+		}},
 }
 
 // usualQwen is what folders of Qwen 2 and 3 leave out.
@@ -135,6 +174,8 @@ func (a *architecture) ggufName() string  { return a.gguf }
 // apply sets what a kind computes in both sorts of files.
 func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
+	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
+	c.Experts.Biased = a.mixture == biasedExperts
 	if a.embeddings {
 		c.EmbeddingScale = float32(math.Sqrt(float64(c.Dim)))
 	}

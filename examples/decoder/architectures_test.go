@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
 // archPrompt has tokens beyond windows and factors of the models below.
@@ -159,11 +160,237 @@ var archCases = []archCase{
 	{name: "phi3 of GGUF for long texts", context: 33, gguf: func(r *reference) *fakeGGUF {
 		return phiGGUF(r, longFactors)
 	}},
+	{name: "qwen2moe", folder: func(f *fake, r *reference) { moeFolder(f, r, "qwen2_moe", 0, 1) }},
+	{name: "qwen2moe, shares of one", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen2_moe", 1)
+		f.config["norm_topk_prob"], f.config["decoder_sparse_step"] = true, 2
+		r.normalized = true
+	}},
+	{name: "qwen3moe", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen3_moe", 0)
+		f.config["norm_topk_prob"], f.config["mlp_only_layers"] = true, []int{1}
+		r.normalized = true
+	}},
+	{name: "qwen3moe of newer files", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen3_moe", 0, 1)
+		delete(f.config, "num_experts")
+		f.config["num_local_experts"] = 5
+	}},
+	{name: "qwen2moe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		return moeGGUF(r, "qwen2moe", "Q8_0", func(f *fakeGGUF) {
+			f.Set("qwen2moe.expert_shared_feed_forward_length", uint32(96))
+		})
+	}},
+	{name: "qwen3moe of GGUF", gguf: func(r *reference) *fakeGGUF {
+		r.normalized = true
+		return moeGGUF(r, "qwen3moe", "Q4_0", func(*fakeGGUF) {})
+	}},
+	{name: "gpt-oss", folder: gptFolder},
+	{name: "gpt-oss of GGUF", gguf: gptGGUF},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
 		f := phiGGUF(r, []float64{1, 1, 1})
 		f.without("rope_factors_short.weight", "rope_factors_long.weight")
 		return f
 	}},
+}
+
+// addExperts puts experts in the place of the networks of some layers of a folder.
+func addExperts(f *fake, experts, ffn, dim int, layers ...int) {
+	for _, i := range layers {
+		at := fmt.Sprintf("model.layers.%d.mlp.", i)
+		for _, name := range []string{"gate_proj", "up_proj", "down_proj"} {
+			delete(f.tensors, at+name+".weight")
+		}
+		f.add(at+"gate.weight", experts, dim)
+		for e := range experts {
+			one := fmt.Sprintf("%sexperts.%d.", at, e)
+			f.add(one+"gate_proj.weight", ffn, dim)
+			f.add(one+"up_proj.weight", ffn, dim)
+			f.add(one+"down_proj.weight", dim, ffn)
+		}
+	}
+}
+
+func moeFolder(f *fake, r *reference, kind string, layers ...int) {
+	addExperts(f, 5, 16, 24, layers...)
+	f.config["model_type"], f.config["num_experts"] = kind, 5
+	f.config["num_experts_per_tok"], f.config["moe_intermediate_size"] = 2, 16
+	f.config["router_aux_loss_coef"], f.config["decoder_sparse_step"] = 0.001, 1
+	r.used = 2
+	if kind == "qwen3_moe" {
+		addHeadNorms(f)
+		return
+	}
+	addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+	f.config["shared_expert_intermediate_size"] = 32
+	for _, i := range layers {
+		at := fmt.Sprintf("model.layers.%d.mlp.shared_expert", i)
+		f.add(at+"_gate.weight", 1, 24)
+		f.add(at+".gate_proj.weight", 32, 24)
+		f.add(at+".up_proj.weight", 32, 24)
+		f.add(at+".down_proj.weight", 24, 32)
+	}
+}
+
+// moeGGUF has experts in all layers.
+func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
+	f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, kind, one("Q8_0"))
+	for i := range 2 {
+		at := fmt.Sprintf("model.layers.%d.mlp.", i)
+		f.without(fmt.Sprintf("blk.%d.ffn_gate.weight", i), fmt.Sprintf("blk.%d.ffn_up.weight", i),
+			fmt.Sprintf("blk.%d.ffn_down.weight", i))
+		f.tensor(at+"gate.weight", one("F32"), 5, 64)
+		for e := range 5 {
+			for name, shape := range map[string][]int{"gate_proj": {32, 64}, "up_proj": {32, 64},
+				"down_proj": {64, 32}} {
+				name = fmt.Sprintf("%sexperts.%d.%s", at, e, name)
+				f.tensor(name+".weight", one(of), shape...)
+				if kind == "gpt-oss" {
+					f.tensor(name+".bias", one("F32"), shape[0])
+				}
+			}
+		}
+		if kind == "qwen2moe" {
+			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
+			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
+			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
+			f.tensor(at+"shared_expert.down_proj.weight", one("Q4_0"), 64, 96)
+		}
+	}
+	for _, name := range []string{"gate", "up", "down"} {
+		f.stack("ffn_"+name+"_exps.weight", "mlp.experts.%d."+name+"_proj.weight", 5)
+		if kind == "gpt-oss" {
+			f.stack("ffn_"+name+"_exps.bias", "mlp.experts.%d."+name+"_proj.bias", 5)
+		}
+	}
+	f.Set(kind+".expert_count", uint32(5))
+	f.Set(kind+".expert_used_count", uint32(2))
+	f.Set(kind+".expert_feed_forward_length", uint32(32))
+	f.Set(kind+".attention.key_length", uint32(16))
+	f.Set(kind+".attention.value_length", uint32(16))
+	r.head, r.used = 16, 2
+	for i := range f.Tensors {
+		f.Tensors[i].Name = moeNames.Replace(f.Tensors[i].Name)
+	}
+	names(f)
+	return f
+}
+
+var moeNames = strings.NewReplacer("mlp.gate.", "ffn_gate_inp.", "mlp.shared_expert_gate.",
+	"ffn_gate_inp_shexp.", "mlp.shared_expert.gate_proj", "ffn_gate_shexp",
+	"mlp.shared_expert.up_proj", "ffn_up_shexp", "mlp.shared_expert.down_proj", "ffn_down_shexp",
+	"self_attn.sinks", "attn_sinks.weight")
+
+// gptFolder is gpt-oss: its experts' weights are blocks of MXFP4, of which gate and up take turns.
+func gptFolder(f *fake, r *reference) {
+	const dim, ffn, experts = 32, 64, 5
+	for name, x := range f.tensors {
+		shape := slices.Clone(x.shape)
+		for i := range shape {
+			if shape[i] == 24 {
+				shape[i] = dim
+			}
+		}
+		f.add(name, shape...)
+	}
+	addExperts(f, experts, ffn, dim, 0, 1)
+	addBiases(f, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+	for i := range 2 {
+		at := fmt.Sprintf("model.layers.%d.", i)
+		f.add(at+"self_attn.sinks", 4)
+		f.add(at+"mlp.gate.bias", experts)
+		f.tensors[at+"mlp.router.weight"] = f.tensors[at+"mlp.gate.weight"]
+		f.tensors[at+"mlp.router.bias"] = f.tensors[at+"mlp.gate.bias"]
+		f.hide(at + "mlp.gate.weight")
+		f.hide(at + "mlp.gate.bias")
+		var pair, down microTensor
+		for e := range experts {
+			one := fmt.Sprintf("%smlp.experts.%d.", at, e)
+			for _, name := range []string{"gate_proj", "up_proj", "down_proj"} {
+				f.add(one+name+".bias", f.tensors[one+name+".weight"].shape[0])
+				f.hide(one + name + ".weight")
+				f.hide(one + name + ".bias")
+			}
+			for row := range ffn {
+				pair.row(f, one+"gate_proj", row)
+				pair.row(f, one+"up_proj", row)
+			}
+			for row := range dim {
+				down.row(f, one+"down_proj", row)
+			}
+		}
+		pair.add(f, at+"mlp.experts.gate_up_proj", experts, 2*ffn, dim/32)
+		down.add(f, at+"mlp.experts.down_proj", experts, dim, ffn/32)
+	}
+	delete(f.config, "rope_theta")
+	for key, value := range map[string]any{"model_type": "gpt_oss", "hidden_size": dim,
+		"intermediate_size": ffn, "num_local_experts": experts, "num_experts_per_tok": 2,
+		"experts_per_token": 2, "sliding_window": 5, "initial_context_length": 4096,
+		"quantization_config": map[string]any{"quant_method": "mxfp4",
+			"modules_to_not_convert": []string{"model.layers.*.self_attn"}},
+		"layer_types": []string{"sliding_attention", "full_attention"}} {
+		f.config[key] = value
+	}
+	r.used, r.normalized, r.limit, r.windows = 2, true, 7, map[int]int{0: 5}
+	r.theta, r.yarn, r.untruncated, r.factor, r.original = 150000, true, true, 32, 4096
+}
+
+// microTensor is rows in MXFP4 as folders have them.
+type microTensor struct{ codes, scales, biases []float32 }
+
+// row encodes a row of a tensor, which becomes what the blocks mean.
+func (m *microTensor) row(f *fake, name string, row int) {
+	t := f.tensors[name+".weight"]
+	x := t.data[row*t.shape[1]:][:t.shape[1]]
+	data, exact := gguftest.Encode("MXFP4", x)
+	for block := range slices.Chunk(data, 17) {
+		m.scales = append(m.scales, float32(block[0]))
+		codes := make([]byte, 32)
+		for i, b := range block[1:] {
+			codes[i], codes[i+16] = b&15, b>>4
+		}
+		for i := 0; i < 32; i += 2 {
+			m.codes = append(m.codes, float32(codes[i]+16*codes[i+1]))
+		}
+	}
+	for i, e := range exact {
+		x[i] = float32(e)
+	}
+	m.biases = append(m.biases, f.tensors[name+".bias"].data[row])
+}
+
+func (m *microTensor) add(f *fake, name string, experts, all, blocks int) {
+	f.tensors[name+"_blocks"] = fakeTensor{[]int{experts, all, blocks, 16}, m.codes}
+	f.tensors[name+"_scales"] = fakeTensor{[]int{experts, all, blocks}, m.scales}
+	f.tensors[name+"_bias"] = fakeTensor{[]int{experts, all}, m.biases}
+	if f.kinds == nil {
+		f.kinds = map[string]string{}
+	}
+	f.kinds[name+"_blocks"], f.kinds[name+"_scales"] = "U8", "U8"
+}
+
+func gptGGUF(r *reference) *fakeGGUF {
+	f := moeGGUF(r, "gpt-oss", "MXFP4", func(f *fakeGGUF) {
+		for i := range 2 {
+			at := fmt.Sprintf("model.layers.%d.", i)
+			f.tensor(at+"self_attn.sinks", one("F32"), 4)
+			f.tensor(at+"mlp.gate.bias", one("F32"), 5)
+			for name, out := range map[string]int{"q": 64, "k": 32, "v": 32, "o": 64} {
+				f.tensor(at+"self_attn."+name+"_proj.bias", one("F32"), out)
+			}
+		}
+		for i := range f.Tensors {
+			name := moeNames.Replace(f.Tensors[i].Name)
+			f.Tensors[i].Name = strings.Replace(name, "ffn_norm", "post_attention_norm", 1)
+		}
+	})
+	f.Set("gpt-oss.attention.sliding_window", uint32(5))
+	f.Set("gpt-oss.rope.scaling.type", "yarn")
+	f.Set("gpt-oss.rope.scaling.factor", float32(32))
+	f.Set("gpt-oss.rope.scaling.original_context_length", uint32(64))
+	r.normalized, r.limit, r.windows = true, 7, map[int]int{0: 5}
+	r.yarn, r.factor, r.original = true, 32, 64
+	return f
 }
 
 func addHeadNorms(f *fake) {
@@ -204,6 +431,56 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
+// TestExpertsInOtherTypes packs the blocks of gpt-oss as they are, for integers, and decoded, and
+// starts from packed matrices.
+func TestExpertsInOtherTypes(t *testing.T) {
+	r := reference{layers: 2, heads: 4, kv: 2, head: 8, epsilon: 1e-5, theta: 500, f: newFake("F32")}
+	gptFolder(r.f, &r)
+	path, want := r.f.write(t), r.logits(archPrompt)
+	pack := at(t, "packed")
+	for _, c := range []struct {
+		weights  attn.Format
+		integers bool
+		most     float64
+		pack     string
+	}{{asStored, false, 1e-5, pack}, {asStored, false, 1e-5, pack}, {attn.F32, false, 1e-5, ""},
+		{attn.I8, true, 0.1, ""}} {
+		m, _, err := (&options{model: path, weights: c.weights, pack: c.pack,
+			settings: settings{integers: c.integers}}).open()
+		must(t, err)
+		s := settings{workers: 2, places: 1, chunk: 16, context: 64, integers: c.integers}
+		if got := distanceTo(firstLogits(t, m, s, false, archPrompt), want); !(got < c.most) {
+			t.Errorf("%+v: logits differ by %v of their deviation", c, got)
+		}
+		if m.packed >= m.memory-m.embedding.MemoryUse() {
+			t.Errorf("%+v: a step reads %d bytes of %d, want fewer", c, m.packed, m.memory)
+		}
+	}
+}
+
+// TestDamagedExperts has tensors of other shapes and types.
+func TestDamagedExperts(t *testing.T) {
+	const codes = "model.layers.1.mlp.experts.down_proj_blocks"
+	for want, change := range map[string]func(*fake){
+		"no safetensors file has tensor " + codes: func(f *fake) { delete(f.tensors, codes) },
+		codes + " has dtype U8 and shape [5 32 32]": func(f *fake) {
+			f.tensors[codes] = fakeTensor{[]int{5, 32, 32}, f.tensors[codes].data}
+		},
+		codes + " has dtype F32": func(f *fake) { f.kinds[codes] = "F32" },
+		"down_proj of expert 0, outputs from 0": func(f *fake) {
+			f.tensors["model.layers.1.mlp.experts.down_proj_scales"].data[1] = 255
+		},
+	} {
+		f := newFake("F32")
+		gptFolder(f, &reference{})
+		change(f)
+		_, _, err := (&options{model: f.write(t), weights: asStored}).open()
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("the error is %v, want it to say %q", err, want)
+		}
+	}
+}
+
 // compareTokens compares greedy answers.
 func compareTokens(t *testing.T, m *model, r *reference) {
 	t.Helper()
@@ -229,6 +506,8 @@ func TestKeysOfArchitectures(t *testing.T) {
 	gemma := func(f *fake) { gemmaFolder(f, &reference{}, "gemma2") }
 	gemma3 := func(f *fake) { gemmaFolder(f, &reference{}, "gemma3_text") }
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
+	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
+	gpt := func(f *fake) { gptFolder(f, &reference{}) }
 	for _, c := range []struct {
 		kind  func(*fake)
 		key   string
@@ -257,6 +536,20 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{gemma3, "rope_parameters", map[string]any{"full_attention": map[string]any{},
 			"sliding_attention": map[string]any{"rope_type": "yarn"}},
 			`sliding_attention is of type "yarn", want default`},
+		{nil, "num_experts", 8, "is 8, want no such key for model_type llama"},
+		{nil, "num_experts_per_tok", 8, "is 8, want no such key"},
+		{nil, "qkv_bias", true, "is true, want no such key"},
+		{nil, "quantization_config", map[string]any{"quant_method": "awq"}, "want no such key"},
+		{moe, "num_experts", 0, "is 0 and shared_expert_intermediate_size 32, want 1 or more"},
+		{moe, "num_experts_per_tok", 6, "is 6, want at most num_experts, 5"},
+		{moe, "num_local_experts", 5, "is 5, want no such key for model_type qwen2_moe"},
+		{moe, "moe_intermediate_size", 0, "is 0, want 1 to"},
+		{moe, "decoder_sparse_step", 0, "is 0, want 1 or more"},
+		{moe, "use_sliding_window", true, "sliding_window is 4096, want null"},
+		{gpt, "swiglu_limit", 0, "is 0 and swiglu_alpha 1.702, want numbers above 0"},
+		{gpt, "quantization_config", nil, "or not there, want experts in that type"},
+		{gpt, "intermediate_size", 33, "intermediate_size 33, want multiples of 32"},
+		{gpt, "norm_topk_prob", true, "is true, want no such key for model_type gpt_oss"},
 		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
 		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
 			"1 numbers in short_factor and 0 in long_factor, want 4"},
@@ -274,7 +567,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 		}
 		f.config[c.key] = c.value
 		_, _, err := (&options{model: f.write(t), weights: asStored}).open()
-		if got := fmt.Sprint(err); !strings.Contains(got, c.key) || !strings.Contains(got, c.want) {
+		if got := fmt.Sprint(err); !strings.Contains(got, c.want) {
 			t.Errorf("%s is %v: the error is %v, want it to say %q", c.key, c.value, err, c.want)
 		}
 	}
@@ -295,6 +588,9 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"gemma2", "rope.freq_base_swa", float32(1e4), "is 10000, want 1 or more, and only for gemma3"},
 		{"gemma3", "rope.freq_base_swa", float32(0), "is 0, want 1 or more"},
 		{"gemma3", "rope.dimension_count", uint32(8), "is 8, want 16"},
+		{"llama", "expert_count", uint32(8), "llama.expert_count is 8, expert_used_count 0"},
+		{"qwen3moe", "expert_used_count", uint32(2), "qwen3moe.expert_count is 0, want 1 or more"},
+		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
 		{"phi3", "rope.dimension_count", uint32(7), "is 7, want 16"},
 		{"phi3", "rope.scaling.type", "linear", `is "linear" and its factor 1, want longrope`},
 		{"phi3", "rope.scaling.factor", float32(2), "factor 2, want longrope, and 1"},

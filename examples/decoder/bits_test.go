@@ -35,6 +35,39 @@ func TestEngineBits(t *testing.T) {
 	bitsOf(t, m, attn.F16, true, 0x4e9bc3a3)
 }
 
+// TestEngineBitsOfArchitectures does the same for what other kinds of models compute.
+func TestEngineBitsOfArchitectures(t *testing.T) {
+	for _, c := range []struct {
+		file configFile
+		want uint32
+	}{
+		{configFile{ModelType: "gemma2", QueryScalar: new(12.0), ScoreCap: new(2.0), LogitCap: new(3.0)},
+			0xc91c46f1},
+		{configFile{ModelType: "gemma3_text", Scaling: &scaling{Type: "linear", Factor: 8}}, 0xd03c7eb5},
+		{configFile{ModelType: "phi3", Original: new(64.0), Positions: 512, Rotated: new(0.75),
+			Scaling: &scaling{Type: longRope, Short: []float64{1, 1.1, 1.3}, Long: []float64{1, 2, 5}}},
+			0x06c36777},
+		{configFile{ModelType: "qwen2_moe", Experts: new(6), Used: new(2), ExpertFFN: new(24),
+			SharedFFN: new(32), UseWindow: new(false)}, 0x0fb867e5},
+		{configFile{ModelType: "gpt_oss", LocalExperts: new(6), Used: new(2), AttentionBias: true,
+			Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
+				Truncate: new(false)}, Quantized: &quantized{Method: "mxfp4"}}, 0xfedf3e8d},
+	} {
+		f := c.file
+		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300
+		f.Window, f.Epsilon = new(9), 1e-6
+		if f.UseWindow != nil {
+			f.Window = nil
+		}
+		shape, err := f.config()
+		must(t, err)
+		l := &folder.Loader{Random: folder.Chance(7)}
+		m := newModel(l, &shape, f.of.folder, attn.F32)
+		must(t, l.Err)
+		bitsOf(t, m, attn.F16, false, c.want)
+	}
+}
+
 // bitsOf compares a sum of the logits after a prompt and of some tokens after it.
 func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint32) {
 	t.Helper()

@@ -30,7 +30,8 @@ type sequence interface {
 // options are those of a layer's attention, for pieces.
 func (m *model) options(layer int, pieces []piece, integers bool) *attn.Options {
 	return &attn.Options{Causal: attn.BottomRight, QueryLens: queriesOf(pieces), Integers: integers,
-		Window: attn.Window{Left: m.Windows[layer]}, Scale: m.ScoreScale, Softcap: m.ScoreCap}
+		Window: attn.Window{Left: m.Windows[layer]}, Scale: m.ScoreScale, Softcap: m.ScoreCap,
+		Sinks: m.layers[layer].sinks}
 }
 
 func newCache(m *model, s *settings, pool *attn.Pool) (cache, error) {

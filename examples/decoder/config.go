@@ -1,6 +1,11 @@
 package main
 
-import "github.com/seed-1415985d/attn/nn"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
 
 // config is the shape of a model, as its folder gives it or its type implies.
 type config struct {
@@ -25,6 +30,10 @@ type config struct {
 
 	EmbeddingScale float32 // 0 for none
 	ScoreScale     float32 // 0 for 1/√HeadDim
+	Sinks          bool    // each head has one
+	Experts        experts
+	// of the gate of gpt-oss; 0 for Activation
+	Limit, Alpha float32
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }
@@ -36,4 +45,31 @@ type rotations struct {
 	Rotated    int     // channels of a head
 	Scaling    scaling
 	Context    int // tokens of the longest text of the run
+}
+
+// experts are a mixture in the place of a feed-forward network.
+type experts struct {
+	Count, Used, FFN int // 0 for no mixture
+	Shared           int // width of the network that all tokens use beside it; 0 for none
+	// the shares of those that a token uses add up to 1
+	Normalized bool
+	Biased     bool   // router and experts have biases
+	Dense      []bool // layers without; nil for none
+}
+
+// of says whether a layer has a mixture.
+func (e *experts) of(layer int) bool {
+	return e.Count > 0 && (e.Dense == nil || !e.Dense[layer])
+}
+
+// check takes the names of keys in a file.
+func (e *experts) check(count, used, width string) error {
+	if e.Count == 0 {
+		return nil
+	}
+	err := folder.Sizes([]string{count, used, width}, e.Count, e.Used, e.FFN)
+	if err == nil && e.Used > e.Count {
+		err = fmt.Errorf("%s is %d, want at most %s, %d", used, e.Used, count, e.Count)
+	}
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/strictjson"
@@ -45,10 +46,31 @@ type configFile struct {
 	LocalTheta  *float64 `json:"rope_local_base_freq"`
 	Original    *float64 `json:"original_max_position_embeddings"`
 	Rotated     *float64 `json:"partial_rotary_factor"`
+	// of experts
+	Experts      *int       `json:"num_experts"`
+	LocalExperts *int       `json:"num_local_experts"` // as others call it
+	Used         *int       `json:"num_experts_per_tok"`
+	ExpertFFN    *int       `json:"moe_intermediate_size"`
+	SharedFFN    *int       `json:"shared_expert_intermediate_size"`
+	Normalized   *bool      `json:"norm_topk_prob"`
+	Step         *int       `json:"decoder_sparse_step"` // the last of so many layers has experts
+	DenseLayers  []int      `json:"mlp_only_layers"`
+	QKVBias      *bool      `json:"qkv_bias"`
+	Limit        *float64   `json:"swiglu_limit"`
+	Alpha        *float64   `json:"swiglu_alpha"`
+	Quantized    *quantized `json:"quantization_config"`
 
 	of         *architecture
 	usualTheta float64
 }
+
+// quantized is how weights are kept.
+type quantized struct {
+	Method string   `json:"quant_method"`
+	Not    []string `json:"modules_to_not_convert"`
+}
+
+func (q quantized) String() string { return fmt.Sprintf("{quant_method: %q}", q.Method) }
 
 // standard is what a type of model means by what its config.json leaves out.
 func standard(modelType string) (configFile, error) {
@@ -107,7 +129,7 @@ func (f *configFile) config() (config, error) {
 		HeadDim: f.Dim / max(f.Heads, 1), FFN: f.FFN, Vocab: f.Vocab, Epsilon: f.Epsilon, Tied: f.Tied,
 		Stop: f.Stop, FFNBias: f.FFNBias && a.ffnBiasKey, OutBias: f.AttentionBias && a.biasKey,
 		LessOne: a.lessOne}
-	c.QKVBias = c.OutBias || a.qkvBias
+	c.QKVBias = c.OutBias || a.qkvBias && *cmp.Or(f.QKVBias, new(true))
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
 	}
@@ -121,7 +143,7 @@ func (f *configFile) config() (config, error) {
 		a.apply(&c)
 	}
 	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.checkKeys, f.scores,
-		f.windows, f.rotations} {
+		f.experts, f.windows, f.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -169,6 +191,7 @@ func (f *configFile) checkLayers(*config) error {
 
 // checkKeys refuses keys that a kind does not have.
 func (f *configFile) checkKeys(*config) error {
+	isQwenMoE := f.of.mixture == sharedExperts || f.of.mixture == manyExperts
 	for _, k := range []struct {
 		key  string
 		said any
@@ -181,6 +204,17 @@ func (f *configFile) checkKeys(*config) error {
 		{"_sliding_window_pattern", said(f.OldPeriod), f.of.window == windowOfPeriod},
 		{"rope_local_base_freq", said(f.LocalTheta), f.of.localTheta > 0},
 		{"original_max_position_embeddings", said(f.Original), f.of.longRotation},
+		{"num_experts", said(f.Experts), isQwenMoE},
+		{"num_local_experts", said(f.LocalExperts), f.of.mixture > sharedExperts},
+		{"num_experts_per_tok", said(f.Used), f.of.mixture > noExperts},
+		{"moe_intermediate_size", said(f.ExpertFFN), isQwenMoE},
+		{"shared_expert_intermediate_size", said(f.SharedFFN), f.of.mixture == sharedExperts},
+		{"norm_topk_prob", said(f.Normalized), isQwenMoE},
+		{"decoder_sparse_step", said(f.Step), isQwenMoE},
+		{"qkv_bias", said(f.QKVBias), f.of.mixture == sharedExperts},
+		{"swiglu_limit", said(f.Limit), f.of.limit > 0},
+		{"swiglu_alpha", said(f.Alpha), f.of.limit > 0},
+		{"quantization_config", said(f.Quantized), f.of.mixture == biasedExperts},
 	} {
 		if k.said != nil && !k.has {
 			return fmt.Errorf("%s is %v, want no such key for model_type %s", k.key, k.said, f.of.kind)
@@ -219,6 +253,47 @@ func (f *configFile) scores(c *config) error {
 		c.ScoreScale = float32(1 / math.Sqrt(*f.QueryScalar))
 	}
 	return nil
+}
+
+// experts says which layers have some, and how many.
+func (f *configFile) experts(c *config) error {
+	if f.of.mixture == noExperts {
+		return nil
+	}
+	none, e := new(0), &c.Experts
+	e.Count, e.Used = *cmp.Or(f.Experts, f.LocalExperts, none), *cmp.Or(f.Used, none)
+	if f.LocalExperts != nil && f.of.mixture == manyExperts {
+		e.Count = *f.LocalExperts
+	}
+	e.FFN, e.Shared = *cmp.Or(f.ExpertFFN, &f.FFN), *cmp.Or(f.SharedFFN, none)
+	e.Normalized = *cmp.Or(f.Normalized, new(f.of.mixture == biasedExperts))
+	c.Limit = float32(*cmp.Or(f.Limit, &f.of.limit))
+	c.Alpha = float32(*cmp.Or(f.Alpha, &f.of.alpha))
+	if q := f.Quantized; f.of.mixture == biasedExperts && (q == nil || q.Method != "mxfp4") {
+		return errors.New("quantization_config is there without quant_method mxfp4, or not there, " +
+			"want experts in that type")
+	}
+	if q := f.Quantized; q != nil && (c.Dim%32 != 0 || e.FFN%32 != 0) {
+		return fmt.Errorf("hidden_size is %d and intermediate_size %d, want multiples of 32, the "+
+			"weights of a block", c.Dim, e.FFN)
+	}
+	if f.of.limit > 0 && !(c.Limit > 0 && c.Alpha > 0) {
+		return fmt.Errorf("swiglu_limit is %v and swiglu_alpha %v, want numbers above 0", c.Limit,
+			c.Alpha)
+	}
+	if e.Shared < 0 || e.Shared > 1<<24 || e.Count < 1 {
+		return fmt.Errorf("num_experts is %d and shared_expert_intermediate_size %d, want 1 or more, "+
+			"and 0 or more", e.Count, e.Shared)
+	}
+	step := *cmp.Or(f.Step, new(1))
+	if step < 1 {
+		return fmt.Errorf("decoder_sparse_step is %d, want 1 or more", step)
+	}
+	e.Dense = make([]bool, c.Layers)
+	for i := range e.Dense {
+		e.Dense[i] = (i+1)%step != 0 || slices.Contains(f.DenseLayers, i)
+	}
+	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
 }
 
 const fullLayer, slidingLayer = "full_attention", "sliding_attention"
@@ -290,7 +365,7 @@ func (f *configFile) chooseLayers(kinds []string, free bool) error {
 func (f *configFile) rotations(c *config) error {
 	name, s := "rope_scaling", cmp.Or(f.Scaling, f.Rope, &scaling{})
 	switch {
-	case f.Scaling != nil && f.Rope != nil:
+	case f.Scaling != nil && f.Rope != nil && f.Scaling.Truncate == nil:
 		return errors.New("rope_scaling and rope_parameters are both there, want one of them")
 	case f.Rope != nil:
 		name = "rope_parameters"

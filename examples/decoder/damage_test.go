@@ -126,7 +126,7 @@ func TestDamagedFolders(t *testing.T) {
 		{"another rotation", set("rope_scaling", map[string]any{"mrope_section": []int{2, 1, 1}}), nil,
 			[]string{"config.json", `key "rope_scaling.mrope_section" is [2,1,1]`}},
 		{"AWQ", set("quantization_config", map[string]any{"quant_method": "awq"}), nil,
-			[]string{"config.json", `quantization_config is {"quant_method":"awq"}, want null`}},
+			[]string{"config.json", `quantization_config is {quant_method: "awq"}, want no such key`}},
 		{"stop that never comes", set("eos_token_id", []int{19, 20}), nil,
 			[]string{"config.json", "eos_token_id is 20, want 0 to 19"}},
 		{"another stop that never comes", nil, write("generation_config.json", `{"eos_token_id": -1}`),

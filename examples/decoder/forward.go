@@ -25,6 +25,7 @@ type runner struct {
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
 	positions                                                         []int32 // of each row
 	sums, minima                                                      []float32
+	mixing
 	// of one product
 	dsts     []attn.Tensor
 	matrices []*attn.Matrix
@@ -114,10 +115,19 @@ func (r *runner) place(l *layer) {
 // feedForward adds to each row what the layer's network makes of it.
 func (r *runner) feedForward(l *layer) {
 	r.rmsNorm(&r.normed, r.x, l.ffnNorm)
+	if l.experts != nil {
+		r.mix(l.experts)
+	} else {
+		r.dense(&r.hidden, l)
+	}
+	r.join(l.ffnAfter)
+}
+
+// dense is what a network makes of the normed rows.
+func (r *runner) dense(to *[]float32, l *layer) {
 	r.multiply(r.normed, product{&r.gate, &l.gate}, product{&r.up, &l.up})
 	r.gated(&r.active, r.gate, r.up)
-	r.multiply(r.active, product{&r.hidden, &l.down})
-	r.join(l.ffnAfter)
+	r.multiply(r.active, product{to, &l.down})
 }
 
 // finish computes logits of the rows that somebody asks for: the last one of each piece.

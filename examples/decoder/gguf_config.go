@@ -41,6 +41,10 @@ type architectureKeys struct {
 	ScoreCap    *float64 `json:"attn_logit_softcapping"`
 	LogitCap    *float64 `json:"final_logit_softcapping"`
 	LocalTheta  *float64 `json:"rope.freq_base_swa"`
+	Experts     int      `json:"expert_count"`
+	Used        int      `json:"expert_used_count"`
+	ExpertFFN   int      `json:"expert_feed_forward_length"`
+	SharedFFN   int      `json:"expert_shared_feed_forward_length"`
 
 	of *architecture
 }
@@ -130,7 +134,8 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 	if err == nil {
 		k.of.apply(&c)
 	}
-	for _, step := range []func(*config) error{k.checkShape, k.scores, k.windows, k.rotations} {
+	for _, step := range []func(*config) error{k.checkShape, k.scores, k.experts, k.windows,
+		k.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -157,6 +162,26 @@ func (k *architectureKeys) checkShape(c *config) error {
 	}
 	return c.checkShape("attention.head_count", "attention.head_count_kv", "attention.key_length",
 		"attention.layer_norm_rms_epsilon")
+}
+
+// experts says how many a layer has. What llama.cpp takes for granted is taken here.
+func (k *architectureKeys) experts(c *config) error {
+	kind, e := k.of.mixture, &c.Experts
+	e.Count, e.Used, e.FFN = k.Experts, k.Used, cmp.Or(k.ExpertFFN, c.FFN/max(k.Used, 1))
+	e.Normalized = kind != sharedExperts
+	if kind == sharedExperts {
+		e.Shared = cmp.Or(k.SharedFFN, c.FFN)
+	} else if k.SharedFFN != 0 {
+		return fmt.Errorf("expert_shared_feed_forward_length is %d, want 0", k.SharedFFN)
+	}
+	if kind == noExperts && (e.Count != 0 || e.Used != 0 || k.ExpertFFN != 0) {
+		return fmt.Errorf("expert_count is %d, expert_used_count %d and expert_feed_forward_length %d, "+
+			"want 0 for this architecture", e.Count, e.Used, k.ExpertFFN)
+	}
+	if kind != noExperts && e.Count < 1 {
+		return fmt.Errorf("expert_count is %d, want 1 or more", e.Count)
+	}
+	return e.check("expert_count", "expert_used_count", "expert_feed_forward_length")
 }
 
 // scores says how scores and logits are scaled and bounded.

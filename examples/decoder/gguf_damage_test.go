@@ -31,7 +31,8 @@ func TestDamagedGGUF(t *testing.T) {
 		want   string
 	}{
 		{"architecture", set("general.architecture", "mamba"),
-			`general.architecture is "mamba", want llama, qwen2, qwen3, gemma2, gemma3 or phi3`},
+			`general.architecture is "mamba", want llama, qwen2, qwen3, gemma2, gemma3, phi3, qwen2moe, ` +
+				"qwen3moe or gpt-oss"},
 		{"no architecture", set("general.architecture", nil), `general.architecture is "", want`},
 		{"architecture of a number", set("general.architecture", uint32(3)), "architecture"},
 		{"adapter", set("general.type", "adapter"), `general.type is "adapter", want "model"`},
@@ -44,7 +45,8 @@ func TestDamagedGGUF(t *testing.T) {
 		{"key of another group", set("adapter.lora.alpha", float32(16)), `key "adapter.lora.alpha" is 16`},
 		{"key of another architecture", set("qwen2.block_count", uint32(2)), `key "qwen2.block_count"`},
 		{"key without a group", set("unheard", []string{"a", "b"}), `key "unheard" is ["a","b"]`},
-		{"experts", set("llama.expert_count", uint32(8)), "llama.expert_count is 8, want 0"},
+		{"experts", set("llama.expert_count", uint32(8)),
+			"llama.expert_count is 8, expert_used_count 0 and"},
 		{"yarn of others", set("llama.rope.scaling.yarn_log_multiplier", float32(0.1)),
 			"llama.rope.scaling.yarn_log_multiplier is 0.1, want 0"},
 		{"no layers", set("llama.block_count", nil), "llama.block_count is 0, want 1 to"},

@@ -18,7 +18,9 @@ var idleGeneral = strictjson.Idle{
 var idleArchitecture = strictjson.Idle{
 	"rope.scaling.finetuned": nil, "tensor_data_layout": {`"Meta AI original pth"`},
 	"attention.causal": {"true"}, "use_parallel_residual": {"false"},
-	"expert_count": {"0"}, "expert_used_count": {"0"}, "pooling_type": {"0"},
+	"pooling_type": {"0"}, "expert_gating_func": {"1"}, "expert_weights_scale": {"0", "1"},
+	"expert_group_count": {"0", "1"}, "expert_group_used_count": {"0", "1"},
+	"interleave_moe_layer_step":    {"0", "1"},
 	"rope.scaling.yarn_ext_factor": {"1"}, "rope.scaling.yarn_attn_factor": {"1"},
 	"rope.scaling.yarn_log_multiplier": {"0"},
 }

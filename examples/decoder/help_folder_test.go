@@ -193,6 +193,8 @@ func appendElement(data []byte, kind string, x float32) []byte {
 		return binary.LittleEndian.AppendUint64(data, uint64(bits))
 	case "F8_E4M3", "F8_E8M0":
 		return append(data, byte(bits))
+	case "U8":
+		return append(data, byte(x))
 	}
 	return binary.LittleEndian.AppendUint32(data, bits)
 }

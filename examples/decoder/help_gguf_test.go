@@ -68,6 +68,21 @@ func (f *fakeGGUF) fuse(all string, names ...string) {
 	}
 }
 
+// stack makes one tensor of those of several experts, of each layer.
+func (f *fakeGGUF) stack(all, each string, experts int) {
+	for i := range f.layers {
+		at := fmt.Sprintf("blk.%d.", i)
+		stacked := gguftest.Tensor{Name: at + all}
+		for e := range experts {
+			x := *f.tensorNamed(at + fmt.Sprintf(each, e))
+			stacked.Type, stacked.Shape = x.Type, append([]int{experts}, x.Shape...)
+			stacked.Data = append(stacked.Data, x.Data...)
+			f.without(x.Name)
+		}
+		f.Tensors = append(f.Tensors, stacked)
+	}
+}
+
 // newGGUF makes a model of an architecture, whose matrices have types by their names in folders.
 func newGGUF(architecture string, kind func(name string) string) *fakeGGUF {
 	return newShapedGGUF(wideGGUF, architecture, kind)
@@ -95,11 +110,11 @@ func newShapedGGUF(shape ggufShape, architecture string, kind func(name string) 
 			f.tensor(at+"pre_feedforward_layernorm.weight", kind, f.dim)
 			f.tensor(at+"post_feedforward_layernorm.weight", kind, f.dim)
 		}
-		if architecture == "qwen3" || architecture == "gemma3" {
+		if slices.Contains([]string{"qwen3", "qwen3moe", "gemma3"}, architecture) {
 			f.tensor(at+"self_attn.q_norm.weight", kind, f.head)
 			f.tensor(at+"self_attn.k_norm.weight", kind, f.head)
 		}
-		if architecture == "qwen2" {
+		if strings.HasPrefix(architecture, "qwen2") {
 			for name, out := range map[string]int{"q": f.heads, "k": f.kv, "v": f.kv} {
 				f.tensor(at+"self_attn."+name+"_proj.bias", kind, out*f.head)
 			}

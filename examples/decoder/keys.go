@@ -16,6 +16,7 @@ var idleConfig = strictjson.Idle{
 	"tf_legacy_loss": nil, "chunk_size_feed_forward": nil, "output_attentions": nil,
 	"output_hidden_states": nil, "return_dict": nil, "use_return_dict": nil,
 	// training
+	"router_aux_loss_coef": nil, "output_router_logits": nil,
 	"attention_dropout": nil, "attn_pdrop": nil, "embd_pdrop": nil, "resid_pdrop": nil,
 	"hidden_dropout": nil, "initializer_range": nil, "gradient_checkpointing": nil,
 	"neftune_noise_alpha": nil,
@@ -36,17 +37,17 @@ var idleConfig = strictjson.Idle{
 	"bad_words_ids": {}, "suppress_tokens": {}, "begin_suppress_tokens": {},
 	"forced_bos_token_id": {}, "forced_eos_token_id": {}, "exponential_decay_length_penalty": {},
 	// other models
-	"quantization_config": {}, "compression_config": {}, "auto_map": {}, "pruned_heads": {"{}"},
+	"compression_config": {}, "auto_map": {}, "pruned_heads": {"{}"},
 	"is_decoder": {"false", "true"}, "is_encoder_decoder": {"false"}, "tie_encoder_decoder": {"false"},
 	"add_cross_attention": {"false"}, "cross_attention_hidden_size": {},
 	"rope_interleaved": {"false"}, "use_mrope": {"false"},
 	"dual_chunk_attention_config": {}, "per_layer_config": {"{}"},
 
-	"rope_parameters.truncate": {"true"}, "rope_scaling.truncate": {"true"},
-	"rope_parameters.full_attention.truncate": {"true"},
 	// of gemma and phi3, in the same file as what is obeyed
 	"cache_implementation": nil, "sliding_window_size": nil,
 	"use_bidirectional_attention": {"false"},
+	// of gpt-oss: what other keys say, too
+	"initial_context_length": nil, "experts_per_token": nil,
 }
 
 // idleGeneration are those of generation_config.json: what draws tokens is on the command line.

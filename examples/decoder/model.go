@@ -27,6 +27,8 @@ type layer struct {
 	qNorm, kNorm                 []float32 // of one head; nil for none
 	q, k, v, out, gate, up, down folder.Linear
 	rope                         *nn.Rope
+	sinks                        []float32 // of each head; nil for none
+	experts                      *mixture  // in the place of gate, up and down; nil for none
 }
 
 // newModel takes matrices as kind, or if it is negative each as the folder has it.
@@ -45,16 +47,17 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 		shared = &m.head
 	}
 	m.embedding = l.Table(names.embedding+".weight", c.Vocab, c.Dim, shared)
+	b := layerBuilder{Loader: l, config: c, kind: kind}
 	for i := 0; i < c.Layers && l.Err == nil; i++ {
-		b := layerBuilder{l, c, kind, fmt.Sprintf(names.layer, i)}
-		m.layers = append(m.layers, b.layer(&names.layerNames))
+		b.at = fmt.Sprintf(names.layer, i)
+		m.layers = append(m.layers, b.layer(i, &names.layerNames))
 		if m.layers[i].rope = rope; c.Windows[i] > 0 && c.LocalTheta > 0 {
 			m.layers[i].rope = local
 		}
 	}
 	l.WritePack()
 	if l.Err == nil {
-		m.packed, m.memory = l.Packed, m.embedding.MemoryUse()+l.Packed
+		m.packed, m.memory = l.Packed-b.unread, m.embedding.MemoryUse()+l.Packed
 	}
 	return m
 }
@@ -108,12 +111,21 @@ type layerBuilder struct {
 	*config
 	kind attn.Format
 	at   string
+	// bytes of matrices that a step of one token does not read
+	unread int
 }
 
-func (b *layerBuilder) layer(n *layerNames) layer {
+func (b *layerBuilder) layer(i int, n *layerNames) layer {
 	l := layer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
 	b.attention(&l, n)
-	b.network(&l, n)
+	if b.Sinks {
+		l.sinks = b.Tensor(b.at+n.sinks, b.Heads)
+	}
+	if b.Experts.of(i) {
+		l.experts = b.mixture(n)
+	} else {
+		b.network(&l, n)
+	}
 	if b.NormsAfter {
 		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
 	}

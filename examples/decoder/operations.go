@@ -24,10 +24,14 @@ func (r *runner) rotate(rope *nn.Rope, x []float32, heads int) {
 	r.try(rope.Rotate(r.pool, view, view, r.positions))
 }
 
-// gated is to = activation(gate)·up.
+// gated is to = activation(gate)·up, or the clamped gate if the model has that.
 func (r *runner) gated(to *[]float32, gate, up []float32) {
 	*to = resize(*to, len(gate))
 	n := max(1, len(gate)) // as one row
+	if r.Limit > 0 {
+		r.try(nn.GateClamped(r.pool, rowsOf(*to, n), rowsOf(gate, n), rowsOf(up, n), r.Alpha, r.Limit))
+		return
+	}
 	r.try(nn.Gate(r.pool, rowsOf(*to, n), rowsOf(gate, n), rowsOf(up, n), r.Activation))
 }
 

@@ -24,6 +24,11 @@ type reference struct {
 	scalar               float64 // scores are divided by its root; 0 for that of the head's size
 	scoreCap, logitCap   float64
 	localTheta           float64 // of layers with a window
+	// of mixtures: how many experts a token uses; 0 for none
+	used        int
+	normalized  bool
+	limit       float64 // of the clamped gate; 0 for none
+	untruncated bool    // yarn's ramp
 	// of phi3
 	rotated   int // channels of a head; 0 for all
 	factors   []float64
@@ -63,13 +68,53 @@ func (r *reference) logits(tokens []int) []float64 {
 	return logits
 }
 
-// network is the feed-forward network of a layer.
+// network is the feed-forward network of a layer, or its experts.
 func (r *reference) network(x []float64, at string) []float64 {
-	gate, up := r.linearMap(x, at+"mlp.gate_proj"), r.linearMap(x, at+"mlp.up_proj")
-	for j, g := range gate {
-		up[j] *= r.activation(g)
+	if _, ok := r.f.tensors[at+"mlp.gate.weight"]; ok {
+		return r.mixture(x, at+"mlp.")
 	}
-	return r.linearMap(up, at+"mlp.down_proj")
+	return r.gated(x, at+"mlp.")
+}
+
+func (r *reference) gated(x []float64, at string) []float64 {
+	gate, up := r.linearMap(x, at+"gate_proj"), r.linearMap(x, at+"up_proj")
+	for j, g := range gate {
+		if r.limit > 0 {
+			g = min(g, r.limit)
+			up[j] = (max(-r.limit, min(up[j], r.limit)) + 1) * g / (1 + math.Exp(-1.702*g))
+		} else {
+			up[j] *= r.activation(g)
+		}
+	}
+	return r.linearMap(up, at+"down_proj")
+}
+
+// mixture is the sum of what the likeliest experts make of x, times their probabilities.
+func (r *reference) mixture(x []float64, at string) []float64 {
+	p, total := r.linearMap(x, at+"gate"), 0.0
+	for i := range p {
+		p[i] = math.Exp(p[i])
+		total += p[i]
+	}
+	ranked := slices.Clone(p)
+	slices.Sort(ranked)
+	if slices.Reverse(ranked); r.normalized {
+		total = 0
+		for _, e := range ranked[:r.used] {
+			total += e
+		}
+	}
+	y := make([]float64, len(x))
+	for i := range p {
+		if p[i] >= ranked[r.used-1] {
+			y = sum(y, times(r.gated(x, fmt.Sprintf("%sexperts.%d.", at, i)), p[i]/total))
+		}
+	}
+	if _, ok := r.f.tensors[at+"shared_expert_gate.weight"]; ok {
+		share := 1 / (1 + math.Exp(-r.linearMap(x, at+"shared_expert_gate")[0]))
+		y = sum(y, times(r.gated(x, at+"shared_expert."), share))
+	}
+	return y
 }
 
 func (r *reference) activation(g float64) float64 {
@@ -129,6 +174,9 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 				}
 				weights = append(weights, math.Exp(s))
 				total += weights[j]
+			}
+			if sinks, ok := r.f.tensors[at+"self_attn.sinks"]; ok {
+				total += math.Exp(float64(sinks.data[h]))
 			}
 			for j, w := range weights {
 				for d := range r.head {
@@ -193,6 +241,9 @@ func (r *reference) yarnFrequency(f float64, i int) float64 {
 		return float64(r.head) * math.Log(r.original/(2*math.Pi*turns)) / (2 * math.Log(r.theta))
 	}
 	first, last := max(0, math.Floor(pair(32))), min(float64(r.head-1), math.Ceil(pair(1)))
+	if r.untruncated {
+		first, last = max(0, pair(32)), min(float64(r.head-1), pair(1))
+	}
 	switch at := float64(i); {
 	case at <= first:
 		return f

@@ -22,6 +22,8 @@ type scaling struct {
 	Fast      float64  `json:"beta_fast"`
 	Slow      float64  `json:"beta_slow"`
 	Magnitude *float64 `json:"attention_factor"`
+	// pairs where the ramp of yarn begins and ends are whole ones, unless it says no
+	Truncate *bool `json:"truncate"`
 	// of longrope: what divides each pair's frequency
 	Short []float64 `json:"short_factor"`
 	Long  []float64 `json:"long_factor"`
@@ -50,6 +52,9 @@ func (c *config) rotation(factors []float32) (*nn.Rope, error) {
 		to.BetaFast, to.BetaSlow = s.Fast, s.Slow
 		if s.Magnitude != nil {
 			to.AttentionFactor = *s.Magnitude
+		}
+		if s.Truncate != nil && !*s.Truncate {
+			*to = c.ramp()
 		}
 	case longRope:
 		to.Type, to.Factors, to.AttentionFactor = nn.LongRope, s.Short, *s.Magnitude
@@ -171,8 +176,32 @@ func (s *scaling) completeLong(positions float64) error {
 	return nil
 }
 
-// coarse is a number that is the same on every CPU, though the last bits of a logarithm are not.
-func coarse(x float64) float64 { return float64(float32(x)) }
+// coarse leaves out the last bits of a number, which a logarithm has others of on other CPUs.
+func coarse(x float64) float64 {
+	const rest = 1<<20 - 1
+	return math.Float64frombits((math.Float64bits(x) + rest/2) &^ rest)
+}
+
+// ramp is yarn whose ramp begins and ends between pairs, as gpt-oss has it: by factors of its own.
+func (c *config) ramp() nn.RopeScaling {
+	s := &c.Scaling
+	pair := func(turns float64) float64 {
+		return float64(c.Rotated) * math.Log(s.Original/(turns*2*math.Pi)) / (2 * math.Log(c.Theta))
+	}
+	low, high := max(pair(s.Fast), 0), min(pair(s.Slow), float64(c.Rotated-1))
+	if low == high {
+		high += 0.001 // no division by 0
+	}
+	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: coarse(0.1*math.Log(s.Factor) + 1)}
+	if s.Magnitude != nil {
+		to.AttentionFactor = *s.Magnitude
+	}
+	for i := range c.Rotated / 2 {
+		part := coarse(min(max((float64(i)-low)/(high-low), 0), 1)) // that is stretched
+		to.Factors = append(to.Factors, 1/(float64(part/s.Factor)+float64(1-part)))
+	}
+	return to
+}
 
 // checkFactors wants one for each pair of channels.
 func (c *config) checkFactors(name string) error {

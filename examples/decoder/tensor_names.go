@@ -16,6 +16,13 @@ type layerNames struct {
 	ffnNorm, gate, up, down                   string
 	ffnAfter                                  string // norm of what the network returns
 	qkv, gateUp                               string // one tensor for several matrices
+	sinks                                     string // with .weight, if it has that
+	// of a mixture of experts: tensors of all of them, or with a place for the number of one
+	router, gates, ups, downs string
+	// of an expert that all tokens use, and of how much of it
+	sharedGate, sharedUp, sharedDown, share string
+	// tensors of all experts in MXFP4, in which gate and up take turns
+	microGateUp, microDown string
 }
 
 // folderNames are those of folders with config.json.
@@ -46,6 +53,30 @@ var (
 	ggufPhiNames = ggufNames.with(func(n *tensorNames) {
 		n.qkv, n.gateUp, n.factors = "attn_qkv", "ffn_up", ""
 		n.short, n.long = "rope_factors_short", "rope_factors_long"
+	})
+)
+
+var (
+	qwenMoENames = folderNames.with(func(n *tensorNames) {
+		n.router, n.gates = "mlp.gate", "mlp.experts.%d.gate_proj"
+		n.ups, n.downs = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
+		n.sharedGate, n.sharedUp = "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"
+		n.sharedDown, n.share = "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
+	})
+	ggufMoENames = ggufNames.with(func(n *tensorNames) {
+		n.router, n.gates, n.ups, n.downs = "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps",
+			"ffn_down_exps"
+		n.sharedGate, n.sharedUp, n.sharedDown = "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"
+		n.share, n.factors = "ffn_gate_inp_shexp", ""
+	})
+	gptOSSNames = folderNames.with(func(n *tensorNames) {
+		n.gates = "mlp.experts.%d.gate_proj" // of random models, as the next two
+		n.ups, n.downs = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
+		n.router, n.sinks = "mlp.router", "self_attn.sinks"
+		n.microGateUp, n.microDown = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
+	})
+	ggufGPTOSSNames = ggufMoENames.with(func(n *tensorNames) {
+		n.ffnNorm, n.sinks = "post_attention_norm", "attn_sinks.weight"
 	})
 )
 
