@@ -30,6 +30,8 @@ var normalizerTypes = map[string]func() normalizer{
 	"Prepend":        func() normalizer { return &prepend{} },
 	"Replace":        func() normalizer { return &replace{} },
 	"BertNormalizer": func() normalizer { return newCleaning() },
+	"Precompiled":    func() normalizer { return &precompiled{} },
+	"Nmt":            func() normalizer { return &nmt{} },
 }
 
 type unicodeForm struct{ form norm.Form }
@@ -98,9 +100,11 @@ func (p *prepend) normalize(text string, most int) (string, error) {
 	return p.Prepend + text, grown(len(p.Prepend)+len(text), most)
 }
 
+// replace puts a text in the place of each match.
 type replace struct {
 	Pattern pattern `json:"pattern"`
 	Content string  `json:"content"`
+	by      *splitter
 }
 
 // pattern is a text or a regular expression, and the other is empty.
@@ -120,20 +124,36 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func (r *replace) prepare() error {
-	if r.Pattern.text == "" {
-		return fmt.Errorf("the pattern is the Regex %q, want a String", r.Pattern.regex)
+func (r *replace) prepare() (err error) {
+	if r.Pattern.regex != "" {
+		r.by, err = newSplitter(r.Pattern.regex, matchLimit)
 	}
-	return nil
+	return err
 }
 
 func (r *replace) normalize(text string, most int) (string, error) {
+	if r.by != nil {
+		return r.matches(text, most)
+	}
 	old := r.Pattern.text
 	times, more := int64(strings.Count(text, old)), int64(len(r.Content)-len(old))
 	if err := grown(int64(len(text))+times*more, most); err != nil {
 		return "", err
 	}
 	return strings.ReplaceAll(text, old, r.Content), nil
+}
+
+// matches replaces what matches a regular expression.
+func (r *replace) matches(text string, most int) (string, error) {
+	var b strings.Builder
+	err := r.by.each(text, func(part string, matched bool) error {
+		if matched {
+			part = r.Content
+		}
+		b.WriteString(part)
+		return grown(b.Len(), most)
+	})
+	return b.String(), err
 }
 
 // A text of n bytes may become mostGrowth·n + freeGrowth bytes. The longest decomposition that

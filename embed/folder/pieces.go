@@ -64,22 +64,40 @@ func newSplitter(pattern string, limit time.Duration) (*splitter, error) {
 
 // split cuts a piece.
 func (s *splitter) split(p piece) ([]piece, error) {
-	runes, start, limit := []rune(p.text), time.Now(), timeFor(s.limit, len(p.text))
-	at, bytes := 0, 0 // the same place
 	var ends []int
-	end := func(rune int) {
-		bytes += len(string(runes[at:rune]))
-		at, ends = rune, append(ends, bytes)
+	at := 0
+	err := s.each(p.text, func(part string, _ bool) error {
+		at += len(part)
+		ends = append(ends, at)
+		return nil
+	})
+	return p.cut(ends...), err
+}
+
+// each visits the parts of a text in their order: matches, and what is between them, which may be
+// empty.
+func (s *splitter) each(text string, visit func(part string, matched bool) error) error {
+	runes, start, limit := []rune(text), time.Now(), timeFor(s.limit, len(text))
+	at, bytes := 0, 0 // the same place
+	part := func(end int, matched bool) error {
+		from := bytes
+		bytes += len(string(runes[at:end]))
+		at = end
+		return visit(text[from:bytes], matched)
 	}
 	m, err := s.FindRunesMatch(runes)
 	for err == nil && m != nil && time.Since(start) < limit {
-		end(m.Index)
-		end(m.Index + m.Length)
+		if err := part(m.Index, false); err != nil {
+			return err
+		}
+		if err := part(m.Index+m.Length, true); err != nil {
+			return err
+		}
 		m, err = s.FindNextMatch(m)
 	}
 	if err != nil || m != nil { // the only error is that a match took more than limit
-		return nil, fmt.Errorf("the pattern %q takes more than %v for a text of %d letters, want one "+
+		return fmt.Errorf("the pattern %q takes more than %v for a text of %d letters, want one "+
 			"that takes less", s.pattern, limit, len(runes))
 	}
-	return p.cut(ends...), nil
+	return part(len(runes), false)
 }

@@ -140,13 +140,21 @@ func (p *pipeline) usersWord(ids []int, text string,
 // around returns tokens with those of the template, all of which the model must have.
 func (p *pipeline) around(ids []int) ([]int, error) {
 	ids = slices.Concat(p.before, ids, p.after)
+	if err := p.inRange(ids); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// inRange refuses tokens that the model does not have.
+func (p *pipeline) inRange(ids []int) error {
 	for _, id := range ids {
 		if id < 0 || id >= p.size {
-			return nil, fmt.Errorf("the text has token %d, want 0 to %d by vocab_size in config.json", id,
+			return fmt.Errorf("the text has token %d, want 0 to %d by vocab_size in config.json", id,
 				p.size-1)
 		}
 	}
-	return ids, nil
+	return nil
 }
 
 // pieces cuts a text into added tokens and words.

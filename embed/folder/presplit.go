@@ -19,6 +19,7 @@ var preTokenizerKinds = stageKinds[preTokenizer]{"pre_tokenizer", "pretokenizers
 		"Digits":           func() preTokenizer { return &digits{} },
 		"Metaspace":        func() preTokenizer { return &metaspace{Split: true} },
 		"BertPreTokenizer": func() preTokenizer { return &bertWords{} },
+		"WhitespaceSplit":  func() preTokenizer { return &words{} },
 	}}
 
 // byteLevel writes bytes as letters.
@@ -148,6 +149,16 @@ func (*bertWords) split(p piece) (parts []piece, err error) {
 			}
 		}
 		parts = append(parts, part.cut(ends...)...)
+	}
+	return parts, nil
+}
+
+// words are what is between spaces.
+type words struct{}
+
+func (*words) split(p piece) (parts []piece, err error) {
+	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
+		parts = append(parts, piece{text: word, first: p.first && i == 0, users: p.users})
 	}
 	return parts, nil
 }

@@ -2,14 +2,36 @@ package folder
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/seed-1415985d/attn/strictjson"
 )
 
-// template is what stands before and after each text.
-type template struct{ before, after []int }
+// template is what stands before and after each text, and around two texts that are read together.
+type template struct {
+	before, after []int
+	pair          []pairPart
+	noPair        error // why there is none, where a file says something else
+}
+
+// pairPart is a token, or the place of the first or the second text, in a segment of the model.
+type pairPart struct{ token, segment int }
+
+// The places of texts in a pair.
+const (
+	firstText  = -1
+	secondText = -2
+)
+
+// setPair keeps what a file says of pairs, at most once.
+func (t *template) setPair(parts []pairPart, err error) {
+	if t.pair != nil || t.noPair != nil {
+		parts, err = nil, errors.New("the post_processor has two templates for pairs, want one")
+	}
+	t.pair, t.noPair = parts, err
+}
 
 // postProcessor adds to a template. Its tokens may be added ones of the file.
 type postProcessor interface {
@@ -20,8 +42,8 @@ var postProcessorKinds = stageKinds[postProcessor]{"post_processor", "processors
 	map[string]func() postProcessor{
 		"ByteLevel":          func() postProcessor { return &trimmed{} },
 		"TemplateProcessing": func() postProcessor { return &templateFile{} },
-		"BertProcessing":     func() postProcessor { return &pairFile{} },
-		"RobertaProcessing":  func() postProcessor { return &pairFile{} },
+		"BertProcessing":     func() postProcessor { return &pairFile{segment: 1} },
+		"RobertaProcessing":  func() postProcessor { return &pairFile{twice: true} },
 	}}
 
 // trimmed says where in the text tokens are, which nobody asks here.
@@ -33,11 +55,14 @@ type trimmed struct {
 
 func (*trimmed) add(*template, map[string]int) error { return nil }
 
-// pairFile names a token for the beginning and one for the end.
+// pairFile names a token for the beginning and one for the end. Of pairs the second text is in a
+// segment of its own, or has the token of the end before it, too.
 type pairFile struct {
 	Before nameAndID `json:"cls"`
 	After  nameAndID `json:"sep"`
 	trimmed
+	segment int
+	twice   bool
 }
 
 // nameAndID is a list of the two.
@@ -61,13 +86,24 @@ func (n *nameAndID) UnmarshalJSON(data []byte) error {
 func (p *pairFile) add(t *template, _ map[string]int) error {
 	t.before = slices.Insert(t.before, 0, p.Before.id)
 	t.after = append(t.after, p.After.id)
+	t.setPair(pairOf(p.Before.id, p.After.id, p.segment, p.twice), nil)
 	return nil
+}
+
+// pairOf is BERT's pair, or RoBERTa's with the token between texts twice.
+func pairOf(before, after, segment int, twice bool) []pairPart {
+	parts := []pairPart{{before, 0}, {firstText, 0}, {after, 0}, {secondText, segment},
+		{after, segment}}
+	if twice {
+		parts = slices.Insert(parts, 3, pairPart{after, 0})
+	}
+	return parts
 }
 
 // templateFile is a list of tokens with the text among them.
 type templateFile struct {
 	Single  []templatePart  `json:"single"`
-	Pair    json.RawMessage `json:"pair"` // of two texts, which nobody has here
+	Pair    json.RawMessage `json:"pair"` // of two texts, which few programs have
 	Special map[string]struct {
 		ID     string   `json:"id"`
 		IDs    []int    `json:"ids"`
@@ -112,19 +148,65 @@ func (f *templateFile) add(t *template, added map[string]int) error {
 			texts++
 			continue
 		}
-		ids := f.Special[part.Token.ID].IDs
-		if id, ok := added[part.Token.ID]; ok && ids == nil {
-			ids = []int{id}
-		}
-		if len(ids) == 0 {
-			return fmt.Errorf("the template has token %q, want one of special_tokens or added_tokens",
-				part.Token.ID)
+		ids, err := f.tokens(part.Token.ID, added)
+		if err != nil {
+			return err
 		}
 		parts[min(texts, 1)] = append(parts[min(texts, 1)], ids...)
 	}
+	t.setPair(f.pairs(added))
 	if texts != 1 {
 		return fmt.Errorf("the template has the text %d times, want it once", texts)
 	}
 	t.before, t.after = slices.Concat(parts[0], t.before), slices.Concat(t.after, parts[1])
 	return nil
+}
+
+// tokens are those that the template has under a name.
+func (f *templateFile) tokens(name string, added map[string]int) ([]int, error) {
+	ids := f.Special[name].IDs
+	if id, ok := added[name]; ok && ids == nil {
+		ids = []int{id}
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("the template has token %q, want one of special_tokens or added_tokens",
+			name)
+	}
+	return ids, nil
+}
+
+// pairs are the parts of the template for pairs, each text once and in their order.
+func (f *templateFile) pairs(added map[string]int) (parts []pairPart, err error) {
+	var list []map[string]templateItem
+	if len(f.Pair) == 0 {
+		return nil, errors.New("the template has no pair, want one")
+	}
+	if err := strictjson.Unmarshal(f.Pair, &list, nil); err != nil {
+		return nil, fmt.Errorf("pair: %w", err)
+	}
+	want := firstText
+	for _, part := range list {
+		text, isText := part["Sequence"]
+		token, isToken := part["SpecialToken"]
+		place := map[string]int{"A": firstText, "B": secondText}[text.ID]
+		switch {
+		case len(part) != 1 || isText == isToken || isText && place != want:
+			return nil, fmt.Errorf("a part of pair is %v, want a SpecialToken, or the Sequences A and B "+
+				"in this order", part)
+		case isText:
+			parts, want = append(parts, pairPart{place, text.Type}), want-1
+			continue
+		}
+		ids, err := f.tokens(token.ID, added)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			parts = append(parts, pairPart{id, token.Type})
+		}
+	}
+	if want != secondText-1 {
+		return nil, errors.New("the template for pairs has no second text, want one")
+	}
+	return parts, nil
 }

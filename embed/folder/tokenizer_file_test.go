@@ -131,8 +131,8 @@ func TestRefusedTokenizers(t *testing.T) {
 			`'}`): "the pattern has 10001 bytes, want at most 10000",
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': '(?<'}`): `pre_tokenizer Split: the pattern "(?<" has`,
 		split(`'behavior': 'Isolated', 'pattern': {'Regex': 'a)'}`):  `the pattern "a)": error parsing`,
-		`{'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'a'}, 'content': ''}, ` + model +
-			`}`: `is the Regex "a", want a String`,
+		`{'normalizer': {'type': 'Replace', 'pattern': {'Regex': 'a)'}, 'content': ''}, ` + model +
+			`}`: `normalizer Replace: the pattern "a)": error parsing`,
 		`{'normalizer': {'type': 'Sequence', 'normalizers': [], 'pretokenizers': []}, ` + model +
 			`}`: `key "pretokenizers" is []`,
 		`{'normalizer': [], ` + model + `}`: `normalizer is of type ""`,

@@ -120,7 +120,8 @@ func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, 
 			l.Check(file, fmt.Errorf("the vocabulary has no %s", name))
 		}
 	}
-	t.template = template{[]int{t.Vocab[begin]}, []int{t.Vocab[end]}}
+	t.template = template{before: []int{t.Vocab[begin]}, after: []int{t.Vocab[end]},
+		pair: pairOf(t.Vocab[begin], t.Vocab[end], 1, false)}
 	l.Check(file, cmp.Or(t.find(added), checkTokens(added, t.Vocab)))
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-1415985d/attn/embed"
 	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/examples/internal/flags"
 )
@@ -36,61 +37,67 @@ func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 var builtIn string
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	c := standard
+	sizes, o := embed.Sizes{}, embed.Options{}
 	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
-	path := set.String("model", "", "`folder` with config.json, model.safetensors and "+
-		"tokenizer.json or vocab.txt; none is a random model")
+	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, or "+
+		"a GGUF file; none is a random model")
 	modes := set.String("pool", "", "cls, lasttoken, max, mean, mean_sqrt_len_tokens or "+
 		"weightedmean, or several with commas; by default as the model says")
 	vectors := set.String("vectors", "", "`file` that gets the embeddings, a NumPy array of float32 "+
 		"with a row for each text")
-	workers := set.Int("workers", runtime.GOMAXPROCS(0), "threads")
+	query := set.String("rerank", "", "a `query`, for which texts are sorted by a model that scores")
+	set.StringVar(&o.Prompt, "prompt", "", "`name` of the prompt before texts")
+	set.IntVar(&o.Dimensions, "dimensions", 0, "of embeddings, the rest of which is cut off; 0 is all")
+	set.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "threads")
 	limit := set.Duration("time", time.Second, "how long the speed is measured")
-	integers := set.Bool("integers", false, "multiply in 8-bit integers, and compare with float32")
-	set.IntVar(&c.Layers, "layers", 6, "of a random model")
-	set.IntVar(&c.Hidden, "dim", 384, "of a random model's embeddings")
-	set.IntVar(&c.Heads, "heads", 12, "of a random model")
-	set.IntVar(&c.FFN, "ffn", 1536, "inner dimension of a random model")
-	set.IntVar(&c.Vocab, "vocab", 30522, "tokens of a random model")
+	set.BoolVar(&o.Integers, "integers", false, "multiply in 8-bit integers, and compare with float32")
+	set.IntVar(&sizes.Layers, "layers", 6, "of a random model")
+	set.IntVar(&sizes.Hidden, "dim", 384, "of a random model's embeddings")
+	set.IntVar(&sizes.Heads, "heads", 12, "of a random model")
+	set.IntVar(&sizes.FFN, "ffn", 1536, "inner dimension of a random model")
+	set.IntVar(&sizes.Vocab, "vocab", 30522, "tokens of a random model")
 	if err := flags.Parse(set, args, stdout); err != nil {
 		return err
 	}
-	if *workers < 1 {
-		return fmt.Errorf("-workers is %d, want 1 or more", *workers)
+	if o.Workers < 1 {
+		return fmt.Errorf("-workers is %d, want 1 or more", o.Workers)
+	}
+	if *modes != "" {
+		o.Pooling = strings.Split(*modes, ",")
 	}
 	texts, err := inputs(set.Args(), stdin)
 	if err != nil {
 		return err
 	}
-	m, t, err := load(*path, c, *integers)
-	if err == nil && *modes != "" {
-		err = m.override(strings.Split(*modes, ","))
+	open := func(o embed.Options) (*embed.Model, error) {
+		if *path == "" {
+			return embed.Random(sizes, o)
+		}
+		return embed.Open(*path, o)
 	}
+	once := &notices{to: stderr}
+	o.Cut = once.cut
+	if set.NArg() > 0 && set.Arg(0) == "bench" {
+		return bench(stdout, open, o, *limit)
+	}
+	m, err := open(o)
 	if err != nil {
 		return err
 	}
-	ids, err := m.tokens(t, texts, stderr)
-	if err != nil {
-		return err
+	defer m.Close()
+	if *query != "" {
+		return rerank(stdout, m, *query, texts)
 	}
-	e := newEncoder(m, *workers)
-	defer e.pool.Close()
-	embeddings, err := e.embed(ids)
+	embeddings, err := m.Encode(texts)
 	if err == nil && *vectors != "" {
 		err = writeVectors(*vectors, embeddings)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		once.to = io.Discard // what comes is the same again
+		o.Cut = nil
+		err = report(stdout, &subject{m, *path == "", open, o}, texts, embeddings, *limit)
 	}
-	if err := report(stdout, e, texts, ids, embeddings, *limit); err != nil || !*integers {
-		return err
-	}
-	exact, _, err := load(*path, c, false)
-	if err != nil {
-		return err
-	}
-	exact.modes = m.modes
-	return compare(stdout, newEncoder(exact, *workers), ids, embeddings)
+	return err
 }
 
 // inputs are the texts of the command line, with - the lines of the standard input, or built-in

@@ -1,94 +1,108 @@
 package main
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/embed"
 )
 
-// tokens are those of texts. What is left out of texts with more than the model takes is said, for
-// each of the first ones.
-func (m *model) tokens(t *folder.WordPiece, texts []string, notices io.Writer) (ids [][]int,
-	err error) {
+// subject is a model, and how it is opened once more.
+type subject struct {
+	*embed.Model
+	random bool
+	open   func(o embed.Options) (*embed.Model, error)
+	o      embed.Options
+}
+
+// notices says of which texts something is left out, for each of the first ones.
+type notices struct {
+	to   io.Writer
+	seen int
+}
+
+func (n *notices) cut(text, tokens, left int) {
 	const shown = 5
-	cut := 0
-	for i, text := range texts {
-		text, left, err := t.Encode(m.prepare(text))
-		if err != nil {
-			return nil, fmt.Errorf("text %d: %w", i+1, err)
-		}
-		if ids = append(ids, text); left == 0 {
-			continue
-		}
-		if cut++; cut <= shown {
-			fmt.Fprintf(notices, "embed: text %d has %d tokens, and the model takes %d: the last %d of its "+
-				"own are left out\n", i+1, len(text)+left, len(text), left)
-		}
+	switch n.seen++; {
+	case n.seen <= shown:
+		fmt.Fprintf(n.to, "embed: text %d has %d tokens, and the model takes %d: the last %d of its "+
+			"own are left out\n", text+1, tokens+left, tokens, left)
+	case n.seen == shown+1:
+		fmt.Fprintln(n.to, "embed: more texts are cut, too")
 	}
-	if cut > shown {
-		fmt.Fprintf(notices, "embed: %d more texts are cut, too\n", cut-shown)
-	}
-	return ids, nil
 }
 
 // report prints what a model makes of texts.
-func report(w io.Writer, e *encoder, texts []string, all [][]int, embeddings [][]float32,
+func report(w io.Writer, s *subject, texts []string, embeddings [][]float32,
 	limit time.Duration) error {
-	if e.random {
+	if s.random {
 		fmt.Fprintln(w, "The model is random: its similarities mean nothing.")
 	}
-	tokens := 0
-	for _, ids := range all {
-		tokens += len(ids)
-	}
-	tables := 4 * (len(e.words) + len(e.positions) + len(e.types))
-	buffers := 4 * (len(e.x) + len(e.y) + len(e.heads) + len(e.qkv) + len(e.middle))
-	fmt.Fprintf(w, "%d layers of %d, %d heads; MB of matrices: %.1f, of embeddings: %.1f, of "+
-		"buffers: %.1f\n",
-		e.Layers, e.Hidden, e.Heads, float64(e.packed)/1e6, float64(tables)/1e6, float64(buffers)/1e6)
-	fmt.Fprintln(w, "\ncosine similarity")
+	matrices, lookups := s.Memory()
+	fmt.Fprintf(w, "%v; MB of matrices: %.1f, of embeddings: %.1f\n", s.Model, float64(matrices)/1e6,
+		float64(lookups)/1e6)
+	fmt.Fprintf(w, "\n%s similarity\n", s.Comparison())
 	shown := embeddings[:min(len(embeddings), 12)]
 	for i, a := range shown {
 		for _, b := range shown {
-			fmt.Fprintf(w, " %5.2f", cosine(a, b))
+			fmt.Fprintf(w, " %5.2f", s.Similarity(a, b))
 		}
 		fmt.Fprintf(w, "   %.60s\n", texts[i])
 	}
 	fmt.Fprintln(w, "\nsame bits")
-	if err := sameBits(w, e.model, all, embeddings); err != nil {
+	if err := sameBits(w, s, texts, embeddings); err != nil {
 		return err
+	}
+	if err := speed(w, s, texts, limit); err != nil || !s.o.Integers {
+		return err
+	}
+	return compare(w, s, texts, embeddings)
+}
+
+// speed prints how many texts a second become embeddings.
+func speed(w io.Writer, s *subject, texts []string, limit time.Duration) error {
+	tokens := 0
+	for _, text := range texts {
+		ids, err := s.Tokens(text)
+		if err != nil {
+			return err
+		}
+		tokens += len(ids)
 	}
 	best := time.Duration(math.MaxInt64)
 	for begin := time.Now(); best == math.MaxInt64 || time.Since(begin) < limit; {
 		start := time.Now()
-		e.embed(all)
+		if _, err := s.Encode(texts); err != nil {
+			return err
+		}
 		best = min(best, time.Since(start))
 	}
 	fmt.Fprintf(w, "\n%.0f texts/s, %.0f tokens/s; kernels: %s, workers: %d\n",
-		float64(len(all))/best.Seconds(), float64(tokens)/best.Seconds(), attn.Implementation(),
-		e.workers)
-	return e.err
+		float64(len(texts))/best.Seconds(), float64(tokens)/best.Seconds(), attn.Implementation(),
+		s.o.Workers)
+	return nil
 }
 
-// cosine is the similarity of two embeddings.
-func cosine(a, b []float32) float64 { return float64(attn.Dot(unit(a), unit(b))) }
-
 // compare prints how close embeddings in integers are to those in float32.
-func compare(w io.Writer, floats *encoder, ids [][]int, ints [][]float32) error {
-	defer floats.pool.Close()
-	want, err := floats.embed(ids)
+func compare(w io.Writer, s *subject, texts []string, ints [][]float32) error {
+	o := s.o
+	o.Integers = false
+	floats, err := s.open(o)
+	if err != nil {
+		return err
+	}
+	defer floats.Close()
+	want, err := floats.Encode(texts)
 	if err != nil {
 		return err
 	}
 	least, sum := 1.0, 0.0
 	for i := range want {
-		c := cosine(ints[i], want[i])
+		c := float64(embed.Cosine(ints[i], want[i]))
 		least, sum = min(least, c), sum+c
 	}
 	fmt.Fprintf(w, "\ncosine with the embeddings in float32: mean %.5f, least %.5f\n",
@@ -97,18 +111,26 @@ func compare(w io.Writer, floats *encoder, ids [][]int, ints [][]float32) error 
 }
 
 // sameBits computes the embeddings in four ways.
-func sameBits(w io.Writer, m *model, texts [][]int, want [][]float32) error {
+func sameBits(w io.Writer, s *subject, texts []string, want [][]float32) error {
 	for _, workers := range []int{1, 2} {
-		e := newEncoder(m, workers)
-		defer e.pool.Close()
-		together, _ := e.embed(texts)
-		var alone [][]float32
-		for i := range texts {
-			one, _ := e.embed(texts[i : i+1])
-			alone = append(alone, one...)
+		o := s.o
+		o.Workers = workers
+		m, err := s.open(o)
+		if err != nil {
+			return err
 		}
-		if e.err != nil {
-			return e.err
+		defer m.Close()
+		together, err := m.Encode(texts)
+		if err != nil {
+			return err
+		}
+		var alone [][]float32
+		for _, text := range texts {
+			one, err := m.Encode([]string{text})
+			if err != nil {
+				return err
+			}
+			alone = append(alone, one...)
 		}
 		fmt.Fprintf(w, "  %-9s  all texts in a batch, workers: %d\n", verdict(want, together), workers)
 		fmt.Fprintf(w, "  %-9s  each text alone, workers: %d\n", verdict(want, alone), workers)
@@ -116,14 +138,40 @@ func sameBits(w io.Writer, m *model, texts [][]int, want [][]float32) error {
 	return nil
 }
 
-// verdict compares the bytes of embeddings.
+// verdict compares the bits of embeddings.
 func verdict(want, got [][]float32) string {
-	for i := range want {
-		a, _ := binary.Append(nil, binary.LittleEndian, want[i])
-		b, _ := binary.Append(nil, binary.LittleEndian, got[i])
-		if !bytes.Equal(a, b) {
-			return "different"
-		}
+	same := slices.EqualFunc(want, got, func(a, b []float32) bool {
+		return slices.EqualFunc(a, b, func(x, y float32) bool {
+			return math.Float32bits(x) == math.Float32bits(y)
+		})
+	})
+	if !same {
+		return "different"
 	}
 	return "OK"
+}
+
+// rerank prints texts in the order of their scores.
+func rerank(w io.Writer, m *embed.Model, query string, texts []string) error {
+	scores, err := m.Rerank(query, texts)
+	if err != nil {
+		return err
+	}
+	order := make([]int, len(texts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case scores[a] > scores[b]:
+			return -1
+		case scores[a] < scores[b]:
+			return 1
+		}
+		return 0
+	})
+	for _, i := range order {
+		fmt.Fprintf(w, "%8.4f  %s\n", scores[i], texts[i])
+	}
+	return nil
 }

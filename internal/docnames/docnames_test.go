@@ -27,7 +27,7 @@ type document struct{ name, text string }
 // documents are all but the changelog, whose names are those of its time.
 func documents(t *testing.T) (list []document) {
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "gen/*.md", "asm/*.md",
-		"examples/*/*.md"} {
+		"examples/*/*.md", "embed/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || found == nil {
 			t.Fatalf("%s: no documents, %v", pattern, err)

@@ -1,10 +1,8 @@
-package main
+package embed
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -14,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
-	"github.com/sbinet/npyio/npy"
 	"github.com/seed-1415985d/attn/embed/folder/foldertest"
 )
 
@@ -103,17 +100,11 @@ func TestLayersAfterThePooling(t *testing.T) {
 			}
 			return y
 		})
-		if err := run([]string{"-model", folder, "-time", "0", "-pool", "cls"}, nil,
-			&strings.Builder{}, io.Discard); err == nil ||
+		if _, err := Open(folder, Options{Pooling: []string{"cls"}}); err == nil ||
 			!strings.Contains(err.Error(), "has 1 poolings, want 2") {
 			t.Errorf("with another number of poolings the error is %v", err)
 		}
-		var out strings.Builder
-		if err := run([]string{"-model", folder, "-time", "0", "-integers", "cat", "un"}, nil,
-			&out, io.Discard); err != nil || !strings.Contains(out.String(), "\ncosine with") ||
-			strings.Count(out.String(), "  OK  ") != 4 {
-			t.Errorf("in integers: %v\n%s", err, out.String())
-		}
+		inEveryCompany(t, mustOpen(t, folder, Options{Integers: true}), nil, []string{"cat", "un"})
 	}
 }
 
@@ -128,54 +119,6 @@ func TestTruncateDim(t *testing.T) {
 		checkEmbeddings(t, folder, "truncate_dim "+dim, func(ids []int) []float64 {
 			return values.reference(ids, "mean")[:width]
 		})
-	}
-}
-
-// TestTanh compares with float64, near 0, too.
-func TestTanh(t *testing.T) {
-	for exponent := -40; exponent <= 6; exponent++ {
-		for i := range 100 {
-			x := []float32{float32(math.Ldexp(1+float64(i)/100, exponent)), 0}
-			x[1] = -x[0]
-			want := math.Tanh(float64(x[0]))
-			tanh(x)
-			if d := math.Abs(float64(x[0])/want - 1); !(d < 1e-6) || x[1] != -x[0] {
-				t.Fatalf("tanh of %v·2^%d is %v and %v, want ±%v", 1+float64(i)/100, exponent, x[0], x[1],
-					want)
-			}
-		}
-	}
-}
-
-// TestVectors reads the file that the command writes, as another program would.
-func TestVectors(t *testing.T) {
-	folder, values := writeModel(t, safetensors.F32)
-	write(t, folder, "modules.json", fmt.Appendf(nil, threeModules, ""))
-	write(t, folder, "1_Pooling/config.json", []byte(`{"pooling_mode": "mean"}`))
-	path := filepath.Join(t.TempDir(), "out.npy")
-	if err := run([]string{"-model", folder, "-time", "0", "-vectors", path, "cat", "cat, un!"},
-		nil, &strings.Builder{}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := npy.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []float32
-	if err := r.Read(&got); err != nil || !slices.Equal(r.Header.Descr.Shape, []int{2, 30}) ||
-		r.Header.Descr.Type != "<f4" {
-		t.Fatalf("the file has %+v (%v), want 2 × 30 of float32", r.Header, err)
-	}
-	for i, ids := range [][]int{{2, 4, 3}, {2, 4, 8, 5, 9, 3}} {
-		for j, want := range pooled(values.rows(ids), "mean") { // without Normalize
-			if d := math.Abs(float64(got[30*i+j]) - want); !(d < 2e-6) {
-				t.Fatalf("row %d has %v at %d, want %v", i, got[30*i+j], j, want)
-			}
-		}
 	}
 }
 
@@ -210,8 +153,8 @@ func TestTextsOfFolders(t *testing.T) {
 		for name, text := range c.files {
 			write(t, folder, name, []byte(text))
 		}
-		m, tokens := mustLoad(t, folder)
-		if got := tokensOfAll(t, m, tokens, "CAT cat cat cat cat cat")[0]; !slices.Equal(got, c.want) {
+		m := mustOpen(t, folder, Options{})
+		if got := idsOf(t, m, "CAT cat cat cat cat cat"); !slices.Equal(got, c.want) {
 			t.Errorf("%v: the tokens are %v, want %v", c.files, got, c.want)
 		}
 	}
@@ -233,7 +176,7 @@ func TestOlderNames(t *testing.T) {
 	})
 	older["encoder.layer.0.attention.self.distance_embedding.weight"] = older["pooler.dense.weight"]
 	writeTensors(t, folder, older)
-	if _, _, err := load(folder, config{}, false); err == nil ||
+	if err := openError(folder); err == nil ||
 		!strings.Contains(err.Error(), "tensor encoder.layer.0.attention.self.distance_embedding") {
 		t.Errorf("with an unknown tensor the error is %v", err)
 	}
@@ -286,9 +229,6 @@ func TestRefusedFolders(t *testing.T) {
 			`pooling_mode is ["cls"], and other keys say ["mean"]`},
 		{pooling(`{"embedding_dimension": 31}`), "rows are to have 31 numbers, want hidden_size"},
 		{pooling(`{"word_embedding_dimension": 31}`), "rows are to have 31 numbers, want hidden_size"},
-		{map[string]string{"1_Pooling/config.json": `{"include_prompt": false}`,
-			"config_sentence_transformers.json": `{"default_prompt_name": "q", "prompts": {"q": "a"}}`},
-			"include_prompt is false"},
 		{map[string]string{"config_sentence_transformers.json": `{"default_prompt_name": "q"}`},
 			`default_prompt_name is "q", want one of prompts`},
 		{map[string]string{"sentence_bert_config.json": `{"max_seq_length": 0}`},
@@ -297,8 +237,8 @@ func TestRefusedFolders(t *testing.T) {
 			"texts have at most 1 tokens, the least of max_position_embeddings"},
 		{dense(`{"in_features": 31, "out_features": 3}`), "in_features is 31, want 30"},
 		{dense(`{"in_features": 30, "out_features": 0}`), "out_features is 0"},
-		{dense(`{"in_features": 30, "out_features": 3, "activation_function": "torch.x.ReLU"}`),
-			`activation_function is "torch.x.ReLU", want Tanh or Identity`},
+		{dense(`{"in_features": 30, "out_features": 3, "activation_function": "torch.x.ELU"}`),
+			`activation_function is "torch.x.ELU", want GELU, Identity, ReLU`},
 		{dense(`{"in_features": 30, "out_features": 3}`), "want model.safetensors or"},
 		{map[string]string{"adapter_config.json": `{"peft_type": "LORA"}`},
 			"adapter_config.json: the folder has an adapter, want a model without one"},
@@ -311,7 +251,7 @@ func TestRefusedFolders(t *testing.T) {
 		for name, text := range c.files {
 			write(t, folder, name, []byte(text))
 		}
-		if _, _, err := load(folder, config{}, false); err == nil ||
+		if err := openError(folder); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: the error is %v, want it to say %s", c.files, err, c.want)
 		}
@@ -342,8 +282,7 @@ func TestUnknownKeys(t *testing.T) {
 		}
 		total += foldertest.UnknownKeys(t, filepath.Join(folder, name),
 			func(at string) bool { return at == "prompts" }, func() error {
-				_, _, err := load(folder, config{}, false)
-				return err
+				return openError(folder)
 			})
 	}
 	if total != 11 {

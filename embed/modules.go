@@ -1,13 +1,15 @@
-package main
+package embed
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/nn"
 	"github.com/seed-1415985d/attn/strictjson"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -16,20 +18,25 @@ import (
 // sentence is what the files of sentence-transformers say: how texts become tokens, and the rows of
 // their tokens embeddings.
 type sentence struct {
-	listed  bool   // in modules.json
-	prompt  string // before each text
-	lower   bool   // texts, before the tokenizer has them
-	longest int    // of a text in tokens; 0 is as the tokenizer says
-	width   int    // of embeddings at most, the rest of which is cut off; 0 is all
-	modes   pooling
-	steps   []step
+	listed     bool              // in modules.json
+	prompt     string            // before each text, by default
+	prompts    map[string]string // by their names
+	withPrompt bool              // tokens of the prompt take part in the pooling
+	similarity string            // how vectors are compared
+	lower      bool              // texts, before the tokenizer has them
+	longest    int               // of a text in tokens; 0 is as the tokenizer says
+	dimensions int               // of embeddings at most, the rest of which is cut off; 0 is all
+	modes      pooling
+	steps      []step
 }
 
 // step is what happens to a pooled row: a layer, or without one it gets length 1.
 type step struct{ *dense }
 
 // usual is for models without such files.
-func usual() sentence { return sentence{modes: pooling{"mean"}, steps: []step{{}}} }
+func usual() sentence {
+	return sentence{modes: pooling{"mean"}, steps: []step{{}}, withPrompt: true, similarity: "cosine"}
+}
 
 // module is an entry of modules.json.
 type module struct {
@@ -116,25 +123,42 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		Prompts map[string]string `json:"prompts"`
 		Default *string           `json:"default_prompt_name"`
 		Width   *int              `json:"truncate_dim"`
+		Compare *string           `json:"similarity_fn_name"`
 	}
 	const prompts = "config_sentence_transformers.json"
-	l.OptionalJSON(prompts, &texts, strictjson.Idle{"__version__": nil, "similarity_fn_name": nil,
-		"model_type": {`"SentenceTransformer"`}})
+	l.OptionalJSON(prompts, &texts, strictjson.Idle{"__version__": nil, "model_type": {`"SentenceTransformer"`}})
+	s.prompts = texts.Prompts
 	if texts.Default != nil {
 		var ok bool
 		if s.prompt, ok = texts.Prompts[*texts.Default]; !ok {
 			l.Check(prompts, fmt.Errorf("default_prompt_name is %q, want one of prompts", *texts.Default))
 		}
 	}
+	if texts.Compare != nil {
+		s.similarity = *texts.Compare
+		l.Check(prompts, checkSimilarity(s.similarity))
+	}
 	if texts.Width != nil {
-		s.width = *texts.Width
-		l.Check(prompts, folder.Sizes([]string{"truncate_dim"}, s.width))
+		s.dimensions = *texts.Width
+		l.Check(prompts, folder.Sizes([]string{"truncate_dim"}, s.dimensions))
 	}
 }
 
+// Prompts are the names of what a model knows to stand before texts, such as query and document.
+func (s *sentence) Prompts() []string { return slices.Sorted(maps.Keys(s.prompts)) }
+
+// promptOf is the prompt of a name, "" for none.
+func (s *sentence) promptOf(name string) (string, error) {
+	text, ok := s.prompts[name]
+	if !ok && name != "" {
+		return "", fmt.Errorf("the prompt is %q, want one of %q", name, s.Prompts())
+	}
+	return text, nil
+}
+
 // prepare makes a text what the tokenizer gets.
-func (s *sentence) prepare(text string) string {
-	if text = s.prompt + text; s.lower {
+func (s *sentence) prepare(prompt, text string) string {
+	if text = prompt + text; s.lower {
 		return cases.Lower(language.Und).String(text)
 	}
 	return text
@@ -143,8 +167,12 @@ func (s *sentence) prepare(text string) string {
 // dense is a layer after the pooling.
 type dense struct {
 	folder.Linear
-	tanh bool
+	activation nn.Activation
 }
+
+// denseActivations are the classes of PyTorch that layers behind the pooling name.
+var denseActivations = map[string]nn.Activation{"Tanh": nn.Tanh, "Identity": nn.None,
+	"ReLU": nn.ReLU, "GELU": nn.GELU, "SiLU": nn.SiLU, "Sigmoid": nn.Sigmoid}
 
 // readDense also returns the width of its rows.
 func readDense(l *folder.Loader, path string, width int) (*dense, int) {
@@ -159,10 +187,11 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 	l.JSON(file, &c, strictjson.Idle{"module_input_name": {`"sentence_embedding"`},
 		"module_output_name": {`"sentence_embedding"`}})
 	l.Check(file, folder.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
-	activation := c.Activation[strings.LastIndex(c.Activation, ".")+1:]
+	activation, ok := denseActivations[c.Activation[strings.LastIndex(c.Activation, ".")+1:]]
 	switch {
-	case activation != "Tanh" && activation != "Identity":
-		l.Check(file, fmt.Errorf("activation_function is %q, want Tanh or Identity", c.Activation))
+	case !ok:
+		l.Check(file, fmt.Errorf("activation_function is %q, want GELU, Identity, ReLU, Sigmoid, SiLU or "+
+			"Tanh", c.Activation))
 	case c.In != width:
 		l.Check(file, fmt.Errorf("in_features is %d, want %d as the module before has them", c.In, width))
 	}
@@ -177,8 +206,19 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 		kind = attn.I8
 	}
 	d := &dense{inner.Linear(kind, c.In, c.Bias, folder.Part{Name: "linear", Out: c.Out}),
-		activation == "Tanh"}
+		activation}
 	inner.CheckUsed()
 	l.Err, l.Packed = inner.Err, l.Packed+inner.Packed
 	return d, c.Out
+}
+
+// fullWidth is the length of vectors before they are cut off.
+func (m *Model) fullWidth() int {
+	width := len(m.modes) * m.hidden
+	for _, s := range m.steps {
+		if s.dense != nil {
+			width = s.dense.Out
+		}
+	}
+	return width
 }

@@ -1,9 +1,10 @@
-package main
+package foldertest
 
 import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,17 +14,18 @@ import (
 	"github.com/nlpodyssey/safetensors"
 )
 
-// tiny is a model that a test writes to a folder. No size is a multiple of what kernels take at a
+// Tiny is a model that a test writes to a folder. No size is a multiple of what kernels take at a
 // time.
-var tiny = map[string]any{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 30,
+var Tiny = map[string]any{"model_type": "bert", "hidden_act": "gelu", "hidden_size": 30,
 	"num_hidden_layers":   2,
 	"num_attention_heads": 3, "intermediate_size": 37, "vocab_size": 12, "max_position_embeddings": 20,
 	"type_vocab_size": 2, "layer_norm_eps": 1e-5}
 
-const tinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\nun\n##believ\n##able\n,\n!\nzurich\n中\n"
+// TinyVocabulary is its vocab.txt.
+const TinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\ncat\nun\n##believ\n##able\n,\n!\nzurich\n中\n"
 
-// tinyShapes are its tensors.
-func tinyShapes() map[string][]int {
+// TinyShapes are its tensors.
+func TinyShapes() map[string][]int {
 	d, f := 30, 37
 	shapes := map[string][]int{
 		"embeddings.word_embeddings.weight":       {12, d},
@@ -48,8 +50,8 @@ func tinyShapes() map[string][]int {
 	return shapes
 }
 
-// encodings are the types of tensors: the bytes of a number, and the number that they are.
-var encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
+// Encodings are the types of tensors: the bytes of a number, and the number that they are.
+var Encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 	safetensors.F32: func(x float64) ([]byte, float64) {
 		f := float32(x)
 		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(f)), float64(f)
@@ -74,15 +76,24 @@ var encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 	},
 }
 
-// weights are the numbers that a folder holds.
-type weights map[string][]float64
+// Weights are the numbers that a folder holds.
+type Weights map[string][]float64
 
-// tensorsOf makes the tensors of a model with random numbers.
-func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, weights) {
+// TinyTensors makes the tensors of a model with random numbers.
+func TinyTensors(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, Weights) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(3, uint64(kind)))
-	views, values := map[string]safetensors.TensorView{}, weights{}
-	for name, shape := range tinyShapes() {
+	return Tensors(t, kind, TinyShapes())
+}
+
+// Tensors makes tensors of random numbers, of the same for the same names in any order.
+func Tensors(t *testing.T, kind safetensors.DType, shapes map[string][]int) (
+	map[string]safetensors.TensorView, Weights) {
+	t.Helper()
+	views, values := map[string]safetensors.TensorView{}, Weights{}
+	for name, shape := range shapes {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(name)) // which cannot fail
+		random := rand.New(rand.NewPCG(h.Sum64(), uint64(kind)))
 		size, dims := 1, []uint64{}
 		for _, n := range shape {
 			size, dims = size*n, append(dims, uint64(n))
@@ -93,7 +104,7 @@ func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.Ten
 			if i%7 == 0 {
 				x *= 1e-6 // subnormal as F16
 			}
-			b, value := encodings[kind](x)
+			b, value := Encodings[kind](x)
 			data, values[name] = append(data, b...), append(values[name], value)
 		}
 		view, err := safetensors.NewTensorView(kind, dims, data)
@@ -105,27 +116,29 @@ func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.Ten
 	return views, values
 }
 
-// writeModel writes a folder and returns it.
-func writeModel(t *testing.T, kind safetensors.DType) (string, weights) {
+// WriteBERT writes a folder and returns it.
+func WriteBERT(t *testing.T, kind safetensors.DType) (string, Weights) {
 	t.Helper()
 	folder := t.TempDir()
-	views, values := tensorsOf(t, kind)
-	writeTensors(t, folder, views)
-	write(t, folder, "config.json", encode(t, tiny))
-	write(t, folder, "vocab.txt", []byte(tinyVocabulary))
+	views, values := TinyTensors(t, kind)
+	WriteTensors(t, folder, views)
+	Write(t, folder, "config.json", Encode(t, Tiny))
+	Write(t, folder, "vocab.txt", []byte(TinyVocabulary))
 	return folder, values
 }
 
-func writeTensors(t *testing.T, folder string, views map[string]safetensors.TensorView) {
+// WriteTensors writes model.safetensors.
+func WriteTensors(t *testing.T, folder string, views map[string]safetensors.TensorView) {
 	t.Helper()
 	data, err := safetensors.Serialize(views, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, folder, "model.safetensors", data)
+	Write(t, folder, "model.safetensors", data)
 }
 
-func encode(t *testing.T, x any) []byte {
+// Encode is JSON.
+func Encode(t *testing.T, x any) []byte {
 	t.Helper()
 	data, err := json.Marshal(x)
 	if err != nil {
@@ -134,7 +147,8 @@ func encode(t *testing.T, x any) []byte {
 	return data
 }
 
-func write(t *testing.T, folder, name string, data []byte) {
+// Write writes a file, in folders that it makes.
+func Write(t *testing.T, folder, name string, data []byte) {
 	t.Helper()
 	path := filepath.Join(folder, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -1,0 +1,210 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/strictjson"
+)
+
+// Model makes vectors of texts, or scores of pairs of them. It is safe for concurrent use: calls
+// share the workers and take turns at nothing else.
+type Model struct {
+	*description
+	sentence
+	options  Options
+	path     string
+	texts    *folder.Texts
+	tables   tables
+	all      []layer
+	final    *norm
+	distance []float32 // the bias of each head, query and key
+	head     *head     // nil for none
+	noVector error     // why Encode is refused
+	matrices int       // bytes
+
+	pool   *attn.Pool
+	mutex  sync.Mutex
+	idle   []*runner
+	closed bool
+}
+
+const configJSON = "config.json"
+
+// kinds are the values of model_type, and who describes such a model.
+var kinds = map[string]func(l *folder.Loader, kind string) *description{
+	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
+	"distilbert": readDistilBERT, "mpnet": readMPNet,
+}
+
+// Open reads a model: a folder with config.json, model.safetensors (F32, F16 or BF16; or several
+// with an index), a tokenizer and perhaps the files of sentence-transformers, or a GGUF file.
+// Errors name the file and the key. Close gives the memory back.
+func Open(path string, o Options) (*Model, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	l := folder.Of(path, o.Integers)
+	m := &Model{options: o, path: path}
+	m.description = readDescription(l)
+	if l.Err == nil {
+		m.sentence = readSentence(l, m.hidden)
+		m.texts = l.Texts(m.vocab, m.sentence.longest, m.description.longest)
+	}
+	m.build(l)
+	if l.Err == nil {
+		l.CheckUsed(m.names.idleTensors()...)
+	}
+	if l.Err != nil {
+		l.Close()
+		return nil, l.Err
+	}
+	return m.start()
+}
+
+// readDescription finds out what kind of model a folder has.
+func readDescription(l *folder.Loader) *description {
+	first := struct {
+		Type string `json:"model_type"`
+	}{"bert"} // which early folders do not say
+	l.JSON(configJSON, &first, strictjson.AnyKey)
+	if l.Err != nil {
+		return nil
+	}
+	read := kinds[first.Type]
+	if read == nil {
+		var known []string
+		for kind := range kinds {
+			known = append(known, kind)
+		}
+		slices.Sort(known)
+		l.Check(configJSON, fmt.Errorf("model_type is %q, want one of %s", first.Type,
+			strings.Join(known, ", ")))
+		return nil
+	}
+	return read(l, first.Type)
+}
+
+// build takes the weights.
+func (m *Model) build(l *folder.Loader) {
+	l.Open()
+	defer l.Close()
+	if l.Err != nil {
+		return
+	}
+	b := newBuilder(l, m.description)
+	m.tables = b.takeTables()
+	m.all = b.takeLayers()
+	m.final = b.takeNorm(b.names.final)
+	m.takeDistances(b)
+	m.takeHead(b)
+	m.matrices = l.Packed
+}
+
+// start makes what calls need, and applies the options.
+func (m *Model) start() (*Model, error) {
+	if err := m.obey(); err != nil {
+		return nil, fmt.Errorf("embed: %s: %w", m.path, err)
+	}
+	m.pool = attn.NewPool(m.options.Workers)
+	return m, nil
+}
+
+// obey applies options that depend on the model.
+func (m *Model) obey() error {
+	o := &m.options
+	if o.Pooling != nil {
+		if err := m.override(o.Pooling); err != nil {
+			return err
+		}
+	}
+	if o.Prompt != "" {
+		text, err := m.promptOf(o.Prompt)
+		if err != nil {
+			return err
+		}
+		m.prompt = text
+	}
+	if o.MaxTokens > 0 {
+		if err := m.texts.Shorten(o.MaxTokens); err != nil {
+			return fmt.Errorf("Options.MaxTokens: %w", err)
+		}
+	}
+	if o.Dimensions > 0 {
+		if all := m.fullWidth(); o.Dimensions > all {
+			return fmt.Errorf("Options.Dimensions is %d, want at most %d", o.Dimensions, all)
+		}
+		m.dimensions = o.Dimensions
+	}
+	if m.buckets > 0 { // the table of biases is as large
+		o.BatchTokens = min(o.BatchTokens, m.description.longest)
+	}
+	return nil
+}
+
+// Dimensions is the length of vectors.
+func (m *Model) Dimensions() int {
+	if all := m.fullWidth(); m.dimensions == 0 || m.dimensions > all {
+		return all
+	}
+	return m.dimensions
+}
+
+// MaxTokens is how many tokens a text may have; the rest of it is left out.
+func (m *Model) MaxTokens() int { return m.texts.Longest() }
+
+// Memory is the bytes of the weights: of matrices, and of tables that are looked up.
+func (m *Model) Memory() (matrices, lookups int) {
+	for _, t := range []*folder.Table{m.tables.words, m.tables.positions, m.tables.segments} {
+		if t != nil {
+			lookups += t.MemoryUse()
+		}
+	}
+	return m.matrices, lookups + 4*len(m.distance)
+}
+
+// String says of what kind and size a model is.
+func (m *Model) String() string {
+	return fmt.Sprintf("%s: %d layers of %d, %d heads", m.kind, m.layers, m.hidden, m.heads)
+}
+
+// Close ends the workers. Calls that go on are waited for, later ones are attn.ErrClosed.
+func (m *Model) Close() error {
+	m.mutex.Lock()
+	m.closed, m.idle = true, nil
+	m.mutex.Unlock()
+	return m.pool.Close()
+}
+
+// take is a runner for one call.
+func (m *Model) take() (*runner, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.closed {
+		return nil, fmt.Errorf("embed: %w", attn.ErrClosed)
+	}
+	if n := len(m.idle); n > 0 {
+		r := m.idle[n-1]
+		m.idle = m.idle[:n-1]
+		return r, nil
+	}
+	return &runner{Model: m}, nil
+}
+
+// give takes a runner back.
+func (m *Model) give(r *runner) {
+	r.err = nil
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if !m.closed {
+		m.idle = append(m.idle, r)
+	}
+}
+
+// errNoHead is what Rerank returns for models of vectors.
+var errNoHead = errors.New("it has no head that scores texts, want a cross-encoder")
