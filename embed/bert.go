@@ -40,8 +40,8 @@ var commonIdle = strictjson.Idle{
 	"pooler_size_per_head": nil, "pooler_type": nil, "position_embedding_type": {`"absolute"`},
 	"prefix": nil, "problem_type": nil, "pruned_heads": {"{}"}, "return_dict": nil,
 	"sentence_transformers": nil, "sep_token_id": nil, "cls_token_id": nil,
-	"sbert_ce_default_activation_function": nil,
-	"task_specific_params":                 nil, "tie_encoder_decoder": nil, "tie_word_embeddings": nil,
+	"sbert_ce_default_activation_function": nil, "task_specific_params": nil,
+	"tie_encoder_decoder": nil, "tie_word_embeddings": nil,
 	"tokenizer_class": tokenizerClasses, "torch_dtype": nil, "torchscript": nil,
 	"transformers_version": nil, "use_bfloat16": nil, "use_cache": nil,
 }

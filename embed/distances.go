@@ -30,7 +30,7 @@ func (m *Model) takeDistances(b *builder) {
 // farthest is the distance from which on all are in the last bucket.
 const farthest = 128
 
-// bucket is that of a key behind a query, or before it if the distance is negative: half of them are
+// bucket is that of a key behind a query, or before it where the distance is negative. Half are
 // for each side, half of these for one distance each, and the others for 1, 2, … parts of the way
 // from there to farthest, on a scale of logarithms.
 func bucket(distance, buckets int) int {

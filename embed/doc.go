@@ -12,7 +12,5 @@
 // Each key of a model's files and each tensor is obeyed, known to change nothing, or an error that
 // names the file, the key and its value. What is not supported is not computed in another way.
 //
-// [Model.Rerank] is for cross-encoders and for Qwen3-Reranker, [MaxSim] for vectors of each token, as
-// ColBERT has them. The README beside this file has the options of sentence-transformers and what
-// they are here.
+// [Model.Rerank] is for cross-encoders. The README beside this file has the files that are read.
 package embed

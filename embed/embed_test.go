@@ -151,8 +151,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// inEveryCompany compares vectors of texts alone, together and in the other order with those wanted,
-// nil for those alone, which it returns.
+// inEveryCompany compares vectors of texts alone, together and in the other order with those
+// wanted, nil for those alone, which it returns.
 func inEveryCompany(t *testing.T, m *Model, want [][]float32, texts []string) [][]float32 {
 	t.Helper()
 	var alone [][]float32

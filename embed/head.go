@@ -216,8 +216,8 @@ func (m *Model) Labels() []string {
 // query and text are too long together, the longer one is cut first.
 func (m *Model) Rerank(query string, texts []string) ([]float32, error) {
 	if m.head != nil && len(m.head.labels) != 1 {
-		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns those of all, or "+
-			"a model with one", m.path, m.head.labels)
+		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns those of all, "+
+			"or a model with one", m.path, m.head.labels)
 	}
 	return m.scores(query, texts)
 }

@@ -190,8 +190,8 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 	activation, ok := denseActivations[c.Activation[strings.LastIndex(c.Activation, ".")+1:]]
 	switch {
 	case !ok:
-		l.Check(file, fmt.Errorf("activation_function is %q, want GELU, Identity, ReLU, Sigmoid, SiLU or "+
-			"Tanh", c.Activation))
+		l.Check(file, fmt.Errorf("activation_function is %q, want GELU, Identity, ReLU, Sigmoid, SiLU "+
+			"or Tanh", c.Activation))
 	case c.In != width:
 		l.Check(file, fmt.Errorf("in_features is %d, want %d as the module before has them", c.In, width))
 	}

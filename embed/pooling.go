@@ -22,9 +22,11 @@ type pooling []string
 var poolings = map[string]func(count, place int) float32{
 	"cls": nil, "lasttoken": nil, "max": nil,
 	"mean":                 func(count, _ int) float32 { return 1 / float32(count) },
-	"mean_sqrt_len_tokens": func(count, _ int) float32 { return 1 / float32(math.Sqrt(float64(count))) },
+	"mean_sqrt_len_tokens": func(count, _ int) float32 { return 1 / root(count) },
 	"weightedmean":         func(_, place int) float32 { return float32(place) },
 }
+
+func root(n int) float32 { return float32(math.Sqrt(float64(n))) }
 
 // reduce makes the vectors of a batch: rows of Dimensions numbers. The first tokens of each text
 // that are to be skipped take no part in sums.

@@ -35,8 +35,8 @@ func (p *precompiled) read(data []byte) error {
 	}
 	size := int64(binary.LittleEndian.Uint32(data))
 	if data = data[4:]; size%4 != 0 || size > int64(len(data)) {
-		return fmt.Errorf("precompiled_charsmap says that %d bytes are its keys, want a multiple of 4 up "+
-			"to %d", size, len(data))
+		return fmt.Errorf("precompiled_charsmap says that %d bytes are its keys, want a multiple of 4 "+
+			"up to %d", size, len(data))
 	}
 	for at := range size / 4 {
 		p.units = append(p.units, binary.LittleEndian.Uint32(data[4*at:]))

@@ -91,7 +91,7 @@ func manyTexts(w io.Writer, m *embed.Model, limit time.Duration) error {
 			best = took
 		}
 	}
-	fmt.Fprintf(w, "\n%d texts of 8 to 512 tokens, %d in all: %.0f texts/s, %.0f tokens/s\n", len(texts),
-		total, float64(len(texts))/best.Seconds(), float64(total)/best.Seconds())
+	fmt.Fprintf(w, "\n%d texts of 8 to 512 tokens, %d in all: %.0f texts/s, %.0f tokens/s\n",
+		len(texts), total, float64(len(texts))/best.Seconds(), float64(total)/best.Seconds())
 	return nil
 }

@@ -80,7 +80,8 @@ var Encodings = map[safetensors.DType]func(x float64) ([]byte, float64){
 type Weights map[string][]float64
 
 // TinyTensors makes the tensors of a model with random numbers.
-func TinyTensors(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, Weights) {
+func TinyTensors(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView,
+	Weights) {
 	t.Helper()
 	return Tensors(t, kind, TinyShapes())
 }
