@@ -22,6 +22,7 @@ import (
 //go:generate go run ./gen -out internal/kernel/blockwise/blockwise_amd64.s
 //go:generate go run ./gen -out internal/kernel/int4/int4_amd64.s
 //go:generate go run ./gen -out internal/kernel/elements/elements_amd64.s
+//go:generate go run ./gen -out internal/kernel/triangle/triangle_amd64.s
 //go:generate go run ./asm -out kernel_arm64.s
 //go:generate go run ./asm -out internal/kernel/floats/floats_arm64.s
 //go:generate go run ./asm -out internal/kernel/narrow/narrow_arm64.s
@@ -29,6 +30,7 @@ import (
 //go:generate go run ./asm -out internal/kernel/blockwise/blockwise_arm64.s
 //go:generate go run ./asm -out internal/kernel/int4/int4_arm64.s
 //go:generate go run ./asm -out internal/kernel/elements/elements_arm64.s
+//go:generate go run ./asm -out internal/kernel/triangle/triangle_arm64.s
 
 func dot(a, b []float32) float32 {
 	operand.Reads(a, len(a))

@@ -29,6 +29,7 @@ func main() {
 		"blockwise_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
 		"int4_amd64.s":      func() ([]byte, error) { return assembly(int4Kernels) },
 		"elements_amd64.s":  func() ([]byte, error) { return assembly(elementKernels) },
+		"triangle_amd64.s":  func() ([]byte, error) { return assembly(triangleKernels) },
 	}, os.Stderr))
 }
 

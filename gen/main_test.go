@@ -27,7 +27,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		"internal/kernel/narrow/narrow_amd64.s", "internal/kernel/integers/tiles_amd64.s",
 		"internal/kernel/integers/integers_amd64.s",
 		"internal/kernel/int4/int4_amd64.s",
-		"internal/kernel/elements/elements_amd64.s", "internal/kernel/blockwise/blockwise_amd64.s"} {
+		"internal/kernel/elements/elements_amd64.s", "internal/kernel/blockwise/blockwise_amd64.s",
+		"internal/kernel/triangle/triangle_amd64.s"} {
 		out := filepath.Join(t.TempDir(), filepath.Base(file))
 		run := exec.Command(program, "-out", out)
 		run.Dir = ".."

@@ -251,20 +251,33 @@ func (r *passage) decayRows(count int) {
 	}
 	for i := range r.n {
 		r.m.goOn(&r.s.layout, r.first+i)
+		if r.s.ChannelDecay {
+			r.channelRows(i, count)
+			continue
+		}
+		r.w.decays[i] = r.m.decay[0]
 		for at := i; at < count; at += r.n {
-			x := r.w.x[at*r.s.KeyDim:][:r.s.KeyDim]
-			pairs := (*[kernel.Panel]float32)(r.w.pairs[at*kernel.Panel:])
-			if r.s.ChannelDecay {
-				triangle.DecayedSums(tuned.ISA, pairs, x, r.m.weights, r.m.k)
-				elements.Multiply(tuned.ISA, x, x, r.m.decay)
-				continue
-			}
+			pairs := r.w.pairs[at*kernel.Panel:]
 			for j, e := range r.m.weights[:r.first+i] {
 				pairs[j] *= e
 			}
 		}
-		if !r.s.ChannelDecay {
-			r.w.decays[i] = r.m.decay[0]
+	}
+}
+
+// channelRows finds the products of row i, of keys and of each head's queries, with the chunk's
+// keys, and lets these rows of x decay.
+func (r *passage) channelRows(i, count int) {
+	n := r.s.KeyDim
+	var pairs [2 * kernel.Panel]float32
+	for at := i; at < count; at += 2 * r.n {
+		both := min(2, (count-at+r.n-1)/r.n)
+		triangle.DecayedSums(tuned.ISA, pairs[:], r.w.x[at*n:], r.m.weights, r.m.k, both, r.n*n, n)
+		for row := range both {
+			to := at + row*r.n
+			copy(r.w.pairs[to*kernel.Panel:][:kernel.Panel], pairs[row*kernel.Panel:])
+			x := r.w.x[to*n:][:n]
+			elements.Multiply(tuned.ISA, x, x, r.m.decay)
 		}
 	}
 }

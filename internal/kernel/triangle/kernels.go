@@ -6,43 +6,103 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Substitute is substituteGeneric.
+// Substitute turns sums over the state into what rows add to it, see substituteGeneric.
 func Substitute(isa tuning.ISA, u, r, w, g, beta, v []float32, s *Shape) {
 	s.operands(u, r, w, g)
 	operand.Reads(beta, s.Rows)
 	operand.ReadsRows(v, s.Rows, s.Outer, s.Cols)
-	substituteGeneric(u, r, w, g, beta, v, s)
+	rest := s.eachCall(isa, func(c, panels int) {
+		substituteStep(isa, &u[c], &r[c], &w[0], factors(g), &beta[0], &v[c], s, panels)
+	})
+	if c := s.Cols - rest.Cols; rest.Cols > 0 {
+		substituteGeneric(u[c:], r[c:], w, g, beta, v[c:], &rest)
+	}
 }
 
-// Outputs is outputsGeneric.
+// Outputs turns sums over the state into outputs, see outputsGeneric.
 func Outputs(isa tuning.ISA, dst, o, w, g, u []float32, scale float32, s *Shape) {
 	s.operands(u, o, w, g)
 	operand.WritesRows(dst, s.Rows, s.Outer, s.Cols)
-	outputsGeneric(dst, o, w, g, u, scale, s)
+	rest := s.eachCall(isa, func(c, panels int) {
+		outputsStep(isa, &dst[c], &o[c], &w[0], factors(g), &u[c], scale, s, panels)
+	})
+	if c := s.Cols - rest.Cols; rest.Cols > 0 {
+		outputsGeneric(dst[c:], o[c:], w, g, u[c:], scale, &rest)
+	}
+}
+
+// eachCall visits whole panels of columns, as many as a call of assembly takes, and returns the
+// columns that are left for generic code.
+func (s *Shape) eachCall(isa tuning.ISA, call func(c, panels int)) (rest Shape) {
+	rest = *s
+	if !vectors(isa) {
+		return rest
+	}
+	const step = kernel.CallProducts / (kernel.Panel * kernel.Panel)
+	whole := s.Cols / kernel.Panel * kernel.Panel
+	for c := 0; c < whole; c = kernel.NextPiece(c, step, whole) {
+		call(c, min(step, whole-c)/kernel.Panel)
+	}
+	rest.Cols -= whole
+	return rest
+}
+
+// one is the factors of rows that have none.
+var one = func() (x [kernel.Panel]float32) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()
+
+func factors(g []float32) *float32 {
+	if g == nil {
+		return &one[0]
+	}
+	return &g[0]
 }
 
 // operands are those that both have.
 func (s *Shape) operands(u, sums, w, g []float32) {
-	cols := kernel.RoundUp(s.Cols, kernel.Panel)
-	operand.UpdatesRows(u, s.First+s.Rows, s.Updates, cols)
-	operand.UpdatesRows(sums, s.Rows, s.Sums, cols)
+	operand.UpdatesRows(u, s.First+s.Rows, s.Updates, s.Cols)
+	operand.UpdatesRows(sums, s.Rows, s.Sums, s.Cols)
 	operand.Reads(w, s.Rows*kernel.Panel)
 	if g != nil {
 		operand.Reads(g, s.Rows)
 	}
 }
 
-// DecayRow is decayRowGeneric.
+// callChannels bounds the channels of a call, each of which has a panel.
+const callChannels = kernel.CallElements / kernel.Panel
+
+// DecayRow lets the weights of a chunk's rows decay, see decayRowGeneric.
 func DecayRow(isa tuning.ISA, w, a []float32, i int) {
-	operand.Reads(a, len(a))
-	operand.Updates(w, len(a)*kernel.Panel)
-	decayRowGeneric(w, a, i)
+	n := len(a)
+	operand.Reads(a, n)
+	operand.Updates(w, n*kernel.Panel)
+	if !vectors(isa) {
+		decayRowGeneric(w, a, i)
+		return
+	}
+	for d := 0; d < n; d = kernel.NextPiece(d, callChannels, n) {
+		decayRowSIMD(&w[d*kernel.Panel], &a[d], min(callChannels, n-d), i)
+	}
 }
 
-// DecayedSums is decayedSumsGeneric.
-func DecayedSums(isa tuning.ISA, sum *[kernel.Panel]float32, x, w, k []float32) {
-	operand.Reads(x, len(x))
-	operand.Reads(w, len(x)*kernel.Panel)
-	operand.Reads(k, len(x)*kernel.Panel)
-	decayedSumsGeneric(sum, x, w, k)
+// DecayedSums multiplies rows of x, which are stride elements apart, by the keys of a chunk, see
+// decayedSumsGeneric: sums are rows of a panel.
+func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
+	operand.Writes(sums, rows*kernel.Panel)
+	operand.ReadsRows(x, rows, stride, n)
+	operand.Reads(w, n*kernel.Panel)
+	operand.Reads(k, n*kernel.Panel)
+	if !vectors(isa) || n > kernel.CallInner {
+		for r := range rows {
+			decayedSumsGeneric((*[kernel.Panel]float32)(sums[r*kernel.Panel:]), x[r*stride:][:n], w, k)
+		}
+		return
+	}
+	for r := 0; r < rows; r = kernel.NextPiece(r, 2, rows) {
+		decayedSumsSIMD(&sums[r*kernel.Panel], &x[r*stride], &w[0], &k[0], n, min(2, rows-r), stride)
+	}
 }

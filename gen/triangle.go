@@ -1,0 +1,255 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Kernels of package linear: rows of a chunk and those before them.
+
+// triangleKernels emits those of internal/kernel/triangle.
+func triangleKernels() {
+	for _, t := range []triangle{
+		{width: vector, new: YMM, groups: []int{4, 2, 1}},
+		{width: avx512Vector, new: ZMM, groups: []int{8, 4, 1}},
+	} {
+		t.substitute()
+		t.outputs()
+	}
+	decayRowKernel()
+	decayedSumsKernel()
+}
+
+// triangle emits kernels whose vectors have some bytes, for so many panels at a time.
+type triangle struct {
+	width  int
+	new    func() reg.VecVirtual
+	groups []int
+
+	sums, outer reg.GPVirtual // the group's columns of the row's sums, and of its values or outputs
+	updates     reg.GPVirtual // and of what the chunk's first row adds
+	w           reg.GPVirtual // the row's weights
+	step        reg.GPVirtual // bytes between rows of updates
+	count       reg.GPVirtual // rows before the row
+	tmp         reg.GPVirtual
+	begun       int // that a row has itself among those before it: 0 or 1
+}
+
+func (t *triangle) name(of string) string {
+	if t.width == avx512Vector {
+		return of + "AVX512"
+	}
+	return of + "SIMD"
+}
+
+func (t *triangle) substitute() {
+	name := t.name("substitute")
+	TEXT(name, noSplit, "func(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, "+
+		"outer int)")
+	t.begun = 0
+	at := GP64() // the row's own updates
+	t.rows("r", "v", func() {
+		MOVQ(paramAddress("first"), at)
+		IMULQ(t.step, at)
+		ADDQ(t.updates, at)
+	}, func(sum []reg.VecVirtual) {
+		beta, v := t.new(), t.new()
+		MOVQ(paramAddress("beta"), t.tmp)
+		t.ofRow(t.tmp)
+		VBROADCASTSS(Mem{Base: t.tmp}, beta)
+		for i, r := range sum {
+			VMOVUPS(Mem{Base: t.outer, Disp: i * t.width}, v)
+			VSUBPS(r, v, v)
+			VMULPS(beta, v, v)
+			VMOVUPS(v, Mem{Base: at, Disp: i * t.width})
+		}
+		ADDQ(t.step, at)
+	})
+}
+
+func (t *triangle) outputs() {
+	name := t.name("outputs")
+	TEXT(name, noSplit, "func(dst, o, w, decay, u *float32, scale float32, first, rows, panels, "+
+		"updates, sums, outer int)")
+	t.begun = 1
+	scale := t.new()
+	VBROADCASTSS(paramAddress("scale"), scale)
+	t.rows("o", "dst", func() {}, func(sum []reg.VecVirtual) {
+		for i, o := range sum {
+			VMULPS(scale, o, o)
+			VMOVUPS(o, Mem{Base: t.outer, Disp: i * t.width})
+		}
+	})
+}
+
+// ofRow moves a pointer from what the first row has one of to what the row at hand has.
+func (t *triangle) ofRow(p reg.GPVirtual) {
+	LEAQ(Mem{Base: p, Index: t.count, Scale: 4, Disp: -4 * t.begun}, p)
+	first := GP64()
+	MOVQ(paramAddress("first"), first)
+	SHLQ(Imm(2), first)
+	SUBQ(first, p)
+}
+
+// rows emits a loop over groups of columns, and in these one over rows: sums of a row begin with
+// what is there, times a factor, take the rows before it, and go to end.
+func (t *triangle) rows(sums, outer string, begin func(), end func(sum []reg.VecVirtual)) {
+	t.sums, t.outer, t.updates, t.tmp = GP64(), GP64(), GP64(), GP64()
+	t.w, t.step, t.count = GP64(), GP64(), GP64()
+	left := GP64()
+	Load(Param("updates"), t.step)
+	SHLQ(Imm(2), t.step)
+	Load(Param("u"), t.updates)
+	// where the columns of the first row are
+	sumsAt, outerAt, panels := AllocLocal(8), AllocLocal(8), AllocLocal(8)
+	spillBy(t.tmp, sums, sumsAt)
+	spillBy(t.tmp, outer, outerAt)
+	spillBy(t.tmp, "panels", panels)
+	for _, n := range t.groups {
+		group, next, row := unique("group"), unique("next"), unique("row")
+		Label(group)
+		CMPQ(panels, imm(n))
+		JL(LabelRef(next))
+		MOVQ(sumsAt, t.sums)
+		MOVQ(outerAt, t.outer)
+		Load(Param("w"), t.w)
+		Load(Param("first"), t.count)
+		Load(Param("rows"), left)
+		begin()
+		if t.begun > 0 {
+			INCQ(t.count)
+		}
+		Label(row)
+		t.row(n*panelBytes/t.width, end)
+		INCQ(t.count)
+		ADDQ(imm(panelBytes), t.w)
+		t.nextRow("sums", t.sums)
+		t.nextRow("outer", t.outer)
+		DECQ(left)
+		JNE(LabelRef(row))
+		ADDQ(imm(n*panelBytes), t.updates)
+		ADDQ(imm(n*panelBytes), sumsAt)
+		ADDQ(imm(n*panelBytes), outerAt)
+		SUBQ(imm(n), panels)
+		JMP(LabelRef(group))
+		Label(next)
+	}
+	finish()
+}
+
+// nextRow moves a pointer by a number of elements, an argument.
+func (t *triangle) nextRow(stride string, p reg.GPVirtual) {
+	MOVQ(paramAddress(stride), t.tmp)
+	LEAQ(Mem{Base: p, Index: t.tmp, Scale: 4}, p)
+}
+
+// spillBy stores an argument in a stack slot.
+func spillBy(tmp reg.GPVirtual, name string, slot Mem) {
+	Load(Param(name), tmp)
+	MOVQ(tmp, slot)
+}
+
+// row is the sums of n vectors of a row.
+func (t *triangle) row(n int, end func(sum []reg.VecVirtual)) {
+	sum, weight := make([]reg.VecVirtual, n), t.new()
+	loop, done := unique("loop"), unique("done")
+	from, left := GP64(), GP64()
+	MOVQ(paramAddress("decay"), t.tmp)
+	t.ofRow(t.tmp)
+	VBROADCASTSS(Mem{Base: t.tmp}, weight)
+	for i := range sum {
+		sum[i] = t.new()
+		VMULPS(Mem{Base: t.sums, Disp: i * t.width}, weight, sum[i])
+	}
+	MOVQ(t.updates, from)
+	MOVQ(t.w, t.tmp)
+	MOVQ(t.count, left)
+	if t.begun == 0 {
+		TESTQ(left, left)
+		JE(LabelRef(done))
+	}
+	Label(loop)
+	VBROADCASTSS(Mem{Base: t.tmp}, weight)
+	for i := range sum {
+		VFMADD231PS(Mem{Base: from, Disp: i * t.width}, weight, sum[i])
+	}
+	ADDQ(imm(4), t.tmp)
+	ADDQ(t.step, from)
+	DECQ(left)
+	JNE(LabelRef(loop))
+	Label(done)
+	end(sum)
+}
+
+// decayRowKernel multiplies the weights of a chunk's rows, channel by channel.
+func decayRowKernel() {
+	TEXT("decayRowSIMD", noSplit, "func(w, a *float32, n, i int)")
+	w, a, n, i := param("w"), param("a"), param("n"), param("i")
+	factor, low, high := YMM(), YMM(), YMM()
+	Label("channel")
+	VBROADCASTSS(Mem{Base: a}, factor)
+	VMULPS(Mem{Base: w}, factor, low)
+	VMULPS(Mem{Base: w, Disp: vector}, factor, high)
+	VMOVUPS(low, Mem{Base: w})
+	VMOVUPS(high, Mem{Base: w, Disp: vector})
+	MOVL(U32(floatOne), Mem{Base: w, Index: i, Scale: 4})
+	ADDQ(imm(4), a)
+	ADDQ(imm(panelBytes), w)
+	DECQ(n)
+	JNE(LabelRef("channel"))
+	finish()
+}
+
+// decayedSumsKernel multiplies one or two rows by keys that have decayed.
+func decayedSumsKernel() {
+	TEXT("decayedSumsSIMD", noSplit, "func(sum, x, w, k *float32, n, rows, stride int)")
+	sum, x, w, k, n, stride := param("sum"), param("x"), param("w"), param("k"), param("n"),
+		param("stride")
+	var sums [2][2]reg.VecVirtual
+	for r := range sums {
+		for i := range sums[r] {
+			sums[r][i] = YMM()
+			VXORPS(sums[r][i], sums[r][i], sums[r][i])
+		}
+	}
+	step := func(rows int) {
+		weights, factor, product := [2]reg.VecVirtual{YMM(), YMM()}, YMM(), YMM()
+		for i := range weights {
+			VMOVUPS(Mem{Base: w, Disp: i * vector}, weights[i])
+		}
+		for r := range rows {
+			m := Mem{Base: x}
+			if r > 0 {
+				m.Index, m.Scale = stride, 4
+			}
+			VBROADCASTSS(m, factor)
+			for i := range weights {
+				VMULPS(weights[i], factor, product)
+				VFMADD231PS(Mem{Base: k, Disp: i * vector}, product, sums[r][i])
+			}
+		}
+		ADDQ(imm(4), x)
+		ADDQ(imm(panelBytes), w)
+		ADDQ(imm(panelBytes), k)
+		DECQ(n)
+	}
+	store := func(r int) {
+		for i, v := range sums[r] {
+			VMOVUPS(v, Mem{Base: sum, Disp: r*panelBytes + i*vector})
+		}
+	}
+	CMPQ(paramAddress("rows"), Imm(2))
+	JE(LabelRef("two"))
+	Label("one")
+	step(1)
+	JNE(LabelRef("one"))
+	store(0)
+	finish()
+	Label("two")
+	step(2)
+	JNE(LabelRef("two"))
+	store(0)
+	store(1)
+	finish()
+}

@@ -1,0 +1,34 @@
+//go:build !purego
+
+package triangle
+
+import "github.com/seed-1415985d/attn/internal/tuning"
+
+// substituteStep is substitute of checked operands, in one call, of so many panels.
+func substituteStep(isa tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, panels int) {
+	if isa.Lanes16() {
+		substituteAVX512(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+		return
+	}
+	substituteSIMD(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+}
+
+// outputsStep is outputs of checked operands, in one call, of so many panels.
+func outputsStep(isa tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Shape, panels int) {
+	if isa.Lanes16() {
+		outputsAVX512(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+		return
+	}
+	outputsSIMD(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+}
+
+// substituteAVX512 is substituteSIMD with 16 lanes.
+//
+//go:noescape
+func substituteAVX512(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, outer int)
+
+// outputsAVX512 is outputsSIMD with 16 lanes.
+//
+//go:noescape
+func outputsAVX512(dst, o, w, decay, u *float32, scale float32, first, rows, panels, updates, sums,
+	outer int)

@@ -1,0 +1,15 @@
+//go:build !purego
+
+package triangle
+
+import "github.com/seed-1415985d/attn/internal/tuning"
+
+// substituteStep is substitute of checked operands, in one call, of so many panels.
+func substituteStep(_ tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, panels int) {
+	substituteSIMD(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+}
+
+// outputsStep is outputs of checked operands, in one call, of so many panels.
+func outputsStep(_ tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Shape, panels int) {
+	outputsSIMD(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+}

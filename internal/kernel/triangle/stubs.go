@@ -1,0 +1,30 @@
+//go:build (amd64 || arm64) && !purego
+
+package triangle
+
+import "github.com/seed-1415985d/attn/internal/tuning"
+
+// vectors reports whether there are kernels.
+func vectors(isa tuning.ISA) bool { return isa.SIMD() }
+
+// substituteSIMD is updates of rows, of whole panels of values. It works like substituteGeneric.
+//
+//go:noescape
+func substituteSIMD(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, outer int)
+
+// outputsSIMD is outputs of rows, of whole panels of values. It works like outputsGeneric.
+//
+//go:noescape
+func outputsSIMD(dst, o, w, decay, u *float32, scale float32, first, rows, panels, updates, sums,
+	outer int)
+
+// decayRowSIMD is the weights of row i. It works like decayRowGeneric.
+//
+//go:noescape
+func decayRowSIMD(w, a *float32, n, i int)
+
+// decayedSumsSIMD is products with keys that have decayed, of one row or two that are stride
+// elements apart. It works like decayedSumsGeneric.
+//
+//go:noescape
+func decayedSumsSIMD(sum, x, w, k *float32, n, rows, stride int)
