@@ -10,13 +10,12 @@ import (
 
 // triangleKernels emits those of internal/kernel/triangle.
 func triangleKernels() {
-	for _, t := range []triangle{
-		{width: vector, new: YMM, groups: []int{4, 2, 1}},
-		{width: avx512Vector, new: ZMM, groups: []int{8, 4, 1}},
-	} {
-		t.substitute()
-		t.outputs()
-	}
+	narrow := triangle{width: vector, new: YMM, groups: []int{4, 2, 1}}
+	narrow.substitute("substituteSIMD")
+	narrow.outputs("outputsSIMD")
+	broad := triangle{width: avx512Vector, new: ZMM, groups: []int{8, 4, 1}}
+	broad.substitute("substituteAVX512")
+	broad.outputs("outputsAVX512")
 	decayRowKernel()
 	decayedSumsKernel()
 }
@@ -36,15 +35,7 @@ type triangle struct {
 	begun       int // that a row has itself among those before it: 0 or 1
 }
 
-func (t *triangle) name(of string) string {
-	if t.width == avx512Vector {
-		return of + "AVX512"
-	}
-	return of + "SIMD"
-}
-
-func (t *triangle) substitute() {
-	name := t.name("substitute")
+func (t *triangle) substitute(name string) {
 	TEXT(name, noSplit, "func(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, "+
 		"outer int)")
 	t.begun = 0
@@ -68,8 +59,7 @@ func (t *triangle) substitute() {
 	})
 }
 
-func (t *triangle) outputs() {
-	name := t.name("outputs")
+func (t *triangle) outputs(name string) {
 	TEXT(name, noSplit, "func(dst, o, w, decay, u *float32, scale float32, first, rows, panels, "+
 		"updates, sums, outer int)")
 	t.begun = 1
@@ -101,7 +91,7 @@ func (t *triangle) rows(sums, outer string, begin func(), end func(sum []reg.Vec
 	Load(Param("updates"), t.step)
 	SHLQ(Imm(2), t.step)
 	Load(Param("u"), t.updates)
-	// where the columns of the first row are
+	// where the first row has the columns
 	sumsAt, outerAt, panels := AllocLocal(8), AllocLocal(8), AllocLocal(8)
 	spillBy(t.tmp, sums, sumsAt)
 	spillBy(t.tmp, outer, outerAt)

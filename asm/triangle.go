@@ -1,0 +1,226 @@
+package main
+
+import . "github.com/seed-1415985d/attn/asm/internal/neon"
+
+// Kernels of package linear: rows of a chunk and those before them.
+
+// triangleKernels are those of internal/kernel/triangle.
+func (p *program) triangleKernels() {
+	p.substitute()
+	p.chunkOutputs()
+	p.decayRow()
+	p.decayedSums()
+}
+
+// What the registers of substitute and outputs hold: arguments, strides in bytes; then what moves
+// from row to row, and in a row.
+const (
+	triUpdates, triSums, triOuter     = R0, R1, R2
+	triW, triDecay, triBeta           = R3, R4, R5
+	triFirst, triRows, triPanels      = R6, R7, R8
+	triStep, triSumStep, triOuterStep = R9, R10, R11
+
+	triSumRow, triOuterRow, triWRow, triDecayRow, triBetaRow = R12, R13, R14, R15, R16
+	triCount, triLeft, triOwn                                = R17, R19, R20
+	triFrom, triWeights, triSteps                            = R21, R22, R23
+
+	triWeight, triFactor = Vec(24), Vec(25)
+)
+
+func (p *program) substitute() {
+	p.kernel("substituteSIMD", 0, "u r w decay beta v first rows panels updates sums outer", "")
+	p.arg("u", triUpdates)
+	p.arg("r", triSums)
+	p.arg("v", triOuter)
+	p.arg("beta", triBeta)
+	p.triangle(0, func() {
+		p.Mul(triOwn, triFirst, triStep)
+		p.Add(triOwn, triOwn, triUpdates)
+		p.Mov(triBetaRow, triBeta)
+	}, func(sum []Vec) {
+		v := from(16, len(sum))
+		p.loadVectors(v, triOuterRow, triFrom)
+		p.Ld1rPost(triFactor, triBetaRow)
+		for i := range v {
+			p.Fsub(v[i], v[i], sum[i])
+			p.Fmul(v[i], v[i], triFactor)
+		}
+		p.storeVectors(v, triOwn, triFrom)
+		p.Add(triOwn, triOwn, triStep)
+	})
+}
+
+func (p *program) chunkOutputs() {
+	p.kernel("outputsSIMD", 0, "dst o w decay u scale:float32 first rows panels updates sums outer",
+		"")
+	p.arg("u", triUpdates)
+	p.arg("o", triSums)
+	p.arg("dst", triOuter)
+	p.floatArg("scale", triFactor)
+	p.triangle(1, func() {}, func(sum []Vec) {
+		for _, v := range sum {
+			p.Fmul(v, v, triFactor)
+		}
+		p.storeVectors(sum, triOuterRow, triFrom)
+	})
+}
+
+// triangle emits a loop over groups of columns, and in these one over rows: sums of a row begin with
+// what is there, times a factor, take the rows before it, itself among them if own is 1, and go to
+// end.
+func (p *program) triangle(own int, begin func(), end func(sum []Vec)) {
+	p.arg("w", triW)
+	p.arg("decay", triDecay)
+	p.arg("first", triFirst)
+	p.arg("rows", triRows)
+	p.arg("panels", triPanels)
+	p.arg("updates", triStep)
+	p.arg("sums", triSumStep)
+	p.arg("outer", triOuterStep)
+	for _, r := range []Reg{triStep, triSumStep, triOuterStep} {
+		p.LslImm(r, r, 2)
+	}
+	for _, n := range []int{2, 1} {
+		group, next, row := p.label("group"), p.label("next"), p.label("row")
+		p.Label(group)
+		p.CmpImm(triPanels, n)
+		p.Bcond(LT, next)
+		p.Mov(triSumRow, triSums)
+		p.Mov(triOuterRow, triOuter)
+		p.Mov(triWRow, triW)
+		p.Mov(triDecayRow, triDecay)
+		p.AddImm(triCount, triFirst, own)
+		p.Mov(triLeft, triRows)
+		begin()
+		p.Label(row)
+		sum := from(0, n*panelVectors)
+		p.triangleRow(sum, own)
+		end(sum)
+		p.AddImm(triCount, triCount, 1)
+		p.AddImm(triWRow, triWRow, panelBytes)
+		p.Add(triSumRow, triSumRow, triSumStep)
+		p.Add(triOuterRow, triOuterRow, triOuterStep)
+		p.SubsImm(triLeft, triLeft, 1)
+		p.Bcond(NE, row)
+		for _, r := range []Reg{triUpdates, triSums, triOuter} {
+			p.AddImm(r, r, n*panelBytes)
+		}
+		p.SubImm(triPanels, triPanels, n)
+		p.B(group)
+		p.Label(next)
+	}
+	p.Ret()
+}
+
+const panelVectors = panel / lanes
+
+// triangleRow is the sums of a row.
+func (p *program) triangleRow(sum []Vec, own int) {
+	loop, done := p.label("loop"), p.label("done")
+	p.loadVectors(sum, triSumRow, triFrom)
+	p.Ld1rPost(triWeight, triDecayRow)
+	for _, v := range sum {
+		p.Fmul(v, v, triWeight)
+	}
+	p.Mov(triFrom, triUpdates)
+	p.Mov(triWeights, triWRow)
+	p.Mov(triSteps, triCount)
+	if own == 0 {
+		p.Cbz(triSteps, done)
+	}
+	p.Label(loop)
+	p.Ld1rPost(triWeight, triWeights)
+	v := from(16, len(sum))
+	p.loadVectors(v, triFrom, R24)
+	p.Add(triFrom, triFrom, triStep)
+	for i := range sum {
+		p.Fmla(sum[i], v[i], triWeight)
+	}
+	p.SubsImm(triSteps, triSteps, 1)
+	p.Bcond(NE, loop)
+	p.Label(done)
+}
+
+// loadVectors loads four vectors or eight, by way of another pointer.
+func (p *program) loadVectors(v []Vec, base, by Reg) {
+	p.Mov(by, base)
+	for i := 0; i < len(v); i += 4 {
+		p.Ld1Post(v[i:i+4], by)
+	}
+}
+
+// storeVectors stores them.
+func (p *program) storeVectors(v []Vec, base, by Reg) {
+	p.Mov(by, base)
+	for i := 0; i < len(v); i += 4 {
+		p.St1Post(v[i:i+4], by)
+	}
+}
+
+// decayRow multiplies the weights of a chunk's rows, channel by channel.
+func (p *program) decayRow() {
+	const w, a, n, i, one = R0, R1, R2, R3, R4
+	const factor, ones = Vec(16), Vec(17)
+	v := from(0, panelVectors)
+	p.kernel("decayRowSIMD", 0, "w a n i", "")
+	p.arg("w", w)
+	p.arg("a", a)
+	p.arg("n", n)
+	p.arg("i", i)
+	p.MovImm(one, 0x3f800000)
+	p.DupReg(ones, one)
+	p.AddShifted(i, w, i, 2)
+	p.Label("channel")
+	p.Ld1rPost(factor, a)
+	p.Ld1(v, w)
+	for _, x := range v {
+		p.Fmul(x, x, factor)
+	}
+	p.St1Post(v, w)
+	p.StrSPost(ones, i)
+	p.AddImm(i, i, panelBytes-4)
+	p.SubsImm(n, n, 1)
+	p.Bcond(NE, "channel")
+	p.Ret()
+}
+
+// decayedSums multiplies one or two rows by keys that have decayed.
+func (p *program) decayedSums() {
+	const sum, x, w, k, n, rows, stride, second = R0, R1, R2, R3, R4, R5, R6, R7
+	const factor = Vec(24)
+	p.kernel("decayedSumsSIMD", 0, "sum x w k n rows stride", "")
+	for i, name := range []string{"sum", "x", "w", "k", "n", "rows", "stride"} {
+		p.arg(name, R0+Reg(i))
+	}
+	sums, weights, keys, products := from(0, 2*panelVectors), from(8, panelVectors),
+		from(12, panelVectors), from(16, panelVectors)
+	for _, v := range sums {
+		p.Zero(v)
+	}
+	p.AddShifted(second, x, stride, 2)
+	step := func(pointers ...Reg) {
+		p.Ld1Post(weights, w)
+		p.Ld1Post(keys, k)
+		for r, at := range pointers {
+			p.Ld1rPost(factor, at)
+			for i := range weights {
+				p.Fmul(products[i], weights[i], factor)
+				p.Fmla(sums[r*panelVectors+i], products[i], keys[i])
+			}
+		}
+		p.SubsImm(n, n, 1)
+	}
+	p.CmpImm(rows, 2)
+	p.Bcond(EQ, "two")
+	p.Label("one")
+	step(x)
+	p.Bcond(NE, "one")
+	p.St1(sums[:panelVectors], sum)
+	p.Ret()
+	p.Label("two")
+	step(x, second)
+	p.Bcond(NE, "two")
+	p.St1Post(sums[:panelVectors], sum)
+	p.St1(sums[panelVectors:], sum)
+	p.Ret()
+}
