@@ -65,9 +65,9 @@ func (p *program) chunkOutputs() {
 	})
 }
 
-// triangle emits a loop over groups of columns, and in these one over rows: sums of a row begin with
-// what is there, times a factor, take the rows before it, itself among them if own is 1, and go to
-// end.
+// triangle emits a loop over groups of columns, and in these one over rows: sums of a row begin
+// with what is there, times a factor, take the rows before it, itself among them if own is 1, and
+// go to end.
 func (p *program) triangle(own int, begin func(), end func(sum []Vec)) {
 	p.arg("w", triW)
 	p.arg("decay", triDecay)

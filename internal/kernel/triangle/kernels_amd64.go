@@ -25,7 +25,8 @@ func outputsStep(isa tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Sha
 // substituteAVX512 is substituteSIMD with 16 lanes.
 //
 //go:noescape
-func substituteAVX512(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, outer int)
+func substituteAVX512(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums,
+	outer int)
 
 // outputsAVX512 is outputsSIMD with 16 lanes.
 //
