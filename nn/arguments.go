@@ -41,7 +41,7 @@ func (a *argument) dense() bool { return a.End() == a.B*a.H*a.L*a.D }
 
 // checkViews validates the arguments of a call: some outputs, then inputs, the last of which says
 // what dimensions all have.
-func checkViews(all []argument, outputs int, lists ...list) error {
+func checkViews(all []argument, outputs int, lists ...floatList) error {
 	for i := range all {
 		if err := all[i].Check(all[i].name); err != nil {
 			return err
@@ -62,15 +62,15 @@ func checkViews(all []argument, outputs int, lists ...list) error {
 	return checkApart(all, outputs, lists)
 }
 
-// list is an argument that is a slice of float32.
-type list struct {
+// floatList is an argument that is a slice of float32.
+type floatList struct {
 	name string
 	data []float32
 }
 
 // checkApart makes sure that outputs share memory with no other argument, but with inputs that they
 // are exactly.
-func checkApart(all []argument, outputs int, lists []list) error {
+func checkApart(all []argument, outputs int, lists []floatList) error {
 	if all[0].Empty() {
 		return nil
 	}

@@ -96,9 +96,9 @@ func Activate(p *attn.Pool, dst, x attn.Tensor, a Activation) error {
 
 // Gate is dst = a(gate)·up, as Shazeer (2020) defines it, rounded once more: SwiGLU with [SiLU],
 // GeGLU with [GELU], ReGLU with [ReLU]. An activation that is none is [attn.ErrOption].
-func Gate(p *attn.Pool, dst, gateInput, up attn.Tensor, a Activation) error {
+func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) error {
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up),
-		argumentOf("gate", &gateInput)}
+		argumentOf("gate", &gate)}
 	if err := checkActivation("a", a); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func Gate(p *attn.Pool, dst, gateInput, up attn.Tensor, a Activation) error {
 		return err
 	}
 	j := jobs.Get().(*job)
-	j.operation, j.activation = gate, a
+	j.operation, j.activation = gateActivated, a
 	j.all = [...]argument{all[0], all[2], all[1], {}}
 	j.byElements(len(all))
 	return j.run(p)

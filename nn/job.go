@@ -22,7 +22,7 @@ const (
 	add
 	addRMSNorm
 	activate
-	gate
+	gateActivated
 	gateClamped
 	rotate
 	convolve
@@ -170,7 +170,7 @@ func (j *job) unit(b, h, l, piece int) {
 		normalizeSum(x[0], x[1], x[2], x[3], j.weight, j.eps)
 	case activate:
 		activateRow(x[0], x[1], j.activation)
-	case gate:
+	case gateActivated:
 		gateRow(x[0], x[1], x[2], j.activation)
 	case gateClamped:
 		elements.GateClamped(isa, x[0], x[1], x[2], j.alpha, j.limit)
