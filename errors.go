@@ -22,17 +22,17 @@ var (
 	// extents overlap pass only as separate columns of rows of the same pitch.
 	ErrOverlap = views.ErrOverlap
 	// ErrOption: an option has a value outside its domain.
-	ErrOption = errors.New("attn: invalid option")
+	ErrOption = views.ErrOption
 	// ErrUnsupported: a valid request that this version cannot serve, or not on this architecture.
 	ErrUnsupported = errors.New("attn: unsupported")
 	// ErrCapacity: a cache has no room for more tokens, or a store too few free pages.
 	ErrCapacity = errors.New("attn: capacity exceeded")
 	// ErrMemory: the system has no memory for a cache, a store, a matrix or a state.
-	ErrMemory = errors.New("attn: out of memory")
+	ErrMemory = views.ErrMemory
 	// ErrClosed: the pool, cache, store or matrix was closed, or the sequence released.
-	ErrClosed = errors.New("attn: already closed")
+	ErrClosed = views.ErrClosed
 	// ErrFormat: binary data is not what MarshalBinary or Save wrote.
-	ErrFormat = errors.New("attn: invalid format")
+	ErrFormat = views.ErrFormat
 )
 
 // orOne is a dimension that may be 1 instead, which stands for all.

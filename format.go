@@ -1,8 +1,6 @@
 package attn
 
 import (
-	"fmt"
-
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 )
@@ -38,13 +36,10 @@ func (f Format) valid() bool { return kernel.Format(f).Valid() }
 
 // String returns the name of the format.
 func (f Format) String() string {
-	switch {
-	case f == Blocks:
+	if f == Blocks {
 		return "Blocks"
-	case !f.valid():
-		return fmt.Sprintf("Format(%d)", int(f))
 	}
-	return kernel.Format(f).Traits().Name
+	return kernel.Format(f).String()
 }
 
 // BlockType is a format of weights as GGUF files keep them, which [PackBlocks] takes: blocks of

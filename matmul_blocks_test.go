@@ -429,28 +429,8 @@ func TestBlockFilesAreChecked(t *testing.T) {
 		default:
 			spoil("NaN", first+fmt.Sprintf(notFinite, "NaN"), func(x []byte) { x[1] = 0x7f })
 		}
-		header := func(what, text string, h fileHeader) {
-			t.Helper()
-			_, err := h.blockMatrix()
-			mustFail(t, what, err, ErrFormat, text)
-		}
-		f := m.fileFormat()
-		header("heads", fmt.Sprintf("the file has 1 batch entries and 2 heads of %v, want 1", typ),
-			fileHeader{f, f, false, 1, 2, 256, 17, 0, 0})
-		header("inputs", fmt.Sprintf("the file's number of inputs is 257, want a multiple of %d "+
-			"for %v", traitsOf(typ).Inputs, typ),
-			fileHeader{f, f, false, 1, 1, 257, 17, 0, 0})
 		must(t, m.Close())
 	}
-	const f = firstBlockFormat + 1
-	h := fileHeader{firstBlockFormat + Format(BlockBF16), 0, false, 1, 1, 1, 1, 0, 0}
-	_, err := h.blockMatrix()
-	mustFail(t, "halves", err, ErrFormat,
-		"the file's Format is 41, of BlockBF16, want that of numbers that lie alone, 1 or 2")
-	h = fileHeader{f, f, false, 1, 1, maxLength, maxLength, 0, 0}
-	_, err = h.blockMatrix()
-	mustFail(t, "a matrix that is too large", err, ErrShape, fmt.Sprintf(
-		"the file's matrix is 268435456×268435456, want at most %d elements", maxElements))
 }
 
 func TestBlockTypeNames(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
-	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How matrices are packed: productInner inputs at a time, and of these a few columns where elements
@@ -119,27 +118,29 @@ func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
 	if m.traits.Rotated {
 		m.rotation = min(m.inner&-m.inner, maxMatrixRotation)
 	}
-	_, ok = views.Product(m.b, m.h, roundUp(m.inner, m.traits.Group), roundUp(m.cols, panel))
-	return m, ok
+	layout := m.layout()
+	return m, layout.Fits()
 }
 
 // maxMatrixRotation is the largest block of inputs that is rotated together. It divides
 // productInner.
 const maxMatrixRotation = 128
 
+// layout is how the matrix lies in memory.
+func (m *Matrix) layout() packed.Matrix {
+	return packed.Matrix{Format: kernel.Format(max(0, m.format)), Blocks: m.blocks, Batch: m.b,
+		Heads: m.h, Inputs: m.inner, Outputs: m.cols}
+}
+
 // size is the bytes of a matrix's elements, and scaleSize those of its scales.
 func (m *Matrix) size() int {
-	if m.blocks != 0 {
-		return roundUp(m.cols, panel) / panel * m.blockPanel()
-	}
-	return m.b * m.h * roundUp(m.inner, m.traits.Group) * roundUp(m.cols, panel) * m.traits.Bytes
+	l := m.layout()
+	return l.Size()
 }
 
 func (m *Matrix) scaleSize() int {
-	if !m.traits.Scaled {
-		return 0
-	}
-	return 4 * m.b * m.h * roundUp(m.cols, panel)
+	l := m.layout()
+	return l.ScaleSize()
 }
 
 // use gives a matrix its memory, with its elements and its scales.

@@ -573,7 +573,8 @@ func TestPoolPackMatrix(t *testing.T) {
 	everyMatrix(t, func(t *testing.T, w Tensor, c MatrixConfig) {
 		want, err := PackMatrix(w, c)
 		must(t, err)
-		fault := want.faultOfElements(want.data, want.scales) + want.faultOfScales(want.scales)
+		l := want.layout()
+		fault := l.FaultOfElements(want.data, want.scales) + l.FaultOfScales(want.scales)
 		if fault != "" {
 			t.Error(fault)
 		}

@@ -4,12 +4,12 @@ import (
 	"io"
 	"runtime"
 
-	"github.com/seed-1415985d/attn/internal/frames"
+	"github.com/seed-1415985d/attn/internal/file"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// The file of a sequence: the header (file.go), and then for each page from position
+// The file of a sequence: the header (internal/file), and then for each page from position
 // first/Block·Block on, up to that of position length−1, a part of the blocks of all heads, see
 // packed.Blocks. A page of a Cache has those of all batch entries in turn, so the file of a
 // sequence is that of a cache with a batch of 1.
@@ -22,24 +22,22 @@ func (c *Cache) Save(w io.Writer) (n int64, err error) {
 	if err := c.checkOpen(); err != nil {
 		return 0, err
 	}
-	f := frames.Writer{To: w}
 	h := c.header()
-	h.first, h.length = c.first, c.length
-	buffer := fileBuffer(&c.packed)
-	err = f.Write(h.append(buffer, tokensMagic), true)
-	for i := 0; i < c.blocks() && err == nil; i++ {
+	h.First, h.Length = c.first, c.length
+	to := file.WriteTokens(w, &c.packed, &h)
+	for i := range c.blocks() {
 		at, lo, hi := c.at(i)
-		err = writePage(&c.packed, &f, buffer, c.heads(), at/Block%c.packed.Count, lo, hi)
+		to.Page(c.heads(), at/Block%c.packed.Count, lo, hi)
 	}
 	runtime.KeepAlive(c) // and with it its memory
-	return f.N, errWriting(&f, err)
+	return to.End()
 }
 
 // header is that of a file of no tokens.
-func (c *Cache) header() fileHeader {
+func (c *Cache) header() file.Header {
 	g := &c.config
-	return fileHeader{Format(c.packed.K.Format), Format(c.packed.V.Format), g.ValuesInKeys, g.Batch,
-		g.KVHeads, g.HeadDim, g.ValueDim, 0, 0}
+	return file.Header{Format: c.packed.K.Format, ValueFormat: c.packed.V.Format,
+		Mark: g.ValuesInKeys, Batch: g.Batch, Heads: g.KVHeads, Inputs: g.HeadDim, Outputs: g.ValueDim}
 }
 
 // heads is the number of heads of all batch entries.
@@ -62,37 +60,36 @@ func (c *Cache) Load(r io.Reader) (n int64, err error) {
 	if err := c.checkOpen(); err != nil {
 		return 0, err
 	}
-	f := frames.Reader{From: r}
 	h := c.header()
-	if err = h.readTokens(&f, "the cache's"); err == nil {
-		err = c.load(&f, &h)
+	from, err := file.ReadTokens(r, &h, "the cache's")
+	if err == nil {
+		err = c.load(from, ringSpan{h.First, h.Length})
 	}
 	runtime.KeepAlive(c) // and with it its memory
-	return f.N, err
+	return from.N(), err
 }
 
 // load replaces the tokens by those of a file whose header was read.
-func (c *Cache) load(f *frames.Reader, h *fileHeader) (err error) {
-	file := ringSpan{h.first, h.length}
-	switch err = c.checkFits(file); {
+func (c *Cache) load(from *file.TokenReader, tokens ringSpan) (err error) {
+	switch err = c.checkFits(tokens); {
 	case err != nil:
 		return err
 	case c.first == c.length: // nobody reads its blocks
-		err = c.readInPlace(f, file)
+		err = c.readInPlace(from, tokens)
 	default:
-		err = c.readBeside(f, file)
+		err = c.readBeside(from, tokens)
 	}
 	if err == nil {
-		c.ringSpan = file
+		c.ringSpan = tokens
 	}
 	return err
 }
 
 // readInPlace reads the pages of a file into the blocks of the cache.
-func (c *Cache) readInPlace(f *frames.Reader, file ringSpan) error {
-	for i := range file.blocks() {
-		at, lo, hi := file.at(i)
-		if err := readPage(&c.packed, f, i, c.heads(), at/Block%c.packed.Count, lo, hi); err != nil {
+func (c *Cache) readInPlace(from *file.TokenReader, tokens ringSpan) error {
+	for i := range tokens.blocks() {
+		at, lo, hi := tokens.at(i)
+		if err := from.Page(&c.packed, c.heads(), at/Block%c.packed.Count, lo, hi); err != nil {
 			return err
 		}
 	}
@@ -101,23 +98,23 @@ func (c *Cache) readInPlace(f *frames.Reader, file ringSpan) error {
 
 // readBeside reads the pages of a file into memory of their own, and when all are right, copies
 // them to the blocks of the cache.
-func (c *Cache) readBeside(f *frames.Reader, file ringSpan) error {
+func (c *Cache) readBeside(from *file.TokenReader, tokens ringSpan) error {
 	size := c.heads() * c.packed.Size
-	pages := memory.Growing{Most: file.blocks() * size}
+	pages := memory.Growing{Most: tokens.blocks() * size}
 	defer pages.Close()
-	for i := range file.blocks() {
+	for i := range tokens.blocks() {
 		x, err := pages.Next(size)
 		if err != nil {
-			return fail(ErrMemory, "the file has %d tokens: %v", file.length-file.first, err)
+			return fail(ErrMemory, "the file has %d tokens: %v", tokens.length-tokens.first, err)
 		}
 		page := c.packed.OnePage(x)
-		_, lo, hi := file.at(i)
-		if err := readPage(&page, f, i, c.heads(), 0, lo, hi); err != nil {
+		_, lo, hi := tokens.at(i)
+		if err := from.Page(&page, c.heads(), 0, lo, hi); err != nil {
 			return err
 		}
 	}
-	for i := range file.blocks() {
-		at, _, _ := file.at(i)
+	for i := range tokens.blocks() {
+		at, _, _ := tokens.at(i)
 		for h := range c.heads() {
 			stop.Copy(c.packed.At(h, at/Block%c.packed.Count),
 				pages.Mapping().Bytes()[i*size+h*c.packed.Size:])
@@ -134,23 +131,21 @@ func (s *Sequence) Save(w io.Writer) (n int64, err error) {
 		return 0, err
 	}
 	defer s.endCall()
-	blocks := &s.store.packed
-	f := frames.Writer{To: w}
 	h := s.store.header(s.table.First(), s.table.Len())
-	buffer := fileBuffer(blocks)
-	err = f.Write(h.append(buffer, tokensMagic), true)
-	for i := 0; i < s.table.Count() && err == nil; i++ {
+	to := file.WriteTokens(w, &s.store.packed, &h)
+	for i := range s.table.Count() {
 		page, lo, hi := s.table.At(i)
-		err = writePage(blocks, &f, buffer, blocks.Heads, page, lo, hi)
+		to.Page(s.store.packed.Heads, page, lo, hi)
 	}
-	return f.N, errWriting(&f, err)
+	return to.End()
 }
 
 // header is that of a file of the store's tokens.
-func (s *Store) header(first, length int) fileHeader {
+func (s *Store) header(first, length int) file.Header {
 	c := &s.config
-	return fileHeader{Format(s.packed.K.Format), Format(s.packed.V.Format), c.ValuesInKeys, 1,
-		c.KVHeads, c.HeadDim, c.ValueDim, first, length}
+	return file.Header{Format: s.packed.K.Format, ValueFormat: s.packed.V.Format,
+		Mark: c.ValuesInKeys, Batch: 1, Heads: c.KVHeads, Inputs: c.HeadDim, Outputs: c.ValueDim,
+		First: first, Length: length}
 }
 
 // Load replaces the tokens by those that [Sequence.Save] wrote from a store of the same shape and
@@ -168,16 +163,16 @@ func (s *Sequence) Load(r io.Reader) (n int64, err error) {
 		return 0, err
 	}
 	defer s.endCall()
-	f := frames.Reader{From: r}
 	h := s.store.header(0, 0)
-	if err = h.readTokens(&f, "the store's"); err == nil {
-		err = s.readPages(&f, h.first, h.length)
+	from, err := file.ReadTokens(r, &h, "the store's")
+	if err == nil {
+		err = s.readPages(from, h.First, h.Length)
 	}
-	return f.N, err
+	return from.N(), err
 }
 
 // readPages replaces the tokens by those of a file whose header was read.
-func (s *Sequence) readPages(f *frames.Reader, first, length int) error {
+func (s *Sequence) readPages(from *file.TokenReader, first, length int) error {
 	t, need, free, ok := s.store.pages.Replacement(&s.table, first, length)
 	if !ok {
 		return s.store.errPages("the file of %d tokens", length-first, need, free)
@@ -191,7 +186,7 @@ func (s *Sequence) readPages(f *frames.Reader, first, length int) error {
 	blocks := &s.store.packed
 	for i := range t.Count() {
 		page, lo, hi := t.At(i)
-		if err := readPage(blocks, f, i, blocks.Heads, page, lo, hi); err != nil {
+		if err := from.Page(blocks, blocks.Heads, page, lo, hi); err != nil {
 			return err
 		}
 	}

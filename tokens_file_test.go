@@ -1031,7 +1031,7 @@ func TestCacheFileTakesMemoryAsItComes(t *testing.T) {
 	g := CacheConfig{Batch: 1, KVHeads: 8, HeadDim: 128, ValueDim: 128, Capacity: 1 << 12}
 	c := newCacheOf(t, g, 1)
 	defer c.Close()
-	file := append(formOfHeader(tokensMagic, F32, 0, 1, 8, 128, 128, 0, uint32(g.Capacity)),
+	file := append(formOfHeader("attnTok", F32, 0, 1, 8, 128, 128, 0, uint32(g.Capacity)),
 		make([]byte, 100)...)
 	before := memory.Mapped()
 	_, err := c.Load(io.MultiReader(bytes.NewReader(file), readerFunc(func([]byte) (int, error) {

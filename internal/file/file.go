@@ -1,4 +1,6 @@
-package attn
+// Package file has the form of files of tokens and of matrices: what is written, and what readers
+// refuse.
+package file
 
 import (
 	"encoding/binary"
@@ -8,15 +10,14 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/packed"
-	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // A file begins with a header of 64 bytes, and numbers are little-endian. Its parts end with
 // checksums (internal/frames), the header's first:
 //
 //	7 bytes   tokensMagic or matrixMagic
-//	1 byte    fileVersion
+//	1 byte    version
 //	u32       Format: 0 F32, 1 F16, 2 BF16, 3 I8, 4 I4; of tokens that of keys
 //	u32       ValueFormat: that of values, of a matrix Format again
 //	u32       1 with ValuesInKeys, or if products by a matrix are in integers; else 0
@@ -29,51 +30,53 @@ import (
 //	bytes     zero
 //	u32       checksum
 //
-// What follows is in tokens_file.go for tokens and in matmul_file.go for a matrix. The same
-// content is the same bytes: what is of no token, column or dimension is zero.
+// What follows is in tokens.go for tokens and in matrix.go for a matrix. The same content is the
+// same bytes: what is of no token, column or dimension is zero.
 const (
 	tokensMagic = "attnTok"
 	matrixMagic = "attnMat"
-	fileVersion = 4 // 1 to 3 were of sequences only
-	fileFields  = 9
-	headerSize  = 64 // with its checksum
+	version     = 4 // 1 to 3 were of sequences only
+	fieldCount  = 9
+
+	// HeaderSize is the bytes of a header with its checksum.
+	HeaderSize = 64
 )
 
-// fileHeader is what a header says.
-type fileHeader struct {
-	format, valueFormat           Format
-	mark                          bool
-	batch, heads, inputs, outputs int
-	first, length                 int
+// Header is what a header says.
+type Header struct {
+	Format, ValueFormat           kernel.Format
+	Mark                          bool
+	Batch, Heads, Inputs, Outputs int
+	First, Length                 int
 }
 
 // append adds the header to x, without its checksum.
-func (h *fileHeader) append(x []byte, magic string) []byte {
+func (h *Header) append(x []byte, magic string) []byte {
 	mark := 0
-	if h.mark {
+	if h.Mark {
 		mark = 1
 	}
 	start := len(x)
-	x = append(append(x, magic...), fileVersion)
-	for _, n := range [fileFields]int{int(h.format), int(h.valueFormat), mark, h.batch, h.heads,
-		h.inputs, h.outputs, h.first, h.length} {
+	x = append(append(x, magic...), version)
+	for _, n := range [fieldCount]int{int(h.Format), int(h.ValueFormat), mark, h.Batch, h.Heads,
+		h.Inputs, h.Outputs, h.First, h.Length} {
 		x = binary.LittleEndian.AppendUint32(x, uint32(n))
 	}
-	return append(x, make([]byte, headerSize-frames.ChecksumSize-(len(x)-start))...)
+	return append(x, make([]byte, HeaderSize-frames.ChecksumSize-(len(x)-start))...)
 }
 
-// fileField is a field of a header, by name, and its bounds.
-type fileField struct {
+// field is a field of a header, by name, and its bounds.
+type field struct {
 	name     string
 	min, max int
 }
 
 // readHeader reads a header with a magic, whose fields are within their bounds. A length is not
 // before the first position.
-func readHeader(f *frames.Reader, magic string, fields *[fileFields]fileField) (h fileHeader,
+func readHeader(f *frames.Reader, magic string, named *[fieldCount]field) (h Header,
 	err error) {
 	const part = "header"
-	var x [headerSize - frames.ChecksumSize]byte
+	var x [HeaderSize - frames.ChecksumSize]byte
 	if err := f.Read(x[:]); err != nil {
 		return h, errPart(f, part, err)
 	}
@@ -83,24 +86,24 @@ func readHeader(f *frames.Reader, magic string, fields *[fileFields]fileField) (
 	if err := f.End(); err != nil {
 		return h, errPart(f, part, err)
 	}
-	var n [fileFields]int
-	for i, field := range fields {
+	var n [fieldCount]int
+	for i, is := range named {
 		e := binary.LittleEndian.Uint32(x[8+4*i:])
-		if e < uint32(field.min) || e > uint32(field.max) {
-			return h, fail(ErrFormat, "the file's %s is %d, want %d to %d", field.name, e, field.min,
-				field.max)
+		if e < uint32(is.min) || e > uint32(is.max) {
+			return h, malformed("the file's %s is %d, want %d to %d", is.name, e, is.min,
+				is.max)
 		}
 		n[i] = int(e)
 	}
-	for i, e := range x[8+4*fileFields:] {
+	for i, e := range x[8+4*fieldCount:] {
 		if e != 0 {
-			return h, fail(ErrFormat, "byte %d of the header is %d, want 0", 8+4*fileFields+i, e)
+			return h, malformed("byte %d of the header is %d, want 0", 8+4*fieldCount+i, e)
 		}
 	}
-	h = fileHeader{Format(n[0]), Format(n[1]), n[2] == 1, n[3], n[4], n[5], n[6], n[7], n[8]}
-	if h.length < h.first {
-		return h, fail(ErrFormat, "the file's %s is %d, want %d to %d", fields[8].name, h.length, h.first,
-			fields[8].max)
+	h = Header{kernel.Format(n[0]), kernel.Format(n[1]), n[2] == 1, n[3], n[4], n[5], n[6], n[7], n[8]}
+	if h.Length < h.First {
+		return h, malformed("the file's %s is %d, want %d to %d", named[8].name,
+			h.Length, h.First, named[8].max)
 	}
 	return h, nil
 }
@@ -109,12 +112,17 @@ func readHeader(f *frames.Reader, magic string, fields *[fileFields]fileField) (
 func checkMagic(got, magic string) error {
 	switch last := len(magic); {
 	case got[:last] != magic:
-		return fail(ErrFormat, "the file begins with %q, want %q", got[:last], magic)
-	case got[last] != fileVersion:
-		return fail(ErrFormat, "the file is version %d of the form, want version %d", got[last],
-			fileVersion)
+		return malformed("the file begins with %q, want %q", got[:last], magic)
+	case got[last] != version:
+		return malformed("the file is version %d of the form, want version %d", got[last],
+			version)
 	}
 	return nil
+}
+
+// malformed is an error about bytes that are no such file.
+func malformed(format string, args ...any) error {
+	return views.Fail(views.ErrFormat, format, args...)
 }
 
 // errPart is an error of reading a part of a file.
@@ -122,9 +130,9 @@ func errPart(f *frames.Reader, part string, err error) error {
 	var mismatch frames.Mismatch
 	switch {
 	case errors.As(err, &mismatch):
-		return fail(ErrFormat, "%s: %v", part, mismatch)
+		return malformed("%s: %v", part, mismatch)
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return fmt.Errorf("%w: %s: the file ends after %d bytes: %w", ErrFormat, part, f.N, err)
+		return fmt.Errorf("%w: %s: the file ends after %d bytes: %w", views.ErrFormat, part, f.N, err)
 	}
 	return fmt.Errorf("attn: reading a file, %s: %w", part, err)
 }
@@ -135,92 +143,4 @@ func errWriting(f *frames.Writer, err error) error {
 		return nil
 	}
 	return fmt.Errorf("attn: writing a file, %d bytes are written: %w", f.N, err)
-}
-
-// Tokens on their way to a file, and back. A block in a file is that of a cache or store with
-// numbers little-endian, and zero wherever no token is: these bytes may be left from other
-// sequences. A page is the blocks of all heads for the same Block positions.
-
-// tokenFields are the fields of a header of tokens.
-var tokenFields = [fileFields]fileField{
-	{"Format", 0, int(kernel.I4)}, {"ValueFormat", 0, int(kernel.I4)}, {"ValuesInKeys", 0, 1},
-	{"Batch", 1, maxLength}, {"KVHeads", 1, maxLength}, {"HeadDim", 1, maxLength},
-	{"ValueDim", 1, maxLength}, {"first position", 0, maxLength}, {"length", 0, maxLength},
-}
-
-// readTokens reads the header of a file whose tokens are to fit h, that of its reader. It leaves
-// their positions in h.
-func (h *fileHeader) readTokens(f *frames.Reader, whose string) error {
-	got, err := readHeader(f, tokensMagic, &tokenFields)
-	switch {
-	case err != nil:
-		return err
-	case got.format != h.format:
-		return errOption("Format", got.format, whose, h.format)
-	case got.valueFormat != h.valueFormat:
-		return errOption("ValueFormat", got.valueFormat, whose, h.valueFormat)
-	case got.mark != h.mark:
-		return errOption("ValuesInKeys", got.mark, whose, h.mark)
-	}
-	want := [...]int{h.batch, h.heads, h.inputs, h.outputs}
-	for i, n := range [len(want)]int{got.batch, got.heads, got.inputs, got.outputs} {
-		if n != want[i] {
-			return fail(ErrShape, "the file's %s is %d, want %s %d", tokenFields[3+i].name, n, whose,
-				want[i])
-		}
-	}
-	h.first, h.length = got.first, got.length
-	return nil
-}
-
-func errOption(name string, got any, whose string, want any) error {
-	return fail(ErrOption, "the file's %s is %v, want %s %v", name, got, whose, want)
-}
-
-// fileBuffer is memory for a header or a block on its way, with room for a checksum.
-func fileBuffer(s *packed.Blocks) []byte {
-	return make([]byte, 0, max(headerSize, s.Size+frames.ChecksumSize))
-}
-
-// writePage writes the blocks of some heads, of which positions lo to hi−1 have tokens.
-func writePage(s *packed.Blocks, f *frames.Writer, buffer []byte, heads, page, lo,
-	hi int) error {
-	for h := range heads {
-		x := buffer[:s.Size]
-		stop.Copy(x, s.At(h, page))
-		s.Blank(x, lo, hi)
-		s.LittleEndian(x)
-		if err := f.Write(x, h == heads-1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readPage reads page i of a file into blocks of some heads, of which positions lo to hi−1 have
-// tokens.
-func readPage(s *packed.Blocks, f *frames.Reader, i, heads, page, lo, hi int) error {
-	for h := range heads {
-		if err := f.Read(s.At(h, page)); err != nil {
-			return errPart(f, fmt.Sprintf("page %d", i), err)
-		}
-	}
-	if err := f.End(); err != nil {
-		return errPart(f, fmt.Sprintf("page %d", i), err)
-	}
-	for h := range heads {
-		x := s.At(h, page)
-		if fault := s.Take(x, lo, hi); fault != "" {
-			return fail(ErrFormat, "page %d, %s: %s", i, nameOfHead(s, h, heads), fault)
-		}
-	}
-	return nil
-}
-
-// nameOfHead names one of the heads of a page, and its batch entry if there are several.
-func nameOfHead(s *packed.Blocks, h, heads int) string {
-	if heads == s.Heads {
-		return fmt.Sprintf("head %d", h)
-	}
-	return fmt.Sprintf("batch entry %d, head %d", h/s.Heads, h%s.Heads)
 }

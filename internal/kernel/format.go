@@ -1,5 +1,7 @@
 package kernel
 
+import "fmt"
+
 // Format is a number format of elements; its values are those of the public one.
 type Format int
 
@@ -33,6 +35,14 @@ var formats = [...]Traits{
 
 // Valid reports whether there is such a format.
 func (f Format) Valid() bool { return f >= 0 && int(f) < len(formats) }
+
+// String returns the name of the format.
+func (f Format) String() string {
+	if !f.Valid() {
+		return fmt.Sprintf("Format(%d)", int(f))
+	}
+	return formats[f].Name
+}
 
 // Traits is the row of a format that exists.
 func (f Format) Traits() *Traits { return &formats[f] }

@@ -11,12 +11,16 @@ import (
 	"strconv"
 )
 
-// The kinds of errors that are found here; package attn says what they mean.
+// The kinds of errors; package attn says what they mean.
 var (
 	ErrShape   = errors.New("attn: shape mismatch")
 	ErrStride  = errors.New("attn: invalid stride")
 	ErrLength  = errors.New("attn: wrong length")
 	ErrOverlap = errors.New("attn: overlapping buffers")
+	ErrOption  = errors.New("attn: invalid option")
+	ErrMemory  = errors.New("attn: out of memory")
+	ErrClosed  = errors.New("attn: already closed")
+	ErrFormat  = errors.New("attn: invalid format")
 )
 
 // Fail returns an error of a kind: "attn: shape mismatch: k.H is 3, want …".
