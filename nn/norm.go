@@ -88,7 +88,8 @@ func checkNorm(all []argument, outputs int, weight, bias []float32, eps float32)
 	if err := checkEps(eps); err != nil {
 		return err
 	}
-	if err := checkViews(all, outputs, floatList{"weight", weight}, floatList{"bias", bias}); err != nil {
+	err := checkViews(all, outputs, floatList{"weight", weight}, floatList{"bias", bias})
+	if err != nil {
 		return err
 	}
 	if err := checkList("weight", weight, all[0].D); err != nil {
