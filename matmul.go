@@ -6,9 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
-	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -443,98 +441,55 @@ func (m *Matrix) index(b, h int) int { return min(b, m.b-1)*m.h + min(h, m.h-1) 
 //	a   [B, H, L, K]
 //	dst [B, H, L, N]
 func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
-	p := projection{dst: dst, a: a, m: m, bias: bias}
-	if err := p.check(); err != nil {
+	if err := m.checkMatMul(&dst, &a, bias); err != nil {
 		return err
 	}
-	w := scratches.Get().(*scratch)
-	inputs := preparation{a: p.a, needs: m.needs(), rotation: m.rotation}
-	part, ok := inputs.part(), false
-	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
-		inputs.run()
-		p.multiplyAll(&inputs)
-	}
-	scratches.Put(w)
+	one := targets{[]Tensor{dst}, []*Matrix{m}, [][]float32{bias}}
+	one.multiply(inputsOf(a, one.ms))
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
 
-// projection is a product by a Matrix.
-type projection struct {
-	dst, a Tensor
-	m      *Matrix
-	bias   []float32
+// checkMatMul validates the arguments of MatMul, and makes the strides of its views explicit.
+func (m *Matrix) checkMatMul(dst, a *Tensor, bias []float32) error {
+	if err := m.checkOpen(); err != nil {
+		return err
+	}
+	if bias != nil && len(bias) != m.cols {
+		return fail(ErrLength, "len(bias) is %d, want %d", len(bias), m.cols)
+	}
+	return checkProduct(dst, a, &rightSide{"the matrix", m.b, m.h, m.inner, m.cols}, &Tensor{}, bias)
+}
 
-	// Of a matrix with Integers, in the place of a: rows of integers, with a scale for each int8Group
-	// of a row; of blocks with Integers, rows of blocks.
-	ints   integers.Rows
-	scales []float32
-	blocks []blockwise.Row
+// projection is a product of prepared rows by a Matrix.
+type projection struct {
+	inputs *preparation
+	at     int // the first of its rows among those of the inputs
+
+	m    *Matrix
+	bias []float32 // or nil
+
+	dst     Tensor // as many rows as the product has
+	offsets []int  // where these begin in dst's data; nil: as its strides say
 
 	rows, cols int    // of a unit of work
 	gathered   bool   // blocks of dst are computed in scratch memory
 	next       []byte // what is read after this, of few rows by blocks
-
-	at      int   // the first of its rows among those that are prepared for several matrices
-	offsets []int // where the rows of dst begin in its data; nil: as dst says
 }
 
-// multiplyAll computes the product of prepared rows.
-func (p projection) multiplyAll(x *preparation) {
-	p = p.take(x)
-	p.partition(1)
-	for i := range p.units() {
-		p.unit(i)
+// input is the numbers that a block of dst is computed from, in rows that are stride apart.
+func (p *projection) input(u *productBlock) (a []float32, stride int) {
+	x := &p.inputs.source
+	if p.m.needs()&needsRotation != 0 || p.inputs.routes != nil {
+		x = &p.inputs.rotated
 	}
+	return x.Data[x.offset(u.b, u.h, p.at+u.row):], x.SL
 }
 
-// take is the product of the rows that are prepared.
-func (p projection) take(x *preparation) projection {
-	p.dst.L, p.dst.Data = x.rows(), p.dst.Data[x.first*p.dst.SL:]
-	return p.reading(x)
-}
-
-// reading is the product with inputs that were prepared. (Through a pointer the caller's buffers
-// would escape.)
-func (p projection) reading(x *preparation) projection {
-	if x.routes != nil {
-		return p.readingPlaces(x)
-	}
-	p.a = x.source
-	if p.m.needs()&needsRotation != 0 {
-		p.a = x.rotated
-	}
-	if p.m.int8 {
-		p.ints, p.scales, p.blocks = x.ints, x.scales, x.blocks
-	}
-	return p
-}
-
-// readingPlaces is reading of some of the rows.
-func (p projection) readingPlaces(x *preparation) projection {
-	d := p.m.inner
-	p.a = BHLD[float32](nil, 1, 1, p.dst.L, d)
-	switch {
-	case p.m.int8 && p.m.blocks != 0:
-		p.blocks = x.blocks[p.at*(d/blocks.Inputs):]
-		return p
-	case p.m.int8:
-		groups := integers.Groups(d)
-		p.ints, p.scales = x.ints.From(p.at*integers.Pitch(d), p.at*groups), x.scales[p.at*groups:]
-	}
-	p.a.Data = x.rotated.Data[p.at*d:]
-	return p
-}
-
-func (p *projection) check() error {
-	if err := p.m.checkOpen(); err != nil {
-		return err
-	}
-	if p.bias != nil && len(p.bias) != p.m.cols {
-		return fail(ErrLength, "len(bias) is %d, want %d", len(p.bias), p.m.cols)
-	}
-	right := rightSide{"the matrix", p.m.b, p.m.h, p.m.inner, p.m.cols}
-	return checkProduct(&p.dst, &p.a, &right, &Tensor{}, p.bias)
+// inputRow is the first row of a block among those that became integers.
+func (p *projection) inputRow(u *productBlock) int {
+	x := &p.inputs.source
+	return (u.b*x.H+u.h)*x.L + p.at + u.row
 }
 
 // partition divides the product into units for workers.
@@ -609,42 +564,45 @@ func (p *projection) rowBlocks() int { return (p.dst.L + p.rows - 1) / p.rows }
 func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
 
 // productBlock is a block of dst: some rows and columns of the product of a batch entry and head.
-type productBlock struct{ b, h, row, first, rows, cols int }
+type productBlock struct {
+	b, h, row, first, rows, cols int
+
+	dst    []float32 // where it is computed, in rows that are stride apart
+	stride int
+}
 
 // block is the block of dst that unit i computes. Blocks of rows follow each other, so that the
 // columns of the matrix stay in the cache.
 func (p *projection) block(i int) productBlock {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
-	return productBlock{i / p.dst.H, i % p.dst.H, row, first, min(p.rows, p.dst.L-row),
-		min(p.cols, p.dst.D-first)}
+	return productBlock{b: i / p.dst.H, h: i % p.dst.H, row: row, first: first,
+		rows: min(p.rows, p.dst.L-row), cols: min(p.cols, p.dst.D-first)}
 }
 
 // unit computes one block of dst.
-func (p *projection) unit(i int) {
-	u := p.block(i)
-	p.compute(&u)
-}
+func (p *projection) unit(i int) { p.compute(p.block(i)) }
 
-// compute computes a block of dst.
-func (p *projection) compute(u *productBlock) {
+// compute computes a block of dst. (Through a pointer to u the caller's buffers would escape.)
+func (p *projection) compute(u productBlock) {
 	if p.gathered {
 		p.gather(u)
-	} else {
-		dst := p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:]
-		p.multiply(dst, p.dst.SL, u)
-		p.addBias(dst, p.dst.SL, u)
+		return
 	}
+	u.dst, u.stride = p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL
+	p.multiply(&u)
+	p.addBias(&u)
 }
 
 // gather computes a block in scratch memory, and then copies it to dst.
-func (p *projection) gather(u *productBlock) {
+func (p *projection) gather(u productBlock) {
 	w := scratches.Get().(*scratch)
 	w.s = grow(w.s, u.rows*u.cols)
-	p.multiply(w.s, u.cols, u)
-	p.addBias(w.s, u.cols, u)
+	u.dst, u.stride = w.s, u.cols
+	p.multiply(&u)
+	p.addBias(&u)
 	for r := range u.rows {
-		copy(p.rowOf(u, r)[u.first:][:u.cols], w.s[r*u.cols:])
+		copy(p.rowOf(&u, r)[u.first:][:u.cols], w.s[r*u.cols:])
 	}
 	scratches.Put(w)
 }
@@ -657,12 +615,13 @@ func (p *projection) rowOf(u *productBlock, r int) []float32 {
 	return p.dst.row(u.b, u.h, u.row+r)
 }
 
-// multiply computes a block of the product, in rows that are stride apart.
-func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
+// multiply computes a block of the product.
+func (p *projection) multiply(u *productBlock) {
 	if p.m.format != F32 {
-		p.multiplyTyped(dst, stride, u)
+		p.multiplyTyped(u)
 		return
 	}
+	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
 		layout.Overwrite = k == 0
@@ -670,7 +629,7 @@ func (p *projection) multiply(dst []float32, stride int, u *productBlock) {
 		if layout.After = p.after(u, k); layout.After != 0 {
 			layout.Pointer = 0 // one way or the other
 		}
-		addRows(dst, p.a.Data[p.a.offset(u.b, u.h, u.row)+k:], part, u.rows, stride, p.a.SL, &layout)
+		addRows(u.dst, a[k:], part, u.rows, u.stride, stride, &layout)
 	}
 }
 
@@ -690,15 +649,15 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
 }
 
-// addBias adds the bias, if there is one, to a block in rows that are stride apart.
-func (p *projection) addBias(dst []float32, stride int, u *productBlock) {
+// addBias adds the bias, if there is one, to a block.
+func (p *projection) addBias(u *productBlock) {
 	if p.bias == nil {
 		return
 	}
 	for r := range u.rows {
 		for c := 0; c < u.cols; c += Block {
 			n := min(Block, u.cols-c)
-			floats.AddBias(tuned.ISA, dst[r*stride+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
+			floats.AddBias(tuned.ISA, u.dst[r*u.stride+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
 		}
 	}
 }

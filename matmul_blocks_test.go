@@ -118,7 +118,7 @@ func TestBlockProductsAreTheirDefinition(t *testing.T) {
 				must(t, err)
 				must(t, threeWorkers().MulMatrix(dst, a, pooled, bias))
 				checkProductResult(t, what+" by a pool", dst, bias, want)
-				inSmallUnits(t, &projection{dst: dst, a: a, m: m})
+				inSmallUnits(t, dst, a, m)
 				checkProductResult(t, what+" in many units", dst, nil, want)
 				must(t, m.Close())
 				must(t, pooled.Close())
@@ -167,7 +167,7 @@ func TestDecodingCounts(t *testing.T) {
 		m, err := PackBlocks(data, Q4_K, outputs, inputs, MatrixConfig{Integers: integers})
 		must(t, err)
 		for j, rows := range []int{1, widenedRows} {
-			p := projection{dst: zeros(1, 1, rows, outputs), a: zeros(1, 1, rows, inputs), m: m}
+			p := projection{dst: zeros(1, 1, rows, outputs), m: m}
 			costs[j][i] = p.cost()
 		}
 		must(t, m.Close())

@@ -38,21 +38,8 @@ func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]flo
 	}
 	w := scratches.Get().(*scratch)
 	x.route(&w.routes)
-	inputs := x.preparation(&w.routes)
-	part, ok := inputs.part(), false
-	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
-		inputs.run()
-		for r, more := w.routes.first(&inputs); more; {
-			p := x.product(&inputs, r)
-			if r, more = w.routes.next(&inputs, r); more {
-				p.next = ms[r.which].data
-			}
-			p.partition(1)
-			for i := range p.units() {
-				p.unit(i)
-			}
-		}
-	}
+	q := targets{[]Tensor{x.dst}, ms, biases}
+	q.multiply(x.inputs(&w.routes))
 	scratches.Put(w)
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
@@ -203,8 +190,8 @@ func (x *expertCall) route(r *routes) {
 // resize is x with n elements of any value.
 func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 
-// preparation is that of all rows which matrices have chosen.
-func (x *expertCall) preparation(r *routes) preparation {
+// inputs is a, with what the matrices need that rows have chosen.
+func (x *expertCall) inputs(r *routes) preparation {
 	y := preparation{a: x.a, routes: r, rotation: 1}
 	for i, m := range x.ms {
 		if begin := r.begin(i); begin < r.ends[i] {
@@ -213,57 +200,4 @@ func (x *expertCall) preparation(r *routes) preparation {
 		}
 	}
 	return y
-}
-
-// product is the product of a matrix's rows.
-func (x *expertCall) product(inputs *preparation, r routed) projection {
-	p := projection{m: x.ms[r.which], bias: biasOf(x.biases, r.which), at: r.at}
-	p.offsets = inputs.routes.offsets[inputs.first+r.at:][:r.rows]
-	p.dst, p.gathered = Tensor{Data: x.dst.Data, B: 1, H: 1, L: r.rows, D: x.dst.D}, true
-	if r.rows == 1 {
-		p.dst.Data, p.dst.SL = p.dst.Data[p.offsets[0]:], p.dst.D
-		p.offsets, p.gathered = nil, false
-	}
-	return p.reading(inputs)
-}
-
-// routeProducts begins with the rows of experts that are prepared next. It returns the nanoseconds
-// of their products on one core.
-func (q *products) routeProducts() (cost float64) {
-	clear(q.now) // of which there may be fewer
-	q.now = q.now[:0]
-	to := q.inputs.routes
-	for r, more := to.first(&q.inputs); more; r, more = to.next(&q.inputs, r) {
-		p := q.experts.product(&q.inputs, r)
-		cost += p.cost()
-		q.now = append(q.now, p)
-	}
-	return cost
-}
-
-// unitsOfExperts is how many units of work a worker should find at least in the products of all
-// experts: these are of different length.
-const unitsOfExperts = 2 * unitsPerWorker
-
-// partitionExperts divides the products of all experts among workers, none into units longer than a
-// part of all, and returns the number of units.
-func (q *products) partitionExperts(workers int) (units int) {
-	all := 0.
-	for i := range q.now {
-		all += q.now[i].cost()
-	}
-	longest := all / float64(workers*unitsOfExperts)
-	for i := range q.now {
-		p := &q.now[i]
-		p.partition(1)
-		for cost := p.cost(); workers > 1 && p.cols > minCols; {
-			if cost <= longest*float64(p.units()) {
-				break
-			}
-			p.cols = roundUp(p.cols/2, panel)
-		}
-		units += p.units()
-		q.ends = append(q.ends, units)
-	}
-	return units
 }

@@ -173,30 +173,19 @@ func TestMulExpertsInParts(t *testing.T) {
 	want := x.want(t)
 	for _, most := range []int{1, 7, 40, 1000} {
 		fillWith(x.dst.Data, nan)
-		w := new(scratch)
+		var r routes
 		call := expertCall{dst: x.dst, a: x.a, ms: ms, chosen: x.experts, biases: x.biases}
 		must(t, call.check())
-		call.route(&w.routes)
-		inputs := call.preparation(&w.routes)
-		places, ok := 0, false
-		for inputs, ok = inputs.next(w, most); ok; inputs, ok = inputs.next(w, most) {
-			if inputs.first != places || inputs.rows() > most {
-				t.Fatalf("%d places from %d on, want at most %d from %d on", inputs.rows(), inputs.first,
-					most, places)
+		call.route(&r)
+		firsts := inParts(&targets{[]Tensor{call.dst}, ms, x.biases}, call.inputs(&r), most)
+		for i, first := range firsts[1:] {
+			if n := first - firsts[i]; n < 1 || n > most {
+				t.Fatalf("parts of %d begin with places %v", most, firsts)
 			}
-			places += inputs.rows()
-			inputs.run()
-			for route, more := w.routes.first(&inputs); more; {
-				p := call.product(&inputs, route)
-				p.partition(1)
-				for i := range p.units() {
-					p.unit(i)
-				}
-				route, more = w.routes.next(&inputs, route)
+			_, ends := slices.BinarySearch(r.ends, first)
+			if !ends && first-firsts[i] < most {
+				t.Fatalf("parts of %d begin with %v, those of matrices end with %v", most, firsts, r.ends)
 			}
-		}
-		if places != len(w.routes.offsets) {
-			t.Fatalf("%d places of %d", places, len(w.routes.offsets))
 		}
 		x.mustBe(t, fmt.Sprint("parts of ", most), want)
 	}

@@ -199,9 +199,6 @@ type routes struct {
 	each    int          // rows of dst for a row of a
 }
 
-// routed is places of a matrix, among the rows that are prepared.
-type routed struct{ which, at, rows int }
-
 // begin is where the places of a matrix begin.
 func (r *routes) begin(which int) int {
 	if which == 0 {
@@ -224,29 +221,22 @@ func (r *routes) part(first, most int) int {
 	return most
 }
 
-// first is the first matrix of the rows that are prepared.
-func (r *routes) first(x *preparation) (y routed, ok bool) {
-	i, _ := slices.BinarySearch(r.ends, x.first+1)
-	return r.among(x, i), true
-}
+// share is rows of a matrix among those that are prepared.
+type share struct{ which, at, rows int }
 
-// next is the matrix after one, if rows of it are prepared.
-func (r *routes) next(x *preparation, after routed) (y routed, ok bool) {
-	at := after.at + after.rows
-	if at >= x.rows() {
-		return routed{}, false
+// share is that of the first matrix from one on that has some, of a number of matrices.
+func (x *preparation) share(which, matrices int) (s share, ok bool) {
+	r := x.routes
+	if r == nil {
+		return share{which, 0, x.rows()}, which < matrices
 	}
-	i := after.which + 1
-	for r.ends[i] <= x.first+at {
-		i++
+	for ; which < matrices; which++ {
+		from, end := max(r.begin(which), x.first), min(r.ends[which], x.first+x.rows())
+		if from < end {
+			return share{which, from - x.first, end - from}, true
+		}
 	}
-	return r.among(x, i), true
-}
-
-// among is the places of a matrix among the rows that are prepared.
-func (r *routes) among(x *preparation, which int) routed {
-	from := max(x.first, r.begin(which))
-	return routed{which, from - x.first, min(r.ends[which], x.first+x.rows()) - from}
+	return share{}, false
 }
 
 // route prepares row i of a, counted token by token, for all places that it has among those at

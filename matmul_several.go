@@ -9,17 +9,67 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// products are products of the same rows by several matrices, as one piece of work.
+// targets are the matrices of a call, and for each the output of its products and the bias. Where
+// rows choose matrices, these have one output.
+type targets struct {
+	dsts   []Tensor
+	ms     []*Matrix
+	biases [][]float32 // or none
+}
+
+// multiply computes all products on the calling goroutine.
+func (q *targets) multiply(x preparation) {
+	w := scratches.Get().(*scratch)
+	part, ok := x.part(), false
+	for x, ok = x.next(w, part); ok; x, ok = x.next(w, part) {
+		x.run()
+		for s, more := x.share(0, len(q.ms)); more; {
+			p := q.product(&x, s)
+			if s, more = x.share(s.which+1, len(q.ms)); more {
+				p.next = q.ms[s.which].data
+			}
+			p.partition(1)
+			for i := range p.units() {
+				p.unit(i)
+			}
+		}
+	}
+	scratches.Put(w)
+}
+
+// product is the product of a share of the rows that are prepared.
+func (q *targets) product(x *preparation, s share) projection {
+	p := projection{inputs: x, at: s.at, m: q.ms[s.which], bias: biasOf(q.biases, s.which)}
+	if x.routes == nil {
+		p.dst = q.dsts[s.which].checked() // again, where it was: outputs repeat no elements
+		p.dst.L, p.dst.Data = s.rows, p.dst.Data[x.first*p.dst.SL:]
+		return p
+	}
+	p.offsets, p.gathered = x.routes.offsets[x.first+s.at:][:s.rows], true
+	p.dst = Tensor{Data: q.dsts[0].Data, B: 1, H: 1, L: s.rows, D: q.dsts[0].D}
+	if s.rows == 1 { // where it is
+		p.dst.Data, p.dst.SL = p.dst.Data[p.offsets[0]:], p.dst.D
+		p.offsets, p.gathered = nil, false
+	}
+	return p
+}
+
+// products is a call by a Pool, as one piece of work.
 type products struct {
+	targets // in lists of its own
 	inputs  preparation
-	experts expertCall   // if it is one of MulExperts; then all is empty
-	all     []projection // each with all rows
-	now     []projection // with the rows at hand
+	now     []projection // of the rows at hand
 	ends    []int        // for each, the number of units of it and those before it
 	runs    []productRun // of few rows by blocks the units of all; else none
 
 	own     bool // each worker prepares the few rows for itself: that takes less than waiting for all
 	workers int  // for how many all was divided
+}
+
+// set takes the targets of a call, without the lists, which may be on the caller's stack.
+func (q *products) set(dsts []Tensor, ms []*Matrix, biases [][]float32) {
+	q.dsts, q.ms = append(q.dsts[:0], dsts...), append(q.ms[:0], ms...)
+	q.biases = append(q.biases[:0], biases...)
 }
 
 // add adds what a matrix needs.
@@ -37,13 +87,12 @@ const leastRun = 32 << 10
 // take begins with the rows that are prepared next. It returns the nanoseconds of their products on
 // one core.
 func (q *products) take() (cost float64) {
-	if q.inputs.routes != nil {
-		return q.routeProducts()
-	}
-	q.now = append(q.now[:0], q.all...)
-	for i := range q.now {
-		q.now[i] = q.now[i].take(&q.inputs)
-		cost += q.now[i].cost()
+	clear(q.now) // of which there may be fewer
+	q.now = q.now[:0]
+	for s, more := q.inputs.share(0, len(q.ms)); more; s, more = q.inputs.share(s.which+1, len(q.ms)) {
+		p := q.product(&q.inputs, s)
+		cost += p.cost()
+		q.now = append(q.now, p)
 	}
 	return cost
 }
@@ -61,6 +110,33 @@ func (q *products) partition(workers int) (units int) {
 	for i := range q.now {
 		q.now[i].partition(workers)
 		units += q.now[i].units()
+		q.ends = append(q.ends, units)
+	}
+	return units
+}
+
+// unitsOfExperts is how many units of work a worker should find at least in the products of all
+// experts: these are of different length.
+const unitsOfExperts = 2 * unitsPerWorker
+
+// partitionExperts divides the products of all experts among workers, none into units longer than a
+// part of all, and returns the number of units.
+func (q *products) partitionExperts(workers int) (units int) {
+	all := 0.
+	for i := range q.now {
+		all += q.now[i].cost()
+	}
+	longest := all / float64(workers*unitsOfExperts)
+	for i := range q.now {
+		p := &q.now[i]
+		p.partition(1)
+		for cost := p.cost(); workers > 1 && p.cols > minCols; {
+			if cost <= longest*float64(p.units()) {
+				break
+			}
+			p.cols = roundUp(p.cols/2, panel)
+		}
+		units += p.units()
 		q.ends = append(q.ends, units)
 	}
 	return units
@@ -127,10 +203,11 @@ func (q *products) unit(w *scratch, i int) {
 
 // of is a product with the inputs that a worker reads.
 func (q *products) of(w *scratch, which int) projection {
+	p := q.now[which]
 	if q.own {
-		return q.now[which].reading(&w.inputs)
+		p.inputs = &w.inputs
 	}
-	return q.now[which]
+	return p
 }
 
 // run computes a run. After it the worker has another one, at a guess that which comes when all
@@ -142,14 +219,16 @@ func (q *products) run(w *scratch, i int) {
 		after := q.runs[i]
 		p.next = q.now[after.which].m.blockData(after.first/panel, 1)
 	}
-	p.compute(&productBlock{first: r.first, rows: p.dst.L, cols: r.cols})
+	p.compute(productBlock{first: r.first, rows: p.dst.L, cols: r.cols})
 }
 
 // drop lets go of the caller's buffers.
 func (q *products) drop() {
-	clear(q.all)
+	clear(q.dsts)
+	clear(q.ms)
+	clear(q.biases)
 	clear(q.now)
-	q.inputs, q.experts, q.all, q.now = preparation{}, expertCall{}, q.all[:0], q.now[:0]
+	q.inputs = preparation{}
 }
 
 // MulMatrices computes dsts[i] = a·ms[i] + biases[i] for each of the matrices, as [Matrix.MatMul]
@@ -167,30 +246,24 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	w := scratches.Get().(*scratch)
-	inputs := preparation{a: a.checked()}
-	for _, m := range ms {
-		inputs.add(m)
-	}
-	part, ok := inputs.part(), false
-	for inputs, ok = inputs.next(w, part); ok; inputs, ok = inputs.next(w, part) {
-		inputs.run()
-		for i, m := range ms {
-			p := projection{dst: dsts[i].checked(), m: m, bias: biasOf(biases, i)}
-			if i+1 < len(ms) {
-				p.next = ms[i+1].data
-			}
-			p.multiplyAll(&inputs)
-		}
-	}
-	scratches.Put(w)
+	q := targets{dsts, ms, biases}
+	q.multiply(inputsOf(a.checked(), ms))
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
 }
 
+// inputsOf is a view of inputs that was checked, with what matrices need of it.
+func inputsOf(a Tensor, ms []*Matrix) preparation {
+	x := preparation{a: a}
+	for _, m := range ms {
+		x.add(m)
+	}
+	return x
+}
+
 // biasOf is the bias of a matrix.
 func biasOf(biases [][]float32, i int) []float32 {
-	if biases == nil {
+	if len(biases) == 0 {
 		return nil
 	}
 	return biases[i]
@@ -206,8 +279,8 @@ func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) er
 			len(ms))
 	}
 	for i, m := range ms {
-		p := projection{dst: dsts[i], a: a, m: m, bias: biasOf(biases, i)}
-		if err := p.check(); err != nil {
+		dst, in := dsts[i], a
+		if err := m.checkMatMul(&dst, &in, biasOf(biases, i)); err != nil {
 			return fmt.Errorf("%w (dsts[%d] and ms[%d])", err, i, i)
 		}
 	}

@@ -110,25 +110,32 @@ func TestMulMatricesStrides(t *testing.T) {
 func TestMulMatricesInParts(t *testing.T) {
 	ms := severalMatrices(t, 256)[3:]
 	a := tensor(random("a"), normal, 1, 2, 7, 256)
-	inputs := preparation{a: a}
-	for _, m := range ms {
-		inputs.add(m)
-	}
 	want, got := make([]Tensor, len(ms)), make([]Tensor, len(ms))
 	for i, m := range ms {
 		want[i], got[i] = zeros(1, 2, 7, m.cols), zeros(1, 2, 7, m.cols)
 		must(t, m.MatMul(want[i], a, nil))
 	}
-	w := new(scratch)
-	for x, ok := inputs.next(w, 3); ok; x, ok = x.next(w, 3) {
-		x.run()
-		for i, m := range ms {
-			projection{dst: got[i], a: a, m: m}.multiplyAll(&x)
-		}
-	}
+	inParts(&targets{got, ms, nil}, inputsOf(a, ms), 3)
 	for i := range ms {
 		mustEqualBits(t, fmt.Sprint(i), got[i].Data, want[i].Data)
 	}
+}
+
+// inParts computes products of at most some rows at a time, and returns the first row of each part.
+func inParts(q *targets, x preparation, most int) (firsts []int) {
+	w, ok := new(scratch), false
+	for x, ok = x.next(w, most); ok; x, ok = x.next(w, most) {
+		firsts = append(firsts, x.first)
+		x.run()
+		for s, more := x.share(0, len(q.ms)); more; s, more = x.share(s.which+1, len(q.ms)) {
+			p := q.product(&x, s)
+			p.partition(1)
+			for i := range p.units() {
+				p.unit(i)
+			}
+		}
+	}
+	return append(firsts, x.first)
 }
 
 // Runs of few rows by blocks are all columns once, in whole panels; for one worker whole matrices.

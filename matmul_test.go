@@ -130,11 +130,7 @@ func TestMatMul(t *testing.T) {
 			checkProductResult(t, what+": Matrix with bias", dst, bias, want)
 			must(t, pool.MulMatrix(dst, a, m, bias))
 			checkProductResult(t, what+": Pool.MulMatrix", dst, bias, want)
-			p := projection{dst: dst, a: a, m: m}
-			p.partition(64) // small units, whatever the size
-			for i := range p.units() {
-				p.unit(i)
-			}
+			inSmallUnits(t, dst, a, m)
 			checkProductResult(t, what+": many units", dst, nil, want)
 		}
 	})

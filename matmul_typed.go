@@ -22,39 +22,39 @@ const widenedRows = 4 * productRows
 const widenedCols = 2 * panel
 
 // multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
-func (p *projection) multiplyTyped(dst []float32, stride int, u *productBlock) {
+func (p *projection) multiplyTyped(u *productBlock) {
 	switch {
 	case p.m.blocks != 0:
-		p.multiplyBlocks(dst, stride, u)
+		p.multiplyBlocks(u)
 	case p.m.int8:
-		p.multiplyInt8(dst, stride, u)
+		p.multiplyInt8(u)
 	case u.rows <= narrow.MaxRows:
-		p.multiplyPacked(dst, stride, u)
+		p.multiplyPacked(u)
 	default:
-		p.multiplyWidened(dst, stride, u)
+		p.multiplyWidened(u)
 	}
 	if p.m.traits.Scaled {
-		scaleProducts(dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, stride)
+		scaleProducts(u.dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, u.stride)
 	}
 }
 
 // multiplyPacked is for at most maxTypedRows rows.
-func (p *projection) multiplyPacked(dst []float32, stride int, u *productBlock) {
-	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
+func (p *projection) multiplyPacked(u *productBlock) {
+	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += productInner {
 		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		addTyped(p.m.format, dst, a[k:], part, u.rows, u.cols, stride, p.a.SL, &layout)
+		u.addTyped(kernel.Format(p.m.format), a[k:], stride, part, &layout)
 	}
 }
 
 // multiplyWidened is for any number of rows. A few panels at a time are widened, so that they are
 // in the cache when all rows read them.
-func (p *projection) multiplyWidened(dst []float32, stride int, u *productBlock) {
-	a := p.a.Data[p.a.offset(u.b, u.h, u.row):]
+func (p *projection) multiplyWidened(u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
+	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += productInner {
 		for c := 0; c < u.cols; c += widenedCols {
 			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c),
@@ -63,7 +63,7 @@ func (p *projection) multiplyWidened(dst []float32, stride int, u *productBlock)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
 			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, part, layout.PanelStride, &typed)
-			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
+			addProduct(u.dst[c:], a[k:], w.k, u.rows, u.stride, stride, &layout)
 		}
 	}
 	scratches.Put(w)
@@ -82,23 +82,22 @@ func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 }
 
 // addTyped is addRows for a matrix of fewer bits and at most maxTypedRows rows.
-func addTyped(t Format, dst, a []float32, b []byte, rows, cols, dstStride, aStride int,
+func (u *productBlock) addTyped(t kernel.Format, a []float32, aStride int, b []byte,
 	b0 *kernel.PanelLayout) {
-	whole := cols / panel * panel
+	whole := u.cols / panel * panel
 	part := *b0
 	if part.Cols = whole; whole > 0 {
-		narrow.Accumulate(&tuned, kernel.Format(t), dst, a, b, nil, rows, dstStride, aStride, &part)
+		narrow.Accumulate(&tuned, t, u.dst, a, b, nil, u.rows, u.stride, aStride, &part)
 	}
-	if whole == cols {
+	if whole == u.cols {
 		return
 	}
 	var last ragged
-	last.load(dst[whole:], rows, dstStride, cols-whole)
+	last.load(u.dst[whole:], u.rows, u.stride, u.cols-whole)
 	part.Cols = panel
-	narrow.Accumulate(&tuned, kernel.Format(t), last[:], a,
-		b[whole/panel*b0.PanelStride*kernel.Format(t).Bytes():], nil, rows, panel,
-		aStride, &part)
-	last.store(dst[whole:], rows, dstStride, cols-whole)
+	narrow.Accumulate(&tuned, t, last[:], a, b[whole/panel*b0.PanelStride*t.Bytes():], nil, u.rows,
+		panel, aStride, &part)
+	last.store(u.dst[whole:], u.rows, u.stride, u.cols-whole)
 }
 
 // scaleProducts multiplies each column by its scale, a few rows at a time: a call of assembly must
@@ -135,12 +134,11 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 
 // multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
 // inputs the exact sum of products times the scale of the group, added in ascending order.
-func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
-	inner := integers.Pitch(p.m.inner)
-	groups := integers.Groups(p.m.inner)
-	first := (u.b*p.a.H+u.h)*p.a.L + u.row
-	step := integers.Group
-	if p.ints.Together() {
+func (p *projection) multiplyInt8(u *productBlock) {
+	a := int8Rows{p.inputs.ints, p.inputs.scales, integers.Pitch(p.m.inner),
+		integers.Groups(p.m.inner)}
+	first, step := p.inputRow(u), integers.Group
+	if a.ints.Together() {
 		step = productInner
 	}
 	for k := 0; k < p.m.inner; k += productInner {
@@ -149,47 +147,58 @@ func (p *projection) multiplyInt8(dst []float32, stride int, u *productBlock) {
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			at := first*groups + (k+g)/integers.Group
-			addInt8(dst, p.ints.From(first*inner+k+g, at), part[g*panel:], p.scales[at:], u, stride, inner,
-				groups, &layout)
+			a.add(u, first, k+g, part[g*panel:], &layout)
 		}
 	}
 }
 
-// addInt8 is accumulateInt8 for any number of columns.
-func addInt8(dst []float32, w integers.Rows, v []byte, f []float32, u *productBlock, stride,
-	wStride,
-	fStride int, b0 *kernel.PanelLayout) {
+// int8Rows are rows of integers that are pitch apart, each with a scale for each of some groups.
+type int8Rows struct {
+	ints          integers.Rows
+	scales        []float32
+	pitch, groups int
+}
+
+// from is the rows from one on, without the steps before k.
+func (x *int8Rows) from(row, k int) (integers.Rows, []float32) {
+	at := row*x.groups + k/integers.Group
+	return x.ints.From(row*x.pitch+k, at), x.scales[at:]
+}
+
+// add is integers.Multiply of a block's rows, which begin with row first, for any number of rows
+// and columns, and for the steps from k on.
+func (x *int8Rows) add(u *productBlock, first, k int, v []byte, b0 *kernel.PanelLayout) {
 	const step = productRows
 	whole := u.cols / panel * panel
 	part := *b0
 	for r := 0; r < u.rows; r += step {
-		rows, w, f := min(step, u.rows-r), w.From(r*wStride, r*fStride), f[r*fStride:]
+		rows, dst := min(step, u.rows-r), u.dst[r*u.stride:]
+		w, scales := x.from(first+r, k)
 		if part.Cols = whole; whole > 0 {
-			integers.Multiply(&tuned, dst[r*stride:], &w, v, f, rows, stride, wStride, fStride, &part)
+			integers.Multiply(&tuned, dst, &w, v, scales, rows, u.stride, x.pitch, x.groups, &part)
 		}
 		if whole == u.cols {
 			continue
 		}
 		var last ragged
-		last.load(dst[r*stride+whole:], rows, stride, u.cols-whole)
+		last.load(dst[whole:], rows, u.stride, u.cols-whole)
 		part.Cols = panel
-		integers.Multiply(&tuned, last[:], &w, v[whole/panel*b0.PanelStride:], f, rows, panel, wStride,
-			fStride, &part)
-		last.store(dst[r*stride+whole:], rows, stride, u.cols-whole)
+		integers.Multiply(&tuned, last[:], &w, v[whole/panel*b0.PanelStride:], scales, rows, panel,
+			x.pitch, x.groups, &part)
+		last.store(dst[whole:], rows, u.stride, u.cols-whole)
 	}
 }
 
 // multiplyBlocks computes a block of the product by a matrix of blocks.
-func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) {
+func (p *projection) multiplyBlocks(u *productBlock) {
 	if !p.m.int8 {
-		p.multiplyDecoded(dst, stride, u)
+		p.multiplyDecoded(u)
 		return
 	}
 	n := p.m.inner / blocks.Inputs
-	a := p.blocks[((u.b*p.a.H+u.h)*p.a.L+u.row)*n:]
+	a := p.inputs.blocks[p.inputRow(u)*n:]
 	if p.few() {
-		p.multiplyFew(dst, a, stride, u)
+		p.multiplyFew(a, u)
 		return
 	}
 	w := scratches.Get().(*scratch)
@@ -202,19 +211,19 @@ func (p *projection) multiplyBlocks(dst []float32, stride int, u *productBlock) 
 	for i := 0; i < whole; i += most {
 		panels := min(most, whole-i)
 		packed := p.m.blockData(u.first/panel+i, panels)
-		blockwise.Multiply(&tuned, p.m.blocks, dst[i*panel:], a, packed, panels, u.rows, n, stride, n,
-			w.blockMemory())
+		blockwise.Multiply(&tuned, p.m.blocks, u.dst[i*panel:], a, packed, panels, u.rows, n, u.stride,
+			n, w.blockMemory())
 	}
 	if whole*panel == u.cols {
 		return
 	}
-	dst, packed := dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
+	dst, packed := u.dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
 	for r := 0; r < u.rows; r += productRows {
 		rows := min(productRows, u.rows-r)
 		var last ragged
 		blockwise.Multiply(&tuned, p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n,
 			w.blockMemory())
-		last.store(dst[r*stride:], rows, stride, u.cols-whole*panel)
+		last.store(dst[r*u.stride:], rows, u.stride, u.cols-whole*panel)
 	}
 }
 
@@ -224,7 +233,7 @@ func (p *projection) few() bool {
 }
 
 // multiplyFew is multiplyBlocks for few rows.
-func (p *projection) multiplyFew(dst []float32, a []blockwise.Row, stride int, u *productBlock) {
+func (p *projection) multiplyFew(a []blockwise.Row, u *productBlock) {
 	n, whole := p.m.inner/blocks.Inputs, u.cols/panel
 	packed := p.m.blockData(u.first/panel, partsOf(u.cols, panel))
 	at, next := whole*p.m.blockPanel(), p.next
@@ -232,22 +241,24 @@ func (p *projection) multiplyFew(dst []float32, a []blockwise.Row, stride int, u
 		next = packed[at:]
 	}
 	if whole > 0 {
-		blockwise.MultiplyFew(&tuned, p.m.blocks, dst, a, packed[:at], next, whole, u.rows, n, stride, n)
+		blockwise.MultiplyFew(&tuned, p.m.blocks, u.dst, a, packed[:at], next, whole, u.rows, n, u.stride,
+			n)
 	}
 	if whole*panel == u.cols {
 		return
 	}
 	var last ragged
 	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], p.next, 1, u.rows, n, panel, n)
-	last.store(dst[whole*panel:], u.rows, stride, u.cols-whole*panel)
+	last.store(u.dst[whole*panel:], u.rows, u.stride, u.cols-whole*panel)
 }
 
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
 // that they are in the cache when all rows read them.
-func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock) {
+func (p *projection) multiplyDecoded(u *productBlock) {
 	w := scratches.Get().(*scratch)
 	w.k = grow(w.k, productInner*widenedCols)
-	a, of := p.a.Data[p.a.offset(u.b, u.h, u.row):], p.m.blocks.Traits()
+	of := p.m.blocks.Traits()
+	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += productInner {
 		steps := min(productInner, p.m.inner-k)
 		for c := 0; c < u.cols; c += widenedCols {
@@ -258,7 +269,7 @@ func (p *projection) multiplyDecoded(dst []float32, stride int, u *productBlock)
 				blockwise.Decode(tuned.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
 					w.blockMemory())
 			}
-			addProduct(dst[c:], a[k:], w.k, u.rows, stride, p.a.SL, &layout)
+			addProduct(u.dst[c:], a[k:], w.k, u.rows, u.stride, stride, &layout)
 		}
 	}
 	scratches.Put(w)

@@ -148,7 +148,7 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 					checkProductResult(t, what+" by a pool", dst, bias, want)
 					must(t, (*Pool)(nil).MulMatrix(dst, a, m, bias))
 					checkProductResult(t, what+" by a nil pool", dst, bias, want)
-					inSmallUnits(t, &projection{dst: dst, a: a, m: m})
+					inSmallUnits(t, dst, a, m)
 					checkProductResult(t, what+" in many units", dst, nil, want)
 					must(t, m.Close())
 				}
@@ -158,13 +158,13 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 }
 
 // inSmallUnits computes a product in units as for many workers, whatever its size.
-func inSmallUnits(t *testing.T, p *projection) {
+func inSmallUnits(t *testing.T, dst, a Tensor, m *Matrix) {
 	t.Helper()
-	must(t, p.check())
-	inputs := preparation{a: p.a, needs: p.m.needs(), rotation: p.m.rotation}
-	inputs, _ = inputs.next(new(scratch), p.a.L)
+	must(t, m.checkMatMul(&dst, &a, nil))
+	q := targets{[]Tensor{dst}, []*Matrix{m}, nil}
+	inputs, _ := inputsOf(a, q.ms).next(new(scratch), a.L)
 	inputs.run()
-	*p = p.take(&inputs)
+	p := q.product(&inputs, share{rows: inputs.rows()})
 	p.partition(64)
 	for i := range p.units() {
 		p.unit(i)
@@ -230,7 +230,7 @@ func TestInt8ProductsAreTheirDefinition(t *testing.T) {
 			checkProductResult(t, what, dst, nil, want)
 			must(t, threeWorkers().MulMatrix(dst, a, m, bias))
 			checkProductResult(t, what+" by a pool", dst, bias, want)
-			inSmallUnits(t, &projection{dst: dst, a: a, m: m})
+			inSmallUnits(t, dst, a, m)
 			checkProductResult(t, what+" in many units", dst, nil, want)
 			must(t, m.Close())
 		}

@@ -179,12 +179,12 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 		return err
 	}
 	defer p.putJob(j)
-	one := projection{dst: dst, a: a, m: m, bias: bias}
-	if err := one.check(); err != nil {
+	if err := m.checkMatMul(&dst, &a, bias); err != nil {
 		return err
 	}
-	j.products.all = append(j.products.all, one)
-	p.multiply(j)
+	ms := []*Matrix{m}
+	j.products.set([]Tensor{dst}, ms, [][]float32{bias})
+	p.multiply(j, inputsOf(a, ms))
 	return nil
 }
 
@@ -202,11 +202,8 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	for i, m := range ms {
-		one := projection{dst: dsts[i].checked(), a: a.checked(), m: m, bias: biasOf(biases, i)}
-		j.products.all = append(j.products.all, one)
-	}
-	p.multiply(j)
+	j.products.set(dsts, ms, biases)
+	p.multiply(j, inputsOf(a.checked(), ms))
 	return nil
 }
 
@@ -222,30 +219,20 @@ func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 		return err
 	}
 	defer p.putJob(j)
-	x := &j.products.experts
-	*x = expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
+	x := expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
 	x.route(&j.scratch.routes)
-	j.products.inputs = x.preparation(&j.scratch.routes)
-	p.multiplyPrepared(j)
+	j.products.set([]Tensor{x.dst}, ms, biases)
+	p.multiply(j, x.inputs(&j.scratch.routes))
 	return nil
 }
 
 // multiply computes the products of a job, whose arguments are valid.
-func (p *Pool) multiply(j *job) {
+func (p *Pool) multiply(j *job, inputs preparation) {
 	q := &j.products
-	q.inputs = preparation{a: q.all[0].a}
-	for i := range q.all {
-		q.inputs.add(q.all[i].m)
-	}
-	p.multiplyPrepared(j)
-}
-
-// multiplyPrepared computes the products of a job, whose inputs are to be prepared.
-func (p *Pool) multiplyPrepared(j *job) {
-	q := &j.products
+	q.inputs = inputs
 	x := &q.inputs
 	part, ok := x.part(), false
 	for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {

@@ -56,13 +56,9 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		timed(units, func(i int) { j.unit(&j.scratch, i) })
 	}
 	switch {
-	case len(j.products.all) > 0:
+	case len(j.products.ms) > 0:
 		q := &j.products
 		x := &q.inputs
-		*x = preparation{a: q.all[0].a}
-		for i := range q.all {
-			x.add(q.all[i].m)
-		}
 		part, ok := x.part(), false
 		for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
 			q.take()
@@ -171,7 +167,8 @@ func workCases(tb testing.TB) (all []workCase) {
 		for _, l := range rows {
 			dst, a := zeros(1, 1, l, n), tensor(r, normal, 1, 1, l, n)
 			all = append(all, workCase{fmt.Sprintf("matrix %s, %d rows", name, l), func(j *job) {
-				j.products.all = append(j.products.all, projection{dst: dst, a: a, m: m})
+				j.products.set([]Tensor{dst}, []*Matrix{m}, nil)
+				j.products.inputs = inputsOf(a, []*Matrix{m})
 			}})
 		}
 	}
