@@ -3,53 +3,26 @@ package main
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/limits"
 )
 
 // greedy takes the most likely token.
 func greedy(logits []float32) int { return slices.Index(logits, slices.Max(logits)) }
 
-// sampler draws tokens. Since logits have the same bits in any batch, a prompt and a seed give the
-// same answer in any batch.
-func sampler(temperature float64, seed, prompt uint64) func([]float32) int {
-	if temperature <= 0 {
-		return greedy
-	}
-	source := rand.New(rand.NewPCG(seed, prompt))
-	var p []float32
-	return func(logits []float32) int {
-		p = resize(p, len(logits))
-		for i, x := range logits {
-			p[i] = x / float32(temperature)
-		}
-		attn.Softmax(p, p)
-		left := source.Float32()
-		for i, x := range p {
-			if left -= x; left < 0 {
-				return i
-			}
-		}
-		return greedy(logits) // the sum was a little below 1
-	}
-}
-
 // stream prints the answers to several prompts one after another, though they come at the same
 // time: the first that has not ended as its tokens come, those after it when it is their turn.
 type stream struct {
 	out     io.Writer
-	text    folder.Codec
 	prompts []string
 	chat    bool // answers are messages of their own
 	jobs    []*job
 	turn    int
 	begun   bool // the prompt whose turn it is was printed
-	printed int  // and so many tokens of its answer
+	printed int  // and so many bytes of its answer
 }
 
 // print prints what is new.
@@ -60,10 +33,8 @@ func (s *stream) print() {
 			fmt.Fprintf(s.out, "[%d] %s%s", s.turn+1, s.prompts[s.turn], s.between())
 			s.begun = true
 		}
-		for _, token := range j.answer()[s.printed:] {
-			fmt.Fprint(s.out, s.text.Decode(token))
-			s.printed++
-		}
+		fmt.Fprint(s.out, j.words.shown(j.done)[s.printed:])
+		s.printed = len(j.words.shown(j.done))
 		if !j.done {
 			return
 		}
@@ -108,7 +79,8 @@ func (e *engine) report(out io.Writer) {
 	if e.cluster != nil {
 		where = ", in each copy on the cluster"
 	}
-	fmt.Fprintf(out, "keys and values: %d KiB in use at most%s\n\n", e.peak>>10, where)
+	fmt.Fprintf(out, "keys and values: %d KiB in use at most%s\n", e.peak>>10, where)
+	fmt.Fprintf(out, "memory: %d MiB, weights and these\n\n", (e.memory+e.peak)>>20)
 }
 
 // reportMemory prints how many steps a second there were, and how many if each took as long as

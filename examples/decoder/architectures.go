@@ -167,9 +167,8 @@ func namesOf(name func(*architecture) string) string {
 	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
-func (a *architecture) kindName() string  { return a.kind }
-func (a *architecture) className() string { return a.class }
-func (a *architecture) ggufName() string  { return a.gguf }
+func (a *architecture) kindName() string { return a.kind }
+func (a *architecture) ggufName() string { return a.gguf }
 
 // apply sets what a kind computes in both sorts of files.
 func (a *architecture) apply(c *config) {

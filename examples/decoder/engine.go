@@ -16,20 +16,12 @@ type job struct {
 	most   int // tokens to generate
 	choose func(logits []float32) int
 	keep   bool // the sequence, for others to fork
+	words  words
 
 	tokens []int // the prompt and what was generated
 	done   bool
 	ended  bool // by the last token, which is not part of the answer
 	seq    sequence
-}
-
-// answer is what was generated.
-func (j *job) answer() []int {
-	tokens := j.tokens[len(j.prompt):]
-	if j.ended {
-		tokens = tokens[:len(tokens)-1]
-	}
-	return tokens
 }
 
 // settings are what no logits depend on, but for the types of weights and cache.
@@ -94,6 +86,21 @@ func (e *engine) share(prefix []int) error {
 	if err == nil {
 		e.prefix, e.shared = prefix, j.seq
 	}
+	return err
+}
+
+// follow keeps, of what a job's sequence has, the tokens with which a next prompt begins, so that
+// these are not computed again. The job was one that keeps its sequence.
+func (e *engine) follow(j *job, next []int) (err error) {
+	if !e.cache.forks() {
+		j.seq.release()
+		return nil
+	}
+	n := len(common([][]int{j.tokens[:j.seq.length()], next}))
+	e.shared.release()
+	e.shared, err = j.seq.fork(n)
+	e.prefix = next[:n]
+	j.seq.release()
 	return err
 }
 
@@ -183,7 +190,8 @@ func (e *engine) advance(j *job, logits []float32) {
 	token := j.choose(logits)
 	j.tokens = append(j.tokens, token)
 	j.ended = slices.Contains(e.Stop, token)
-	j.done = j.ended || len(j.tokens) >= len(j.prompt)+j.most
+	stopped := !j.ended && j.words.add(token)
+	j.done = j.ended || stopped || len(j.tokens) >= len(j.prompt)+j.most
 	if !j.done {
 		return
 	}

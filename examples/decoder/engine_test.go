@@ -211,11 +211,10 @@ func TestJoins(t *testing.T) {
 	must(t, err)
 	defer e.close()
 	var out bytes.Buffer
-	s := &stream{out: &out, text: folder.Numbers(300), prompts: []string{"a", "b", "c"}}
+	s := &stream{out: &out, prompts: []string{"a", "b", "c"}}
 	for i, most := range []int{12, 2, 3} {
-		s.jobs = append(s.jobs, &job{prompt: countUp(25), most: most, choose: func([]float32) int {
-			return i
-		}})
+		s.jobs = append(s.jobs, &job{prompt: countUp(25), most: most,
+			words: words{decode: folder.Numbers(300).Decode}, choose: func([]float32) int { return i }})
 		must(t, e.submit(s.jobs[i]))
 	}
 	printed := []int{}
@@ -326,23 +325,6 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestSampler draws tokens as often as they are likely.
-func TestSampler(t *testing.T) {
-	logits := []float32{0, float32(math.Log(2)), float32(math.Inf(-1)), float32(math.Log(5))}
-	counts := make([]int, 4)
-	for choose := sampler(1, 3, 0); counts[0]+counts[1]+counts[3] < 8000; {
-		counts[choose(logits)]++
-	}
-	for i, want := range []int{1000, 2000, 0, 5000} {
-		if counts[i] < want*9/10 || counts[i] > want*11/10 {
-			t.Errorf("token %d was drawn %d times, want about %d", i, counts[i], want)
-		}
-	}
-	if got := sampler(0, 3, 0)(logits); got != 3 {
-		t.Errorf("greedy takes %d, want 3", got)
-	}
-}
-
 // TestCommand runs what people type.
 func TestCommand(t *testing.T) {
 	model := "-model " + newFake("BF16").write(t)
@@ -370,8 +352,8 @@ func TestCommand(t *testing.T) {
 		{"-n 3 -integers -cache i8,i4 hello", []string{"[1] hello ", "keys and values: "}},
 		{"-context 10 hello-hello", []string{"prompt 1", "want at most 10"}},
 		{"-workers 0 x", []string{"workers, batch"}},
-		{"-n 0 x", []string{"-n is 0", "want at least 1"}},
-		{"-temperature NaN x", []string{"-temperature NaN", "and 0"}},
+		{"-n 0 x", []string{"-n is 0, want at least 1"}},
+		{"-temperature NaN x", []string{"-temperature is NaN, want 0 or more"}},
 	} {
 		var out, help bytes.Buffer
 		err := run(strings.Fields(c.args), &out, &help)

@@ -21,16 +21,17 @@ type options struct {
 	settings
 	access
 	model, size, shared string
+	system              string // shared, in a chat
 	pack                string // a file of packed matrices
 	weights             attn.Format
 	prompts             []string
 	most                int
-	seed                uint64
-	temperature         float64
-	chat                bool // prompts are messages
-	control             bool // prompts may have control tokens
-	prove, accuracy     bool
-	steps               bool // of numbers of tokens
+	sampling
+	stops           []string
+	chat            bool // prompts are messages
+	control         bool // prompts may have control tokens
+	prove, accuracy bool
+	steps           bool // of numbers of tokens
 }
 
 // sizes are random models: one that takes seconds anywhere, and one like published models of half a
@@ -65,8 +66,10 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"once; it is written if it is not there")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
-	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -shared as that of "+
-		"the system, by the chat template of the model")
+	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -system as that of "+
+		"the system, by the chat template of the model. After one prompt or none each line of the "+
+		"standard input is the user's next message")
+	f.StringVar(&o.system, "system", "", "`text` of the system in a chat")
 	f.BoolVar(&o.control, "control", false, "what is written like a control token in prompts and in "+
 		"-shared, as <|im_end|>, is one; it is text otherwise, since it would forge turns and answers")
 	f.IntVar(&o.most, "n", 64, "tokens to generate for each prompt")
@@ -82,19 +85,28 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"-weights says nothing, and attention if -cache is i8, i4, or one of each; usual for a GGUF "+
 		"file, whose matrices stay as they are, unless -weights says otherwise")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
-	f.Float64Var(&o.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
+	o.sampling.register(f)
+	f.Func("stop", "`text` that ends an answer, without being part of it; may be there several times",
+		o.addStop)
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
 		"prompts does, too")
-	o.register(f)
+	o.access.register(f)
 	f.BoolVar(&o.accuracy, "accuracy", false, "compare logits of i8 and of -integers with those of "+
 		"f32")
 	f.BoolVar(&o.steps, "steps", false, "measure: read numbers of tokens, a line each, take as many "+
 		"through the model, and print seconds and the first logits; 0 begins anew")
 	err := flags.Parse(f, args, help)
 	o.prompts = f.Args()
-	if err == nil && (o.most < 1 || !(o.temperature >= 0)) {
-		err = fmt.Errorf("-n is %d and -temperature %v, want at least 1 and 0", o.most, o.temperature)
+	if err == nil && o.most < 1 {
+		err = fmt.Errorf("-n is %d, want at least 1", o.most)
 	}
+	if err == nil {
+		err = o.sampling.check()
+	}
+	if err == nil && o.system != "" && (!o.chat || o.shared != "") {
+		err = errors.New("-system wants -chat, and no -shared, which is the same there")
+	}
+	o.shared += o.system
 	if err == nil && o.pack != "" && (o.model == "" || o.accuracy) {
 		err = errors.New("-pack wants a -model, and no -accuracy, which packs it in several types")
 	}
@@ -145,10 +157,10 @@ func run(args []string, out, help io.Writer) error {
 		o.shared = "You are a helpful assistant, and a random one. "
 		o.prompts = []string{"The capital of France is", "Two and two are", "Once upon a time"}
 	}
-	if len(o.prompts) == 0 && !o.prove {
+	if len(o.prompts) == 0 && !o.prove && !o.chat {
 		return errors.New("no prompt, want at least one as an argument")
 	}
-	if err := o.generate(out, help, m, text); err != nil || !o.prove {
+	if err := o.answer(out, help, m, text); err != nil || !o.prove {
 		return err
 	}
 	return prove(out, m, o.settings)
@@ -222,6 +234,30 @@ func (o *options) random() (*model, folder.Codec, error) {
 	return newModel(l, &c, &folderNames, o.weights), folder.Numbers(c.Vocab), l.Err
 }
 
+// addStop takes a text that ends answers.
+func (o *options) addStop(text string) error {
+	if text == "" {
+		return errors.New("want a text that is not empty")
+	}
+	o.stops = append(o.stops, text)
+	return nil
+}
+
+// job answers a prompt, the number-th.
+func (o *options) job(text folder.Codec, prompt []int, number int) *job {
+	j := &job{prompt: prompt, most: o.most, words: words{decode: text.Decode, stops: o.stops}}
+	j.choose = o.chooser(j, uint64(number))
+	return j
+}
+
+// answer prints answers to prompts, or a conversation.
+func (o *options) answer(out, errs io.Writer, m *model, text folder.Codec) error {
+	if o.chat && (len(o.prompts) == 1 || len(o.prompts) == 0 && !o.prove) {
+		return o.converse(os.Stdin, out, errs, m, text)
+	}
+	return o.generate(out, errs, m, text)
+}
+
 // generate continues the prompts, and prints answers in the order of the prompts, each token as
 // soon as all before it are printed.
 func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) error {
@@ -241,9 +277,9 @@ func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) err
 		return err
 	}
 	o.noteLong(errs, prompts, m.Trained)
-	s := &stream{out: out, text: text, prompts: o.prompts, chat: o.chat}
+	s := &stream{out: out, prompts: o.prompts, chat: o.chat}
 	for i, prompt := range prompts {
-		j := &job{prompt: prompt, most: o.most, choose: sampler(o.temperature, o.seed, uint64(i))}
+		j := o.job(text, prompt, i)
 		if err := e.submit(j); err != nil {
 			return fmt.Errorf("prompt %d: %w", i+1, err)
 		}
