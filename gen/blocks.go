@@ -17,12 +17,17 @@ const (
 	plainSums  blockSums = iota // d: sum + n·(a·d)
 	minimaSums                  // d, dmin, scale and minimum, these as integers
 	halvesSums                  // d, the scales of both halves, and for AVX2 pairs of them
+	offsetSums                  // d and m, which the sum of the inputs is multiplied by
+	scaledSums                  // d, and a scale as float32
+	pairsSums                   // d, dmin, pairs of minima; the bytes are multiplied by their scales
+	floatsSums                  // d of each half
 )
 
 // blockUnpacked is the bytes of 32 inputs of 16 outputs, blockVectors the scales after them.
 const blockUnpacked = 32 * panel
 
-var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4}
+var blockVectors = map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4, offsetSums: 2,
+	scaledSums: 2, pairsSums: 3, floatsSums: 2}
 
 func (s blockSums) size() int { return blockUnpacked + blockVectors[s]*panelBytes }
 
@@ -41,10 +46,16 @@ func blockKernels() {
 	multiplyBlocksVNNI("multiplyPlainVNNIAVX512", plainSums)
 	multiplyBlocksVNNI("multiplyMinimaVNNIAVX512", minimaSums)
 	multiplyBlocksVNNI("multiplyHalvesVNNIAVX512", halvesSums)
+	multiplyBlocksVNNI("multiplyOffsetVNNIAVX512", offsetSums)
+	multiplyBlocksVNNI("multiplyScaledVNNIAVX512", scaledSums)
+	multiplyBlocksVNNI("multiplyPairsVNNIAVX512", pairsSums)
+	multiplyBlocksVNNI("multiplyFloatsVNNIAVX512", floatsSums)
 	for _, k := range []blockSums8{
 		{"multiplyNibblesSIMD", plainSums, 8, 4}, {"multiplyLevelsSIMD", plainSums, 4, 3},
 		{"multiplyBytesSIMD", plainSums, 1, 0}, {"multiplyQ4KSIMD", minimaSums, 8, 0},
 		{"multiplyQ5KSIMD", minimaSums, 4, 0}, {"multiplyQ6KSIMD", halvesSums, 2, 0},
+		{"multiplyOffsetSIMD", offsetSums, 4, 0}, {"multiplyScaledSIMD", scaledSums, 1, 0},
+		{"multiplyPairsSIMD", pairsSums, 2, 0}, {"multiplyFloatsSIMD", floatsSums, 4, 3},
 	} {
 		multiplyBlocksAVX2(k)
 	}
@@ -56,22 +67,41 @@ func blockKernels() {
 	wide.unpackBlocks("unpackQ4KAVX512", formQ4K)
 	wide.unpackBlocks("unpackQ5KAVX512", formQ5K)
 	wide.unpackBlocks("unpackQ6KAVX512", formQ6K)
+	wide.unpackBlocks("unpackQ41AVX512", formQ41)
+	wide.unpackBlocks("unpackQ50AVX512", formQ50)
+	wide.unpackBlocks("unpackQ51AVX512", formQ51)
+	wide.unpackBlocks("unpackQ2KAVX512", formQ2K)
+	wide.unpackBlocks("unpackQ3KAVX512", formQ3K)
+	wide.unpackBlocks("unpackXSAVX512", formXS)
+	wide.unpackBlocks("unpackNVFPAVX512", formNVFP)
+	wide.unpackBlocks("unpackTQ1AVX512", formTQ1)
+	wide.unpackBlocks("unpackTQ2AVX512", formTQ2)
 	narrow.unpackBlocks("unpackQ8SIMD", formQ8)
 	narrow.unpackBlocks("unpackNibblesF16SIMD", formNibbles)
 	narrow.unpackBlocks("unpackNibblesBF16SIMD", formMXFP)
 	narrow.unpackBlocks("unpackQ4KSIMD", formQ4K)
 	narrow.unpackBlocks("unpackQ5KSIMD", formQ5K)
 	narrow.unpackBlocks("unpackQ6KSIMD", formQ6K)
+	narrow.unpackBlocks("unpackQ41SIMD", formQ41)
+	narrow.unpackBlocks("unpackQ50SIMD", formQ50)
+	narrow.unpackBlocks("unpackQ51SIMD", formQ51)
+	narrow.unpackBlocks("unpackQ2KSIMD", formQ2K)
+	narrow.unpackBlocks("unpackQ3KSIMD", formQ3K)
+	narrow.unpackBlocks("unpackXSSIMD", formXS)
+	narrow.unpackBlocks("unpackNVFPSIMD", formNVFP)
+	narrow.unpackBlocks("unpackTQ1SIMD", formTQ1)
+	narrow.unpackBlocks("unpackTQ2SIMD", formTQ2)
 	fewRowsKernels(wide, narrow)
 }
 
 // sizes are rows of a tile: with sums of halves there are three vectors for each row, else two.
+// More than 8 are for the sums of most types: others are a few per cent slower so, and shorter.
 // Callers have multiples of 4; blocks_few.go is for what is left.
 func (s blockSums) sizes() tileSizes {
-	if s == halvesSums {
-		return tileSizes{4, 8}
+	if s == plainSums || s == minimaSums {
+		return tileSizes{4, 8, 12}
 	}
-	return tileSizes{4, 8, 12}
+	return tileSizes{4, 8}
 }
 
 // multiplyBlocksVNNI emits products of rows by one panel.
@@ -204,23 +234,66 @@ func (t *blockTile) block(w reg.Register) {
 			VPMULLD(scale, t.acc(i), t.acc(i))
 			VCVTDQ2PS(t.acc(i), t.acc(i))
 		}
+	case floatsSums:
+		t.products(w, 0, 4, blockRowHalf)
+		t.floats()
+		t.add(w, 0, VFMADD231PS)
+		t.products(w, 4, 8, blockRowHalf+4)
+		t.floats()
+		t.add(w, 1, VFMADD231PS)
+		return
+	case offsetSums, pairsSums:
+		t.products(w, 0, 8, 0)
+		t.floats()
 	default:
 		t.products(w, 0, 8, blockRowStart)
-		for i := range t.rows {
-			VCVTDQ2PS(t.acc(i), t.acc(i))
+		t.floats()
+		if t.sums == scaledSums {
+			scale := t.free()[1]
+			VMOVUPS(t.scales(w, 1), scale)
+			for i := range t.rows {
+				VMULPS(scale, t.acc(i), t.acc(i)) // exact
+			}
 		}
 	}
 	t.add(w, 0, VFMADD231PS)
-	if t.sums != minimaSums {
-		return
-	}
-	least := t.free()[1]
-	VMOVUPS(t.scales(w, 3), least)
+	t.less(w)
+}
+
+// floats makes floats of sums of products.
+func (t *blockTile) floats() {
 	for i := range t.rows {
-		VPMULLD_BCST(avx512Row(i, aStride, blockRowSum), least, t.acc(i))
 		VCVTDQ2PS(t.acc(i), t.acc(i))
 	}
-	t.add(w, 1, VFNMADD231PS)
+}
+
+// less adds what the sums of the inputs are multiplied by.
+func (t *blockTile) less(w reg.Register) {
+	least := t.free()[1]
+	switch t.sums {
+	case minimaSums:
+		VMOVUPS(t.scales(w, 3), least)
+		for i := range t.rows {
+			VPMULLD_BCST(avx512Row(i, aStride, blockRowSum), least, t.acc(i))
+			VCVTDQ2PS(t.acc(i), t.acc(i))
+		}
+		t.add(w, 1, VFNMADD231PS)
+	case offsetSums:
+		for i := range t.rows {
+			VCVTDQ2PS_BCST(avx512Row(i, aStride, blockRowSum), t.acc(i))
+		}
+		t.add(w, 1, VFMADD231PS)
+	case pairsSums:
+		VMOVUPS(t.scales(w, 2), least)
+		for i := range t.rows {
+			acc := t.acc(i)
+			VPBROADCASTD(avx512Row(i, aStride, blockRowPairs), acc)
+			VPMADDWD(least, acc, acc)
+			VPSRAD(Imm(3), acc, acc) // minus the minima times the sums
+			VCVTDQ2PS(acc, acc)
+		}
+		t.add(w, 1, VFMADD231PS)
+	}
 }
 
 // add adds floats times a·d, of which d is a vector of scales.

@@ -97,12 +97,22 @@ func (t *blockTile8) emit(blocks Mem) {
 	Load(Param("w"), w)
 	MOVQ(blocks, count)
 	Label(loop)
-	if t.words == 1 {
+	switch {
+	case t.sums == floatsSums:
+		for half := range 2 {
+			for g := range 4 {
+				t.group(w, 4*half+g)
+			}
+			t.endWords(w, 0)
+			t.add(w, half)
+		}
+	case t.words == 1:
 		t.signed(w)
-	} else {
+		t.add(w, 0)
+	default:
 		t.unsigned(w)
+		t.add(w, 0)
 	}
-	t.add(w)
 	for i := 0; i < t.rows; i += 3 {
 		ADDQ(imm(blockRowSize), avx512RowPointers[i/3])
 	}
@@ -201,22 +211,23 @@ func (t *blockTile8) signed(w reg.Register) {
 	}
 }
 
-// add adds floats of the sums, times a·d, to the outputs.
-func (t *blockTile8) add(w reg.Register) {
+// add adds floats of the sums, times a·d of a half, to the outputs.
+func (t *blockTile8) add(w reg.Register, half int) {
 	free := t.afterwards()
 	a, x, y := free[0], free[1], free[2]
 	for i := range t.rows {
-		t.correct(w, i, a, x)
+		t.correct(w, i, half, a, x)
 		VBROADCASTSS(avx512Row(i, aStride, blockRowScale), a)
 		for v := range 2 {
 			sum := t.acc(i, v)
 			VCVTDQ2PS(sum, sum)
-			VMULPS(t.scales(w, 0, v), a, x)
+			if t.sums == scaledSums {
+				VMULPS(t.scales(w, 1, v), sum, sum) // exact
+			}
+			VMULPS(t.scales(w, half, v), a, x)
 			VFMADD213PS(t.output(i, v), x, sum)
 		}
-		if t.sums == minimaSums {
-			t.less(w, i, a, x, y)
-		}
+		t.less(w, i, a, x, y)
 		for v := range 2 {
 			VMOVUPS(t.acc(i, v), t.output(i, v))
 		}
@@ -224,8 +235,14 @@ func (t *blockTile8) add(w reg.Register) {
 }
 
 // correct takes off what was added to bytes.
-func (t *blockTile8) correct(w reg.Register, i int, start, x reg.VecPhysical) {
+func (t *blockTile8) correct(w reg.Register, i, half int, start, x reg.VecPhysical) {
 	switch {
+	case t.sums == floatsSums:
+		VPBROADCASTD(avx512Row(i, aStride, blockRowHalf+4*half), start)
+		VPSRAD(Imm(t.shift-2), start, start)
+		for v := range 2 {
+			VPADDD(start, t.acc(i, v), t.acc(i, v))
+		}
 	case t.sums == halvesSums:
 		VPBROADCASTD(avx512Row(i, aStride, blockRowPairs), start)
 		for v := range 2 {
@@ -242,14 +259,33 @@ func (t *blockTile8) correct(w reg.Register, i int, start, x reg.VecPhysical) {
 	}
 }
 
-// less takes off minima times the sum of the inputs, times a·dmin.
+// less takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
 func (t *blockTile8) less(w reg.Register, i int, a, x, y reg.VecPhysical) {
 	sum := t.afterwards()[3]
-	VPBROADCASTD(avx512Row(i, aStride, blockRowSum), sum)
-	for v := range 2 {
-		VPMADDWD(t.scales(w, 3, v), sum, y)
-		VCVTDQ2PS(y, y)
-		VMULPS(t.scales(w, 1, v), a, x)
-		VFNMADD231PS(x, y, t.acc(i, v))
+	switch t.sums {
+	case minimaSums:
+		VPBROADCASTD(avx512Row(i, aStride, blockRowSum), sum)
+		for v := range 2 {
+			VPMADDWD(t.scales(w, 3, v), sum, y)
+			VCVTDQ2PS(y, y)
+			VMULPS(t.scales(w, 1, v), a, x)
+			VFNMADD231PS(x, y, t.acc(i, v))
+		}
+	case offsetSums:
+		VPBROADCASTD(avx512Row(i, aStride, blockRowSum), sum)
+		VCVTDQ2PS(sum, sum)
+		for v := range 2 {
+			VMULPS(t.scales(w, 1, v), a, x)
+			VFMADD231PS(x, sum, t.acc(i, v))
+		}
+	case pairsSums:
+		VPBROADCASTD(avx512Row(i, aStride, blockRowPairs), sum)
+		for v := range 2 {
+			VPMADDWD(t.scales(w, 2, v), sum, y)
+			VPSRAD(Imm(3), y, y) // minus the minima times the sums
+			VCVTDQ2PS(y, y)
+			VMULPS(t.scales(w, 1, v), a, x)
+			VFMADD231PS(x, y, t.acc(i, v))
+		}
 	}
 }

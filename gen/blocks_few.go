@@ -15,7 +15,7 @@ type fewTile struct {
 	*blockUnpacker
 	rows   int
 	words  int    // of AVX2: how many groups of products words hold, 1 for bytes with sign
-	shift  uint64 // of AVX2: 128 >> shift was added to bytes
+	shift  uint64 // what begins sums is moved by so many bits: 128 >> shift was added to bytes
 	stride reg.GPVirtual
 	at     [2]reg.GPVirtual // inputs at hand of row 0 and, if there are so many, of row 3
 	d, w   reg.GPVirtual    // the block's scales at hand, codes
@@ -32,6 +32,15 @@ func fewRowsKernels(wide, narrow blockSet) {
 	wide.multiplyFew("fewQ4KVNNIAVX512", formQ4K, 0, 0)
 	wide.multiplyFew("fewQ5KVNNIAVX512", formQ5K, 0, 0)
 	wide.multiplyFew("fewQ6KVNNIAVX512", formQ6K, 0, 0)
+	wide.multiplyFew("fewQ41VNNIAVX512", formQ41, 0, 0)
+	wide.multiplyFew("fewQ50VNNIAVX512", formQ50, 0, 3)
+	wide.multiplyFew("fewQ51VNNIAVX512", formQ51, 0, 0)
+	wide.multiplyFew("fewQ2KVNNIAVX512", formQ2K, 0, 0)
+	wide.multiplyFew("fewQ3KVNNIAVX512", formQ3K, 0, 3)
+	wide.multiplyFew("fewXSVNNIAVX512", formXS, 0, 0)
+	wide.multiplyFew("fewNVFPVNNIAVX512", formNVFP, 0, 0)
+	wide.multiplyFew("fewTQ1VNNIAVX512", formTQ1, 0, 7)
+	wide.multiplyFew("fewTQ2VNNIAVX512", formTQ2, 0, 7)
 	narrow.multiplyFew("fewQ8SIMD", formQ8, 1, 0)
 	narrow.multiplyFew("fewNibblesSIMD", formNibbles0, 8, 4)
 	narrow.multiplyFew("fewLevelsSIMD", formNibbles, 1, 0)
@@ -39,16 +48,24 @@ func fewRowsKernels(wide, narrow blockSet) {
 	narrow.multiplyFew("fewQ4KSIMD", formQ4K, 8, 0)
 	narrow.multiplyFew("fewQ5KSIMD", formQ5K, 4, 0)
 	narrow.multiplyFew("fewQ6KSIMD", formQ6K, 2, 0)
+	narrow.multiplyFew("fewQ41SIMD", formQ41, 8, 0)
+	narrow.multiplyFew("fewQ50SIMD", formQ50, 4, 3)
+	narrow.multiplyFew("fewQ51SIMD", formQ51, 4, 0)
+	narrow.multiplyFew("fewQ2KSIMD", formQ2K, 4, 0)
+	narrow.multiplyFew("fewQ3KSIMD", formQ3K, 4, 0)
+	narrow.multiplyFew("fewXSSIMD", formXS, 1, 0)
+	narrow.multiplyFew("fewNVFPSIMD", formNVFP, 4, 3)
+	multiplyFewTrits("fewTQ1SIMD")
+	narrow.multiplyFew("fewTQ2SIMD", formTQ2, 8, 7)
 }
 
 // multiplyFew emits products of 1 to 4 rows by panels. Of 3 rows the last one is computed twice.
 func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint64) {
 	table := ""
-	if form.codes == fourBits {
+	if form.looksUp() {
 		table = ", table"
 	}
-	TEXT(name, noSplit, "func(o *float32, a, w"+table+" *byte, request, next uintptr, rows, panels, "+
-		"blocks, oStride, aStride, before int, overwrite bool)")
+	TEXT(name, noSplit, fewSignature(table))
 	rows := GP64()
 	Load(Param("rows"), rows)
 	var frame Mem
@@ -64,6 +81,12 @@ func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint
 		t.blockUnpacker = newBlockUnpacker(s, form)
 		t.emit()
 	}
+}
+
+// fewSignature is that of kernels of few rows, some of which have a table.
+func fewSignature(table string) string {
+	return "func(o *float32, a, w" + table + " *byte, request, next uintptr, rows, panels, " +
+		"blocks, oStride, aStride, before int, overwrite bool)"
 }
 
 // row addresses a field of the inputs at hand of a row.
@@ -96,16 +119,25 @@ func (t *fewTile) emit() {
 	Label(blockLoop)
 	MOVQ(t.w, t.d)
 	ADDQ(imm(t.form.header()), t.w)
-	if parts := t.form.blocks(); parts > 1 {
-		t.request(request, t.form.header())
-		ADDQ(imm(t.form.header()), request)
+	if t.form.codes == trits && !t.wide {
+		t.request(request, t.form.header()+t.form.shared())
+		t.tritsAVX2()
+		ADDQ(imm(t.form.header()+t.form.shared()), request)
+		ADDQ(imm(8*blockRowSize), t.at[0])
+		ADDQ(imm(t.form.shared()), t.w)
+	} else if parts := t.form.blocks; parts > 1 {
+		begun := t.form.header() + t.form.shared()
+		t.request(request, begun)
+		ADDQ(imm(begun), request)
 		MOVQ(U32(parts), left)
 		Label(partLoop)
 		t.request(request, t.form.size())
+		t.beginBlock(left)
 		t.block()
 		ADDQ(imm(t.form.size()), request)
 		DECQ(left)
 		JNE(LabelRef(partLoop))
+		ADDQ(imm(t.form.shared()), t.w)
 	} else {
 		t.request(request, t.form.header()+t.form.size())
 		t.block()
@@ -234,19 +266,23 @@ func (t *fewTile) integers(from Mem, convert func(ops ...Op)) reg.VecVirtual {
 func (t *fewTile) blockVNNI() {
 	// Sums of products of the first 16 inputs and of the others, which are one but for halvesSums.
 	acc := [2][]reg.VecVirtual{}
-	start := map[blockSums][2]int{plainSums: {blockRowStart}, halvesSums: {blockRowHalf,
-		blockRowHalf + 4}}[t.form.sums]
+	halves := [2]int{blockRowHalf, blockRowHalf + 4}
+	start := map[blockSums][2]int{plainSums: {blockRowStart}, scaledSums: {blockRowStart},
+		halvesSums: halves, floatsSums: halves}[t.form.sums]
 	for half := range acc {
-		if half == 1 && t.form.sums != halvesSums {
+		if half == 1 && !t.form.halved() {
 			acc[1] = acc[0]
 			break
 		}
 		for i := range t.rows {
 			v := ZMM()
 			acc[half] = append(acc[half], v)
-			if start[half] == 0 {
+			switch {
+			case start[half] == 0:
 				VPXORD(v, v, v)
-			} else {
+			case t.shift > 0:
+				VPSRAD_BCST(Imm(t.shift), t.row(i, start[half]), v)
+			default:
 				VPBROADCASTD(t.row(i, start[half]), v)
 			}
 		}
@@ -259,41 +295,80 @@ func (t *fewTile) blockVNNI() {
 		})
 	}
 	first, second := Mem{Base: t.w}, Mem{Base: t.w, Disp: panel}
-	switch t.form.sums {
-	case plainSums:
+	for _, v := range acc[0] {
+		VCVTDQ2PS(v, v)
+	}
+	multiply := func(scale reg.VecVirtual) {
 		for _, v := range acc[0] {
-			VCVTDQ2PS(v, v)
-		}
-	case minimaSums:
-		scale := t.integers(first, VPMOVZXBD)
-		for _, v := range acc[0] {
-			VCVTDQ2PS(v, v)
 			VMULPS(scale, v, v) // exact
 		}
-	case halvesSums:
-		scale, other := t.integers(first, VPMOVSXBD), t.integers(second, VPMOVSXBD)
+	}
+	switch t.form.sums {
+	case minimaSums:
+		multiply(t.integers(first, VPMOVZXBD))
+	case scaledSums:
+		multiply(t.integers(first, VPMOVSXBD))
+	case halvesSums, pairsSums:
+		scale, other := t.scalesOfHalves(first), t.scalesOfHalves(second)
+		multiply(scale)
 		for i, v := range acc[0] {
-			VCVTDQ2PS(v, v)
-			VMULPS(scale, v, v)
 			VCVTDQ2PS(acc[1][i], acc[1][i])
 			VFMADD231PS(other, acc[1][i], v) // an integer below 2²⁴
 		}
-	}
-	t.add(acc[0], Mem{Base: t.d}, VFMADD231PS)
-	if t.form.sums != minimaSums {
+	case floatsSums:
+		t.add(acc[0], t.loadFloats(first), VFMADD231PS)
+		for _, v := range acc[1] {
+			VCVTDQ2PS(v, v)
+		}
+		t.add(acc[1], t.loadFloats(second), VFMADD231PS)
 		return
 	}
-	least := t.integers(second, VPMOVZXBD)
-	for i, v := range acc[0] {
-		VCVTDQ2PS_BCST(t.row(i, blockRowSum), v)
-		VMULPS(least, v, v) // exact
+	t.add(acc[0], t.loadD(Mem{Base: t.d}), VFMADD231PS)
+	t.lessVNNI(acc[0], first, second)
+}
+
+// scalesOfHalves loads scales of 16 inputs as floats.
+func (t *fewTile) scalesOfHalves(from Mem) reg.VecVirtual {
+	if t.form.sums == halvesSums {
+		return t.integers(from, VPMOVSXBD)
 	}
-	t.add(acc[0], Mem{Base: t.d, Disp: 2 * panel}, VFNMADD231PS)
+	v := t.register()
+	VPMOVZXBD(from, v)
+	v = t.and(t.repeated(0x0000000f), v)
+	VCVTDQ2PS(v, v)
+	return v
+}
+
+// lessVNNI takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
+func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
+	other := Mem{Base: t.d, Disp: 2 * panel}
+	switch t.form.sums {
+	case minimaSums:
+		least := t.integers(second, VPMOVZXBD)
+		for i, v := range x {
+			VCVTDQ2PS_BCST(t.row(i, blockRowSum), v)
+			VMULPS(least, v, v) // exact
+		}
+		t.add(x, t.loadD(other), VFNMADD231PS)
+	case offsetSums:
+		for i, v := range x {
+			VCVTDQ2PS_BCST(t.row(i, blockRowSum), v)
+		}
+		t.add(x, t.loadD(other), VFMADD231PS)
+	case pairsSums:
+		least := t.loadMinima(first, second)
+		for i, v := range x {
+			VPBROADCASTD(t.row(i, blockRowPairs), v)
+			VPMADDWD(least, v, v)
+			VPSRAD(Imm(3), v, v) // minus the minima times the sums
+			VCVTDQ2PS(v, v)
+		}
+		t.add(x, t.loadD(other), VFMADD231PS)
+	}
 }
 
 // add adds floats times a·d.
-func (t *fewTile) add(x []reg.VecVirtual, scale Mem, fma func(ops ...Op)) {
-	d := t.loadD(scale)
+func (t *fewTile) add(x []reg.VecVirtual, d reg.VecVirtual, fma func(ops ...Op)) {
 	for i, v := range x {
 		ad := ZMM()
 		VMULPS_BCST(t.row(i, blockRowScale), d, ad)
@@ -311,28 +386,56 @@ func (t *fewTile) blockAVX2() {
 		acc = append(acc, YMM())
 	}
 	codes := Mem{Base: t.w, Index: t.half, Scale: 4, Disp: t.form.scales()}
-	if t.words == 1 {
+	switch {
+	case t.form.sums == floatsSums:
+		ones := t.repeated(wordOnes)
+		for half := range 2 {
+			t.unsigned(codes, acc, 2*half, 2*half+2, [2]reg.VecVirtual{ones, ones})
+			t.correct(acc, half)
+			t.addAVX2(acc, t.loadFloats(t.bytesAt(half*panel)))
+			t.storeSums(acc)
+		}
+	case t.words == 1:
 		t.signed(codes, acc)
-	} else {
-		t.unsigned(codes, acc)
+		t.sumsAVX2(acc)
+	default:
+		t.unsigned(codes, acc, 0, t.form.vectorsOfCodes(), t.wordFactors())
+		t.sumsAVX2(acc)
 	}
-	t.correct(acc)
-	d := t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2})
+	XORQ(imm(8), t.half)
+	JNE(LabelRef(loop))
+}
+
+// sumsAVX2 adds the sums of products of a block.
+func (t *fewTile) sumsAVX2(acc []reg.VecVirtual) {
+	t.correct(acc, 0)
+	t.addAVX2(acc, t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2}))
+	t.less(acc)
+	t.storeSums(acc)
+}
+
+// addAVX2 makes of sums of products those at hand, plus them times a·d.
+func (t *fewTile) addAVX2(acc []reg.VecVirtual, d reg.VecVirtual) {
+	var scale reg.VecVirtual
+	if t.form.sums == scaledSums {
+		scale = t.integers(t.bytesAt(0), VPMOVSXBD)
+	}
 	for i, v := range acc {
 		ad := YMM()
 		VBROADCASTSS(t.row(i, blockRowScale), ad)
 		VMULPS(d, ad, ad)
 		VCVTDQ2PS(v, v)
+		if scale != nil {
+			VMULPS(scale, v, v) // exact
+		}
 		VFMADD213PS(t.sumAt(i), ad, v)
 	}
-	if t.form.sums == minimaSums {
-		t.less(acc)
-	}
+}
+
+func (t *fewTile) storeSums(acc []reg.VecVirtual) {
 	for i, v := range acc {
 		VMOVUPS(v, t.sumAt(i))
 	}
-	XORQ(imm(8), t.half)
-	JNE(LabelRef(loop))
 }
 
 // sumAt is where the sums at hand of a row are.
@@ -347,11 +450,15 @@ func (t *fewTile) bytesAt(at int) Mem {
 	return Mem{Base: t.w, Index: t.half, Scale: 1, Disp: at}
 }
 
-// unsigned makes the sums of products by bytes without sign, of as many groups at a time as there
-// is room for in words.
-func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual) {
-	var factors [2]reg.VecVirtual // by which words are multiplied
+// wordFactors are what words of each half are multiplied by.
+func (t *fewTile) wordFactors() (factors [2]reg.VecVirtual) {
 	switch t.form.sums {
+	case pairsSums:
+		low := t.repeated(0x000f000f)
+		for i := range factors {
+			at := t.bytesAt(i * panel)
+			factors[i] = t.and(low, t.loadPairs(at, at, VPMOVZXBD))
+		}
 	case minimaSums:
 		scale := t.loadPairs(t.bytesAt(0), t.bytesAt(0), VPMOVZXBD)
 		factors = [2]reg.VecVirtual{scale, scale}
@@ -364,6 +471,14 @@ func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual) {
 		ones := t.repeated(wordOnes)
 		factors = [2]reg.VecVirtual{ones, ones}
 	}
+	return factors
+}
+
+// unsigned makes the sums of products by bytes without sign of some vectors of codes, of as many
+// groups at a time as there is room for in words.
+func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual, from, to int,
+	factors [2]reg.VecVirtual) {
+	ofHalf := t.form.codes == twoBits || t.form.codes == threeBits // is a vector
 	begun := false
 	var now, later []weightsOfGroup
 	flush := func(these []weightsOfGroup, factor reg.VecVirtual) {
@@ -372,7 +487,7 @@ func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual) {
 		}
 		begun = true
 	}
-	for n := range t.form.vectorsOfCodes() {
+	for n := from; n < to; n++ {
 		t.groups(codes, n, func(g int, v reg.VecVirtual) {
 			if t.words == 2 && g >= 4 {
 				later = append(later, weightsOfGroup{g, v})
@@ -380,7 +495,11 @@ func (t *fewTile) unsigned(codes Mem, acc []reg.VecVirtual) {
 				now = append(now, weightsOfGroup{g, v})
 			}
 		})
-		if n%2 == 1 {
+		switch {
+		case ofHalf:
+			flush(now, factors[n])
+			now = nil
+		case n%2 == 1:
 			flush(now, factors[0])
 			if later != nil {
 				flush(later, factors[1])
@@ -453,16 +572,27 @@ func (t *fewTile) signed(codes Mem, acc []reg.VecVirtual) {
 	}
 }
 
-// correct takes off what was added to bytes.
-func (t *fewTile) correct(acc []reg.VecVirtual) {
+// correct takes off what was added to bytes, of floatsSums of a half.
+func (t *fewTile) correct(acc []reg.VecVirtual, half int) {
 	switch {
 	case t.form.sums == halvesSums:
 		pairs := t.loadPairs(t.bytesAt(0), t.bytesAt(panel), VPMOVSXBD)
 		for i, sum := range acc {
 			x := YMM()
 			VPBROADCASTD(t.row(i, blockRowPairs), x)
-			VPMADDWD(pairs, x, x)
-			VPSLLD(Imm(2), x, x)
+			VPMADDWD(pairs, x, x) // −8 times what the scales are multiplied by
+			if t.form.less == 32 {
+				VPSLLD(Imm(2), x, x)
+			} else {
+				VPSRAD(Imm(1), x, x)
+			}
+			VPADDD(x, sum, sum)
+		}
+	case t.form.sums == floatsSums:
+		for i, sum := range acc {
+			x := YMM()
+			VPBROADCASTD(t.row(i, blockRowHalf+4*half), x)
+			VPSRAD(Imm(t.shift-2), x, x)
 			VPADDD(x, sum, sum)
 		}
 	case t.shift > 0:
@@ -475,17 +605,33 @@ func (t *fewTile) correct(acc []reg.VecVirtual) {
 	}
 }
 
-// less takes off minima times the sum of the inputs, times a·dmin.
+// less takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
 func (t *fewTile) less(acc []reg.VecVirtual) {
-	least, d := YMM(), t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2, Disp: 2 * panel})
-	VPMOVZXBD(t.bytesAt(panel), least)
+	var least reg.VecVirtual
+	field, fma := blockRowSum, VFMADD231PS
+	switch t.form.sums {
+	case minimaSums:
+		least, fma = YMM(), VFNMADD231PS
+		VPMOVZXBD(t.bytesAt(panel), least)
+	case pairsSums:
+		least, field = t.loadMinima(t.bytesAt(0), t.bytesAt(panel)), blockRowPairs
+	case offsetSums:
+	default:
+		return
+	}
+	d := t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2, Disp: 2 * panel})
 	for i, v := range acc {
 		x, ad := YMM(), YMM()
-		VPBROADCASTD(t.row(i, blockRowSum), x)
-		VPMADDWD(least, x, x)
+		VPBROADCASTD(t.row(i, field), x)
+		if least != nil {
+			VPMADDWD(least, x, x)
+		}
+		if t.form.sums == pairsSums {
+			VPSRAD(Imm(3), x, x) // minus the minima times the sums
+		}
 		VCVTDQ2PS(x, x)
 		VBROADCASTSS(t.row(i, blockRowScale), ad)
 		VMULPS(d, ad, ad)
-		VFNMADD231PS(ad, x, v)
+		fma(ad, x, v)
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -21,53 +23,83 @@ const (
 	plainFourBits
 	fiveBits
 	sixBits
+	twoBits
+	threeBits
+	trits
+	halfNibbles // fourBits, of each 16 inputs apart
 )
 
 // blockForm is how blocks of a type lie in a panel (internal/blocks).
 type blockForm struct {
-	sums  blockSums
-	codes blockCodes
-	bf16  bool // d is in BF16, not in F16
+	sums   blockSums
+	codes  blockCodes
+	blocks int  // of 32 inputs that share d
+	bf16   bool // d is in BF16, not in F16
+	less   int  // what codes have added to them, of those that are not looked up
 }
 
 var (
-	formQ8       = blockForm{plainSums, eightBits, false}
-	formNibbles  = blockForm{plainSums, fourBits, false}
-	formNibbles0 = blockForm{plainSums, plainFourBits, false}
-	formMXFP     = blockForm{plainSums, fourBits, true}
-	formQ4K      = blockForm{minimaSums, plainFourBits, false}
-	formQ5K      = blockForm{minimaSums, fiveBits, false}
-	formQ6K      = blockForm{halvesSums, sixBits, false}
+	formQ8       = blockForm{plainSums, eightBits, 1, false, 0}
+	formNibbles  = blockForm{plainSums, fourBits, 1, false, 0}
+	formNibbles0 = blockForm{plainSums, plainFourBits, 1, false, 8}
+	formMXFP     = blockForm{plainSums, fourBits, 1, true, 0}
+	formQ4K      = blockForm{minimaSums, plainFourBits, 8, false, 0}
+	formQ5K      = blockForm{minimaSums, fiveBits, 8, false, 0}
+	formQ6K      = blockForm{halvesSums, sixBits, 8, false, 32}
+	formQ41      = blockForm{offsetSums, plainFourBits, 1, false, 0}
+	formQ50      = blockForm{plainSums, fiveBits, 1, false, 16}
+	formQ51      = blockForm{offsetSums, fiveBits, 1, false, 0}
+	formQ2K      = blockForm{pairsSums, twoBits, 8, false, 0}
+	formQ3K      = blockForm{halvesSums, threeBits, 8, false, 4}
+	formXS       = blockForm{scaledSums, fourBits, 8, false, 0}
+	formNVFP     = blockForm{floatsSums, halfNibbles, 2, false, 0}
+	formTQ1      = blockForm{plainSums, trits, 8, false, 1}
+	formTQ2      = blockForm{plainSums, twoBits, 8, false, 1}
 )
 
-// blocks is how many blocks of 32 inputs share d.
-func (f blockForm) blocks() int {
-	if f.sums == plainSums {
-		return 1
-	}
-	return 8
-}
-
-// header is the bytes of d, and of dmin after it.
+// header is the bytes of d, and of dmin or m after it.
 func (f blockForm) header() int {
-	if f.sums == minimaSums {
+	switch f.sums {
+	case minimaSums, offsetSums, pairsSums:
 		return 4 * panel
+	case floatsSums:
+		return 0
 	}
 	return 2 * panel
 }
 
 // scales is the bytes of scales of each block of 32 inputs, which its codes follow.
 func (f blockForm) scales() int {
-	if f.sums == plainSums {
+	switch f.sums {
+	case plainSums, offsetSums:
 		return 0
+	case scaledSums:
+		return panel
 	}
 	return 2 * panel
 }
 
-// size is the bytes of scales and codes of a block of 32 inputs.
+// size is the bytes of scales and codes of a block of 32 inputs, of which trits have none apart.
 func (f blockForm) size() int {
-	words := map[blockCodes]int{eightBits: 8, fourBits: 4, plainFourBits: 4, fiveBits: 5, sixBits: 6}
+	words := map[blockCodes]int{eightBits: 8, fourBits: 4, plainFourBits: 4, fiveBits: 5, sixBits: 6,
+		twoBits: 2, threeBits: 3, halfNibbles: 4}
 	return f.scales() + words[f.codes]*panelBytes
+}
+
+// shared is the bytes of codes that lie together.
+func (f blockForm) shared() int {
+	if f.codes == trits {
+		return tritWords * panelBytes
+	}
+	return 0
+}
+
+// looksUp reports whether codes are looked up in a table.
+func (f blockForm) looksUp() bool { return f.codes == fourBits || f.codes == halfNibbles }
+
+// halved reports whether inputs 0 to 15 have a sum of their own.
+func (f blockForm) halved() bool {
+	return f.sums == halvesSums || f.sums == pairsSums || f.sums == floatsSums
 }
 
 type blockSet struct{ wide bool }
@@ -119,24 +151,23 @@ func (s blockSet) and(y, x Op) reg.VecVirtual {
 	return v
 }
 
-// orMoved is nibble | x & mask in place of nibble, where of x bit from was moved to bit 4 of its
-// byte.
-func (s blockSet) orMoved(mask, x reg.VecVirtual, from int, nibble Op) {
+// orMoved is code | x & mask in place of code, where of x bit from was moved to bit to of its byte.
+func (s blockSet) orMoved(mask, x reg.VecVirtual, from, to int, code Op) {
 	moved := x
-	if from != 4 {
+	if from != to {
 		moved = s.register()
 	}
 	switch {
-	case from < 4:
-		VPSLLW(imm(4-from), x, moved)
-	case from > 4:
-		VPSRLW(imm(from-4), x, moved)
+	case from < to:
+		VPSLLW(imm(to-from), x, moved)
+	case from > to:
+		VPSRLW(imm(from-to), x, moved)
 	}
 	if s.wide {
-		VPTERNLOGD(Imm(0xf8), mask, moved, nibble)
+		VPTERNLOGD(Imm(0xf8), mask, moved, code)
 		return
 	}
-	VPOR(s.and(mask, moved), nibble, nibble)
+	VPOR(s.and(mask, moved), code, code)
 }
 
 // blockUnpacker is what makes bytes of codes.
@@ -144,16 +175,26 @@ type blockUnpacker struct {
 	blockSet
 	form               blockForm
 	mask, upper, table reg.VecVirtual
+	trits              *tritUnpacker
 }
 
 // newBlockUnpacker loads what is the same for all blocks.
 func newBlockUnpacker(s blockSet, form blockForm) *blockUnpacker {
 	u := &blockUnpacker{blockSet: s, form: form}
 	switch form.codes {
+	case trits:
+		u.trits = newTritUnpacker(s)
+		return u
+	case twoBits:
+		u.mask = s.repeated(0x03030303)
+		return u
+	case threeBits:
+		u.mask, u.upper = s.repeated(0x03030303), s.repeated(0x04040404)
+		return u
 	case eightBits:
 		u.mask = s.repeated(0x80808080)
 		return u
-	case fourBits:
+	case fourBits, halfNibbles:
 		u.table = s.register()
 		if from := (Mem{Base: param("table")}); s.wide {
 			VBROADCASTI32X4(from, u.table)
@@ -170,8 +211,17 @@ func newBlockUnpacker(s blockSet, form blockForm) *blockUnpacker {
 }
 
 // groups makes bytes of a vector of words, and hands those of each group of four inputs on: group i
-// of vector i of bytes, groups i and i+4 of vector i of nibbles. at are the codes of a block.
+// of vector i of bytes or trits, groups i and i+4 of vector i of nibbles, four groups of a vector
+// of pairs of bits. at are the codes of a block.
 func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual)) {
+	switch u.form.codes {
+	case trits:
+		use(i, u.trits.group(at, i))
+		return
+	case twoBits, threeBits:
+		u.pairsOfBits(at, i, use)
+		return
+	}
 	x := u.load(at.Offset(i * panelBytes))
 	if u.form.codes == eightBits {
 		if u.wide { // integers + 128
@@ -188,19 +238,42 @@ func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual))
 		switch u.form.codes {
 		case fourBits:
 			VPSHUFB(v, u.table, v)
+		case halfNibbles:
+			g = i/2*4 + i%2 + 2*half
+			VPSHUFB(v, u.table, v)
 		case fiveBits:
-			u.orMoved(u.upper, u.load(at.Offset(4*panelBytes)), g, v)
+			u.orMoved(u.upper, u.load(at.Offset(4*panelBytes)), g, 4, v)
 		case sixBits:
-			u.orMoved(u.upper, u.load(at.Offset((4+half)*panelBytes)), 2*i, v)
+			u.orMoved(u.upper, u.load(at.Offset((4+half)*panelBytes)), 2*i, 4, v)
 		}
 		use(g, v)
 	}
 }
 
+// pairsOfBits is groups of pairs of bits, of threeBits with a third one.
+func (u *blockUnpacker) pairsOfBits(at Mem, i int, use func(g int, v reg.VecVirtual)) {
+	x := u.load(at.Offset(i * panelBytes))
+	for k := range 4 {
+		shifted := x
+		if k > 0 {
+			shifted = u.register()
+			VPSRLW(imm(2*k), x, shifted)
+		}
+		v := u.and(u.mask, shifted)
+		if u.form.codes == threeBits {
+			u.orMoved(u.upper, u.load(at.Offset(2*panelBytes)), 4*i+k, 2, v)
+		}
+		use(4*i+k, v)
+	}
+}
+
 // vectorsOfCodes is how many vectors groups takes.
 func (f blockForm) vectorsOfCodes() int {
-	if f.codes == eightBits {
+	switch f.codes {
+	case eightBits, trits:
 		return 8
+	case twoBits, threeBits:
+		return 2
 	}
 	return 4
 }
@@ -217,6 +290,20 @@ func (u *blockUnpacker) loadD(from Mem) reg.VecVirtual {
 	return v
 }
 
+// loadFloats makes floats of halves of numbers of four bits of exponent and three of fraction.
+func (u *blockUnpacker) loadFloats(from Mem) reg.VecVirtual {
+	v := u.register()
+	half := v.AsX()
+	if u.wide {
+		half = v.AsY()
+	}
+	VPMOVZXBW(from, half)
+	VPSLLW(Imm(7), half, half) // F16 of a 256th
+	VCVTPH2PS(half, v)
+	VMULPS(u.repeated(math.Float32bits(128)), v, v)
+	return v
+}
+
 // loadPairs makes pairs of integers of 16 bits of two of 8 bits.
 func (u *blockUnpacker) loadPairs(first, second Mem, convert func(ops ...Op)) reg.VecVirtual {
 	low, high := u.register(), u.register()
@@ -227,6 +314,10 @@ func (u *blockUnpacker) loadPairs(first, second Mem, convert func(ops ...Op)) re
 		convert(second, high)
 		VPSLLD(Imm(16), high, high)
 	}
+	if u.wide { // which is only for bytes without sign
+		VPORD(high, low, low)
+		return low
+	}
 	VPBLENDW(Imm(0xaa), high, low, low)
 	return low
 }
@@ -234,23 +325,32 @@ func (u *blockUnpacker) loadPairs(first, second Mem, convert func(ops ...Op)) re
 // unpackBlocks emits a kernel that unpacks n blocks into bytes, which vectors of scales follow.
 func (s blockSet) unpackBlocks(name string, form blockForm) {
 	table := ""
-	if form.codes == fourBits {
+	if form.looksUp() {
 		table = ", table"
 	}
 	TEXT(name, noSplit, "func(dst, packed"+table+" *byte, n int)")
 	dst, packed, n, d, left := param("dst"), param("packed"), param("n"), GP64(), GP64()
 	u := newBlockUnpacker(s, form)
+	lift := u.liftOf()
 	Label("next")
 	MOVQ(packed, d)
 	ADDQ(imm(form.header()), packed)
-	MOVQ(U32(form.blocks()), left)
+	MOVQ(U32(form.blocks), left)
 	Label("block")
+	u.beginBlock(left)
 	for at := 0; at < form.size(); at += lineBytes {
 		PREFETCHT0(Mem{Base: packed, Disp: blockAhead + at})
 	}
 	for _, at := range s.vectors() {
+		factors := u.factors(Mem{Base: packed, Disp: at / 4})
 		for i := range form.vectorsOfCodes() {
 			u.groups(Mem{Base: packed, Disp: form.scales() + at}, i, func(g int, v reg.VecVirtual) {
+				if factors[0] != nil {
+					VPMULLW(factors[g/4], v, v) // less than 256, so nothing is carried
+				}
+				if lift != nil {
+					VPADDB(lift, v, v)
+				}
 				s.move(v, Mem{Base: dst, Disp: g*panelBytes + at})
 			})
 		}
@@ -260,15 +360,56 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 	ADDQ(imm(form.size()), packed)
 	DECQ(left)
 	JNE(LabelRef("block"))
+	if form.shared() > 0 {
+		ADDQ(imm(form.shared()), packed)
+	}
 	DECQ(n)
 	JNE(LabelRef("next"))
 	finish()
+}
+
+// liftOf is what is added to codes so that they are what kernels of their sums take, or nil: with
+// 16 lanes weights + 128, or + 32 where halves have sums, and with 8 lanes + 8 of trits and pairs.
+func (u *blockUnpacker) liftOf() reg.VecVirtual {
+	want := 0
+	switch {
+	case u.form.less == 0:
+		return nil
+	case u.form.sums == halvesSums:
+		want = 32
+	case u.wide:
+		want = 128
+	case u.form.less == 1:
+		want = 8
+	}
+	if want <= u.form.less {
+		return nil
+	}
+	return u.repeated(uint32(want-u.form.less) * 0x01010101)
+}
+
+// factors are the scales that the bytes of each half are multiplied by, as words, or nil.
+func (u *blockUnpacker) factors(scales Mem) (x [2]reg.VecVirtual) {
+	if u.form.sums != pairsSums {
+		return x
+	}
+	low := u.repeated(0x000f000f)
+	for half := range x {
+		at := scales.Offset(half * panel)
+		x[half] = u.and(low, u.loadPairs(at, at, VPMOVZXBD))
+	}
+	return x
 }
 
 // storeScales stores the scales of a block, or those of half of the outputs.
 func (u *blockUnpacker) storeScales(d, scales reg.Register, to Mem, at int) {
 	first := Mem{Base: scales, Disp: at / 4}
 	second := first.Offset(panel)
+	if u.form.sums == floatsSums {
+		VMOVUPS(u.loadFloats(first), to)
+		VMOVUPS(u.loadFloats(second), to.Offset(panelBytes))
+		return
+	}
 	VMOVUPS(u.loadD(Mem{Base: d, Disp: at / 2}), to)
 	integer := func(from Mem, convert func(ops ...Op)) reg.VecVirtual {
 		v := u.register()
@@ -276,6 +417,15 @@ func (u *blockUnpacker) storeScales(d, scales reg.Register, to Mem, at int) {
 		return v
 	}
 	switch u.form.sums {
+	case offsetSums:
+		VMOVUPS(u.loadD(Mem{Base: d, Disp: 2*panel + at/2}), to.Offset(panelBytes))
+	case scaledSums:
+		v := integer(first, VPMOVSXBD)
+		VCVTDQ2PS(v, v)
+		VMOVUPS(v, to.Offset(panelBytes))
+	case pairsSums:
+		VMOVUPS(u.loadD(Mem{Base: d, Disp: 2*panel + at/2}), to.Offset(panelBytes))
+		u.move(u.loadMinima(first, second), to.Offset(2*panelBytes))
 	case minimaSums:
 		VMOVUPS(u.loadD(Mem{Base: d, Disp: 2*panel + at/2}), to.Offset(panelBytes))
 		scale := integer(first, VPMOVZXBD)
@@ -297,6 +447,13 @@ func (u *blockUnpacker) storeScales(d, scales reg.Register, to Mem, at int) {
 		u.move(u.loadPairs(second, second, VPMOVSXBD), to.Offset(2*panelBytes))
 		u.move(u.loadPairs(first, second, VPMOVSXBD), to.Offset(3*panelBytes))
 	}
+}
+
+// loadMinima makes pairs of the minima of bytes, which are above scales.
+func (u *blockUnpacker) loadMinima(first, second Mem) reg.VecVirtual {
+	v := u.loadPairs(first, second, VPMOVZXBD)
+	VPSRLD(Imm(4), v, v)
+	return u.and(u.repeated(0x000f000f), v)
 }
 
 // blockAhead is how far ahead of what is unpacked memory is requested.

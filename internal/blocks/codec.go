@@ -28,6 +28,7 @@ func Pack(t Type, to []byte, c int, from []byte) (ok bool) {
 		packWords(to, c, from[2:])
 	case TQ1_0:
 		packWords(to, c, from[:of.D])
+		addToTrits(to, c)
 	case Q4_0, IQ4_NL:
 		packNibbles(to, c, from[2:])
 	case MXFP4:
@@ -172,24 +173,26 @@ func packFiveBits(to []byte, c int, from []byte) {
 	putWord(to[BitsAt:], 0, c, bits)
 }
 
-// packSixteenths puts two parts of two scales in bytes, and of nibbles of 16 inputs each, lower
-// ones of the first eight. It is not ok if a scale is NaN or negative.
+// packSixteenths puts two parts of two scales in bytes, and of nibbles. It is not ok if a scale is
+// NaN or negative.
 func packSixteenths(to []byte, c int, x []byte) (ok bool) {
-	scales, nibbles, ok := x[:4], x[4:], true
+	ok = true
 	for i := range 2 {
 		part := to[i*NVFP4.Traits().Part():]
-		for h, e := range scales[2*i:][:2] {
+		for h, e := range x[2*i:][:2] {
 			part[h*Outputs+c] = e
 			ok = ok && e <= maxNVFP4
 		}
-		for g := range 4 {
-			first, second := fileWord(nibbles, 4*i+g%2), fileWord(nibbles, 4*i+2+g%2)
-			shift := g / 2 * 4
-			putWord(part[PartScales:], g, c,
-				first>>shift&lowNibble|second>>shift&lowNibble<<4)
-		}
+		packNibbles(part[PartScales:], c, x[4+16*i:])
 	}
 	return ok
+}
+
+// addToTrits adds 128 to bytes, or takes it off: kernels compare bytes with sign.
+func addToTrits(packed []byte, c int) {
+	for i := range tritWords {
+		putWord(packed, i, c, packedWord(packed, i, c)^0x80*eachByte)
+	}
 }
 
 // maxNVFP4 is the largest scale of NVFP4 that is a number.
@@ -235,6 +238,9 @@ func Restore(t Type, block, packed []byte, c int) {
 		fileWords(block[2:], packed, c)
 	case TQ1_0:
 		fileWords(block[:of.D], packed, c)
+		for i := range block[:of.D] {
+			block[i] ^= 0x80
+		}
 	case Q4_0, IQ4_NL:
 		fileNibbles(block[2:], packed, c)
 	case MXFP4:
@@ -372,11 +378,7 @@ func fileSixteenths(block, packed []byte, c int) {
 	for i := range 2 {
 		part := packed[i*NVFP4.Traits().Part():]
 		block[2*i], block[2*i+1] = part[c], part[Outputs+c]
-		for g := range 4 {
-			x, shift := packedWord(part[PartScales:], g, c), g/2*4
-			orWord(block[4:], 4*i+g%2, x&lowNibble<<shift)
-			orWord(block[4:], 4*i+2+g%2, x>>4&lowNibble<<shift)
-		}
+		fileNibbles(block[4+16*i:], part[PartScales:], c)
 	}
 }
 

@@ -14,7 +14,8 @@
 //	               i is the fifth bit of input 4·g + i
 //	Q5_1           d and m as F16, then as Q5_0
 //	MXFP4          d = 2^(e−128) as BF16; nibbles
-//	NVFP4          for each 32 inputs 16 scales of the first half and of the second; nibbles
+//	NVFP4          for each 32 inputs 16 scales of the first half and of the second; words of
+//	               nibbles, two for each half, lower ones of its inputs 0 to 7
 //	Q4_K           d and dmin as F16; for each 32 inputs 16 scales, 16 minima, nibbles
 //	Q5_K           likewise, and fifth bits as in Q5_0
 //	Q6_K           d as F16; for each 32 inputs 16 scales of the first half and of the second, the
@@ -27,7 +28,7 @@
 //	Q3_K           d as F16; for each 32 inputs scales of both halves, less 32; pairs of bits, and a
 //	               word of third bits, as fifth ones in Q5_0
 //	TQ2_0          d as F16; for each 32 inputs pairs of bits
-//	TQ1_0          d as F16; for all 256 inputs the file's bytes, in words
+//	TQ1_0          d as F16; for all 256 inputs the file's bytes with 128 added, in words
 package blocks
 
 const (

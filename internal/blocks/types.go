@@ -39,9 +39,11 @@ const (
 	Trits // five in a byte, as powers of 3
 )
 
-// words is how many words of an output 32 inputs have; of Trits it is those of 256.
-var words = [...]int{EightBits: 8, FourBits: 4, FiveBits: 5, SixBits: 6, TwoBits: 2, ThreeBits: 3,
-	Trits: 13}
+// wordsOf is how many words of an output 32 inputs have; of Trits it is those of 256.
+var wordsOf = [...]int{EightBits: 8, FourBits: 4, FiveBits: 5, SixBits: 6, TwoBits: 2, ThreeBits: 3,
+	Trits: tritWords}
+
+const tritWords = 13
 
 // Scaling is what numbers a packed block has beside its codes: d of all inputs, which are halves,
 // and of each 32 scales in bytes.
@@ -115,7 +117,7 @@ func (of *Traits) Part() int {
 	if of.Codes == Trits {
 		return 0
 	}
-	return of.Scales() + 4*Outputs*words[of.Codes]
+	return of.Scales() + 4*Outputs*wordsOf[of.Codes]
 }
 
 // HasMinima reports whether there is something to take off, or to add, beside scales.

@@ -21,14 +21,11 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 	per := of.Inputs / blocks.Inputs
 	operand.Writes(dst, n*blocks.Inputs*panel)
 	operand.Reads(packed, n/per*of.Packed)
-	if !hasDecoding(isa) || !hasKernels(t) {
+	if !hasDecoding(isa, t) {
 		decodeBlocksGeneric(t, dst, packed, n)
 		return
 	}
-	bytes, size := memory[0][:], unpackedBytes+4*panel
-	if per > 1 {
-		size = mostUnpacked
-	}
+	bytes, size := memory[0][:], unpackedSize(t)
 	var x factors
 	for i := range n {
 		from := packed[i/per*of.Packed:][:of.Packed]
@@ -56,40 +53,71 @@ const factorRows = kernel.Block / panel
 
 // begin begins with a packed block.
 func (x *factors) begin(t blocks.Type, packed []byte) {
-	switch t {
-	case blocks.MXFP4:
-		narrow.WidenHalves(kernel.BF16, &x.d[0], &packed[0], panel)
-	case blocks.Q4_K, blocks.Q5_K:
-		narrow.WidenHalves(kernel.F16, &x.d[0], &packed[0], 2*panel)
-	default:
-		narrow.WidenHalves(kernel.F16, &x.d[0], &packed[0], panel)
+	format := kernel.F16
+	if t == blocks.MXFP4 {
+		format = kernel.BF16
+	}
+	if n := t.Traits().Header() / 2; n > 0 {
+		narrow.WidenHalves(format, &x.d[0], &packed[0], n)
 	}
 }
 
 // apply makes weights of the integers of 32 inputs, which have a number in the packed block.
 func (x *factors) apply(isa tuning.ISA, t blocks.Type, w []float32, packed []byte, block int) {
-	switch t {
-	case blocks.Q4_K, blocks.Q5_K:
-		at := packed[t.Traits().Header()+block*t.Traits().Part():][:2*panel]
+	of := t.Traits()
+	at := packed[of.Header()+block*of.Part():][:of.Scales()]
+	halves := [2][]float32{w[:len(w)/2], w[len(w)/2:]}
+	switch of.Scaling {
+	case blocks.One:
+		copy(x.scales[:], x.d[:panel])
+		x.multiply(isa, w)
+	case blocks.Offset:
+		copy(x.scales[:], x.d[:panel])
+		x.multiply(isa, w)
+		copy(x.less[:], x.d[panel:])
+		x.add(isa, w)
+	case blocks.Scaled:
+		for c, e := range at {
+			x.scales[c] = x.d[c] * float32(int8(e))
+		}
+		x.multiply(isa, w)
+	case blocks.Minima:
 		for c := range panel {
 			x.scales[c] = x.d[c] * float32(at[c])
 			x.less[c] = -x.d[panel+c] * float32(at[panel+c])
 		}
 		x.multiply(isa, w)
-		repeatFactors(&x.less)
-		floats.AddBias(isa, w, x.less[:], blocks.Inputs/factorRows, 1, 0, kernel.Block, 1)
-	case blocks.Q6_K:
-		at := packed[t.Traits().Header()+block*t.Traits().Part():][:2*panel]
-		for half := range 2 {
+		x.add(isa, w)
+	case blocks.Halves:
+		for half, part := range halves {
 			for c := range panel {
 				x.scales[c] = x.d[c] * float32(int8(at[half*panel+c]))
 			}
-			x.multiply(isa, w[half*len(w)/2:][:len(w)/2])
+			x.multiply(isa, part)
 		}
-	default:
-		copy(x.scales[:], x.d[:panel])
-		x.multiply(isa, w)
+	case blocks.Pairs: // whose integers are multiplied by their scales
+		for half, part := range halves {
+			copy(x.scales[:], x.d[:panel])
+			for c := range panel {
+				x.less[c] = -x.d[panel+c] * float32(at[half*panel+c]>>4)
+			}
+			x.multiply(isa, part)
+			x.add(isa, part)
+		}
+	case blocks.Floats:
+		for half, part := range halves {
+			for c := range panel {
+				x.scales[c] = halfOfE4M3(at[half*panel+c])
+			}
+			x.multiply(isa, part)
+		}
 	}
+}
+
+// add adds what is the same for all inputs.
+func (x *factors) add(isa tuning.ISA, w []float32) {
+	repeatFactors(&x.less)
+	floats.AddBias(isa, w, x.less[:], len(w)/kernel.Block, 1, 0, kernel.Block, 1)
 }
 
 // multiply multiplies by the scales.

@@ -87,8 +87,10 @@ func unpackWeight(t blocks.Type, words []byte, output, i int) int8 {
 		return nibble() - 8
 	case blocks.IQ4_NL, blocks.IQ4_XS:
 		return levelsIQ4[nibble()]
-	case blocks.MXFP4, blocks.NVFP4:
+	case blocks.MXFP4:
 		return levelsMXFP[nibble()]
+	case blocks.NVFP4:
+		return levelsMXFP[code(group/4*2+group%2)>>(group/2%2*4)&15]
 	case blocks.Q5_0:
 		return nibble() + bit(4)<<4 - 16
 	case blocks.Q5_1, blocks.Q5_K:
@@ -117,7 +119,7 @@ func tritOf(words []byte, output, block, i int) int8 {
 		at, first, count = at-160, 32, 16
 	}
 	b := first + at%count
-	code := words[4*panel*(b/4)+4*output+b%4]
+	code := words[4*panel*(b/4)+4*output+b%4] ^ 0x80
 	for range at / count {
 		code *= 3
 	}

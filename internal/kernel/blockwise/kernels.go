@@ -13,7 +13,7 @@ import (
 func sumRows(cpu *tuning.Row, dst []Row, scales []float32) {
 	operand.Updates(dst, len(dst))
 	operand.Reads(scales, len(dst))
-	if !hasProducts(cpu) {
+	if !hasProducts(cpu, 0) {
 		sumBlocksGeneric(dst, scales)
 		return
 	}
@@ -30,7 +30,7 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 	per := of.Inputs / blocks.Inputs
 	size := n / per * of.Packed
 	operand.Reads(packed, panels*size)
-	if !hasProducts(cpu) || !hasKernels(t) {
+	if !hasProducts(cpu, t) {
 		for p := range panels {
 			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
 		}
@@ -72,12 +72,6 @@ func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, n
 	per := of.Inputs / blocks.Inputs
 	whole := n / per // packed blocks of a panel
 	operand.Reads(packed, panels*whole*of.Packed)
-	if !hasKernels(t) {
-		for p := range panels {
-			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*whole*of.Packed:], rows, n, oStride, aStride)
-		}
-		return
-	}
 	if len(next) == 0 {
 		next = packed
 	}
@@ -100,5 +94,16 @@ func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, n
 	}
 }
 
-// hasKernels reports whether products by a type have kernels.
-func hasKernels(t blocks.Type) bool { return t <= blocks.MXFP4 }
+// unpackedSize is the bytes of 32 inputs that are unpacked, and of vectors of their scales.
+func unpackedSize(t blocks.Type) int {
+	vectors := 1
+	switch t.Traits().Scaling {
+	case blocks.Minima, blocks.Halves:
+		vectors = 4
+	case blocks.Pairs:
+		vectors = 3
+	case blocks.Offset, blocks.Scaled, blocks.Floats:
+		vectors = 2
+	}
+	return unpackedBytes + vectors*4*panel
+}

@@ -15,6 +15,7 @@ var (
 	bytesQ4    = biased(128, levelsQ4)
 	bytesIQ4   = biased(128, levelsIQ4)
 	bytesMXFP  = biased(128, levelsMXFP)
+	bytesNVFP  = biased(32, levelsMXFP)
 	bytesQ4A2  = biased(8, levelsQ4)
 	bytesIQA2  = biased(0, levelsIQ4)
 	bytesMXFA2 = biased(16, levelsMXFP)
@@ -35,7 +36,7 @@ func biased(bias int, levels [16]int8) (x [16]byte) {
 }
 
 // hasProducts reports whether there are kernels of products by blocks.
-func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.Integers() }
+func hasProducts(cpu *tuning.Row, _ blocks.Type) bool { return cpu.ISA.Integers() }
 
 // vnni reports whether they are those of VNNI.
 func vnni(cpu *tuning.Row) bool { return cpu.ISA.Lanes16() && cpu.DotProduct }
@@ -61,6 +62,24 @@ func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) 
 		unpackQ5KAVX512(dst, packed, n)
 	case blocks.Q6_K:
 		unpackQ6KAVX512(dst, packed, n)
+	case blocks.Q4_1:
+		unpackQ41AVX512(dst, packed, n)
+	case blocks.Q5_0:
+		unpackQ50AVX512(dst, packed, n)
+	case blocks.Q5_1:
+		unpackQ51AVX512(dst, packed, n)
+	case blocks.Q2_K:
+		unpackQ2KAVX512(dst, packed, n)
+	case blocks.Q3_K:
+		unpackQ3KAVX512(dst, packed, n)
+	case blocks.IQ4_XS:
+		unpackXSAVX512(dst, packed, &bytesIQ4[0], n)
+	case blocks.NVFP4:
+		unpackNVFPAVX512(dst, packed, &bytesNVFP[0], n)
+	case blocks.TQ1_0:
+		unpackTQ1AVX512(dst, packed, n)
+	case blocks.TQ2_0:
+		unpackTQ2AVX512(dst, packed, n)
 	}
 }
 
@@ -80,11 +99,29 @@ func unpackBlocksAVX2(t blocks.Type, dst, packed *byte, n int) {
 		unpackQ5KSIMD(dst, packed, n)
 	case blocks.Q6_K:
 		unpackQ6KSIMD(dst, packed, n)
+	case blocks.Q4_1:
+		unpackQ41SIMD(dst, packed, n)
+	case blocks.Q5_0:
+		unpackQ50SIMD(dst, packed, n)
+	case blocks.Q5_1:
+		unpackQ51SIMD(dst, packed, n)
+	case blocks.Q2_K:
+		unpackQ2KSIMD(dst, packed, n)
+	case blocks.Q3_K:
+		unpackQ3KSIMD(dst, packed, n)
+	case blocks.IQ4_XS:
+		unpackXSSIMD(dst, packed, &bytesIQA2[0], n)
+	case blocks.NVFP4:
+		unpackNVFPSIMD(dst, packed, &bytesMXFA2[0], n)
+	case blocks.TQ1_0:
+		unpackTQ1SIMD(dst, packed, n)
+	case blocks.TQ2_0:
+		unpackTQ2SIMD(dst, packed, n)
 	}
 }
 
 // hasDecoding reports whether there are kernels for weights as float32.
-func hasDecoding(isa tuning.ISA) bool { return isa.Integers() }
+func hasDecoding(isa tuning.ISA, _ blocks.Type) bool { return isa.Integers() }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign.
 func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
@@ -93,26 +130,41 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 		unpackNibblesF16SIMD(dst, packed, &signedQ4[0], n)
 	case blocks.MXFP4:
 		unpackNibblesBF16SIMD(dst, packed, &signedMXFP[0], n)
-	case blocks.Q6_K:
-		unpackQ6KSIMD(dst, packed, n)
-		for i := range n * blocks.Q6_K.Traits().Inputs / blocks.Inputs {
-			to := unsafe.Add(unsafe.Pointer(dst), i*mostUnpacked)
-			lessSixBits((*[unpackedBytes / 8]uint64)(to))
-		}
+	case blocks.NVFP4:
+		unpackNVFPSIMD(dst, packed, &signedMXFP[0], n)
 	default:
 		unpackBlocksAVX2(t, dst, packed, n)
+		less := addedAVX2(t)
+		for i := 0; less > 0 && i < n*t.Traits().Inputs/blocks.Inputs; i++ {
+			to := unsafe.Add(unsafe.Pointer(dst), i*unpackedSize(t))
+			takeOff((*[unpackedBytes / 8]uint64)(to), less)
+		}
 	}
 }
 
-// lessSixBits takes 32 off bytes of six bits, of which none then takes from the next one.
-func lessSixBits(x *[unpackedBytes / 8]uint64) {
+// addedAVX2 is what unpackBlocksAVX2 adds to integers that it does not look up.
+func addedAVX2(t blocks.Type) uint64 {
+	switch t {
+	case blocks.Q6_K, blocks.Q3_K:
+		return 32
+	case blocks.Q5_0:
+		return 16
+	case blocks.TQ1_0, blocks.TQ2_0:
+		return 8
+	}
+	return 0
+}
+
+// takeOff takes a number off bytes of less than 128, of which none then takes from the next one.
+func takeOff(x *[unpackedBytes / 8]uint64, less uint64) {
 	const each = 0x0101010101010101
+	less *= each
 	for i := 0; i < len(x); i += 4 {
 		y := (*[4]uint64)(x[i:])
-		y[0] = (y[0] | 0x80*each) - 32*each ^ 0x80*each
-		y[1] = (y[1] | 0x80*each) - 32*each ^ 0x80*each
-		y[2] = (y[2] | 0x80*each) - 32*each ^ 0x80*each
-		y[3] = (y[3] | 0x80*each) - 32*each ^ 0x80*each
+		y[0] = (y[0] | 0x80*each) - less ^ 0x80*each
+		y[1] = (y[1] | 0x80*each) - less ^ 0x80*each
+		y[2] = (y[2] | 0x80*each) - less ^ 0x80*each
+		y[3] = (y[3] | 0x80*each) - less ^ 0x80*each
 	}
 }
 
@@ -126,8 +178,16 @@ func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *b
 	switch t {
 	case blocks.Q4_K, blocks.Q5_K:
 		multiplyMinimaVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
-	case blocks.Q6_K:
+	case blocks.Q6_K, blocks.Q3_K:
 		multiplyHalvesVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q4_1, blocks.Q5_1:
+		multiplyOffsetVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.IQ4_XS:
+		multiplyScaledVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q2_K:
+		multiplyPairsVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.NVFP4:
+		multiplyFloatsVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyPlainVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
 	}
@@ -136,16 +196,24 @@ func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *b
 func multiplyBlocksAVX2(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oStride,
 	aStride int, overwrite bool) {
 	switch t {
-	case blocks.Q4_0:
+	case blocks.Q4_0, blocks.TQ1_0, blocks.TQ2_0:
 		multiplyNibblesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
-	case blocks.MXFP4:
+	case blocks.MXFP4, blocks.Q5_0:
 		multiplyLevelsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	case blocks.Q4_K:
 		multiplyQ4KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	case blocks.Q5_K:
 		multiplyQ5KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
-	case blocks.Q6_K:
+	case blocks.Q6_K, blocks.Q3_K:
 		multiplyQ6KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q4_1, blocks.Q5_1:
+		multiplyOffsetSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.IQ4_XS:
+		multiplyScaledSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q2_K:
+		multiplyPairsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.NVFP4:
+		multiplyFloatsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyBytesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	}
@@ -157,14 +225,15 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 		return 4
 	}
 	switch t {
-	case blocks.Q5_K, blocks.Q6_K, blocks.MXFP4:
-		return 3
+	case blocks.Q8_0, blocks.Q4_0, blocks.Q4_K, blocks.IQ4_NL, blocks.IQ4_XS, blocks.TQ1_0,
+		blocks.TQ2_0:
+		return 4
 	}
-	return 4
+	return 3
 }
 
 // Few reports whether MultiplyFew is for so many rows.
-func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu) }
+func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu, 0) }
 
 // fewRowsStep adds products of up to fewTile rows and some panels to o, in one call, and requests
 // memory from request on, before blocks, and then from next on.
@@ -192,6 +261,33 @@ func fewRowsStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, re
 		fewQ5KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
 	case blocks.Q6_K:
 		fewQ6KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q4_1:
+		fewQ41VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q5_0:
+		fewQ50VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q5_1:
+		fewQ51VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q2_K:
+		fewQ2KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q3_K:
+		fewQ3KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.IQ4_XS:
+		fewXSVNNIAVX512(o, a, w, &bytesIQ4[0], request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.NVFP4:
+		fewNVFPVNNIAVX512(o, a, w, &bytesNVFP[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.TQ1_0:
+		fewTQ1VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.TQ2_0:
+		fewTQ2VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
 	}
 }
 
@@ -214,6 +310,30 @@ func fewRowsAVX2(t blocks.Type, o *float32, a *Row, w *byte, request, next uintp
 		fewQ5KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
 	case blocks.Q6_K:
 		fewQ6KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q4_1:
+		fewQ41SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q5_0:
+		fewQ50SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q5_1:
+		fewQ51SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q2_K:
+		fewQ2KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q3_K:
+		fewQ3KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.IQ4_XS:
+		fewXSSIMD(o, a, w, &bytesIQA2[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.NVFP4:
+		fewNVFPSIMD(o, a, w, &bytesMXFA2[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.TQ1_0:
+		for r := range rows {
+			fewTQ1SIMD((*float32)(unsafe.Add(unsafe.Pointer(o), 4*r*oStride)),
+				(*Row)(unsafe.Add(unsafe.Pointer(a), rowSize*r*aStride)), w, request, next, 1, panels, n,
+				oStride, aStride, before, overwrite)
+		}
+	case blocks.TQ2_0:
+		fewTQ2SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
 	}
 }
 
@@ -237,19 +357,44 @@ func multiplyPlainVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride,
 func multiplyMinimaVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
-// multiplyHalvesVNNIAVX512 is for Q6_K.
+// multiplyHalvesVNNIAVX512 is for Q6_K and Q3_K.
 //
 //go:noescape
 func multiplyHalvesVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
-// multiplyNibblesSIMD is for Q4_0. Those with AVX2 differ in how many products fit in 16 bits.
+// multiplyOffsetVNNIAVX512 is for Q4_1 and Q5_1.
+//
+//go:noescape
+func multiplyOffsetVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyScaledVNNIAVX512 is for IQ4_XS.
+//
+//go:noescape
+func multiplyScaledVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyPairsVNNIAVX512 is for Q2_K.
+//
+//go:noescape
+func multiplyPairsVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyFloatsVNNIAVX512 is for NVFP4.
+//
+//go:noescape
+func multiplyFloatsVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyNibblesSIMD is for Q4_0, TQ1_0 and TQ2_0. Those with AVX2 differ in how many products fit
+// in 16 bits.
 //
 //go:noescape
 func multiplyNibblesSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
-// multiplyLevelsSIMD is for MXFP4.
+// multiplyLevelsSIMD is for MXFP4 and Q5_0.
 //
 //go:noescape
 func multiplyLevelsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
@@ -273,6 +418,30 @@ func multiplyQ5KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride
 func multiplyQ6KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
+// multiplyOffsetSIMD is for Q4_1 and Q5_1.
+//
+//go:noescape
+func multiplyOffsetSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyScaledSIMD is for IQ4_XS.
+//
+//go:noescape
+func multiplyScaledSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyPairsSIMD is for Q2_K.
+//
+//go:noescape
+func multiplyPairsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyFloatsSIMD is for NVFP4.
+//
+//go:noescape
+func multiplyFloatsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
 // Kernels that unpack n blocks for VNNI.
 
 //go:noescape
@@ -293,6 +462,33 @@ func unpackQ5KAVX512(dst, packed *byte, n int)
 //go:noescape
 func unpackQ6KAVX512(dst, packed *byte, n int)
 
+//go:noescape
+func unpackQ41AVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ50AVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ51AVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ2KAVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ3KAVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackXSAVX512(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackNVFPAVX512(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackTQ1AVX512(dst, packed *byte, n int)
+
+//go:noescape
+func unpackTQ2AVX512(dst, packed *byte, n int)
+
 // Kernels that unpack n blocks for AVX2.
 
 //go:noescape
@@ -312,6 +508,33 @@ func unpackQ5KSIMD(dst, packed *byte, n int)
 
 //go:noescape
 func unpackQ6KSIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ41SIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ50SIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ51SIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ2KSIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ3KSIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackXSSIMD(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackNVFPSIMD(dst, packed, table *byte, n int)
+
+//go:noescape
+func unpackTQ1SIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackTQ2SIMD(dst, packed *byte, n int)
 
 // Kernels for few rows.
 
@@ -366,3 +589,77 @@ func fewQ5KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels
 //go:noescape
 func fewQ6KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
 	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ41VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ50VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ51VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ2KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ3KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewXSVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewNVFPVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewTQ1VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewTQ2VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ41SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ50SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ51SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ2KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ3KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewXSSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewNVFPSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+// fewTQ1SIMD is for one row.
+//
+//go:noescape
+func fewTQ1SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewTQ2SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)

@@ -20,10 +20,15 @@ import (
 var nibbleValues = [16]int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 // hasProducts reports whether there are kernels of products by blocks.
-func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.SIMD() && cpu.DotProduct }
+func hasProducts(cpu *tuning.Row, t blocks.Type) bool {
+	return cpu.ISA.SIMD() && cpu.DotProduct && hasKernels(t)
+}
 
 // hasDecoding reports whether there are kernels for weights as float32.
-func hasDecoding(isa tuning.ISA) bool { return isa.SIMD() }
+func hasDecoding(isa tuning.ISA, t blocks.Type) bool { return isa.SIMD() && hasKernels(t) }
+
+// hasKernels reports whether there are kernels of a type.
+func hasKernels(t blocks.Type) bool { return t <= blocks.MXFP4 }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT takes them, too.
 func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
