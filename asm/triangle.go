@@ -10,6 +10,7 @@ func (p *program) triangleKernels() {
 	p.chunkOutputs()
 	p.decayRow()
 	p.decayedSums()
+	p.prefetchRows()
 }
 
 // What the registers of substitute and outputs hold: arguments, strides in bytes; then what moves
@@ -222,5 +223,27 @@ func (p *program) decayedSums() {
 	p.Bcond(NE, "two")
 	p.St1Post(sums[:panelVectors], sum)
 	p.St1(sums[panelVectors:], sum)
+	p.Ret()
+}
+
+// prefetchRows asks for lines of rows, into the second-level cache.
+func (p *program) prefetchRows() {
+	const x, rows, stride, lines, at, left = R0, R1, R2, R3, R4, R5
+	p.kernel("prefetchRowsSIMD", 0, "x rows stride lines", "")
+	for i, name := range []string{"x", "rows", "stride", "lines"} {
+		p.arg(name, R0+Reg(i))
+	}
+	p.LslImm(stride, stride, 2)
+	p.Label("row")
+	p.Mov(at, x)
+	p.Mov(left, lines)
+	p.Label("line")
+	p.PrefetchL2(at)
+	p.AddImm(at, at, 64)
+	p.SubsImm(left, left, 1)
+	p.Bcond(NE, "line")
+	p.Add(x, x, stride)
+	p.SubsImm(rows, rows, 1)
+	p.Bcond(NE, "row")
 	p.Ret()
 }

@@ -18,6 +18,8 @@ func triangleKernels() {
 	broad.outputs("outputsAVX512")
 	decayRowKernel()
 	decayedSumsKernel()
+	prefetchRowsKernel()
+	addChunkKernel()
 }
 
 // triangle emits kernels whose vectors have some bytes, for so many panels at a time.
@@ -241,5 +243,71 @@ func decayedSumsKernel() {
 	JNE(LabelRef("two"))
 	store(0)
 	store(1)
+	finish()
+}
+
+// prefetchRowsKernel asks for lines of rows, into the second-level cache.
+func prefetchRowsKernel() {
+	TEXT("prefetchRowsSIMD", noSplit, "func(x *float32, rows, stride, lines int)")
+	x, rows, stride, lines := param("x"), param("rows"), param("stride"), param("lines")
+	at, left := GP64(), GP64()
+	Label("row")
+	MOVQ(x, at)
+	MOVQ(lines, left)
+	Label("line")
+	PREFETCHT1(Mem{Base: at})
+	ADDQ(imm(lineBytes), at)
+	DECQ(left)
+	JNE(LabelRef("line"))
+	LEAQ(Mem{Base: x, Index: stride, Scale: 4}, x)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	RET()
+}
+
+// addChunkKernel lets a panel of the state decay and adds the rows of a chunk, of which it keeps the
+// updates in registers.
+func addChunkKernel() {
+	TEXT("addChunkAVX512", noSplit, "func(s, k, u, decay *float32, n, updates int)")
+	s, k, u, decay, n, step := param("s"), param("k"), param("u"), param("decay"), param("n"),
+		param("updates")
+	var updates [panel]reg.VecVirtual
+	for j := range updates {
+		updates[j] = ZMM()
+		VMOVUPS(Mem{Base: u}, updates[j])
+		LEAQ(Mem{Base: u, Index: step, Scale: 4}, u)
+	}
+	channels := func(count int) {
+		sum := make([]reg.VecVirtual, count)
+		for i := range sum {
+			sum[i] = ZMM()
+			VMOVUPS(Mem{Base: s, Disp: i * panelBytes}, sum[i])
+			VMULPS_BCST(Mem{Base: decay, Disp: 4 * i}, sum[i], sum[i])
+		}
+		for j := range updates {
+			for i := range sum {
+				VFMADD231PS_BCST(Mem{Base: k, Disp: i*panelBytes + 4*j}, updates[j], sum[i])
+			}
+		}
+		for i := range sum {
+			VMOVUPS(sum[i], Mem{Base: s, Disp: i * panelBytes})
+		}
+		ADDQ(imm(count*panelBytes), s)
+		ADDQ(imm(count*panelBytes), k)
+		ADDQ(imm(4*count), decay)
+		SUBQ(imm(count), n)
+	}
+	const most = 8
+	Label("channels")
+	CMPQ(n, imm(most))
+	JL(LabelRef("rest"))
+	channels(most)
+	JMP(LabelRef("channels"))
+	Label("rest")
+	TESTQ(n, n)
+	JE(LabelRef("end"))
+	channels(1)
+	JMP(LabelRef("rest"))
+	Label("end")
 	finish()
 }

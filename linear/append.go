@@ -217,10 +217,23 @@ func (j *job) share(g *layout) {
 func (j *job) Work(part int) {
 	g := &j.states[0].layout
 	w := takeWork(g)
-	for u := part * j.unitsOfPart; u < min((part+1)*j.unitsOfPart, j.units); u++ {
-		piece, rest := u%j.pieces, u/j.pieces
-		from := piece * j.pieceOf
-		j.unit(w, j.states[rest/g.Heads], rest%g.Heads, from, min(from+j.pieceOf, g.panels))
+	end := min((part+1)*j.unitsOfPart, j.units)
+	for u := part * j.unitsOfPart; u < end; u++ {
+		s, h, from := j.unitAt(u)
+		var next []float32
+		if u+1 < end {
+			s, h, from := j.unitAt(u + 1)
+			m := s.head(h)
+			next = m.panel(s, from)
+		}
+		j.unit(w, s, h, from, min(from+j.pieceOf, g.panels), next)
 	}
 	w.put()
+}
+
+// unitAt is a unit's state and head, and the first of its panels.
+func (j *job) unitAt(u int) (s *State, h, from int) {
+	rest := u / j.pieces
+	s = j.states[rest/j.states[0].Heads]
+	return s, rest % s.Heads, u % j.pieces * j.pieceOf
 }

@@ -96,7 +96,7 @@ func takeWork(g *layout) *work {
 func (w *work) put() { works.Put(w) }
 
 // unit takes the rows of the call through a head of a state, for panels from one to before another.
-func (j *job) unit(w *work, s *State, h, from, to int) {
+func (j *job) unit(w *work, s *State, h, from, to int, next []float32) {
 	if s.rows == 0 {
 		return
 	}
@@ -107,7 +107,8 @@ func (j *job) unit(w *work, s *State, h, from, to int) {
 	for t := 0; t < s.rows; {
 		i := (s.length + t) % Chunk
 		n := min(Chunk-i, s.rows-t)
-		r := passage{job: j, w: w, s: s, m: &m, h: h, t: s.first + t, first: i, n: n, from: from, to: to}
+		r := passage{job: j, w: w, s: s, m: &m, h: h, t: s.first + t, first: i, n: n,
+			left: s.rows - t - n, from: from, to: to, next: next}
 		r.run()
 		t += n
 	}
@@ -158,9 +159,11 @@ type passage struct {
 	w        *work
 	s        *State
 	m        *head
-	h, t     int // the head, and the first row in the arguments
-	first, n int // the first row in the chunk, and how many there are
-	from, to int // panels
+	h, t     int       // the head, and the first row in the arguments
+	first, n int       // the first row in the chunk, and how many there are
+	left     int       // and after these in the call
+	from, to int       // panels
+	next     []float32 // the matrix that the worker multiplies by after this one, if there is one
 }
 
 // run takes them into the chunk, and the chunk into the matrix when it is full.
@@ -168,6 +171,7 @@ func (r *passage) run() {
 	r.takeFactors()
 	r.takeKeys()
 	r.multiply()
+	triangle.PrefetchRows(tuned.ISA, r.next, 1, 0, prefetched)
 	shape := &r.w.shape
 	*shape = triangle.Shape{First: r.first, Rows: r.n, Cols: min(r.to*kernel.Panel, r.s.ValueDim) -
 		r.from*kernel.Panel, Updates: r.s.width(), Sums: (r.to - r.from) * kernel.Panel}
@@ -177,10 +181,54 @@ func (r *passage) run() {
 		return
 	}
 	r.w.weighKeys(r.s, r.m)
+	r.addChunk()
+}
+
+// channels is how many channels of a panel take a chunk together, before the next rows are asked
+// for.
+const channels = 64
+
+// addChunk takes the chunk into the matrix.
+func (r *passage) addChunk() {
+	n := r.s.KeyDim
+	pieces := (n + channels - 1) / channels
 	for p := r.from; p < r.to; p++ {
-		r.w.takeChunk(r.s, r.m.panel(r.s, p), r.m.u[p*kernel.Panel:], Chunk)
+		s, u := r.m.panel(r.s, p), r.m.u[p*kernel.Panel:]
+		for i := range pieces {
+			if r.left > 0 {
+				r.prefetch((p-r.from)*pieces+i, pieces*(r.to-r.from))
+			}
+			from, to := i*channels, min((i+1)*channels, n)
+			triangle.AddChunk(&tuned, s[from*kernel.Panel:to*kernel.Panel], r.w.keys[from*kernel.Panel:], u,
+				r.w.factor[from:to], r.s.width())
+		}
 	}
 }
+
+// prefetch asks for one of some pieces of the rows after these.
+func (r *passage) prefetch(piece, pieces int) {
+	n := min(r.left, Chunk)
+	at, end := piece*n/pieces, (piece+1)*n/pieces
+	if at == end {
+		return
+	}
+	ask := func(of, h, column, d int) {
+		a := &r.job.all[of]
+		triangle.PrefetchRows(tuned.ISA, a.from(h, r.t+r.n+at)[column:], end-at, a.SL, d)
+	}
+	ask(ofK, r.s.headOf(r.h, r.s.KeyHeads), 0, r.s.KeyDim)
+	for number := range r.s.group() {
+		ask(ofQ, r.s.queryHead(r.h, number), 0, r.s.KeyDim)
+	}
+	column := r.from * kernel.Panel
+	width := min(r.to*kernel.Panel, r.s.ValueDim) - column
+	ask(ofV, r.h, column, width)
+	for number := range r.s.group() {
+		ask(toDst, r.h*r.s.group()+number, column, width)
+	}
+}
+
+var prefetched = 2048
 
 // takeFactors finds what rows leave: exp(decay).
 func (r *passage) takeFactors() {
@@ -358,18 +406,17 @@ func (w *work) weighKeys(s *State, m *head) {
 				kernel.Panel, kernel.Panel)
 		}
 	default:
+		for d := range s.KeyDim {
+			w.factor[d] = 1
+		}
 		stop.Copy(w.keys, m.k)
 	}
 }
 
-// takeChunk lets a panel of the matrix decay and adds the chunk's first rows.
-func (w *work) takeChunk(s *State, panel, u []float32, rows int) {
-	var factor []float32
-	if s.decays > 0 {
-		factor = w.factor[:s.KeyDim]
-	}
+// takeRows lets a panel of the matrix decay and adds the chunk's first rows.
+func (w *work) takeRows(s *State, panel, u []float32, rows int) {
 	w.values = kernel.PanelLayout{Keys: rows, Cols: kernel.Panel, Stride: s.width(),
 		PanelStride: kernel.Panel}
-	floats.Accumulate(&tuned, panel, w.keys, u, factor, s.KeyDim, kernel.Panel, kernel.Panel,
+	floats.Accumulate(&tuned, panel, w.keys, u, w.factor, s.KeyDim, kernel.Panel, kernel.Panel,
 		&w.values)
 }

@@ -159,7 +159,7 @@ func (s *State) Read(state attn.Tensor) error {
 		for p := range s.panels {
 			stop.Copy(panel, m.panel(s, p))
 			if rows := s.length % Chunk; rows > 0 {
-				w.takeChunk(s, panel, m.u[p*kernel.Panel:], rows)
+				w.takeRows(s, panel, m.u[p*kernel.Panel:], rows)
 			}
 			from := p * kernel.Panel
 			for d := range s.KeyDim {

@@ -78,3 +78,19 @@ func decayedSumsGeneric(sum *[kernel.Panel]float32, x, w, k []float32) {
 		}
 	}
 }
+
+// addChunk takes the rows of a full chunk into a panel of the state, for each channel d:
+//
+//	s_d = s_d·decay_d, then for j = 0 … 15: s_d = FMA(k_dj, u_j, s_d)
+//
+// Rows of u are updates elements apart.
+func addChunkGeneric(s, k, u, decay []float32, updates int) {
+	for d := range decay {
+		row := s[d*kernel.Panel:][:kernel.Panel]
+		floats.BeginOutputs(row, decay, d, false)
+		floats.AddValues(row, k[d*kernel.Panel:][:kernel.Panel], u, updates, kernel.Panel)
+	}
+}
+
+// prefetchRows changes nothing.
+func prefetchRowsGeneric(x []float32, rows, stride, n int) {}

@@ -2,6 +2,7 @@ package triangle
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -105,4 +106,40 @@ func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
 	for r := 0; r < rows; r = kernel.NextPiece(r, 2, rows) {
 		decayedSumsSIMD(&sums[r*kernel.Panel], &x[r*stride], &w[0], &k[0], n, min(2, rows-r), stride)
 	}
+}
+
+// AddChunk takes the rows of a full chunk into a panel of the state, see addChunkGeneric.
+func AddChunk(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+	n := len(decay)
+	operand.Updates(s, n*kernel.Panel)
+	operand.Reads(k, n*kernel.Panel)
+	operand.ReadsRows(u, kernel.Panel, updates, kernel.Panel)
+	operand.Reads(decay, n)
+	if !vectors(cpu.ISA) {
+		addChunkGeneric(s, k, u, decay, updates)
+		return
+	}
+	const step = 2 * callChannels
+	for d := 0; d < n; d = kernel.NextPiece(d, step, n) {
+		end := min(d+step, n)
+		addChunkStep(cpu, s[d*kernel.Panel:], k[d*kernel.Panel:], u, decay[d:end], updates)
+	}
+}
+
+// addPanel is AddChunk as a product of matrices.
+func addPanel(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+	b := kernel.PanelLayout{Keys: kernel.Panel, Cols: kernel.Panel, Stride: updates,
+		PanelStride: kernel.Panel}
+	floats.Accumulate(cpu, s, k, u, decay, len(decay), kernel.Panel, kernel.Panel, &b)
+}
+
+// PrefetchRows asks for n elements of rows that will be read soon: few, since processors hold up
+// whoever asks for many.
+func PrefetchRows(isa tuning.ISA, x []float32, rows, stride, n int) {
+	if !vectors(isa) || rows <= 0 || n <= 0 || len(x) == 0 {
+		prefetchRowsGeneric(x, rows, stride, n)
+		return
+	}
+	const line = kernel.CacheLine / 4
+	prefetchRowsSIMD(&x[0], rows, stride, min((n+line-1)/line, kernel.CallElements/line))
 }

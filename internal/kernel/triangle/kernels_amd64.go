@@ -33,3 +33,17 @@ func substituteAVX512(u, r, w, decay, beta, v *float32, first, rows, panels, upd
 //go:noescape
 func outputsAVX512(dst, o, w, decay, u *float32, scale float32, first, rows, panels, updates, sums,
 	outer int)
+
+// addChunkStep is AddChunk of checked operands, in one call.
+func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+	if cpu.ISA.Lanes16() {
+		addChunkAVX512(&s[0], &k[0], &u[0], &decay[0], len(decay), updates)
+		return
+	}
+	addPanel(cpu, s, k, u, decay, updates)
+}
+
+// addChunkAVX512 takes a chunk into n channels of a panel. It works like addChunkGeneric.
+//
+//go:noescape
+func addChunkAVX512(s, k, u, decay *float32, n, updates int)

@@ -13,3 +13,8 @@ func substituteStep(_ tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, panels
 func outputsStep(_ tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Shape, panels int) {
 	outputsSIMD(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
 }
+
+// addChunkStep is AddChunk of checked operands.
+func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+	addPanel(cpu, s, k, u, decay, updates)
+}

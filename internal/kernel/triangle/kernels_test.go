@@ -66,6 +66,16 @@ var kernelTests = []kerneltest.KernelTest{
 			decayedSumsGeneric((*[kernel.Panel]float32)(want[r*kernel.Panel:]), x[r*stride:][:d], w, k)
 		}
 	}),
+	kerneltest.Compare("addChunk", append(channelDims, kerneltest.Size("gap", 0, 9, 9)),
+		func(c *kerneltest.Trial, n []int) {
+			d, updates := n[0], kernel.Panel+n[1]
+			k, decay := c.Input(d*kernel.Panel), c.Input(d)
+			u := c.Input((kernel.Panel-1)*updates + kernel.Panel)
+			got, want := c.Results(d * kernel.Panel)
+			AddChunk(kerneltest.Tuned, got, k, u, decay, updates)
+			addChunkGeneric(want, k, u, decay, updates)
+			PrefetchRows(kerneltest.Tuned.ISA, u, kernel.Panel, updates, kernel.Panel)
+		}),
 }
 
 var channelDims = []kerneltest.Dim{kerneltest.Size("d", 1, 140, 700)}
@@ -79,3 +89,4 @@ func FuzzSubstitute(f *testing.F)  { fuzzKernel(f, "substitute") }
 func FuzzOutputs(f *testing.F)     { fuzzKernel(f, "outputs") }
 func FuzzDecayRow(f *testing.F)    { fuzzKernel(f, "decayRow") }
 func FuzzDecayedSums(f *testing.F) { fuzzKernel(f, "decayedSums") }
+func FuzzAddChunk(f *testing.F)    { fuzzKernel(f, "addChunk") }

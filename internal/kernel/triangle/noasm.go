@@ -19,5 +19,7 @@ func outputsStep(tuning.ISA, *float32, *float32, *float32, *float32, *float32, f
 	int) {
 	panic(none)
 }
-func decayRowSIMD(_, _ *float32, _, _ int)             { panic(none) }
-func decayedSumsSIMD(_, _, _, _ *float32, _, _, _ int) { panic(none) }
+func decayRowSIMD(_, _ *float32, _, _ int)                                      { panic(none) }
+func decayedSumsSIMD(_, _, _, _ *float32, _, _, _ int)                          { panic(none) }
+func prefetchRowsSIMD(_ *float32, _, _, _ int)                                  { panic(none) }
+func addChunkStep(*tuning.Row, []float32, []float32, []float32, []float32, int) { panic(none) }

@@ -28,3 +28,8 @@ func decayRowSIMD(w, a *float32, n, i int)
 //
 //go:noescape
 func decayedSumsSIMD(sum, x, w, k *float32, n, rows, stride int)
+
+// prefetchRowsSIMD asks for lines of rows. It works like prefetchRowsGeneric.
+//
+//go:noescape
+func prefetchRowsSIMD(x *float32, rows, stride, lines int)

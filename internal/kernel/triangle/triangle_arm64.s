@@ -388,6 +388,26 @@ two:
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	RET
 
+// prefetchRowsSIMD works like prefetchRowsGeneric.
+TEXT ·prefetchRowsSIMD(SB), NOSPLIT, $0-32
+	MOVD x+0(FP), R0
+	MOVD rows+8(FP), R1
+	MOVD stride+16(FP), R2
+	MOVD lines+24(FP), R3
+	LSL $2, R2, R2
+row:
+	MOVD R0, R4
+	MOVD R3, R5
+line:
+	PRFM (R4), PLDL2KEEP
+	ADD $64, R4, R4
+	SUBS $1, R5, R5
+	BNE line
+	ADD R2, R0, R0
+	SUBS $1, R1, R1
+	BNE row
+	RET
+
 // Constants, 16 bytes each.
 GLOBL constants<>(SB), RODATA|NOPTR, $0
 DATA zeros<>+0(SB)/4, $0
