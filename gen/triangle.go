@@ -20,6 +20,7 @@ func triangleKernels() {
 	decayedSumsKernel()
 	prefetchRowsKernel()
 	addChunkKernel()
+	twoSumsKernel()
 }
 
 // triangle emits kernels whose vectors have some bytes, for so many panels at a time.
@@ -265,8 +266,8 @@ func prefetchRowsKernel() {
 	RET()
 }
 
-// addChunkKernel lets a panel of the state decay and adds the rows of a chunk, of which it keeps the
-// updates in registers.
+// addChunkKernel lets a panel of the state decay and adds the rows of a chunk, of which it keeps
+// the updates in registers.
 func addChunkKernel() {
 	TEXT("addChunkAVX512", noSplit, "func(s, k, u, decay *float32, n, updates int)")
 	s, k, u, decay, n, step := param("s"), param("k"), param("u"), param("decay"), param("n"),
@@ -310,4 +311,103 @@ func addChunkKernel() {
 	JMP(LabelRef("rest"))
 	Label("end")
 	finish()
+}
+
+// twoSumsKernel multiplies two rows by panels of the state and by the chunk's keys, in one go:
+// alone the keys would be two chains, each of whose steps waits for the one before.
+func twoSumsKernel() {
+	TEXT("twoSumsAVX512", noSplit, "func(sum, pairs, x, y, s, k *float32, n, panels, stride int)")
+	sum, s, panels, stride := param("sum"), param("s"), param("panels"), param("stride")
+	step := GP64() // bytes between panels
+	Load(Param("n"), step)
+	SHLQ(Imm(6), step)
+	group := func(n int, keys bool) {
+		twoSums(sum, s, step, stride, n, keys)
+		IMUL3Q(U32(uint32(n)), step, stride)
+		ADDQ(stride, s)
+		Load(Param("stride"), stride)
+		ADDQ(imm(n*panelBytes), sum)
+		SUBQ(imm(n), panels)
+	}
+	CMPQ(panels, Imm(4))
+	JL(LabelRef("few"))
+	group(4, true)
+	Label("four")
+	CMPQ(panels, Imm(4))
+	JL(LabelRef("one"))
+	group(4, false)
+	JMP(LabelRef("four"))
+	Label("few")
+	group(1, true)
+	Label("one")
+	TESTQ(panels, panels)
+	JE(LabelRef("end"))
+	group(1, false)
+	JMP(LabelRef("one"))
+	Label("end")
+	finish()
+}
+
+// twoSums multiplies by n panels that begin at s, and by the keys.
+func twoSums(sum, s, step, stride reg.GPVirtual, n int, keys bool) {
+	var sums [2][]reg.VecVirtual
+	all := n
+	if keys {
+		all++
+	}
+	for r := range sums {
+		for range all {
+			v := ZMM()
+			VPXORD(v, v, v)
+			sums[r] = append(sums[r], v)
+		}
+	}
+	x, y, k, at, beyond, left := GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
+	Load(Param("x"), x)
+	Load(Param("y"), y)
+	Load(Param("k"), k)
+	Load(Param("n"), left)
+	MOVQ(s, at)
+	LEAQ(Mem{Base: s, Index: step, Scale: 2}, beyond)
+	loop, first, second, b := unique("loop"), ZMM(), ZMM(), ZMM()
+	Label(loop)
+	VBROADCASTSS(Mem{Base: x}, first)
+	VBROADCASTSS(Mem{Base: y}, second)
+	for i := range all {
+		m := Mem{Base: at}
+		switch {
+		case i == n:
+			m.Base = k
+		case i >= 2:
+			m.Base = beyond
+		}
+		if i < n && i%2 == 1 {
+			m.Index, m.Scale = step, 1
+		}
+		VMOVUPS(m, b)
+		VFMADD231PS(b, first, sums[0][i])
+		VFMADD231PS(b, second, sums[1][i])
+	}
+	ADDQ(imm(4), x)
+	ADDQ(imm(4), y)
+	ADDQ(imm(panelBytes), k)
+	ADDQ(imm(panelBytes), at)
+	ADDQ(imm(panelBytes), beyond)
+	DECQ(left)
+	JNE(LabelRef(loop))
+	for r := range sums {
+		to := Mem{Base: sum}
+		if r > 0 {
+			to.Index, to.Scale = stride, 4
+		}
+		for i, v := range sums[r][:n] {
+			VMOVUPS(v, to.Offset(i*panelBytes))
+		}
+	}
+	if keys {
+		MOVQ(paramAddress("pairs"), k)
+		for r := range sums {
+			VMOVUPS(sums[r][n], Mem{Base: k, Disp: r * panelBytes})
+		}
+	}
 }

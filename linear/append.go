@@ -221,7 +221,7 @@ func (j *job) Work(part int) {
 	for u := part * j.unitsOfPart; u < end; u++ {
 		s, h, from := j.unitAt(u)
 		var next []float32
-		if u+1 < end {
+		if u+1 < j.units {
 			s, h, from := j.unitAt(u + 1)
 			m := s.head(h)
 			next = m.panel(s, from)

@@ -171,7 +171,9 @@ func (r *passage) run() {
 	r.takeFactors()
 	r.takeKeys()
 	r.multiply()
-	triangle.PrefetchRows(tuned.ISA, r.next, 1, 0, prefetched)
+	if r.left == 0 {
+		triangle.PrefetchRows(tuned.ISA, r.next, 1, 0, prefetched)
+	}
 	shape := &r.w.shape
 	*shape = triangle.Shape{First: r.first, Rows: r.n, Cols: min(r.to*kernel.Panel, r.s.ValueDim) -
 		r.from*kernel.Panel, Updates: r.s.width(), Sums: (r.to - r.from) * kernel.Panel}
@@ -228,7 +230,8 @@ func (r *passage) prefetch(piece, pieces int) {
 	}
 }
 
-var prefetched = 2048
+// prefetched is how much of the next matrix is asked for while the rows of a chunk are at work.
+const prefetched = 1024
 
 // takeFactors finds what rows leave: exp(decay).
 func (r *passage) takeFactors() {
@@ -268,6 +271,9 @@ func (r *passage) takeKeys() {
 // multiply finds the products of keys and queries with the matrix and with the chunk's keys, whose
 // weights it puts in.
 func (r *passage) multiply() {
+	if r.multiplyOne() {
+		return
+	}
 	count := 0 // of rows in x
 	if r.s.Rule.corrects() {
 		count = r.take(count, ofK, r.s.headOf(r.h, r.s.KeyHeads))
@@ -280,6 +286,26 @@ func (r *passage) multiply() {
 	}
 	r.decayRows(count)
 	r.product(r.w.sums, r.m.s, count, r.from, r.to)
+}
+
+// multiplyOne is multiply of one token, if there is a kernel for it: it multiplies one query, and
+// the key or that query again.
+func (r *passage) multiplyOne() (done bool) {
+	if r.n > 1 || r.s.ChannelDecay || r.s.group() > 1 {
+		return false
+	}
+	q := r.job.all[ofQ].row(r.s.queryHead(r.h, 0), r.t)
+	x, count := q, 1
+	if r.s.Rule.corrects() {
+		x, count = r.job.all[ofK].row(r.s.headOf(r.h, r.s.KeyHeads), r.t), 2
+	}
+	panels := r.to - r.from
+	if !triangle.TwoSums(tuned.ISA, r.w.sums, r.w.pairs, x, q, r.m.s[r.from*r.s.KeyDim*kernel.Panel:],
+		r.m.k, panels, panels*kernel.Panel) {
+		return false
+	}
+	r.decayRows(count)
+	return true
 }
 
 // take copies rows of an argument into x from row at on, and returns how many there are then.

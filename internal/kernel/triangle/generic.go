@@ -92,5 +92,19 @@ func addChunkGeneric(s, k, u, decay []float32, updates int) {
 	}
 }
 
+// twoSums multiplies rows x and y by panels of the state, and by the chunk's keys k: chains of FMAs
+// from 0 in ascending channels. Rows of sums are stride apart.
+func twoSumsGeneric(sum, pairs, x, y, s, k []float32, panels, stride int) {
+	n := len(x)
+	for r, row := range [...][]float32{x, y} {
+		to := sum[r*stride:][:panels*kernel.Panel]
+		clear(to)
+		floats.AddValues(to, row, s, kernel.Panel, n*kernel.Panel)
+		to = pairs[r*kernel.Panel:][:kernel.Panel]
+		clear(to)
+		floats.AddValues(to, row, k, kernel.Panel, n*kernel.Panel)
+	}
+}
+
 // prefetchRows changes nothing.
 func prefetchRowsGeneric(x []float32, rows, stride, n int) {}

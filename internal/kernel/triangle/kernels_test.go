@@ -76,6 +76,17 @@ var kernelTests = []kerneltest.KernelTest{
 			addChunkGeneric(want, k, u, decay, updates)
 			PrefetchRows(kerneltest.Tuned.ISA, u, kernel.Panel, updates, kernel.Panel)
 		}),
+	kerneltest.Compare("twoSums", append(channelDims, kerneltest.Size("panels", 1, 9, 12),
+		kerneltest.Size("gap", 0, 9, 9)), func(c *kerneltest.Trial, n []int) {
+		d, panels, stride := n[0], n[1], n[1]*kernel.Panel+n[2]
+		x, y, s, k := c.Input(d), c.Input(d), c.Input(panels*d*kernel.Panel), c.Input(d*kernel.Panel)
+		got, want := c.Results(stride + panels*kernel.Panel)
+		pairs, wantPairs := c.Results(2 * kernel.Panel)
+		if !TwoSums(kerneltest.Tuned.ISA, got, pairs, x, y, s, k, panels, stride) {
+			twoSumsGeneric(got, pairs, x, y, s, k, panels, stride)
+		}
+		twoSumsGeneric(want, wantPairs, x, y, s, k, panels, stride)
+	}),
 }
 
 var channelDims = []kerneltest.Dim{kerneltest.Size("d", 1, 140, 700)}
@@ -90,3 +101,4 @@ func FuzzOutputs(f *testing.F)     { fuzzKernel(f, "outputs") }
 func FuzzDecayRow(f *testing.F)    { fuzzKernel(f, "decayRow") }
 func FuzzDecayedSums(f *testing.F) { fuzzKernel(f, "decayedSums") }
 func FuzzAddChunk(f *testing.F)    { fuzzKernel(f, "addChunk") }
+func FuzzTwoSums(f *testing.F)     { fuzzKernel(f, "twoSums") }
