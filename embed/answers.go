@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
@@ -29,8 +30,10 @@ func (m *Model) takeDecoderHead(b *builder) {
 	if m.listed {
 		return
 	}
-	m.noVector = fmt.Errorf("it has no modules.json that says how vectors are made, want one, or " +
-		"Options.Pooling; without it the model is for Rerank")
+	if m.options.Pooling == nil {
+		m.noVector = errors.New("it has no modules.json that says how vectors are made, want one, or " +
+			"Options.Pooling; without both the model is for Rerank")
+	}
 	m.head = m.takeAnswers(b)
 }
 

@@ -39,7 +39,8 @@ const configJSON = "config.json"
 // kinds are the values of model_type, and who describes such a model.
 var kinds = map[string]func(l *folder.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
-	"distilbert": readDistilBERT, "mpnet": readMPNet,
+	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
+	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3,
 }
 
 // Open reads a model: a folder with config.json, model.safetensors (F32, F16 or BF16; or several

@@ -83,9 +83,12 @@ func (w weights) attention(at string, x [][]float64) [][]float64 {
 }
 
 func (w weights) linear(name string, x []float64) []float64 {
-	matrix, out := w[name+".weight"], append([]float64(nil), w[name+".bias"]...)
+	matrix, bias := w[name+".weight"], w[name+".bias"]
+	out := make([]float64, len(matrix)/len(x))
 	for i := range out {
-		out[i] += dot(matrix[i*len(x):][:len(x)], x)
+		if out[i] = dot(matrix[i*len(x):][:len(x)], x); bias != nil {
+			out[i] += bias[i]
+		}
 	}
 	return out
 }
