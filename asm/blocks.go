@@ -10,6 +10,7 @@ const (
 	blockGroups   = 8                       // of four inputs
 	blockUnpacked = 4 * blockGroups * panel // bytes before the scales
 	blockRowScale = 32                      // in a blockRow
+	blockRowHalf  = 40
 	blockRowSum   = 48
 	blockRowSize  = 56
 )
@@ -21,10 +22,14 @@ const (
 	plainSums  blockSums = iota // d
 	minimaSums                  // d, −dmin, scale, minimum
 	halvesSums                  // d and the scale of each half
+	pairsSums                   // d, −dmin, and what −32 times the sum of each half is multiplied by
+	floatsSums                  // d of each half
 )
 
 func (s blockSums) size() int {
-	return blockUnpacked + panelBytes*map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4}[s]
+	vectors := map[blockSums]int{plainSums: 1, minimaSums: 4, halvesSums: 4, pairsSums: 4,
+		floatsSums: 2}
+	return blockUnpacked + panelBytes*vectors[s]
 }
 
 // Registers of products by blocks, beside those of tile.go.
@@ -49,7 +54,9 @@ func (p *program) blockKernels() {
 		sizes []int
 	}{{"multiplyPlainDot", plainSums, []int{4, 2, 1}},
 		{"multiplyMinimaDot", minimaSums, []int{4, 2, 1}},
-		{"multiplyHalvesDot", halvesSums, []int{2, 1}}} {
+		{"multiplyHalvesDot", halvesSums, []int{2, 1}},
+		{"multiplyPairsDot", pairsSums, []int{2, 1}},
+		{"multiplyFloatsDot", floatsSums, []int{4, 1}}} {
 		p.multiplyBlocks(k.name, k.sums, k.sizes)
 	}
 }
@@ -139,7 +146,14 @@ func (t *blockTile) emit() {
 	loop := t.label("block")
 	t.Label(loop)
 	t.Mov(b0, blockAt)
-	if t.sums == halvesSums {
+	switch t.sums {
+	case floatsSums:
+		for half := range 2 {
+			t.products(half*blockGroups/2, (half+1)*blockGroups/2)
+			t.floats()
+			t.addTimes(half)
+		}
+	case halvesSums:
 		t.products(0, blockGroups/2)
 		t.takeHalf(1)
 		for i := range t.rows {
@@ -154,15 +168,12 @@ func (t *blockTile) emit() {
 				t.Fadd(t.acc(i, v), t.acc(i, v), t.first(i, v)) // integers below 2²⁴
 			}
 		}
-	} else {
+		t.add()
+	default:
 		t.products(0, blockGroups)
-		for i := range t.rows {
-			for v := range 4 {
-				t.Scvtf(t.acc(i, v), t.acc(i, v))
-			}
-		}
+		t.floats()
+		t.add()
 	}
-	t.add()
 	for i := range t.rows {
 		t.AddImm(t.at(i), t.at(i), blockRowSize)
 	}
@@ -171,6 +182,15 @@ func (t *blockTile) emit() {
 	t.Cbnz(blockRest, loop)
 	for range t.rows {
 		t.Add(cPanel, cPanel, cStride)
+	}
+}
+
+// floats makes floats of sums.
+func (t *blockTile) floats() {
+	for i := range t.rows {
+		for v := range 4 {
+			t.Scvtf(t.acc(i, v), t.acc(i, v))
+		}
 	}
 }
 
@@ -247,19 +267,28 @@ func (t *blockTile) add() {
 		}
 	}
 	t.addTimes(0)
-	if t.sums != minimaSums {
-		return
+	switch t.sums {
+	case minimaSums:
+		t.timesSum(3, blockRowSum, t.Fmul)
+		t.addTimes(1)
+	case pairsSums:
+		t.timesSum(2, blockRowHalf, t.Fmul)
+		t.timesSum(3, blockRowHalf+4, t.Fmla)
+		t.addTimes(1)
 	}
-	t.scales(blockWeights, 3)
+}
+
+// timesSum multiplies scales by a sum of each row's inputs, which is exact.
+func (t *blockTile) timesSum(scales, field int, multiply func(d, n, m Vec)) {
+	t.scales(blockWeights, scales)
 	for i := range t.rows {
 		sum := t.row(0)
-		t.broadcast(sum, i, blockRowSum)
+		t.broadcast(sum, i, field)
 		t.Scvtf(sum, sum)
 		for v, s := range blockWeights {
-			t.Fmul(t.acc(i, v), s, sum) // exact
+			multiply(t.acc(i, v), s, sum)
 		}
 	}
-	t.addTimes(1)
 }
 
 // addTimes adds floats times the row's scale times a scale of the outputs.
@@ -268,9 +297,7 @@ func (t *blockTile) addTimes(scales int) {
 	t.scales(blockWeights, scales)
 	t.Mov(moving, cPanel)
 	for i := range t.rows {
-
 		t.broadcast(a, i, blockRowScale)
-
 		t.Ld1(blockFloats, moving)
 		for v, d := range blockWeights {
 			t.Fmul(product, d, a)

@@ -1670,6 +1670,874 @@ block28:
 fewer26:
 	RET
 
+// multiplyPairsDot works like multiplyBlocksGeneric.
+TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-57
+	MOVD o+0(FP), R9
+	MOVD a+8(FP), R10
+	MOVD rows+24(FP), R12
+	MOVD oStride+40(FP), R3
+	LSL $2, R3, R3
+	MOVD aStride+48(FP), R4
+	MOVD $56, R16
+	MUL R16, R4, R4
+tiles29:
+	CMP $2, R12
+	BLT fewer30
+
+	// 2 rows.
+	MOVBU overwrite+56(FP), R16
+	CBZ R16, ready31
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	MOVD R9, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+ready31:
+	MOVD R10, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R10
+	MOVD w+16(FP), R7
+	MOVD blocks+32(FP), R8
+block32:
+	MOVD R7, R19
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	ADD $0, R20, R17
+	VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
+	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
+	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
+	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
+	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
+	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
+	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	ADD $16, R20, R17
+	VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17
+	VLD1 (R17), [V21.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
+	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
+	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
+	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
+	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
+	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
+	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V4.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V5.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V6.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $40, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
+	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
+	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
+	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	ADD $40, R21, R17
+	VLD1R.P 4(R17), [V20.S4]
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x6e34de04 // fmul v4.4s, v16.4s, v20.4s
+	WORD $0x6e34de25 // fmul v5.4s, v17.4s, v20.4s
+	WORD $0x6e34de46 // fmul v6.4s, v18.4s, v20.4s
+	WORD $0x6e34de67 // fmul v7.4s, v19.4s, v20.4s
+	ADD $704, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $44, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4
+	VFMLA V20.S4, V18.S4, V2.S4
+	VFMLA V20.S4, V19.S4, V3.S4
+	ADD $44, R21, R17
+	VLD1R.P 4(R17), [V20.S4]
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	VFMLA V20.S4, V16.S4, V4.S4
+	VFMLA V20.S4, V17.S4, V5.S4
+	VFMLA V20.S4, V18.S4, V6.S4
+	VFMLA V20.S4, V19.S4, V7.S4
+	ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V4.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V5.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V6.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $56, R20, R20
+	ADD $56, R21, R21
+	ADD $768, R7, R7
+	SUB $1, R8, R8
+	CBNZ R8, block32
+	ADD R3, R9, R9
+	ADD R3, R9, R9
+	SUB $2, R12, R12
+	CBNZ R12, tiles29
+	RET
+fewer30:
+	CMP $1, R12
+	BLT fewer33
+
+	// 1 rows.
+	MOVBU overwrite+56(FP), R16
+	CBZ R16, ready34
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	MOVD R9, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+ready34:
+	MOVD R10, R20
+	ADD R4, R20, R10
+	MOVD w+16(FP), R7
+	MOVD blocks+32(FP), R8
+block35:
+	MOVD R7, R19
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	ADD $0, R20, R17
+	VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	ADD $16, R20, R17
+	VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $40, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
+	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
+	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
+	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	ADD $704, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $44, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4
+	VFMLA V20.S4, V18.S4, V2.S4
+	VFMLA V20.S4, V19.S4, V3.S4
+	ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $56, R20, R20
+	ADD $768, R7, R7
+	SUB $1, R8, R8
+	CBNZ R8, block35
+	ADD R3, R9, R9
+	SUB $1, R12, R12
+	CBNZ R12, tiles29
+	RET
+fewer33:
+	RET
+
+// multiplyFloatsDot works like multiplyBlocksGeneric.
+TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-57
+	MOVD o+0(FP), R9
+	MOVD a+8(FP), R10
+	MOVD rows+24(FP), R12
+	MOVD oStride+40(FP), R3
+	LSL $2, R3, R3
+	MOVD aStride+48(FP), R4
+	MOVD $56, R16
+	MUL R16, R4, R4
+tiles36:
+	CMP $4, R12
+	BLT fewer37
+
+	// 4 rows.
+	MOVBU overwrite+56(FP), R16
+	CBZ R16, ready38
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	MOVD R9, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+ready38:
+	MOVD R10, R20
+	ADD R4, R20, R21
+	ADD R4, R21, R22
+	ADD R4, R22, R23
+	ADD R4, R23, R10
+	MOVD w+16(FP), R7
+	MOVD blocks+32(FP), R8
+block39:
+	MOVD R7, R19
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	ADD $0, R20, R17
+	VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]
+	ADD $0, R22, R17
+	VLD1 (R17), [V22.S4]
+	ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
+	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
+	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
+	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
+	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
+	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
+	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
+	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
+	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
+	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
+	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
+	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
+	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
+	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
+	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
+	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
+	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
+	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
+	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
+	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
+	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
+	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
+	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
+	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
+	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
+	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
+	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
+	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
+	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
+	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
+	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
+	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
+	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
+	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
+	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V4.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V5.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V6.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V8.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V9.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V10.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V12.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V13.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V14.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	ADD $16, R20, R17
+	VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17
+	VLD1 (R17), [V21.S4]
+	ADD $16, R22, R17
+	VLD1 (R17), [V22.S4]
+	ADD $16, R23, R17
+	VLD1 (R17), [V23.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
+	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
+	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
+	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
+	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
+	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
+	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
+	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
+	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
+	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
+	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
+	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
+	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
+	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
+	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
+	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
+	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
+	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
+	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
+	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
+	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
+	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
+	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
+	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
+	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
+	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
+	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
+	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
+	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
+	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
+	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
+	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
+	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
+	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
+	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
+	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
+	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
+	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V4.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V5.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V6.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V8.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V9.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V10.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V12.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V13.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V14.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $56, R20, R20
+	ADD $56, R21, R21
+	ADD $56, R22, R22
+	ADD $56, R23, R23
+	ADD $640, R7, R7
+	SUB $1, R8, R8
+	CBNZ R8, block39
+	ADD R3, R9, R9
+	ADD R3, R9, R9
+	ADD R3, R9, R9
+	ADD R3, R9, R9
+	SUB $4, R12, R12
+	CBNZ R12, tiles36
+	RET
+fewer37:
+	CMP $1, R12
+	BLT fewer40
+
+	// 1 rows.
+	MOVBU overwrite+56(FP), R16
+	CBZ R16, ready41
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	MOVD R9, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+ready41:
+	MOVD R10, R20
+	ADD R4, R20, R10
+	MOVD w+16(FP), R7
+	MOVD blocks+32(FP), R8
+block42:
+	MOVD R7, R19
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	ADD $0, R20, R17
+	VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	ADD $16, R20, R17
+	VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
+	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
+	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
+	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
+	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
+	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
+	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16
+	ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	VFMLA V21.S4, V0.S4, V24.S4
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	VFMLA V21.S4, V1.S4, V25.S4
+	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	VFMLA V21.S4, V2.S4, V26.S4
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16
+	ADD $56, R20, R20
+	ADD $640, R7, R7
+	SUB $1, R8, R8
+	CBNZ R8, block42
+	ADD R3, R9, R9
+	SUB $1, R12, R12
+	CBNZ R12, tiles36
+	RET
+fewer40:
+	RET
+
 // Constants, 16 bytes each.
 GLOBL constants<>(SB), RODATA|NOPTR, $0
 DATA zeros<>+0(SB)/4, $0

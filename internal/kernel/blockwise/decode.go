@@ -21,7 +21,7 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 	per := of.Inputs / blocks.Inputs
 	operand.Writes(dst, n*blocks.Inputs*panel)
 	operand.Reads(packed, n/per*of.Packed)
-	if !hasDecoding(isa, t) {
+	if !hasDecoding(isa) {
 		decodeBlocksGeneric(t, dst, packed, n)
 		return
 	}

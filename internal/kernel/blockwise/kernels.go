@@ -13,7 +13,7 @@ import (
 func sumRows(cpu *tuning.Row, dst []Row, scales []float32) {
 	operand.Updates(dst, len(dst))
 	operand.Reads(scales, len(dst))
-	if !hasProducts(cpu, 0) {
+	if !hasProducts(cpu) {
 		sumBlocksGeneric(dst, scales)
 		return
 	}
@@ -30,7 +30,7 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 	per := of.Inputs / blocks.Inputs
 	size := n / per * of.Packed
 	operand.Reads(packed, panels*size)
-	if !hasProducts(cpu, t) {
+	if !hasProducts(cpu) {
 		for p := range panels {
 			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
 		}
@@ -96,14 +96,5 @@ func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, n
 
 // unpackedSize is the bytes of 32 inputs that are unpacked, and of vectors of their scales.
 func unpackedSize(t blocks.Type) int {
-	vectors := 1
-	switch t.Traits().Scaling {
-	case blocks.Minima, blocks.Halves:
-		vectors = 4
-	case blocks.Pairs:
-		vectors = 3
-	case blocks.Offset, blocks.Scaled, blocks.Floats:
-		vectors = 2
-	}
-	return unpackedBytes + vectors*4*panel
+	return unpackedBytes + scaleVectors(t.Traits().Scaling)*4*panel
 }

@@ -36,7 +36,7 @@ func biased(bias int, levels [16]int8) (x [16]byte) {
 }
 
 // hasProducts reports whether there are kernels of products by blocks.
-func hasProducts(cpu *tuning.Row, _ blocks.Type) bool { return cpu.ISA.Integers() }
+func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.Integers() }
 
 // vnni reports whether they are those of VNNI.
 func vnni(cpu *tuning.Row) bool { return cpu.ISA.Lanes16() && cpu.DotProduct }
@@ -120,8 +120,21 @@ func unpackBlocksAVX2(t blocks.Type, dst, packed *byte, n int) {
 	}
 }
 
+// scaleVectors is how many vectors of numbers unpacked bytes have after them.
+func scaleVectors(s blocks.Scaling) int {
+	switch s {
+	case blocks.One:
+		return 1
+	case blocks.Minima, blocks.Halves:
+		return 4
+	case blocks.Pairs:
+		return 3
+	}
+	return 2
+}
+
 // hasDecoding reports whether there are kernels for weights as float32.
-func hasDecoding(isa tuning.ISA, _ blocks.Type) bool { return isa.Integers() }
+func hasDecoding(isa tuning.ISA) bool { return isa.Integers() }
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign.
 func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
@@ -233,7 +246,7 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 }
 
 // Few reports whether MultiplyFew is for so many rows.
-func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu, 0) }
+func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu) }
 
 // fewRowsStep adds products of up to fewTile rows and some panels to o, in one call, and requests
 // memory from request on, before blocks, and then from next on.

@@ -20,15 +20,21 @@ import (
 var nibbleValues = [16]int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 // hasProducts reports whether there are kernels of products by blocks.
-func hasProducts(cpu *tuning.Row, t blocks.Type) bool {
-	return cpu.ISA.SIMD() && cpu.DotProduct && hasKernels(t)
-}
+func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.SIMD() && cpu.DotProduct }
 
 // hasDecoding reports whether there are kernels for weights as float32.
-func hasDecoding(isa tuning.ISA, t blocks.Type) bool { return isa.SIMD() && hasKernels(t) }
+func hasDecoding(isa tuning.ISA) bool { return isa.SIMD() }
 
-// hasKernels reports whether there are kernels of a type.
-func hasKernels(t blocks.Type) bool { return t <= blocks.MXFP4 }
+// scaleVectors is how many vectors of numbers unpacked bytes have after them.
+func scaleVectors(s blocks.Scaling) int {
+	switch s {
+	case blocks.One:
+		return 1
+	case blocks.Floats:
+		return 2
+	}
+	return 4
+}
 
 // unpackSigned unpacks n blocks of a panel into bytes with sign, as SDOT takes them, too.
 func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
@@ -51,32 +57,122 @@ func sumBlocksStep(rows *Row, scales *float32, n int) {
 
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
 func unpackBlocksStep(_ *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
-	of := t.Traits()
-	size := unpackedBytes + 4*panel
-	if of.Inputs > blocks.Inputs {
-		size = of.Inputs / blocks.Inputs * mostUnpacked
-	}
-	for i := range n {
+	of, size := t.Traits(), unpackedSize(t)
+	per := of.Inputs / blocks.Inputs
+	for i := range n * per {
 		to := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(dst), i*size)), size)
-		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), i*of.Packed)), of.Packed)
-		switch t {
-		case blocks.Q8_0:
-			copy(to, from[2*panel:])
-			widenD(to[unpackedBytes:], from)
-		case blocks.Q4_0:
-			unpackLevels(to, from, &levelsQ4)
-		case blocks.IQ4_NL:
-			unpackLevels(to, from, &levelsIQ4)
-		case blocks.MXFP4:
-			unpackLevels(to, from, &levelsMXFP)
-			for c := range panel {
-				putFloat(to[unpackedBytes:], c, f32.FromBF16(binary.LittleEndian.Uint16(from[2*c:])))
-			}
-		case blocks.Q4_K, blocks.Q5_K:
-			unpackMinima(t, to, from)
-		case blocks.Q6_K:
-			unpackSixBits(to, from)
+		at := i / per * of.Packed
+		from := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(packed), at)), of.Packed)
+		part := from[of.Header()+i%per*of.Part():]
+		unpackCodes(t, to, part[of.Scales():], i%per)
+		if of.Scaling == blocks.Pairs {
+			timesScales(to, part)
 		}
+		unpackScales(t, to[unpackedBytes:], from, part)
+	}
+}
+
+// unpackCodes unpacks the codes of 32 inputs with a number in their block.
+func unpackCodes(t blocks.Type, to, words []byte, block int) {
+	group := func(g int) []byte { return to[g*4*panel:][:4*panel] }
+	switch t.Traits().Codes {
+	case blocks.EightBits:
+		copy(to, words[:unpackedBytes])
+	case blocks.FourBits:
+		unpackFourBits(t, to, words)
+	case blocks.FiveBits:
+		unpackNibbles(to, words, &nibbleValues)
+		less := uint64(0)
+		if t == blocks.Q5_0 {
+			less = 16
+		}
+		for g := range 8 {
+			addBits(group(g), words[blocks.BitsAt:], uint64(g), 1, less)
+		}
+	case blocks.SixBits:
+		unpackNibbles(to, words, &nibbleValues)
+		for g := range 8 {
+			addBits(group(g), words[blocks.BitsAt+g/4*4*panel:], uint64(g%4*2), 3, 32)
+		}
+	case blocks.TwoBits:
+		less := uint64(0)
+		if t == blocks.TQ2_0 {
+			less = 1
+		}
+		for g := range 8 {
+			unpackPairs(group(g), words, nil, g, less)
+		}
+	case blocks.ThreeBits:
+		for g := range 8 {
+			unpackPairs(group(g), words, words[2*4*panel:], g, 4)
+		}
+	case blocks.Trits:
+		for g := range 8 {
+			unpackTrits(group(g), words, block, g)
+		}
+	}
+}
+
+// unpackFourBits unpacks nibbles, those of NVFP4 of 16 inputs after the other.
+func unpackFourBits(t blocks.Type, to, words []byte) {
+	levels := &nibbleValues
+	switch t {
+	case blocks.Q4_0:
+		levels = &levelsQ4
+	case blocks.IQ4_NL, blocks.IQ4_XS:
+		levels = &levelsIQ4
+	case blocks.MXFP4:
+		levels = &levelsMXFP
+	case blocks.NVFP4:
+		for half := range 2 {
+			unpackNibblesDot(&to[half*unpackedBytes/2], &words[half*8*panel],
+				(*byte)(unsafe.Pointer(&levelsMXFP)), 8*panel/16, unpackedBytes/4)
+		}
+		return
+	}
+	unpackNibbles(to, words, levels)
+}
+
+// unpackScales makes the numbers that sums are multiplied by, in the order of kernels.
+func unpackScales(t blocks.Type, to, from, part []byte) {
+	of := t.Traits()
+	vector := func(v int, number func(c int) float32) {
+		for c := range panel {
+			putFloat(to[v*4*panel:], c, number(c))
+		}
+	}
+	one := func(int) float32 { return 1 }
+	half := func(c int) float32 { return f32.FromF16(binary.LittleEndian.Uint16(from[2*(panel+c):])) }
+	signed := func(c int) float32 { return float32(int8(part[c])) }
+	switch {
+	case of.Scaling == blocks.Floats:
+		vector(0, func(c int) float32 { return halfOfE4M3(part[c]) })
+		vector(1, func(c int) float32 { return halfOfE4M3(part[panel+c]) })
+		return
+	case t == blocks.MXFP4:
+		vector(0, func(c int) float32 { return f32.FromBF16(binary.LittleEndian.Uint16(from[2*c:])) })
+		return
+	}
+	widenD(to, from)
+	switch of.Scaling {
+	case blocks.Offset: // as minima of −m
+		vector(1, half)
+		vector(2, one)
+		vector(3, one)
+	case blocks.Minima:
+		vector(1, func(c int) float32 { return -half(c) })
+		vector(2, func(c int) float32 { return float32(part[c]) })
+		vector(3, func(c int) float32 { return float32(part[panel+c]) })
+	case blocks.Scaled: // as halves with the same scale
+		vector(1, signed)
+		vector(2, signed)
+	case blocks.Halves:
+		vector(1, signed)
+		vector(2, func(c int) float32 { return signed(panel + c) })
+	case blocks.Pairs:
+		vector(1, func(c int) float32 { return -half(c) })
+		vector(2, func(c int) float32 { return float32(part[c]>>4) / -32 })
+		vector(3, func(c int) float32 { return float32(part[panel+c]>>4) / -32 })
 	}
 }
 
@@ -94,55 +190,6 @@ func unpackNibbles(to, words []byte, levels *[16]int8) {
 		unpackedBytes/2)
 }
 
-// unpackLevels unpacks a block of 32 nibbles and its scales in F16.
-func unpackLevels(to, from []byte, levels *[16]int8) {
-	unpackNibbles(to, from[2*panel:], levels)
-	widenD(to[unpackedBytes:], from)
-}
-
-// unpackMinima unpacks a block of Q4_K or Q5_K.
-func unpackMinima(t blocks.Type, to, from []byte) {
-	for b := range 8 {
-		block, of := to[b*mostUnpacked:][:mostUnpacked], t.Traits()
-		part := from[of.Header()+b*of.Part():][:of.Part()]
-		words := part[blocks.PartScales:]
-		unpackNibbles(block, words, &nibbleValues)
-		if t == blocks.Q5_K {
-			for g := range 8 {
-				addBits(block[g*4*panel:][:4*panel], words[blocks.BitsAt:], uint64(g), 1, 0)
-			}
-		}
-		scales := block[unpackedBytes:]
-		widenD(scales, from)
-		for c := range panel {
-			putFloat(scales[4*panel:], c, -f32.FromF16(binary.LittleEndian.Uint16(from[2*(panel+c):])))
-			putFloat(scales[8*panel:], c, float32(part[c]))
-			putFloat(scales[12*panel:], c, float32(part[panel+c]))
-		}
-	}
-}
-
-// unpackSixBits unpacks a block of Q6_K.
-func unpackSixBits(to, from []byte) {
-	const t = blocks.Q6_K
-	for b := range 8 {
-		block, of := to[b*mostUnpacked:][:mostUnpacked], t.Traits()
-		part := from[of.Header()+b*of.Part():][:of.Part()]
-		words := part[blocks.PartScales:]
-		unpackNibbles(block, words, &nibbleValues)
-		for g := range 8 {
-			upper := words[blocks.BitsAt+g/4*4*panel:]
-			addBits(block[g*4*panel:][:4*panel], upper, uint64(g%4*2), 3, 32)
-		}
-		scales := block[unpackedBytes:]
-		widenD(scales, from)
-		for c := range panel {
-			putFloat(scales[4*panel:], c, float32(int8(part[c])))
-			putFloat(scales[8*panel:], c, float32(int8(part[panel+c])))
-		}
-	}
-}
-
 // addBits adds to nibbles the upper bits that begin at one of each byte, and takes off less.
 func addBits(nibbles, bits []byte, from, mask, less uint64) {
 	const each = 0x0101010101010101
@@ -154,13 +201,65 @@ func addBits(nibbles, bits []byte, from, mask, less uint64) {
 	}
 }
 
+// unpackPairs unpacks pairs of bits of a group, with third bits if there are any, and takes off
+// less.
+func unpackPairs(to, words, bits []byte, g int, less uint64) {
+	const each = 0x0101010101010101
+	words = words[g/4*4*panel:]
+	for i := 0; i < len(to); i += 8 {
+		x := binary.LittleEndian.Uint64(words[i:]) >> (g % 4 * 2) & (3 * each)
+		if bits != nil {
+			x |= binary.LittleEndian.Uint64(bits[i:]) >> g & each << 2
+		}
+		x = (x | 0x80*each) - less*each ^ 0x80*each // no byte takes from the next one
+		binary.LittleEndian.PutUint64(to[i:], x)
+	}
+}
+
+// unpackTrits unpacks the digits of a group of a block with a number, less 1.
+func unpackTrits(to, words []byte, block, g int) {
+	const each, lower = 0x0101010101010101, 0x00ff00ff00ff00ff
+	word, digit := g, block
+	switch {
+	case block == 7 && g >= 4:
+		word, digit = 12, g-4
+	case block == 7:
+		word, digit = 8+g, 4
+	case block >= 5:
+		word, digit = 8+g%4, 2*(block-5)+g/4
+	}
+	words, factor := words[word*4*panel:], [...]uint64{1, 3, 9, 27, 81}[digit]
+	digits := func(x uint64) uint64 { return (x & lower * factor & lower) * 3 >> 8 & lower }
+	for i := 0; i < len(to); i += 8 {
+		x := binary.LittleEndian.Uint64(words[i:]) ^ 0x80*each
+		x = digits(x) | digits(x>>8)<<8
+		x = (x | 0x80*each) - each ^ 0x80*each
+		binary.LittleEndian.PutUint64(to[i:], x)
+	}
+}
+
+// timesScales multiplies bytes by the scales of their 16 inputs, which are the lower halves of
+// bytes: no product is more than a byte.
+func timesScales(to, scales []byte) {
+	for i := 0; i < unpackedBytes; i += 8 {
+		at := scales[i/(unpackedBytes/2)*panel+i/4%panel:]
+		x := binary.LittleEndian.Uint64(to[i:])
+		x = x&0xffffffff*uint64(at[0]&15) | x>>32*uint64(at[1]&15)<<32
+		binary.LittleEndian.PutUint64(to[i:], x)
+	}
+}
+
 // multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
 func multiplyBlocksStep(_ *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, rows, n,
 	oStride, aStride int, overwrite bool) {
-	switch t {
-	case blocks.Q4_K, blocks.Q5_K:
+	switch t.Traits().Scaling {
+	case blocks.Minima, blocks.Offset:
 		multiplyMinimaDot(o, a, w, rows, n, oStride, aStride, overwrite)
-	case blocks.Q6_K:
+	case blocks.Pairs:
+		multiplyPairsDot(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Floats:
+		multiplyFloatsDot(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Halves, blocks.Scaled:
 		multiplyHalvesDot(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyPlainDot(o, a, w, rows, n, oStride, aStride, overwrite)
@@ -173,20 +272,32 @@ func multiplyBlocksStep(_ *tuning.Row, t blocks.Type, o *float32, a *Row, w *byt
 func unpackNibblesDot(dst, packed, table *byte, n, upper int)
 
 // multiplyPlainDot multiplies rows by blocks with one scale. It works like multiplyBlocksGeneric,
-// as the two below do.
+// as those below do.
 //
 //go:noescape
 func multiplyPlainDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
-// multiplyMinimaDot is for Q4_K and Q5_K.
+// multiplyMinimaDot is for Q4_K and Q5_K, and for Q4_1 and Q5_1, whose minimum is −m.
 //
 //go:noescape
 func multiplyMinimaDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
 
-// multiplyHalvesDot is for Q6_K.
+// multiplyHalvesDot is for Q6_K, Q3_K and IQ4_XS, whose halves have the same scale.
 //
 //go:noescape
 func multiplyHalvesDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyPairsDot is for Q2_K.
+//
+//go:noescape
+func multiplyPairsDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+// multiplyFloatsDot is for NVFP4.
+//
+//go:noescape
+func multiplyFloatsDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
