@@ -1,14 +1,17 @@
 package folder
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/seed-1415985d/attn/embed/folder/chat"
 	"github.com/seed-1415985d/attn/internal/gguftest"
@@ -112,6 +115,126 @@ func TestByteLevelGGUF(t *testing.T) {
 				decoded != "<s>"+text && decoded != norm {
 				t.Errorf("%s: %q becomes %q", pre, text, decoded)
 			}
+		}
+	}
+}
+
+// TestCutsGGUF compares words with those that the published tokenizers find in texts.
+func TestCutsGGUF(t *testing.T) {
+	tokens, types, merges := letterVocabulary()
+	for _, c := range []struct{ pre, text, want string }{
+		{"default", "It's 12345, naïve...", "It|'|s| |123|45|,| naïve|..."},
+		{"default", "a  b\n\nc $5+x", "a| | b|\n|\n|c| |$|5|+|x"},
+		{"deepseek-llm", "Hello wörld!  12345\n你好 abc 한국", "Hello| w|ö|rld|!|  |12345|\n|你好| abc| |한국"},
+		{"deepseek-llm", "x，y  ", "x|，|y|  "},
+		{"deepseek-v3", "Hello 12345 你好ひらabc!", "Hello| |123|45| |你好ひら|abc|!"},
+		{"deepseek-v3", "if(x) .foo\n\n  bar", "if|(x|)| .|foo|\n\n| | bar"},
+		{"gpt-4o", "HelloWorld's 12345 a/b", "Hello|World's| |123|45| a|/b"},
+		{"gpt-4o", "don't\n\n  x ", "don't|\n\n| | x| "},
+		{"llama4", "ABCdef", "ABCdef"},
+		{"qwen35", "e\u0323a 123 x'S", "ẹa| |1|2|3| x|'S"},
+	} {
+		l, b := vocabularyOf(t, map[string]any{"ggml.model": "gpt2", "ggml.pre": c.pre,
+			"ggml.tokens": tokens, "ggml.token_type": types, "ggml.merges": merges})
+		if l.Err != nil {
+			t.Fatal(l.Err)
+		}
+		text, err := b.normalize(c.text, 100)
+		parts := []piece{{text: text}}
+		for _, stage := range b.preTokenizers {
+			var next []piece
+			for _, p := range parts {
+				cut, splitErr := stage.split(p)
+				next, err = append(next, cut...), cmp.Or(err, splitErr)
+			}
+			parts = next
+		}
+		var got []string
+		for _, p := range parts {
+			got = append(got, (&byteLetters{}).decode(p.text))
+		}
+		if strings.Join(got, "|") != c.want || err != nil {
+			t.Errorf("%s: %q is cut into %q (%v), want %q", c.pre, c.text, got, err, c.want)
+		}
+	}
+	for r := range rune(0x20000) { // a range of them that were too long would have others
+		if cased.MatchString(string(r)) && !unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt) {
+			t.Errorf("%q is one of the letters that have cases", r)
+		}
+	}
+}
+
+var cased = regexp.MustCompile("^[" + casedLetters + "]$")
+
+// TestGemmaGGUF compares tokens of SentencePiece with spaces as they are with those of a
+// tokenizer.json of the same vocabulary, as Gemma has it: tokens of better scores are merged first.
+func TestGemmaGGUF(t *testing.T) {
+	tokens, types := []string{"<pad>", "<eos>", "<bos>", "<unk>"}, []int32{3, 3, 3, 2}
+	vocab, merges := map[string]int{}, []any{}
+	add := func(text string, kind int32) {
+		tokens, types = append(tokens, text), append(types, kind)
+	}
+	for b := range 256 {
+		add(fmt.Sprintf("<0x%02X>", b), 6)
+	}
+	for _, r := range "▁abcé\n" {
+		add(string(r), 1)
+	}
+	scores := make([]float32, len(tokens))
+	made := []string{"▁▁", "ab", "▁a", "▁▁▁▁", "abc", "\n\n", "▁ab", "▁abc"}
+	for i, text := range made {
+		add(text, 1)
+		scores = append(scores, float32(-i))
+	}
+	for i, text := range tokens {
+		vocab[text] = i
+	}
+	for _, text := range made { // as converters write them: all that make a token
+		for at := range text {
+			_, left := vocab[text[:at]]
+			if _, right := vocab[text[at:]]; left && right {
+				merges = append(merges, []string{text[:at], text[at:]})
+			}
+		}
+	}
+	special := func(id int) any {
+		return map[string]any{"id": id, "content": tokens[id], "special": true}
+	}
+	file, err := json.Marshal(map[string]any{
+		"added_tokens": []any{special(0), special(1), special(2), special(3)},
+		"normalizer": map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "},
+			"content": "▁"},
+		"pre_tokenizer": map[string]any{"type": "Split", "pattern": map[string]any{"String": " "},
+			"behavior": "MergedWithPrevious", "invert": false},
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": merges, "unk_token": "<unk>",
+			"fuse_unk": true, "byte_fallback": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, tokenizerJSON), file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want := loadBPE(t, folder, len(tokens))
+	l, got := vocabularyOf(t, map[string]any{"ggml.model": "llama", "ggml.pre": "default",
+		"ggml.tokens": tokens, "ggml.token_type": types, "ggml.scores": scores,
+		"ggml.bos_token_id": uint32(2), "ggml.eos_token_id": uint32(1),
+		"ggml.unknown_token_id": uint32(3), "ggml.add_space_prefix": false})
+	if l.Err != nil {
+		t.Fatal(l.Err)
+	}
+	source := rand.New(rand.NewPCG(7, 8))
+	for range 300 {
+		text := ""
+		for range source.IntN(14) {
+			text += string([]rune("   aabbcéz\n\n")[source.IntN(12)])
+		}
+		a, err := want.Encode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := got.Encode(text); err != nil || !slices.Equal(b, append([]int{2}, a...)) {
+			t.Fatalf("%q is %v (%v), want %v after the token for the beginning", text, b, err, a)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (b *byteLevel) split(p piece) (parts []piece, err error) {
 	return parts, err
 }
 
-// splitBy cuts before and after what matches a pattern.
+// splitBy cuts before and after what matches a pattern, or behind each space.
 type splitBy struct {
 	Pattern  pattern `json:"pattern"`
 	Behavior string  `json:"behavior"`
@@ -63,15 +63,29 @@ type splitBy struct {
 }
 
 func (s *splitBy) prepare() (err error) {
+	if s.Pattern.text == " " && s.Behavior == "MergedWithPrevious" && !s.Invert {
+		return nil // as Gemma has it
+	}
 	if s.Pattern.regex == "" || s.Behavior != "Isolated" {
-		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated",
-			s.Pattern.text, s.Behavior)
+		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated, "+
+			"or a space and MergedWithPrevious", s.Pattern.text, s.Behavior)
 	}
 	s.by, err = newSplitter(s.Pattern.regex, matchLimit)
 	return err
 }
 
-func (s *splitBy) split(p piece) ([]piece, error) { return s.by.split(p) }
+func (s *splitBy) split(p piece) ([]piece, error) {
+	if s.by != nil {
+		return s.by.split(p)
+	}
+	var ends []int
+	for at := range len(p.text) {
+		if p.text[at] == ' ' {
+			ends = append(ends, at+1)
+		}
+	}
+	return p.cut(ends...), nil
+}
 
 // digits cuts before and after numbers.
 type digits struct {

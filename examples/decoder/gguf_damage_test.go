@@ -97,8 +97,8 @@ func TestDamagedGGUF(t *testing.T) {
 
 		{"tokenizer", set("tokenizer.ggml.model", "bert"),
 			`tokenizer.ggml.model is "bert", want gpt2 or llama`},
-		{"pre-tokenizer", set("tokenizer.ggml.pre", "default"),
-			`tokenizer.ggml.pre is "default", want one of deepseek-r1-qwen, falcon3,`},
+		{"pre-tokenizer", set("tokenizer.ggml.pre", "unheard"),
+			`tokenizer.ggml.pre is "unheard", want one of deepseek-llm, deepseek-r1-qwen,`},
 		{"no pre-tokenizer", set("tokenizer.ggml.pre", nil), `tokenizer.ggml.pre is "", want`},
 		{"no scores", set("tokenizer.ggml.model", "llama"),
 			"tokenizer.ggml.scores has 0 elements, want 20"},
