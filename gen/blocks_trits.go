@@ -42,16 +42,15 @@ func tritTable() Mem {
 // tritUnpacker is what makes bytes of trits.
 type tritUnpacker struct {
 	blockSet
-	table, row, word, base reg.GPVirtual
-	high, first, second    reg.VecVirtual
-	ones                   reg.VecVirtual // with 16 lanes
+	row, word           reg.GPVirtual
+	high, first, second reg.VecVirtual
+	ones                reg.VecVirtual // with 16 lanes
 }
 
 // newTritUnpacker loads what is the same for all blocks.
 func newTritUnpacker(s blockSet) *tritUnpacker {
 	const below86, below171 = 0xd5d5d5d5, 0x2a2a2a2a // 85 and 170, with 128 added
-	u := &tritUnpacker{blockSet: s, table: GP64(), row: GP64(), word: GP64(), base: GP64()}
-	LEAQ(tritTable(), u.table)
+	u := &tritUnpacker{blockSet: s, row: GP64(), word: GP64()}
 	u.high = s.repeated(0xff00ff00)
 	u.first, u.second = s.repeated(below86), s.repeated(below171)
 	if s.wide {
@@ -67,17 +66,18 @@ func (u *blockUnpacker) beginBlock(left reg.Register) {
 	}
 	MOVQ(left, u.trits.row)
 	SHLQ(Imm(5), u.trits.row)
-	ADDQ(u.trits.table, u.trits.row)
+	LEAQ(tritTable(), u.trits.word)
+	ADDQ(u.trits.word, u.trits.row)
 }
 
 // group is the digits of a group of four inputs.
 func (u *tritUnpacker) group(at Mem, g int) reg.VecVirtual {
-	if g == 0 {
-		LEAQ(at, u.base)
-	}
 	v, factor := u.register(), u.register()
 	MOVWLZX(Mem{Base: u.row, Disp: 4 * g}, u.word.As32())
-	u.move(Mem{Base: u.base, Index: u.word, Scale: 1}, v)
+	if at.Index != nil {
+		panic("a word is at its own index")
+	}
+	u.move(Mem{Base: at.Base, Disp: at.Disp, Index: u.word, Scale: 1}, v)
 	VPBROADCASTW(Mem{Base: u.row, Disp: 4*g + 2}, factor)
 	high := u.and(u.high, v)
 	VPMULLW(factor, v, v) // of which the lower byte is one of the multiple
