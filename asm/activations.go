@@ -2,8 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// Activations in float32, step by step what internal/f32/activations.go computes. Those in float64
-// are Go: a vector has two lanes of them.
+// Activations in float32, step by step what internal/f32/activations.go computes. GELUs
+// are in gelu.go. Softplus, in float64, is Go: a vector has two lanes of that.
 
 const bitsLowest = 0xff7fffff // −MaxFloat32
 
@@ -40,6 +40,7 @@ func (p *program) activations() {
 		return y
 	})
 	p.tanhAll()
+	p.gelus()
 	p.gateClamped()
 }
 

@@ -35,7 +35,8 @@ var families = map[string]func(p *program){
 
 // assembly returns the text of a file for the repository in a folder.
 func assembly(folder string, emit func(p *program)) ([]byte, error) {
-	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"))
+	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"),
+		filepath.Join(folder, "internal/f32/gelu.go"))
 	if err != nil {
 		return nil, err
 	}

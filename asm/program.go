@@ -11,7 +11,7 @@ import (
 // program is the file that is being written.
 type program struct {
 	Asm
-	values  constants.Values  // of internal/f32/elementary.go
+	values  constants.Values  // of internal/f32/elementary.go and gelu.go
 	offsets constants.Offsets // of the structs that kernels are given
 	table   []row
 	args    map[string]int // offsets of the kernel's arguments

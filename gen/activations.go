@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Activations, step by step what internal/f32/activations.go computes: those in float32 here, those
-// in float64 in doubles.go.
+// Activations, step by step what internal/f32/activations.go computes; GELUs are in gelu.go, what
+// is in float64 in doubles.go.
 
 const bitsLowest = 0xff7fffff // −MaxFloat32
 
@@ -28,7 +28,8 @@ func activationKernels() {
 		return y
 	})
 	activationKernel("expAllSIMD", expFull)
-	doubleKernels()
+	geluKernels()
+	softplusKernels()
 }
 
 // activationKernel is dst = f(x) element by element. f is long, so that it is emitted once: less

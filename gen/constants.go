@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	elementary constants.Values  // the constants of internal/f32/elementary.go
+	elementary constants.Values  // the constants of internal/f32/elementary.go and gelu.go
 	wide       constants.Wide    // the constants of internal/f32/activations.go
 	offsets    constants.Offsets // where the fields are of structs that kernels are given
 )
@@ -34,7 +34,8 @@ var (
 // readPackage reads both from the files of the package in a folder.
 func readPackage(folder string) (err error) {
 	in := func(file string) string { return filepath.Join(folder, file) }
-	if elementary, err = constants.Read(in("internal/f32/elementary.go")); err != nil {
+	elementary, err = constants.Read(in("internal/f32/elementary.go"), in("internal/f32/gelu.go"))
+	if err != nil {
 		return err
 	}
 	wide, err = constants.ReadWide(in("internal/f32/activations.go"), in("internal/f32/elementary.go"))
@@ -60,7 +61,7 @@ func hint(base reg.Register, in, name string) Mem {
 	return field(base, in+"."+of, of+"."+name)
 }
 
-// value is a vector constant in memory: all lanes a constant of internal/f32/elementary.go.
+// value is a vector constant in memory: all lanes a constant of elementary.
 func value(name string) Mem { return f32(elementary.Get(name)) }
 
 const readOnly = 8 | 16 // RODATA|NOPTR

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Activations in float64: a vector of float32 becomes two of float64 and one again.
+// Softplus, in float64: a vector of float32 becomes two of float64 and one again.
 
 // doubles are the two vectors that go together, step by step.
 type doubles struct {
@@ -111,47 +111,6 @@ func (d *doubles) magnitude(x []reg.VecVirtual, limit string) (a []reg.VecVirtua
 	return a
 }
 
-func (d *doubles) gelu(x []reg.VecVirtual) []reg.VecVirtual {
-	a := d.magnitude(x, "geluMost")
-	w := d.pair()
-	d.with(wideValue("geluLog2"), w, func(c reg.VecVirtual, i int) {
-		VMULPD(a[i], a[i], w[i])
-		VMULPD(c, w[i], w[i])
-	})
-	e := d.pow2(w)
-	t, one := d.pair(), d.constant(f64(1))
-	d.with(wideValue("geluK"), t, func(k reg.VecVirtual, i int) {
-		VADDPD(k, a[i], t[i])
-		VDIVPD(t[i], one, t[i])
-	})
-	p := d.horner("geluC", t)
-	for i := range p {
-		VMULPD(p[i], a[i], p[i])
-		VMULPD(e[i], p[i], p[i])
-		VSUBPD(p[i], x[i], x[i])
-	}
-	return x
-}
-
-func (d *doubles) geluTanh(x []reg.VecVirtual) []reg.VecVirtual {
-	a := d.magnitude(x, "geluTanhMost")
-	z := d.pair()
-	for i := range z {
-		VMULPD(a[i], a[i], z[i])
-	}
-	w := d.horner("geluTanhC", z)
-	for i := range w {
-		VMULPD(w[i], a[i], w[i])
-	}
-	e := d.pow2(w)
-	d.with(f64(1), e, func(one reg.VecVirtual, i int) {
-		VADDPD(one, e[i], e[i])
-		VDIVPD(e[i], a[i], a[i])
-		VSUBPD(a[i], x[i], x[i])
-	})
-	return x
-}
-
 func (d *doubles) softplus(x []reg.VecVirtual) []reg.VecVirtual {
 	a := d.magnitude(x, "softplusMost")
 	d.with(wideValue("softplusLog2"), a, func(c reg.VecVirtual, i int) { VMULPD(c, a[i], a[i]) })
@@ -163,29 +122,15 @@ func (d *doubles) softplus(x []reg.VecVirtual) []reg.VecVirtual {
 	return p
 }
 
-// doubleKernels emits each with 8 lanes and with 16.
-func doubleKernels() {
-	for _, k := range []struct {
-		name, wideName string
-		f              func(d *doubles, x []reg.VecVirtual) []reg.VecVirtual
-	}{
-		{"geluSIMD", "geluAVX512", (*doubles).gelu},
-		{"geluTanhSIMD", "geluTanhAVX512", (*doubles).geluTanh},
-		{"softplusSIMD", "softplusAVX512", (*doubles).softplus},
-	} {
-		doubleKernel(k.name, k.f)
-		doubleAVX512Kernel(k.wideName, k.f)
-	}
-}
-
-func doubleKernel(name string, f func(d *doubles, x []reg.VecVirtual) []reg.VecVirtual) {
+// softplusKernels are with 8 lanes and with 16.
+func softplusKernels() {
 	d := &doubles{new: func() reg.VecVirtual { return YMM() }}
-	activationKernel(name, func(v reg.VecVirtual) reg.VecVirtual {
+	activationKernel("softplusSIMD", func(v reg.VecVirtual) reg.VecVirtual {
 		x, hi := d.pair(), XMM()
 		VEXTRACTF128(Imm(1), v, hi)
 		VCVTPS2PD(v.AsX(), x[0])
 		VCVTPS2PD(hi, x[1])
-		y := f(d, x)
+		y := d.softplus(x)
 		lo := XMM()
 		VCVTPD2PSY(y[0], lo)
 		VCVTPD2PSY(y[1], hi)
@@ -193,31 +138,36 @@ func doubleKernel(name string, f func(d *doubles, x []reg.VecVirtual) []reg.VecV
 		VINSERTF128(Imm(1), hi, lo.AsY(), z)
 		return plusZero(z)
 	})
+	wide := &doubles{new: func() reg.VecVirtual { return ZMM() }, wide: true}
+	activationAVX512Kernel("softplusAVX512", func(v reg.VecVirtual) reg.VecVirtual {
+		zero, lo, hi, x := YMM(), YMM(), YMM(), wide.pair()
+		VXORPS(zero, zero, zero)
+		VEXTRACTF64X4(Imm(1), v, hi)
+		VCVTPS2PD(v.AsY(), x[0])
+		VCVTPS2PD(hi, x[1])
+		y := wide.softplus(x)
+		VCVTPD2PS(y[0], lo)
+		VCVTPD2PS(y[1], hi)
+		VADDPS(zero, lo, lo)
+		VADDPS(zero, hi, hi)
+		VINSERTF64X4(Imm(1), hi, lo.AsZ(), v)
+		return v
+	})
 }
 
-func doubleAVX512Kernel(name string, f func(d *doubles, x []reg.VecVirtual) []reg.VecVirtual) {
-	d := &doubles{new: func() reg.VecVirtual { return ZMM() }, wide: true}
+// activationAVX512Kernel is activationKernel with 16 lanes.
+func activationAVX512Kernel(name string, f func(x reg.VecVirtual) reg.VecVirtual) {
 	TEXT(name, noSplit, "func(dst, x *float32, n int)")
 	dst, src, n := param("dst"), param("x"), param("n")
-	zero, mask, every := YMM(), K(), GP32()
-	VXORPS(zero, zero, zero)
+	mask, every := K(), GP32()
 	MOVL(U32(0xffff), every)
 	KMOVW(every, mask)
 	SUBQ(imm(avx512Lanes), n)
 	JL(LabelRef("fewer"))
 	Label("vectors")
-	v, lo, hi, x := ZMM(), YMM(), YMM(), d.pair()
+	v := ZMM()
 	VMOVUPS_Z(Mem{Base: src}, mask, v)
-	VEXTRACTF64X4(Imm(1), v, hi)
-	VCVTPS2PD(v.AsY(), x[0])
-	VCVTPS2PD(hi, x[1])
-	y := f(d, x)
-	VCVTPD2PS(y[0], lo)
-	VCVTPD2PS(y[1], hi)
-	VADDPS(zero, lo, lo)
-	VADDPS(zero, hi, hi)
-	VINSERTF64X4(Imm(1), hi, lo.AsZ(), v)
-	VMOVUPS(v, mask, Mem{Base: dst})
+	VMOVUPS(f(v), mask, Mem{Base: dst})
 	ADDQ(imm(avx512Vector), src)
 	ADDQ(imm(avx512Vector), dst)
 	SUBQ(imm(avx512Lanes), n)

@@ -33,11 +33,11 @@ const (
 	// exp(−x) is finite. No zero is negative.
 	SiLU
 	// GELU is x·Φ(x), Φ of the normal distribution, by erf, as Hendrycks and Gimpel (2016) define
-	// it: at most 0.6 ULP where the result is normal, falling up to its minimum and rising from
+	// it: at most 2 ULP where the result is normal, falling up to its minimum and rising from
 	// there.
 	GELU
 	// GELUTanh is the approximation of GELU by tanh, x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))): at
-	// most 0.6 ULP where the result is normal, falling up to its minimum and rising from there.
+	// most 2 ULP where the result is normal, falling up to its minimum and rising from there.
 	GELUTanh
 	// ReLU is max(x, 0).
 	ReLU

@@ -25,8 +25,8 @@ type Wide = values[float64]
 
 type values[T float32 | float64] map[string]T
 
-// Read evaluates the constants of a file. A name that two of them share is an error.
-func Read(path string) (Values, error) { return evaluate(constant.Float32Val, path) }
+// Read evaluates the constants of files. A name that two of them share is an error.
+func Read(paths ...string) (Values, error) { return evaluate(constant.Float32Val, paths...) }
 
 // ReadWide is Read for constants of float64. They may depend on those of other files.
 func ReadWide(path string, others ...string) (Wide, error) {

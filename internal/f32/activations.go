@@ -2,9 +2,9 @@ package f32
 
 import "math"
 
-// Activations. Those that have to rise, or to be monotonic on each side of a minimum, are computed
-// in float64 and rounded once: there a step of x changes them by far more than the errors of
-// float64, and a smooth error of 2⁻²⁹ in an approximation changes no order.
+// Activations. Softplus has to rise and is computed in float64 and rounded once: there a step of x
+// changes it by far more than the errors of float64, and a smooth error of 2⁻³⁰ in an approximation
+// changes no order. GELUs, in float32, are in gelu.go.
 
 // Sigmoid is 1/(1 + exp(−x)), each operation rounded.
 func Sigmoid(x float32) float32 { return 1 / float32(1+Exp(-x)) }
@@ -57,64 +57,6 @@ func magnitude(x float32, limit float64) (a, positive float64) {
 		positive = 0
 	}
 	return a, positive
-}
-
-// The constants of GELU. S is ½·e^(a²/2)·erfc(a/√2) in t = 1/(a + geluK), the minimax polynomial
-// for the relative error on 0 ≤ a ≤ 15; error 2⁻²⁹.
-const (
-	// geluMost: from here on x·Φ(−x) is +0 in float32.
-	geluMost = 15
-
-	geluK    = 3.5
-	geluLog2 = -Log2E / 2
-
-	geluC0  = -0x1.a8b6beee0473bp-19
-	geluC1  = 0x1.98d5a2ac951f2p-02
-	geluC2  = 0x1.62069a1b836ep+00
-	geluC3  = 0x1.34b0e28eda9edp+02
-	geluC4  = 0x1.e0e5bd0472687p+02
-	geluC5  = 0x1.6954482b465fcp+06
-	geluC6  = -0x1.759d45a2e554dp+08
-	geluC7  = 0x1.120461c41c7d1p+11
-	geluC8  = -0x1.abd5884d388d8p+12
-	geluC9  = 0x1.339a3d74c85eap+13
-	geluC10 = -0x1.570ae327ea899p+12
-)
-
-// GELU is x·Φ(x), Φ of the normal distribution: max(x, 0) − a·Φ(−a), a = |x|, with Φ(−a) =
-// S(a)·2^(−a²·log₂e/2).
-func GELU(x float32) float32 {
-	a, positive := magnitude(x, geluMost)
-	e := pow2(float64(float64(a*a) * geluLog2))
-	t := 1 / float64(a+geluK)
-	p := math.FMA(geluC10, t, geluC9)
-	p = math.FMA(p, t, geluC8)
-	p = math.FMA(p, t, geluC7)
-	p = math.FMA(p, t, geluC6)
-	p = math.FMA(p, t, geluC5)
-	p = math.FMA(p, t, geluC4)
-	p = math.FMA(p, t, geluC3)
-	p = math.FMA(p, t, geluC2)
-	p = math.FMA(p, t, geluC1)
-	p = math.FMA(p, t, geluC0)
-	return float32(positive-float64(float64(a*p)*e)) + 0
-}
-
-// The constants of GELUTanh: 2u·log₂e = a·(geluTanhC0 + geluTanhC1·a²), u = √(2/π)·(a +
-// 0.044715·a³).
-const (
-	// geluTanhMost: from here on the part of negative x is +0 in float32.
-	geluTanhMost = 11
-
-	geluTanhC0 = 2 * 0.797884560802865355879892119868763737 * Log2E
-	geluTanhC1 = geluTanhC0 * 0.044715
-)
-
-// GELUTanh is x/2·(1 + tanh(u)) = x/(1 + e^(−2u)): max(x, 0) − a/(1 + e^(2u)), a = |x|.
-func GELUTanh(x float32) float32 {
-	a, positive := magnitude(x, geluTanhMost)
-	e := pow2(float64(a * math.FMA(float64(a*a), geluTanhC1, geluTanhC0)))
-	return float32(positive-a/float64(1+e)) + 0
 }
 
 // The constants of Softplus: ln(1 + e)/e on 0 ≤ e ≤ 1, the minimax polynomial for the relative

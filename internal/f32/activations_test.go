@@ -21,11 +21,11 @@ var smooths = []smooth{
 	{"Sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 2.5, math.NaN(),
 		-88.7},
 	{"SiLU", SiLU, func(x float64) float64 { return x / (1 + math.Exp(-x)) }, 2.5, math.NaN(), -88.7},
-	{"GELU", GELU, func(x float64) float64 { return x * math.Erfc(-x/math.Sqrt2) / 2 }, 0.55,
+	{"GELU", GELU, func(x float64) float64 { return x * math.Erfc(-x/math.Sqrt2) / 2 }, 2,
 		-0.7517915246935645, -200},
 	{"GELUTanh", GELUTanh, func(x float64) float64 {
 		return x / (1 + math.Exp(-2*math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-	}, 0.52, -0.7524614220710162, -200},
+	}, 2, -0.7524614220710162, -200},
 	{"Tanh", Tanh, math.Tanh, 1, -200, -200},
 	{"Softplus", Softplus, func(x float64) float64 {
 		return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))

@@ -98,8 +98,7 @@ func ExpFlush(x float32) float32 {
 	return float32(p * math.Float32frombits(math.Float32bits(t)<<23))
 }
 
-// Exp is exp over all of float32, with gradual underflow. The factor 2ⁿ is
-// applied in two halves because n+127 may lie outside the exponent's range.
+// Exp is exp over all of float32, with gradual underflow.
 func Exp(x float32) float32 {
 	if x > ExpInf {
 		x = ExpInf
@@ -107,7 +106,11 @@ func Exp(x float32) float32 {
 	if x < expZero {
 		x = expZero
 	}
-	p, t := expReduced(x)
+	return timesPower(expReduced(x))
+}
+
+// timesPower is p·2ⁿ, t = n + expBias, in two halves: each half's exponent is one of a float32.
+func timesPower(p, t float32) float32 {
 	n := int32(math.Float32bits(t)) - int32(math.Float32bits(expBias))
 	h := n >> 1
 	p = float32(p * math.Float32frombits(uint32(h+127)<<23))

@@ -14,6 +14,9 @@ func (a *Asm) b16(name string, d, n, m Vec) { a.op(name, "%v.B16, %v.B16, %v.B16
 // Fmla is d = FMA(n, m, d) in four lanes.
 func (a *Asm) Fmla(d, n, m Vec) { a.s4("VFMLA", d, n, m) }
 
+// Fmls is d = FMA(−n, m, d).
+func (a *Asm) Fmls(d, n, m Vec) { a.s4("VFMLS", d, n, m) }
+
 // AddI is d = n + m in four lanes of integers.
 func (a *Asm) AddI(d, n, m Vec) { a.s4("VADD", d, n, m) }
 

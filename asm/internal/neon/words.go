@@ -81,6 +81,9 @@ func (a *Asm) Fabs(d, n Vec) { a.two(0x4ea0f800, "fabs", d, n) }
 // Scvtf is d = n, signed integers converted to floats.
 func (a *Asm) Scvtf(d, n Vec) { a.two(0x4e21d800, "scvtf", d, n) }
 
+// Fcvtzs is d = n cut off to signed integers.
+func (a *Asm) Fcvtzs(d, n Vec) { a.two(0x4ea1b800, "fcvtzs", d, n) }
+
 // Fcvtns is d = n rounded to signed integers, ties to even.
 func (a *Asm) Fcvtns(d, n Vec) { a.two(0x4e21a800, "fcvtns", d, n) }
 

@@ -2093,6 +2093,1066 @@ end118:
 	ADD $1, R2, R2
 	RET
 
+// geluSIMD works like activateGeneric.
+TEXT ·geluSIMD(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD $constants<>(SB), R26
+	VEOR V23.B16, V23.B16, V23.B16
+
+	// 8 at a time.
+	SUBS $8, R2, R2
+	BLT end120
+loop119:
+	VLD1.P 32(R1), [V0.S4, V1.S4]
+	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x4e37f423 // fmax v3.4s, v1.4s, v23.4s
+	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+
+	// Which polynomial
+	FMOVQ 384(R26), F22
+	FMOVQ 400(R26), F8
+	VFMLA V22.S4, V0.S4, V8.S4
+	FMOVQ 400(R26), F9
+	VFMLA V22.S4, V1.S4, V9.S4
+	FMOVQ 416(R26), F22
+	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
+	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
+	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	VSHL $2, V8.S4, V8.S4
+	WORD $0x6e36dc27 // fmul v7.4s, v1.4s, v22.4s
+	WORD $0x4ea7f529 // fmin v9.4s, v9.4s, v7.4s
+	WORD $0x4ea1b929 // fcvtzs v9.4s, v9.4s
+	VSHL $2, V9.S4, V9.S4
+	FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22
+	VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16
+	VTBL V20.B16, [V9.B16], V9.B16
+	VORR V22.B16, V9.B16, V9.B16
+	FMOVQ 128(R26), F22
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	WORD $0x4eb6f4e7 // fmin v7.4s, v7.4s, v22.4s
+
+	// d, and max(x, 0) − s(c)
+	FMOVQ 464(R26), F20
+	FMOVQ 480(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V11.B16
+	FMOVQ 496(R26), F20
+	FMOVQ 512(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	VMOV V2.B16, V4.B16
+	VFMLS V6.S4, V14.S4, V4.S4
+	WORD $0x4eabd42b // fsub v11.4s, v1.4s, v11.4s
+	VMOV V3.B16, V5.B16
+	VFMLS V7.S4, V15.S4, V5.S4
+
+	// The polynomial
+	FMOVQ 528(R26), F20
+	FMOVQ 544(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	FMOVQ 560(R26), F20
+	FMOVQ 576(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 592(R26), F20
+	FMOVQ 608(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 624(R26), F20
+	FMOVQ 640(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 656(R26), F20
+	FMOVQ 672(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 688(R26), F20
+	FMOVQ 704(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 720(R26), F20
+	FMOVQ 736(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 752(R26), F20
+	FMOVQ 768(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	VFMLS V10.S4, V14.S4, V4.S4
+	VFMLS V11.S4, V15.S4, V5.S4
+
+	// Is there an element beyond the limit, or NaN?
+	VMOV V0.B16, V14.B16
+	WORD $0x4e21f5ce // fmax v14.4s, v14.4s, v1.4s
+	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	FMOVQ 784(R26), F22
+	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	VMOV V14.S[0], R3
+	CBNZ R3, below121
+	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	WORD $0x6ea1e6d3 // fcmgt v19.4s, v22.4s, v1.4s
+	FMOVQ 800(R26), F22
+	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
+	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
+	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	VFMLA V0.S4, V0.S4, V8.S4
+	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
+	WORD $0x6e21dc27 // fmul v7.4s, v1.4s, v1.4s
+	WORD $0x4ea7d6e9 // fsub v9.4s, v23.4s, v7.4s
+	VFMLA V1.S4, V1.S4, V9.S4
+	FMOVQ 48(R26), F20
+	FMOVQ 816(R26), F21
+	FMOVQ 832(R26), F22
+	VMOV V20.B16, V16.B16
+	VFMLS V21.S4, V6.S4, V16.S4
+	WORD $0x4eb0d68a // fsub v10.4s, v20.4s, v16.4s
+	VFMLS V21.S4, V6.S4, V10.S4
+	VFMLS V22.S4, V6.S4, V10.S4
+	VFMLS V21.S4, V8.S4, V10.S4
+	VMOV V20.B16, V17.B16
+	VFMLS V21.S4, V7.S4, V17.S4
+	WORD $0x4eb1d68b // fsub v11.4s, v20.4s, v17.4s
+	VFMLS V21.S4, V7.S4, V11.S4
+	VFMLS V22.S4, V7.S4, V11.S4
+	VFMLS V21.S4, V9.S4, V11.S4
+	FMOVQ 128(R26), F22
+	WORD $0x6e26fec8 // fdiv v8.4s, v22.4s, v6.4s
+	WORD $0x6e27fec9 // fdiv v9.4s, v22.4s, v7.4s
+	FMOVQ 944(R26), F12
+	FMOVQ 944(R26), F13
+	FMOVQ 848(R26), F14
+	FMOVQ 848(R26), F15
+	VFMLA V8.S4, V12.S4, V14.S4
+	VFMLA V9.S4, V13.S4, V15.S4
+	FMOVQ 864(R26), F12
+	FMOVQ 864(R26), F13
+	VFMLA V8.S4, V14.S4, V12.S4
+	VFMLA V9.S4, V15.S4, V13.S4
+	FMOVQ 880(R26), F14
+	FMOVQ 880(R26), F15
+	VFMLA V8.S4, V12.S4, V14.S4
+	VFMLA V9.S4, V13.S4, V15.S4
+	FMOVQ 896(R26), F12
+	FMOVQ 896(R26), F13
+	VFMLA V8.S4, V14.S4, V12.S4
+	VFMLA V9.S4, V15.S4, V13.S4
+	FMOVQ 912(R26), F14
+	FMOVQ 912(R26), F15
+	VFMLA V8.S4, V12.S4, V14.S4
+	VFMLA V9.S4, V13.S4, V15.S4
+	FMOVQ 928(R26), F12
+	FMOVQ 928(R26), F13
+	VFMLA V8.S4, V14.S4, V12.S4
+	VFMLA V9.S4, V15.S4, V13.S4
+	VMOV V12.B16, V0.B16
+	WORD $0x6e2add86 // fmul v6.4s, v12.4s, v10.4s
+	VMOV V13.B16, V1.B16
+	WORD $0x6e2bdda7 // fmul v7.4s, v13.4s, v11.4s
+	FMOVQ 1040(R26), F14
+	FMOVQ 1040(R26), F15
+	FMOVQ 960(R26), F12
+	FMOVQ 960(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 976(R26), F14
+	FMOVQ 976(R26), F15
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 992(R26), F12
+	FMOVQ 992(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 1008(R26), F14
+	FMOVQ 1008(R26), F15
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 1024(R26), F12
+	FMOVQ 1024(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	VFMLA V12.S4, V6.S4, V0.S4
+	VFMLA V13.S4, V7.S4, V1.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	VSUB V22.S4, V17.S4, V9.S4
+	WORD $0x4f3f052f // sshr v15.4s, v9.4s, #1
+	VSUB V15.S4, V9.S4, V9.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edc0c // fmul v12.4s, v0.4s, v14.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	VADD V22.S4, V15.S4, V15.S4
+	VADD V22.S4, V9.S4, V9.S4
+	VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4
+	WORD $0x6e2fdc2d // fmul v13.4s, v1.4s, v15.4s
+	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
+	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	VBIF V18.B16, V12.B16, V4.B16
+	WORD $0x4eadd46d // fsub v13.4s, v3.4s, v13.4s
+	VBIF V19.B16, V13.B16, V5.B16
+below121:
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	VST1.P [V4.S4, V5.S4], 32(R0)
+	SUBS $8, R2, R2
+	BGE loop119
+end120:
+	ADD $8, R2, R2
+
+	// 4 at a time.
+	SUBS $4, R2, R2
+	BLT end123
+loop122:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+
+	// Which polynomial
+	FMOVQ 384(R26), F22
+	FMOVQ 400(R26), F8
+	VFMLA V22.S4, V0.S4, V8.S4
+	FMOVQ 416(R26), F22
+	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
+	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
+	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	VSHL $2, V8.S4, V8.S4
+	FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22
+	VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+
+	// d, and max(x, 0) − s(c)
+	FMOVQ 464(R26), F20
+	FMOVQ 480(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 496(R26), F20
+	FMOVQ 512(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	VMOV V2.B16, V4.B16
+	VFMLS V6.S4, V14.S4, V4.S4
+
+	// The polynomial
+	FMOVQ 528(R26), F20
+	FMOVQ 544(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 560(R26), F20
+	FMOVQ 576(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 592(R26), F20
+	FMOVQ 608(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 624(R26), F20
+	FMOVQ 640(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 656(R26), F20
+	FMOVQ 672(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 688(R26), F20
+	FMOVQ 704(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 720(R26), F20
+	FMOVQ 736(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 752(R26), F20
+	FMOVQ 768(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLS V10.S4, V14.S4, V4.S4
+
+	// Is there an element beyond the limit, or NaN?
+	VMOV V0.B16, V14.B16
+	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	FMOVQ 784(R26), F22
+	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	VMOV V14.S[0], R3
+	CBNZ R3, below124
+	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	FMOVQ 800(R26), F22
+	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
+	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
+	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	VFMLA V0.S4, V0.S4, V8.S4
+	FMOVQ 48(R26), F20
+	FMOVQ 816(R26), F21
+	FMOVQ 832(R26), F22
+	VMOV V20.B16, V16.B16
+	VFMLS V21.S4, V6.S4, V16.S4
+	WORD $0x4eb0d68a // fsub v10.4s, v20.4s, v16.4s
+	VFMLS V21.S4, V6.S4, V10.S4
+	VFMLS V22.S4, V6.S4, V10.S4
+	VFMLS V21.S4, V8.S4, V10.S4
+	FMOVQ 128(R26), F22
+	WORD $0x6e26fec8 // fdiv v8.4s, v22.4s, v6.4s
+	FMOVQ 944(R26), F12
+	FMOVQ 848(R26), F14
+	VFMLA V8.S4, V12.S4, V14.S4
+	FMOVQ 864(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4
+	FMOVQ 880(R26), F14
+	VFMLA V8.S4, V12.S4, V14.S4
+	FMOVQ 896(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4
+	FMOVQ 912(R26), F14
+	VFMLA V8.S4, V12.S4, V14.S4
+	FMOVQ 928(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4
+	VMOV V12.B16, V0.B16
+	WORD $0x6e2add86 // fmul v6.4s, v12.4s, v10.4s
+	FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 992(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V12.S4, V6.S4, V0.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edc0c // fmul v12.4s, v0.4s, v14.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	VBIF V18.B16, V12.B16, V4.B16
+below124:
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	VST1.P [V4.S4], 16(R0)
+	SUBS $4, R2, R2
+	BGE loop122
+end123:
+	ADD $4, R2, R2
+
+	// 1 at a time.
+	SUBS $1, R2, R2
+	BLT end126
+loop125:
+	FMOVS.P 4(R1), F0
+	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+
+	// Which polynomial
+	FMOVQ 384(R26), F22
+	FMOVQ 400(R26), F8
+	VFMLA V22.S4, V0.S4, V8.S4
+	FMOVQ 416(R26), F22
+	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
+	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
+	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	VSHL $2, V8.S4, V8.S4
+	FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22
+	VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+
+	// d, and max(x, 0) − s(c)
+	FMOVQ 464(R26), F20
+	FMOVQ 480(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 496(R26), F20
+	FMOVQ 512(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	VMOV V2.B16, V4.B16
+	VFMLS V6.S4, V14.S4, V4.S4
+
+	// The polynomial
+	FMOVQ 528(R26), F20
+	FMOVQ 544(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 560(R26), F20
+	FMOVQ 576(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 592(R26), F20
+	FMOVQ 608(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 624(R26), F20
+	FMOVQ 640(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 656(R26), F20
+	FMOVQ 672(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 688(R26), F20
+	FMOVQ 704(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 720(R26), F20
+	FMOVQ 736(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 752(R26), F20
+	FMOVQ 768(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLS V10.S4, V14.S4, V4.S4
+
+	// Is there an element beyond the limit, or NaN?
+	VMOV V0.B16, V14.B16
+	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	FMOVQ 784(R26), F22
+	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	VMOV V14.S[0], R3
+	CBNZ R3, below127
+	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	FMOVQ 800(R26), F22
+	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
+	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
+	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	VFMLA V0.S4, V0.S4, V8.S4
+	FMOVQ 48(R26), F20
+	FMOVQ 816(R26), F21
+	FMOVQ 832(R26), F22
+	VMOV V20.B16, V16.B16
+	VFMLS V21.S4, V6.S4, V16.S4
+	WORD $0x4eb0d68a // fsub v10.4s, v20.4s, v16.4s
+	VFMLS V21.S4, V6.S4, V10.S4
+	VFMLS V22.S4, V6.S4, V10.S4
+	VFMLS V21.S4, V8.S4, V10.S4
+	FMOVQ 128(R26), F22
+	WORD $0x6e26fec8 // fdiv v8.4s, v22.4s, v6.4s
+	FMOVQ 944(R26), F12
+	FMOVQ 848(R26), F14
+	VFMLA V8.S4, V12.S4, V14.S4
+	FMOVQ 864(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4
+	FMOVQ 880(R26), F14
+	VFMLA V8.S4, V12.S4, V14.S4
+	FMOVQ 896(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4
+	FMOVQ 912(R26), F14
+	VFMLA V8.S4, V12.S4, V14.S4
+	FMOVQ 928(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4
+	VMOV V12.B16, V0.B16
+	WORD $0x6e2add86 // fmul v6.4s, v12.4s, v10.4s
+	FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 992(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V12.S4, V6.S4, V0.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edc0c // fmul v12.4s, v0.4s, v14.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	VBIF V18.B16, V12.B16, V4.B16
+below127:
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	FMOVS.P F4, 4(R0)
+	SUBS $1, R2, R2
+	BGE loop125
+end126:
+	ADD $1, R2, R2
+	RET
+
+// geluTanhSIMD works like activateGeneric.
+TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD $constants<>(SB), R26
+	VEOR V23.B16, V23.B16, V23.B16
+
+	// 8 at a time.
+	SUBS $8, R2, R2
+	BLT end129
+loop128:
+	VLD1.P 32(R1), [V0.S4, V1.S4]
+	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	WORD $0x4e37f423 // fmax v3.4s, v1.4s, v23.4s
+	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+
+	// Which polynomial
+	FMOVQ 1056(R26), F22
+	FMOVQ 1072(R26), F8
+	VFMLA V22.S4, V0.S4, V8.S4
+	FMOVQ 1072(R26), F9
+	VFMLA V22.S4, V1.S4, V9.S4
+	FMOVQ 416(R26), F22
+	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
+	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
+	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	VSHL $2, V8.S4, V8.S4
+	WORD $0x6e36dc27 // fmul v7.4s, v1.4s, v22.4s
+	WORD $0x4ea7f529 // fmin v9.4s, v9.4s, v7.4s
+	WORD $0x4ea1b929 // fcvtzs v9.4s, v9.4s
+	VSHL $2, V9.S4, V9.S4
+	FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22
+	VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16
+	VTBL V20.B16, [V9.B16], V9.B16
+	VORR V22.B16, V9.B16, V9.B16
+	FMOVQ 128(R26), F22
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	WORD $0x4eb6f4e7 // fmin v7.4s, v7.4s, v22.4s
+
+	// d, and max(x, 0) − s(c)
+	FMOVQ 1088(R26), F20
+	FMOVQ 1104(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V11.B16
+	FMOVQ 1120(R26), F20
+	FMOVQ 1136(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	VMOV V2.B16, V4.B16
+	VFMLS V6.S4, V14.S4, V4.S4
+	WORD $0x4eabd42b // fsub v11.4s, v1.4s, v11.4s
+	VMOV V3.B16, V5.B16
+	VFMLS V7.S4, V15.S4, V5.S4
+
+	// The polynomial
+	FMOVQ 1152(R26), F20
+	FMOVQ 1168(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	FMOVQ 1184(R26), F20
+	FMOVQ 1200(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 1216(R26), F20
+	FMOVQ 1232(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 1248(R26), F20
+	FMOVQ 1264(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 1280(R26), F20
+	FMOVQ 1296(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 1312(R26), F20
+	FMOVQ 1328(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 1344(R26), F20
+	FMOVQ 1360(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 1376(R26), F20
+	FMOVQ 1392(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	VFMLS V10.S4, V14.S4, V4.S4
+	VFMLS V11.S4, V15.S4, V5.S4
+
+	// Is there an element beyond the limit, or NaN?
+	VMOV V0.B16, V14.B16
+	WORD $0x4e21f5ce // fmax v14.4s, v14.4s, v1.4s
+	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	FMOVQ 1408(R26), F22
+	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	VMOV V14.S[0], R3
+	CBNZ R3, below130
+	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	WORD $0x6ea1e6d3 // fcmgt v19.4s, v22.4s, v1.4s
+	FMOVQ 1424(R26), F22
+	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
+	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
+	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	VFMLA V0.S4, V0.S4, V8.S4
+	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
+	WORD $0x6e21dc27 // fmul v7.4s, v1.4s, v1.4s
+	WORD $0x4ea7d6e9 // fsub v9.4s, v23.4s, v7.4s
+	VFMLA V1.S4, V1.S4, V9.S4
+	FMOVQ 1440(R26), F20
+	FMOVQ 1456(R26), F21
+	VMOV V20.B16, V12.B16
+	VFMLA V21.S4, V6.S4, V12.S4
+	WORD $0x4eacd68e // fsub v14.4s, v20.4s, v12.4s
+	VFMLA V21.S4, V6.S4, V14.S4
+	VMOV V20.B16, V13.B16
+	VFMLA V21.S4, V7.S4, V13.S4
+	WORD $0x4eadd68f // fsub v15.4s, v20.4s, v13.4s
+	VFMLA V21.S4, V7.S4, V15.S4
+	FMOVQ 1472(R26), F22
+	FMOVQ 1488(R26), F20
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V8.S4, V14.S4
+	WORD $0x4e36d5ef // fadd v15.4s, v15.4s, v22.4s
+	VFMLA V20.S4, V7.S4, V15.S4
+	VFMLA V21.S4, V9.S4, V15.S4
+	FMOVQ 48(R26), F22
+	VMOV V22.B16, V16.B16
+	VFMLS V12.S4, V0.S4, V16.S4
+	WORD $0x4eb0d6ca // fsub v10.4s, v22.4s, v16.4s
+	VFMLS V12.S4, V0.S4, V10.S4
+	VFMLS V14.S4, V0.S4, V10.S4
+	WORD $0x6e2adc06 // fmul v6.4s, v0.4s, v10.4s
+	VMOV V22.B16, V17.B16
+	VFMLS V13.S4, V1.S4, V17.S4
+	WORD $0x4eb1d6cb // fsub v11.4s, v22.4s, v17.4s
+	VFMLS V13.S4, V1.S4, V11.S4
+	VFMLS V15.S4, V1.S4, V11.S4
+	WORD $0x6e2bdc27 // fmul v7.4s, v1.4s, v11.4s
+	FMOVQ 1040(R26), F14
+	FMOVQ 1040(R26), F15
+	FMOVQ 960(R26), F12
+	FMOVQ 960(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 976(R26), F14
+	FMOVQ 976(R26), F15
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 992(R26), F12
+	FMOVQ 992(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 1008(R26), F14
+	FMOVQ 1008(R26), F15
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 1024(R26), F12
+	FMOVQ 1024(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 128(R26), F22
+	VFMLA V12.S4, V6.S4, V0.S4
+	VMOV V22.B16, V6.B16
+	VFMLA V12.S4, V10.S4, V6.S4
+	VFMLA V13.S4, V7.S4, V1.S4
+	VMOV V22.B16, V7.B16
+	VFMLA V13.S4, V11.S4, V7.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	VSUB V22.S4, V17.S4, V9.S4
+	WORD $0x4f3f052f // sshr v15.4s, v9.4s, #1
+	VSUB V15.S4, V9.S4, V9.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edcca // fmul v10.4s, v6.4s, v14.4s
+	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
+	VADD V22.S4, V15.S4, V15.S4
+	VADD V22.S4, V9.S4, V9.S4
+	VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4
+	WORD $0x6e2fdceb // fmul v11.4s, v7.4s, v15.4s
+	WORD $0x6e29dd6b // fmul v11.4s, v11.4s, v9.4s
+	VMOV V0.B16, V6.B16
+	VFMLS V0.S4, V10.S4, V6.S4
+	VMOV V1.B16, V7.B16
+	VFMLS V1.S4, V11.S4, V7.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	VSUB V22.S4, V17.S4, V9.S4
+	WORD $0x4f3f052f // sshr v15.4s, v9.4s, #1
+	VSUB V15.S4, V9.S4, V9.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edccc // fmul v12.4s, v6.4s, v14.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	VADD V22.S4, V15.S4, V15.S4
+	VADD V22.S4, V9.S4, V9.S4
+	VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4
+	WORD $0x6e2fdced // fmul v13.4s, v7.4s, v15.4s
+	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
+	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	VBIF V18.B16, V12.B16, V4.B16
+	WORD $0x4eadd46d // fsub v13.4s, v3.4s, v13.4s
+	VBIF V19.B16, V13.B16, V5.B16
+below130:
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	VST1.P [V4.S4, V5.S4], 32(R0)
+	SUBS $8, R2, R2
+	BGE loop128
+end129:
+	ADD $8, R2, R2
+
+	// 4 at a time.
+	SUBS $4, R2, R2
+	BLT end132
+loop131:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+
+	// Which polynomial
+	FMOVQ 1056(R26), F22
+	FMOVQ 1072(R26), F8
+	VFMLA V22.S4, V0.S4, V8.S4
+	FMOVQ 416(R26), F22
+	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
+	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
+	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	VSHL $2, V8.S4, V8.S4
+	FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22
+	VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+
+	// d, and max(x, 0) − s(c)
+	FMOVQ 1088(R26), F20
+	FMOVQ 1104(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 1120(R26), F20
+	FMOVQ 1136(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	VMOV V2.B16, V4.B16
+	VFMLS V6.S4, V14.S4, V4.S4
+
+	// The polynomial
+	FMOVQ 1152(R26), F20
+	FMOVQ 1168(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 1184(R26), F20
+	FMOVQ 1200(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1216(R26), F20
+	FMOVQ 1232(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1248(R26), F20
+	FMOVQ 1264(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1280(R26), F20
+	FMOVQ 1296(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1312(R26), F20
+	FMOVQ 1328(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1344(R26), F20
+	FMOVQ 1360(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1376(R26), F20
+	FMOVQ 1392(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLS V10.S4, V14.S4, V4.S4
+
+	// Is there an element beyond the limit, or NaN?
+	VMOV V0.B16, V14.B16
+	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	FMOVQ 1408(R26), F22
+	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	VMOV V14.S[0], R3
+	CBNZ R3, below133
+	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	FMOVQ 1424(R26), F22
+	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
+	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
+	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	VFMLA V0.S4, V0.S4, V8.S4
+	FMOVQ 1440(R26), F20
+	FMOVQ 1456(R26), F21
+	VMOV V20.B16, V12.B16
+	VFMLA V21.S4, V6.S4, V12.S4
+	WORD $0x4eacd68e // fsub v14.4s, v20.4s, v12.4s
+	VFMLA V21.S4, V6.S4, V14.S4
+	FMOVQ 1472(R26), F22
+	FMOVQ 1488(R26), F20
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V8.S4, V14.S4
+	FMOVQ 48(R26), F22
+	VMOV V22.B16, V16.B16
+	VFMLS V12.S4, V0.S4, V16.S4
+	WORD $0x4eb0d6ca // fsub v10.4s, v22.4s, v16.4s
+	VFMLS V12.S4, V0.S4, V10.S4
+	VFMLS V14.S4, V0.S4, V10.S4
+	WORD $0x6e2adc06 // fmul v6.4s, v0.4s, v10.4s
+	FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 992(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 128(R26), F22
+	VFMLA V12.S4, V6.S4, V0.S4
+	VMOV V22.B16, V6.B16
+	VFMLA V12.S4, V10.S4, V6.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edcca // fmul v10.4s, v6.4s, v14.4s
+	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
+	VMOV V0.B16, V6.B16
+	VFMLS V0.S4, V10.S4, V6.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edccc // fmul v12.4s, v6.4s, v14.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	VBIF V18.B16, V12.B16, V4.B16
+below133:
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	VST1.P [V4.S4], 16(R0)
+	SUBS $4, R2, R2
+	BGE loop131
+end132:
+	ADD $4, R2, R2
+
+	// 1 at a time.
+	SUBS $1, R2, R2
+	BLT end135
+loop134:
+	FMOVS.P 4(R1), F0
+	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
+	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+
+	// Which polynomial
+	FMOVQ 1056(R26), F22
+	FMOVQ 1072(R26), F8
+	VFMLA V22.S4, V0.S4, V8.S4
+	FMOVQ 416(R26), F22
+	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
+	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
+	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	VSHL $2, V8.S4, V8.S4
+	FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22
+	VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22
+	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+
+	// d, and max(x, 0) − s(c)
+	FMOVQ 1088(R26), F20
+	FMOVQ 1104(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 1120(R26), F20
+	FMOVQ 1136(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	VMOV V2.B16, V4.B16
+	VFMLS V6.S4, V14.S4, V4.S4
+
+	// The polynomial
+	FMOVQ 1152(R26), F20
+	FMOVQ 1168(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 1184(R26), F20
+	FMOVQ 1200(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1216(R26), F20
+	FMOVQ 1232(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1248(R26), F20
+	FMOVQ 1264(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1280(R26), F20
+	FMOVQ 1296(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1312(R26), F20
+	FMOVQ 1328(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1344(R26), F20
+	FMOVQ 1360(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1376(R26), F20
+	FMOVQ 1392(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4
+	VFMLS V10.S4, V14.S4, V4.S4
+
+	// Is there an element beyond the limit, or NaN?
+	VMOV V0.B16, V14.B16
+	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	FMOVQ 1408(R26), F22
+	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	VMOV V14.S[0], R3
+	CBNZ R3, below136
+	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	FMOVQ 1424(R26), F22
+	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
+	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
+	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	VFMLA V0.S4, V0.S4, V8.S4
+	FMOVQ 1440(R26), F20
+	FMOVQ 1456(R26), F21
+	VMOV V20.B16, V12.B16
+	VFMLA V21.S4, V6.S4, V12.S4
+	WORD $0x4eacd68e // fsub v14.4s, v20.4s, v12.4s
+	VFMLA V21.S4, V6.S4, V14.S4
+	FMOVQ 1472(R26), F22
+	FMOVQ 1488(R26), F20
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V8.S4, V14.S4
+	FMOVQ 48(R26), F22
+	VMOV V22.B16, V16.B16
+	VFMLS V12.S4, V0.S4, V16.S4
+	WORD $0x4eb0d6ca // fsub v10.4s, v22.4s, v16.4s
+	VFMLS V12.S4, V0.S4, V10.S4
+	VFMLS V14.S4, V0.S4, V10.S4
+	WORD $0x6e2adc06 // fmul v6.4s, v0.4s, v10.4s
+	FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 992(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 128(R26), F22
+	VFMLA V12.S4, V6.S4, V0.S4
+	VMOV V22.B16, V6.B16
+	VFMLA V12.S4, V10.S4, V6.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edcca // fmul v10.4s, v6.4s, v14.4s
+	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
+	VMOV V0.B16, V6.B16
+	VFMLS V0.S4, V10.S4, V6.S4
+	FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4
+	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	VSUB V14.S4, V8.S4, V8.S4
+	FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4
+	WORD $0x6e2edccc // fmul v12.4s, v6.4s, v14.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	VBIF V18.B16, V12.B16, V4.B16
+below136:
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	FMOVS.P F4, 4(R0)
+	SUBS $1, R2, R2
+	BGE loop134
+end135:
+	ADD $1, R2, R2
+	RET
+
 // gateClampedSIMD works like gateClampedGeneric.
 TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
@@ -2117,8 +3177,8 @@ TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
 
 	// 8 at a time.
 	SUBS $8, R3, R3
-	BLT end120
-loop119:
+	BLT end138
+loop137:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
 	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
 	WORD $0x6e3edc80 // fmul v0.4s, v4.4s, v30.4s
@@ -2213,14 +3273,14 @@ loop119:
 	WORD $0x6e21ddad // fmul v13.4s, v13.4s, v1.4s
 	VST1.P [V12.S4, V13.S4], 32(R0)
 	SUBS $8, R3, R3
-	BGE loop119
-end120:
+	BGE loop137
+end138:
 	ADD $8, R3, R3
 
 	// 4 at a time.
 	SUBS $4, R3, R3
-	BLT end122
-loop121:
+	BLT end140
+loop139:
 	VLD1.P 16(R1), [V4.S4]
 	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
 	WORD $0x6e3edc80 // fmul v0.4s, v4.4s, v30.4s
@@ -2273,14 +3333,14 @@ loop121:
 	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R3, R3
-	BGE loop121
-end122:
+	BGE loop139
+end140:
 	ADD $4, R3, R3
 
 	// 1 at a time.
 	SUBS $1, R3, R3
-	BLT end124
-loop123:
+	BLT end142
+loop141:
 	FMOVS.P 4(R1), F4
 	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
 	WORD $0x6e3edc80 // fmul v0.4s, v4.4s, v30.4s
@@ -2333,8 +3393,8 @@ loop123:
 	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R3, R3
-	BGE loop123
-end124:
+	BGE loop141
+end142:
 	ADD $1, R3, R3
 	RET
 
@@ -2459,6 +3519,356 @@ DATA constants<>+368(SB)/4, $0xb9bbf662
 DATA constants<>+372(SB)/4, $0xb9bbf662
 DATA constants<>+376(SB)/4, $0xb9bbf662
 DATA constants<>+380(SB)/4, $0xb9bbf662
-GLOBL constants<>(SB), RODATA|NOPTR, $384
+// 0x1.aaaaaap+00
+DATA constants<>+384(SB)/4, $0x3fd55555
+DATA constants<>+388(SB)/4, $0x3fd55555
+DATA constants<>+392(SB)/4, $0x3fd55555
+DATA constants<>+396(SB)/4, $0x3fd55555
+// 0x1.2aaaaap+00
+DATA constants<>+400(SB)/4, $0x3f955555
+DATA constants<>+404(SB)/4, $0x3f955555
+DATA constants<>+408(SB)/4, $0x3f955555
+DATA constants<>+412(SB)/4, $0x3f955555
+// 0x1p+02
+DATA constants<>+416(SB)/4, $0x40800000
+DATA constants<>+420(SB)/4, $0x40800000
+DATA constants<>+424(SB)/4, $0x40800000
+DATA constants<>+428(SB)/4, $0x40800000
+// the low byte of each word
+DATA constants<>+432(SB)/4, $0x00000000
+DATA constants<>+436(SB)/4, $0x04040404
+DATA constants<>+440(SB)/4, $0x08080808
+DATA constants<>+444(SB)/4, $0x0c0c0c0c
+// bytes of a word
+DATA constants<>+448(SB)/4, $0x03020100
+DATA constants<>+452(SB)/4, $0x03020100
+DATA constants<>+456(SB)/4, $0x03020100
+DATA constants<>+460(SB)/4, $0x03020100
+// a row
+DATA constants<>+464(SB)/4, $0x00000000
+DATA constants<>+468(SB)/4, $0x3eda4f52
+DATA constants<>+472(SB)/4, $0x3f40f4ce
+DATA constants<>+476(SB)/4, $0x3fc25610
+// goes on
+DATA constants<>+480(SB)/4, $0x4007dd9a
+DATA constants<>+484(SB)/4, $0x402cd6de
+DATA constants<>+488(SB)/4, $0x4054ba9b
+DATA constants<>+492(SB)/4, $0x407b259d
+// a row
+DATA constants<>+496(SB)/4, $0x3e000000
+DATA constants<>+500(SB)/4, $0x3e123acc
+DATA constants<>+504(SB)/4, $0x3e2e0cb8
+DATA constants<>+508(SB)/4, $0x3dc87a93
+// goes on
+DATA constants<>+512(SB)/4, $0x3d12c9b3
+DATA constants<>+516(SB)/4, $0x3c191ea1
+DATA constants<>+520(SB)/4, $0x3ac15fe5
+DATA constants<>+524(SB)/4, $0x39330d97
+// a row
+DATA constants<>+528(SB)/4, $0xbabcb69b
+DATA constants<>+532(SB)/4, $0xbb897c58
+DATA constants<>+536(SB)/4, $0xba2813eb
+DATA constants<>+540(SB)/4, $0xb9f86085
+// goes on
+DATA constants<>+544(SB)/4, $0x39b0efc3
+DATA constants<>+548(SB)/4, $0x38fc30bd
+DATA constants<>+552(SB)/4, $0xb8913fbf
+DATA constants<>+556(SB)/4, $0xb7c2a34d
+// a row
+DATA constants<>+560(SB)/4, $0x3b1c8b1e
+DATA constants<>+564(SB)/4, $0x3a8e786d
+DATA constants<>+568(SB)/4, $0x3b333d01
+DATA constants<>+572(SB)/4, $0xbad0b065
+// goes on
+DATA constants<>+576(SB)/4, $0xba4aefc1
+DATA constants<>+580(SB)/4, $0x39bb5cb8
+DATA constants<>+584(SB)/4, $0x394dd010
+DATA constants<>+588(SB)/4, $0xb760fb9b
+// a row
+DATA constants<>+592(SB)/4, $0xbc31976f
+DATA constants<>+596(SB)/4, $0xbba0998f
+DATA constants<>+600(SB)/4, $0x3b24687b
+DATA constants<>+604(SB)/4, $0x3b99cb2a
+// goes on
+DATA constants<>+608(SB)/4, $0xbaa4d982
+DATA constants<>+612(SB)/4, $0xbacf5193
+DATA constants<>+616(SB)/4, $0xb908a2a4
+DATA constants<>+620(SB)/4, $0x3924fd2e
+// a row
+DATA constants<>+624(SB)/4, $0x392569a9
+DATA constants<>+628(SB)/4, $0xbca9eebc
+DATA constants<>+632(SB)/4, $0xbcba8b24
+DATA constants<>+636(SB)/4, $0x3b559e60
+// goes on
+DATA constants<>+640(SB)/4, $0x3c08d359
+DATA constants<>+644(SB)/4, $0x3b0a9715
+DATA constants<>+648(SB)/4, $0xba562ecc
+DATA constants<>+652(SB)/4, $0xba04d0b5
+// a row
+DATA constants<>+656(SB)/4, $0x3d882442
+DATA constants<>+660(SB)/4, $0x3d2b9fd0
+DATA constants<>+664(SB)/4, $0x3b8dd2fc
+DATA constants<>+668(SB)/4, $0xbd12b3cc
+// goes on
+DATA constants<>+672(SB)/4, $0xbc4f06fa
+DATA constants<>+676(SB)/4, $0x3b2e6b23
+DATA constants<>+680(SB)/4, $0x3b53c288
+DATA constants<>+684(SB)/4, $0x3a839bda
+// a row
+DATA constants<>+688(SB)/4, $0x3537cce5
+DATA constants<>+692(SB)/4, $0x3dca6db5
+DATA constants<>+696(SB)/4, $0x3e0491e7
+DATA constants<>+700(SB)/4, $0x3d5d57d7
+// goes on
+DATA constants<>+704(SB)/4, $0xbbf63188
+DATA constants<>+708(SB)/4, $0xbc7cab18
+DATA constants<>+712(SB)/4, $0xbbcba12e
+DATA constants<>+716(SB)/4, $0xbab09be7
+// a row
+DATA constants<>+720(SB)/4, $0xbecc422a
+DATA constants<>+724(SB)/4, $0xbea98e35
+DATA constants<>+728(SB)/4, $0xbe5c26e4
+DATA constants<>+732(SB)/4, $0x3c9d73f5
+// goes on
+DATA constants<>+736(SB)/4, $0x3d572447
+DATA constants<>+740(SB)/4, $0x3ce190f3
+DATA constants<>+744(SB)/4, $0x3bebf04a
+DATA constants<>+748(SB)/4, $0x3a9eb47c
+// a row
+DATA constants<>+752(SB)/4, $0x00000000
+DATA constants<>+756(SB)/4, $0x3e37e690
+DATA constants<>+760(SB)/4, $0xba5b7f20
+DATA constants<>+764(SB)/4, $0xbe01ddc0
+// goes on
+DATA constants<>+768(SB)/4, $0xbd93a0e7
+DATA constants<>+772(SB)/4, $0xbcc9d0cc
+DATA constants<>+776(SB)/4, $0xbb9eccfe
+DATA constants<>+780(SB)/4, $0xba2e82e6
+// 0x1.066664p+02
+DATA constants<>+784(SB)/4, $0x40833332
+DATA constants<>+788(SB)/4, $0x40833332
+DATA constants<>+792(SB)/4, $0x40833332
+DATA constants<>+796(SB)/4, $0x40833332
+// geluMost
+DATA constants<>+800(SB)/4, $0x41700000
+DATA constants<>+804(SB)/4, $0x41700000
+DATA constants<>+808(SB)/4, $0x41700000
+DATA constants<>+812(SB)/4, $0x41700000
+// geluLog2Hi
+DATA constants<>+816(SB)/4, $0x3f38aa3b
+DATA constants<>+820(SB)/4, $0x3f38aa3b
+DATA constants<>+824(SB)/4, $0x3f38aa3b
+DATA constants<>+828(SB)/4, $0x3f38aa3b
+// geluLog2Lo
+DATA constants<>+832(SB)/4, $0x32257060
+DATA constants<>+836(SB)/4, $0x32257060
+DATA constants<>+840(SB)/4, $0x32257060
+DATA constants<>+844(SB)/4, $0x32257060
+// geluTailC5
+DATA constants<>+848(SB)/4, $0xc33ee12b
+DATA constants<>+852(SB)/4, $0xc33ee12b
+DATA constants<>+856(SB)/4, $0xc33ee12b
+DATA constants<>+860(SB)/4, $0xc33ee12b
+// geluTailC4
+DATA constants<>+864(SB)/4, $0x420dd931
+DATA constants<>+868(SB)/4, $0x420dd931
+DATA constants<>+872(SB)/4, $0x420dd931
+DATA constants<>+876(SB)/4, $0x420dd931
+// geluTailC3
+DATA constants<>+880(SB)/4, $0xc0bb2d4e
+DATA constants<>+884(SB)/4, $0xc0bb2d4e
+DATA constants<>+888(SB)/4, $0xc0bb2d4e
+DATA constants<>+892(SB)/4, $0xc0bb2d4e
+// geluTailC2
+DATA constants<>+896(SB)/4, $0x3f98fdda
+DATA constants<>+900(SB)/4, $0x3f98fdda
+DATA constants<>+904(SB)/4, $0x3f98fdda
+DATA constants<>+908(SB)/4, $0x3f98fdda
+// geluTailC1
+DATA constants<>+912(SB)/4, $0xbecc40fb
+DATA constants<>+916(SB)/4, $0xbecc40fb
+DATA constants<>+920(SB)/4, $0xbecc40fb
+DATA constants<>+924(SB)/4, $0xbecc40fb
+// geluTailC0
+DATA constants<>+928(SB)/4, $0x3ecc4229
+DATA constants<>+932(SB)/4, $0x3ecc4229
+DATA constants<>+936(SB)/4, $0x3ecc4229
+DATA constants<>+940(SB)/4, $0x3ecc4229
+// geluTailC6
+DATA constants<>+944(SB)/4, $0x440d4794
+DATA constants<>+948(SB)/4, $0x440d4794
+DATA constants<>+952(SB)/4, $0x440d4794
+DATA constants<>+956(SB)/4, $0x440d4794
+// growthC4
+DATA constants<>+960(SB)/4, $0x3aaf849e
+DATA constants<>+964(SB)/4, $0x3aaf849e
+DATA constants<>+968(SB)/4, $0x3aaf849e
+DATA constants<>+972(SB)/4, $0x3aaf849e
+// growthC3
+DATA constants<>+976(SB)/4, $0x3c1d96e6
+DATA constants<>+980(SB)/4, $0x3c1d96e6
+DATA constants<>+984(SB)/4, $0x3c1d96e6
+DATA constants<>+988(SB)/4, $0x3c1d96e6
+// growthC2
+DATA constants<>+992(SB)/4, $0x3d6357bd
+DATA constants<>+996(SB)/4, $0x3d6357bd
+DATA constants<>+1000(SB)/4, $0x3d6357bd
+DATA constants<>+1004(SB)/4, $0x3d6357bd
+// growthC1
+DATA constants<>+1008(SB)/4, $0x3e75fdee
+DATA constants<>+1012(SB)/4, $0x3e75fdee
+DATA constants<>+1016(SB)/4, $0x3e75fdee
+DATA constants<>+1020(SB)/4, $0x3e75fdee
+// growthC0
+DATA constants<>+1024(SB)/4, $0x3f317218
+DATA constants<>+1028(SB)/4, $0x3f317218
+DATA constants<>+1032(SB)/4, $0x3f317218
+DATA constants<>+1036(SB)/4, $0x3f317218
+// growthC5
+DATA constants<>+1040(SB)/4, $0x3920c041
+DATA constants<>+1044(SB)/4, $0x3920c041
+DATA constants<>+1048(SB)/4, $0x3920c041
+DATA constants<>+1052(SB)/4, $0x3920c041
+// 0x1.d1745ep+00
+DATA constants<>+1056(SB)/4, $0x3fe8ba2f
+DATA constants<>+1060(SB)/4, $0x3fe8ba2f
+DATA constants<>+1064(SB)/4, $0x3fe8ba2f
+DATA constants<>+1068(SB)/4, $0x3fe8ba2f
+// 0x1.1745d2p+00
+DATA constants<>+1072(SB)/4, $0x3f8ba2e9
+DATA constants<>+1076(SB)/4, $0x3f8ba2e9
+DATA constants<>+1080(SB)/4, $0x3f8ba2e9
+DATA constants<>+1084(SB)/4, $0x3f8ba2e9
+// a row
+DATA constants<>+1088(SB)/4, $0x00000000
+DATA constants<>+1092(SB)/4, $0x3ed59295
+DATA constants<>+1096(SB)/4, $0x3f412447
+DATA constants<>+1100(SB)/4, $0x3fb6aa84
+// goes on
+DATA constants<>+1104(SB)/4, $0x3ffcfa83
+DATA constants<>+1108(SB)/4, $0x402275ba
+DATA constants<>+1112(SB)/4, $0x40442d5d
+DATA constants<>+1116(SB)/4, $0x40670b58
+// a row
+DATA constants<>+1120(SB)/4, $0x3e000000
+DATA constants<>+1124(SB)/4, $0x3e108210
+DATA constants<>+1128(SB)/4, $0x3e2e1ef0
+DATA constants<>+1132(SB)/4, $0x3de0de88
+// goes on
+DATA constants<>+1136(SB)/4, $0x3d426a5c
+DATA constants<>+1140(SB)/4, $0x3c602623
+DATA constants<>+1144(SB)/4, $0x3b410ea2
+DATA constants<>+1148(SB)/4, $0x39cf9074
+// a row
+DATA constants<>+1152(SB)/4, $0xbab549af
+DATA constants<>+1156(SB)/4, $0x3b6b2a2e
+DATA constants<>+1160(SB)/4, $0xba274823
+DATA constants<>+1164(SB)/4, $0xba095e9e
+// goes on
+DATA constants<>+1168(SB)/4, $0x398a7eb6
+DATA constants<>+1172(SB)/4, $0x393271d8
+DATA constants<>+1176(SB)/4, $0xb73737d9
+DATA constants<>+1180(SB)/4, $0xb861fcaa
+// a row
+DATA constants<>+1184(SB)/4, $0x3b1c7886
+DATA constants<>+1188(SB)/4, $0x3b8f24c8
+DATA constants<>+1192(SB)/4, $0x3b3494ca
+DATA constants<>+1196(SB)/4, $0xbab82a5a
+// goes on
+DATA constants<>+1200(SB)/4, $0xba8767bb
+DATA constants<>+1204(SB)/4, $0x38e6ae7c
+DATA constants<>+1208(SB)/4, $0x39a3d0b2
+DATA constants<>+1212(SB)/4, $0x38c6f614
+// a row
+DATA constants<>+1216(SB)/4, $0xbc355232
+DATA constants<>+1220(SB)/4, $0xbb9bfcbc
+DATA constants<>+1224(SB)/4, $0x3b37dfe8
+DATA constants<>+1228(SB)/4, $0x3bad82b5
+// goes on
+DATA constants<>+1232(SB)/4, $0xb972de40
+DATA constants<>+1236(SB)/4, $0xbae2bc54
+DATA constants<>+1240(SB)/4, $0xba3d3299
+DATA constants<>+1244(SB)/4, $0x38bf5ba1
+// a row
+DATA constants<>+1248(SB)/4, $0x39255c5f
+DATA constants<>+1252(SB)/4, $0xbcaad1f0
+DATA constants<>+1256(SB)/4, $0xbcba642d
+DATA constants<>+1260(SB)/4, $0x3a3360a7
+// goes on
+DATA constants<>+1264(SB)/4, $0x3c0bf69e
+DATA constants<>+1268(SB)/4, $0x3b822f7e
+DATA constants<>+1272(SB)/4, $0xb8a2142b
+DATA constants<>+1276(SB)/4, $0xba636fb9
+// a row
+DATA constants<>+1280(SB)/4, $0x3d88d0cd
+DATA constants<>+1284(SB)/4, $0x3d2ee561
+DATA constants<>+1288(SB)/4, $0x3b73b012
+DATA constants<>+1292(SB)/4, $0xbd13635d
+// goes on
+DATA constants<>+1296(SB)/4, $0xbc9bbeed
+DATA constants<>+1300(SB)/4, $0xb998ecf3
+DATA constants<>+1304(SB)/4, $0x3b86b709
+DATA constants<>+1308(SB)/4, $0x3b1151fd
+// a row
+DATA constants<>+1312(SB)/4, $0x3537cbd4
+DATA constants<>+1316(SB)/4, $0x3dc7be0a
+DATA constants<>+1320(SB)/4, $0x3e044de5
+DATA constants<>+1324(SB)/4, $0x3d89439e
+// goes on
+DATA constants<>+1328(SB)/4, $0x3b3126c5
+DATA constants<>+1332(SB)/4, $0xbc86ce7e
+DATA constants<>+1336(SB)/4, $0xbc2cb572
+DATA constants<>+1340(SB)/4, $0xbb56e083
+// a row
+DATA constants<>+1344(SB)/4, $0xbecc422a
+DATA constants<>+1348(SB)/4, $0xbeaad273
+DATA constants<>+1352(SB)/4, $0xbe5b925f
+DATA constants<>+1356(SB)/4, $0x3ae410c1
+// goes on
+DATA constants<>+1360(SB)/4, $0x3d5c665c
+DATA constants<>+1364(SB)/4, $0x3d14660a
+DATA constants<>+1368(SB)/4, $0x3c60b38d
+DATA constants<>+1372(SB)/4, $0x3b45dd15
+// a row
+DATA constants<>+1376(SB)/4, $0x00000000
+DATA constants<>+1380(SB)/4, $0x3e3e4869
+DATA constants<>+1384(SB)/4, $0xba61108c
+DATA constants<>+1388(SB)/4, $0xbe0412d6
+// goes on
+DATA constants<>+1392(SB)/4, $0xbdb58a82
+DATA constants<>+1396(SB)/4, $0xbd0fbe6d
+DATA constants<>+1400(SB)/4, $0xbc1e2e4d
+DATA constants<>+1404(SB)/4, $0xbad52c72
+// 0x1.e66662p+01
+DATA constants<>+1408(SB)/4, $0x40733331
+DATA constants<>+1412(SB)/4, $0x40733331
+DATA constants<>+1416(SB)/4, $0x40733331
+DATA constants<>+1420(SB)/4, $0x40733331
+// geluTanhMost
+DATA constants<>+1424(SB)/4, $0x41300000
+DATA constants<>+1428(SB)/4, $0x41300000
+DATA constants<>+1432(SB)/4, $0x41300000
+DATA constants<>+1436(SB)/4, $0x41300000
+// geluTanhC0Hi
+DATA constants<>+1440(SB)/4, $0x40135800
+DATA constants<>+1444(SB)/4, $0x40135800
+DATA constants<>+1448(SB)/4, $0x40135800
+DATA constants<>+1452(SB)/4, $0x40135800
+// geluTanhC1Hi
+DATA constants<>+1456(SB)/4, $0x3dd2d3e8
+DATA constants<>+1460(SB)/4, $0x3dd2d3e8
+DATA constants<>+1464(SB)/4, $0x3dd2d3e8
+DATA constants<>+1468(SB)/4, $0x3dd2d3e8
+// geluTanhC0Lo
+DATA constants<>+1472(SB)/4, $0xb81ef219
+DATA constants<>+1476(SB)/4, $0xb81ef219
+DATA constants<>+1480(SB)/4, $0xb81ef219
+DATA constants<>+1484(SB)/4, $0xb81ef219
+// geluTanhC1Lo
+DATA constants<>+1488(SB)/4, $0xb10a8d57
+DATA constants<>+1492(SB)/4, $0xb10a8d57
+DATA constants<>+1496(SB)/4, $0xb10a8d57
+DATA constants<>+1500(SB)/4, $0xb10a8d57
+GLOBL constants<>(SB), RODATA|NOPTR, $1504
 DATA zeros<>+0(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $256

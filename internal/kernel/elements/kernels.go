@@ -181,7 +181,7 @@ func Activate(isa tuning.ISA, dst, x []float32, f Function) {
 	}
 }
 
-// callActivations bounds the elements of one call: those in float64 take most.
+// callActivations bounds the elements of one call: one in float64 takes most.
 const callActivations = kernel.CallElements / 4
 
 // activateStep is activate of checked operands, in one call.

@@ -29,12 +29,6 @@ func softplusStep(isa tuning.ISA, dst, x *float32, n int) {
 }
 
 //go:noescape
-func geluSIMD(dst, x *float32, n int)
-
-//go:noescape
-func geluTanhSIMD(dst, x *float32, n int)
-
-//go:noescape
 func softplusSIMD(dst, x *float32, n int)
 
 // Those with 16 lanes.

@@ -8,14 +8,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
-// Activations in float64 are Go, whose fused multiply-adds are instructions here.
+func geluStep(_ tuning.ISA, dst, x *float32, n int) { geluSIMD(dst, x, n) }
 
-func geluStep(_ tuning.ISA, dst, x *float32, n int) { activateInGo(dst, x, n, GELU) }
+func geluTanhStep(_ tuning.ISA, dst, x *float32, n int) { geluTanhSIMD(dst, x, n) }
 
-func geluTanhStep(_ tuning.ISA, dst, x *float32, n int) { activateInGo(dst, x, n, GELUTanh) }
-
-func softplusStep(_ tuning.ISA, dst, x *float32, n int) { activateInGo(dst, x, n, Softplus) }
-
-func activateInGo(dst, x *float32, n int, f Function) {
-	activateGeneric(unsafe.Slice(dst, n), unsafe.Slice(x, n), f)
+// Softplus is in float64: Go, whose fused multiply-adds are instructions here.
+func softplusStep(_ tuning.ISA, dst, x *float32, n int) {
+	activateGeneric(unsafe.Slice(dst, n), unsafe.Slice(x, n), Softplus)
 }

@@ -94,3 +94,9 @@ func tanhSIMD(dst, x *float32, n int)
 
 //go:noescape
 func expAllSIMD(dst, x *float32, n int)
+
+//go:noescape
+func geluSIMD(dst, x *float32, n int)
+
+//go:noescape
+func geluTanhSIMD(dst, x *float32, n int)
