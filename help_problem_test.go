@@ -324,17 +324,24 @@ func repeated(data []float32, b, h, l, d int) Tensor {
 
 // scatter copies a contiguous view to guarded memory with random strides,
 // random order of the dimensions and gaps full of filler. Where the view
-// repeats itself the stride may be Broadcast, and where a dimension is 1 it may be anything.
+// repeats itself the stride may be Broadcast, and where a dimension is 1 it may be anything. Some
+// views are contiguous and have no strides.
 func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v View[T],
 	repeat [3]bool, filler T) (write, read View[T]) {
 	counts := [3]int{v.B, v.H, v.L}
 	var strides [3]int
 	extent, inside := v.D, v.D
-	for _, i := range r.Perm(3) {
+	order, contiguous := r.Perm(3), r.IntN(4) == 0
+	if contiguous {
+		order, repeat = []int{2, 1, 0}, [3]bool{}
+	}
+	for _, i := range order {
 		if repeat[i] && r.IntN(3) != 0 {
 			continue
 		}
-		strides[i] = inside + r.IntN(2)*r.IntN(10)
+		if strides[i] = inside; !contiguous {
+			strides[i] += r.IntN(2) * r.IntN(10)
+		}
 		inside = strides[i] * counts[i]
 		extent += strides[i] * (counts[i] - 1)
 	}
@@ -345,6 +352,8 @@ func scatter[T guard.Elem](r *rand.Rand, pool *[]*guard.Buffer[T], used *int, v 
 	read = write
 	for i, stride := range []*int{&read.SB, &read.SH, &read.SL} {
 		switch {
+		case contiguous:
+			*stride = 0
 		case counts[i] == 1 && r.IntN(2) == 0:
 			*stride = []int{-7, 0, 1, math.MinInt, math.MaxInt}[r.IntN(5)]
 		case strides[i] == 0:

@@ -238,17 +238,17 @@ func stateOver(q, k, v Tensor, o Options, lo, hi int) (*State, error) {
 	for lo < hi {
 		n := min(Block*(1+r.IntN(3)), hi-lo)
 		if !o.Mask.none() {
-			mask := o.Mask
+			mask := o.Mask.Slice(0, o.Mask.L) // its strides, whatever D becomes
 			mask.Data, mask.D = mask.Data[lo:], n
 			chunk.Mask = mask
 		}
 		if !o.Blocks.none() {
-			blocks := o.Blocks
+			blocks := o.Blocks.Slice(0, o.Blocks.L)
 			blocks.Data, blocks.D = blocks.Data[lo/Block:], partsOf(n, Block)
 			chunk.Blocks = blocks
 		}
 		if !o.Bias.none() {
-			bias := o.Bias
+			bias := o.Bias.Slice(0, o.Bias.L)
 			bias.Data, bias.D = bias.Data[lo:], n
 			chunk.Bias = bias
 		}

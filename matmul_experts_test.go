@@ -1,13 +1,17 @@
 package attn
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
@@ -120,6 +124,51 @@ func TestMulExperts(t *testing.T) {
 	})
 }
 
+// Matrices of a kind share what rows became, those of another kind do not; so do many rows of few
+// matrices.
+func TestMulExpertsOfEachKind(t *testing.T) {
+	const inputs, outputs = 256, 17
+	r := random(t.Name())
+	kinds := map[string]func() (*Matrix, error){
+		"Q4_K": func() (*Matrix, error) {
+			return PackBlocks(fileOfBlocks(r, Q4_K, outputs, inputs), Q4_K, outputs, inputs,
+				MatrixConfig{Integers: true})
+		},
+		"Q4_K in float32": func() (*Matrix, error) {
+			return PackBlocks(fileOfBlocks(r, Q4_K, outputs, inputs), Q4_K, outputs, inputs,
+				MatrixConfig{})
+		},
+	}
+	for _, c := range matrixConfigs {
+		kinds[fmt.Sprint(c.Format, c.Integers)] = func() (*Matrix, error) {
+			return PackMatrix(tensor(r, normal, 1, 1, inputs, outputs), c)
+		}
+	}
+	rounded, err := PackMatrix(tensor(r, normal, 1, 1, inputs, outputs), MatrixConfig{Format: I8})
+	must(t, err)
+	forEach(t, func(t *testing.T) {
+		for name, pack := range kinds {
+			var ms []*Matrix
+			for range 2 {
+				m, err := pack()
+				must(t, err)
+				ms = append(ms, m)
+			}
+			tokens := []int{3, productRows}[r.IntN(2)]
+			x := newExpertProblem(r, append(ms, rounded), tokens, 3)
+			x.a = tensor(r, normal, 1, 1, tokens, inputs)
+			for i := range x.experts.Data {
+				x.experts.Data[i] = int32(i % 3)
+			}
+			want := x.want(t)
+			for _, p := range []*Pool{nil, threeWorkers()} {
+				must(t, p.MulExperts(x.dst, x.a, x.ms, x.experts, x.biases))
+				x.mustBe(t, name, want)
+			}
+		}
+	})
+}
+
 // Rows without a matrix are +0, whatever their inputs and the bias hold, and the others do not see
 // these inputs.
 func TestMulExpertsWithoutExpert(t *testing.T) {
@@ -191,6 +240,120 @@ func TestMulExpertsInParts(t *testing.T) {
 	}
 }
 
+// FuzzExperts: products of chosen matrices are those of each alone, for any strides, tuning and
+// number of workers, and touch nothing around the operands; an index of no matrix is refused.
+func FuzzExperts(f *testing.F) {
+	seedInputs(f)
+	operands := new(kerneltest.Arena)
+	f.Cleanup(operands.Free)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := randomFrom(data)
+		anyTuning(t, r)
+		inputs := []int{256, 512, 1 + r.IntN(300)}[r.IntN(3)]
+		ms := expertMatrices(t, r, 1+r.IntN(4), inputs, 1+r.IntN(40))
+		x := newExpertProblem(r, ms, r.IntN(16), 1+r.IntN(3))
+		x.a = tensor(r, distribution(r.IntN(int(distributions))), 1, x.a.H, x.a.L, inputs)
+		same := r.IntN(4) == 0 // all tokens
+		if same && x.a.L > 0 {
+			for i := range x.a.L {
+				copy(x.experts.Row(0, 0, i), x.experts.Row(0, 0, 0))
+				for h := range x.a.H {
+					copy(x.a.Row(0, h, i), x.a.Row(0, h, 0))
+				}
+			}
+		}
+		want := x.want(t)
+		operands.Used = [3]int{}
+		_, a := scatter(r, &operands.Floats, &operands.Used[0], x.a, [3]bool{2: same}, nan32())
+		const canary = 12345
+		got := zeros(1, x.dst.H, x.dst.L, x.dst.D)
+		out, _ := scatter(r, &operands.Floats, &operands.Used[0], got, [3]bool{}, canary)
+		experts := listsApart(r, x.experts, same)
+		if at := r.IntN(4 * (1 + len(experts.Data))); at < len(experts.Data) && !out.empty() {
+			was := experts.Data[at]
+			experts.Data[at] = []int32{-2, int32(len(ms)), math.MinInt32, math.MaxInt32}[r.IntN(4)]
+			if was != unused {
+				gather(t, got, out, canary)
+				mustFail(t, "MulExperts", MulExperts(out, a, ms, experts, x.biases), ErrOption)
+				gather(t, got, out, canary)
+			}
+			experts.Data[at] = was
+		}
+		anyTuning(t, r)
+		for _, p := range []*Pool{nil, pools[1+r.IntN(9)]()} {
+			must(t, p.MulExperts(out, a, ms, experts, x.biases))
+			gather(t, got, out, canary)
+			mustEqualBits(t, fmt.Sprint(p == nil), got.Data, want.Data)
+		}
+		for _, m := range ms {
+			must(t, m.Close())
+		}
+	})
+}
+
+// unused is an element between lists of experts, which nobody reads.
+const unused = 1<<31 - 5
+
+// listsApart is lists with gaps between them, or one for all tokens if these have the same.
+func listsApart(r *rand.Rand, lists View[int32], same bool) View[int32] {
+	pitch := lists.D + r.IntN(3)
+	if same && lists.L > 0 && r.IntN(3) > 0 {
+		lists.SB, lists.SH, lists.SL = Broadcast, Broadcast, Broadcast
+		lists.Data = lists.Data[:lists.D]
+		return lists
+	}
+	data := slices.Repeat([]int32{unused}, lists.L*pitch)
+	for i := range lists.L {
+		copy(data[i*pitch:], lists.Row(0, 0, i))
+	}
+	return View[int32]{Data: data, B: 1, H: 1, L: lists.L, D: lists.D, SB: -3, SH: 0, SL: pitch}
+}
+
+// Calls of one Pool go on beside each other, and when it is closed those that have begun end.
+func TestMulExpertsConcurrently(t *testing.T) {
+	shareSmallCalls(t)
+	r := random(t.Name())
+	ms := expertMatrices(t, r, 5, 256, 60)
+	pool := NewPool(3)
+	var callers, begun sync.WaitGroup
+	for range 4 {
+		x := newExpertProblem(r, ms, 12, 3)
+		want := x.want(t)
+		begun.Add(1)
+		callers.Go(func() {
+			for i := 0; ; i++ {
+				err := pool.MulExperts(x.dst, x.a, ms, x.experts, x.biases)
+				if i > 0 && errors.Is(err, ErrClosed) {
+					return
+				}
+				if i == 0 {
+					begun.Done()
+				}
+				if err != nil || x.difference(want) != "" {
+					t.Errorf("call %d: %v, %s", i, err, x.difference(want))
+					return
+				}
+				fillWith(x.dst.Data, nan)
+			}
+		})
+	}
+	begun.Wait()
+	time.Sleep(5 * time.Millisecond)
+	must(t, pool.Close())
+	callers.Wait()
+}
+
+// difference says which row of the output is none of another one.
+func (x *expertProblem) difference(want Tensor) string {
+	for n := range want.H * want.L {
+		got, row := x.dst.Row(0, n/want.L, n%want.L), want.Row(0, n/want.L, n%want.L)
+		if !slices.EqualFunc(got, row, kerneltest.SameBits) {
+			return fmt.Sprintf("row %d is %v, want %v", n, got, row)
+		}
+	}
+	return ""
+}
+
 func TestMulExpertsErrors(t *testing.T) {
 	pack := func(batch, inputs, outputs int) *Matrix {
 		m, err := PackMatrix(zeros(batch, 1, inputs, outputs), MatrixConfig{})
@@ -226,6 +389,10 @@ func TestMulExpertsErrors(t *testing.T) {
 		{call{View[float32]{Data: memory, B: 1, H: 2, L: 3, D: 5, SB: 1, SH: 5, SL: Broadcast}, a, ms,
 			experts, nil}, ErrStride, "dst has a stride of Broadcast over 3 elements, want at least 5 so " +
 			"that no two outputs coincide"},
+		{call{dst, BHLD(memory[30:41], 1, 1, 3, 4), ms, experts, nil}, ErrLength,
+			"len(a.Data) is 11, want at least 12 for [1 1 3 4] with strides [12 12 4]"},
+		{call{BHLD(memory[:29], 1, 2, 3, 5), a, ms, experts, nil}, ErrLength,
+			"len(dst.Data) is 29, want at least 30 for [1 2 3 5] with strides [30 15 5]"},
 		{call{dst, a, []*Matrix{m, nil}, experts, nil}, ErrOption, "ms[1] is nil, want a matrix"},
 		{call{dst, a, []*Matrix{closed, m}, experts, nil}, ErrClosed,
 			"the matrix was closed, or is not from PackMatrix (ms[0])"},
