@@ -53,12 +53,7 @@ func (b *builder) takeLinear(in int, bias bool, name string, out int) folder.Lin
 	case b.Integers:
 		kind = attn.I8
 	}
-	made := b.Linear(kind, in, bias, folder.Part{Name: b.at + name, Out: out})
-	if made.Minima != nil {
-		b.Fail("%s: tensor %s.weight has blocks with minima, want blocks of another type, or F32, F16 "+
-			"or BF16", b.Path, b.at+name)
-	}
-	return made
+	return b.Linear(kind, in, bias, folder.Part{Name: b.at + name, Out: out})
 }
 
 // takeSome packs layers with one input, or the one that has the outputs of all.

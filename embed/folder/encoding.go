@@ -13,7 +13,6 @@ type encoding struct {
 	format          attn.Format    // -1 for none
 	block           attn.BlockType // 0 for none
 	quantized       bool           // blocks have integers and scales
-	as              *reblocked     // what it is packed as, if that is of another type
 	// nil for a type that is not read
 	decode func(to []float32, data []byte) error
 }
@@ -43,12 +42,9 @@ func encodingOfGGUF(t gguf.Type) *encoding {
 	e, ok := plain[t.String()]
 	if !ok {
 		e.elements, e.bytes = t.Block()
-		e.format, e.as = -1, reblockings[t]
+		e.format = -1
 		e.block, _ = gguf.BlockTypeOf(t) // 0 for none
 		e.quantized = true
-	}
-	if e.as != nil {
-		e.block, _ = gguf.BlockTypeOf(e.as.to) // which has one
 	}
 	e.name = t.String()
 	if t.Decode(nil, nil) == nil {

@@ -19,10 +19,6 @@ func (l *Loader) ExpertMatrices(kind attn.Format, in int, bias bool, parts ...Pa
 	made := Experts{In: in}
 	for _, p := range parts {
 		m := l.Linear(kind, in, bias, p)
-		if m.Minima != nil {
-			l.Fail("%s: tensor %s.weight has type %s, want another one for experts", l.Path, p.Name,
-				l.tensors[p.Name+".weight"].encoding.name)
-		}
 		made.Out = p.Out
 		made.Matrices = append(made.Matrices, m.Matrix)
 		if bias {

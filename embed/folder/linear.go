@@ -116,43 +116,14 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	name = p.label()
 	e := t.encoding
 	data = data[p.From*e.size(in):][:p.Out*e.size(in)]
-	var minima []byte
 	made.Matrix = l.packed(name, in, p.Out, func() *attn.Matrix {
-		data, whose := pairsApart(data, e.size(in), p.Interleaved), name
-		if e.as != nil {
-			data, minima = e.as.reblock(data)
-			whose += ", of " + e.name + ","
-		}
-		return l.packBlocks(t, whose, data, e.block, p.Out, in, l.Integers && e.quantized)
+		return l.packBlocks(t, name, pairsApart(data, e.size(in), p.Interleaved), e.block, p.Out, in,
+			l.Integers && e.quantized)
 	})
-	if e.as != nil && e.as.minima {
-		made.Minima = l.packed(name+", minima", in/MinimaInputs, p.Out, func() *attn.Matrix {
-			return l.packMinima(t, name, minima, p.Out, in)
-		})
-	}
 	if bias {
 		made.Bias = l.bias(p)
 	}
 	return made
-}
-
-// packMinima packs what is added to the weights of each MinimaInputs inputs.
-func (l *Loader) packMinima(t *stored, name string, minima []byte, out, in int) *attn.Matrix {
-	whose := name + ", of " + t.encoding.name + ","
-	for i := range len(minima) / 2 {
-		if minima[2*i+1]&0x7c == 0x7c { // NaN or infinite
-			l.Fail("%s: tensor %s: the minimum of block %d is %v, want a finite number", t.Path(), whose, i,
-				half(minima[2*i:]))
-		}
-	}
-	return l.packBlocks(t, whose, minima, attn.BlockF16, out, in/MinimaInputs, false)
-}
-
-// half is the number of half precision that bytes begin with.
-func half(data []byte) float32 {
-	var x [1]float32
-	_ = gguf.F16.Decode(x[:], data[:2]) // which is one
-	return x[0]
 }
 
 // packBlocks packs a tensor on all threads.
@@ -228,9 +199,6 @@ func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
 
 // exact says whether a matrix of a tensor in some encoding has its numbers as they are.
 func (l *Loader) exact(m *Linear, e *encoding) bool {
-	if m.Minima != nil {
-		return false
-	}
 	block, is := m.BlockType()
 	return is && block == e.block || m.Format() == attn.F32 ||
 		e.format > attn.F32 && m.Format() == e.format

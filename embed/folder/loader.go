@@ -141,15 +141,9 @@ func (o *OneOrMore) UnmarshalJSON(data []byte) error {
 // Linear is x·Wᵀ + bias.
 type Linear struct {
 	*attn.Matrix
-	// Minima is what is added to the weights of each MinimaInputs inputs, and so is multiplied by
-	// their sum; nil for nothing.
-	Minima  *attn.Matrix
 	Bias    []float32 // nil for none
 	In, Out int
 }
-
-// MinimaInputs is how many inputs have a minimum of their own.
-const MinimaInputs = 32
 
 // Sizes refuses numbers of a config, under their names there, that no model has.
 func Sizes(names []string, sizes ...int) error {

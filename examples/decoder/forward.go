@@ -24,7 +24,6 @@ type runner struct {
 	// rows of one call
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
 	positions                                                         []int32 // of each row
-	sums, minima                                                      []float32
 	mixing
 	// of one product
 	dsts     []attn.Tensor
@@ -161,22 +160,6 @@ func (r *runner) multiply(a []float32, products ...product) {
 		r.matrices, r.biases = append(r.matrices, p.by.Matrix), append(r.biases, p.by.Bias)
 	}
 	r.try(r.pool.MulMatrices(r.dsts, attn.BHLD(a, 1, 1, rows, in), r.matrices, r.biases))
-	for _, p := range products {
-		if p.by.Minima != nil && r.err == nil {
-			r.addMinima(*p.dst, a, p.by)
-		}
-	}
-}
-
-// addMinima adds what sums of inputs contribute.
-func (r *runner) addMinima(dst, a []float32, by *folder.Linear) {
-	r.sums = resize(r.sums, len(a)/folder.MinimaInputs)
-	sumGroups(r.sums, a)
-	rows, in := len(a)/by.In, by.In/folder.MinimaInputs
-	r.minima = resize(r.minima, len(dst))
-	r.try(r.pool.MulMatrix(attn.BHLD(r.minima, 1, 1, rows, by.Out), attn.BHLD(r.sums, 1, 1, rows, in),
-		by.Minima, nil))
-	r.add(dst, r.minima)
 }
 
 // try notes the first error.

@@ -196,6 +196,15 @@ func TestGGUF(t *testing.T) {
 					"model.layers.1.mlp.up_proj.weight":      "F32"}[name], "Q4_K")
 			})
 		}},
+		{"other types", "llama", func(f *fakeGGUF, _ *reference) {
+			*f = *newGGUF("llama", func(name string) string {
+				return cmp.Or(map[string]string{"model.embed_tokens.weight": "IQ4_XS",
+					"lm_head.weight":                         "NVFP4",
+					"model.layers.0.self_attn.v_proj.weight": "Q2_K",
+					"model.layers.1.mlp.down_proj.weight":    "TQ1_0",
+					"model.layers.1.self_attn.k_proj.weight": "TQ2_0"}[name], "Q3_K")
+			})
+		}},
 		{"rows of part of 256, as in Q4_K_M", "qwen2", func(f *fakeGGUF, _ *reference) {
 			*f = *newShapedGGUF(ggufShape{2, 96, 256, 4, 2, 64, 20}, "qwen2", func(name string) string {
 				return cmp.Or(map[string]string{"model.embed_tokens.weight": "Q8_0", "lm_head.weight": "Q8_0",

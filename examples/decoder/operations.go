@@ -63,17 +63,6 @@ func (r *runner) bound(x []float32, most float32) {
 	scale(x, most)
 }
 
-// sumGroups is to = the sums of the elements of groups of x, all of one size.
-func sumGroups(to, x []float32) {
-	size := len(x) / len(to)
-	for i := range to {
-		to[i] = 0
-		for _, e := range x[i*size:][:size] {
-			to[i] += e
-		}
-	}
-}
-
 // resize returns n elements, whose values are left open.
 func resize(x []float32, n int) []float32 {
 	if cap(x) < n {

@@ -32,7 +32,7 @@ func TestPack(t *testing.T) {
 	}{
 		{"Q4_K", gguf("Q4_K", false), asStored, true},
 		{"Q6_K, tied", gguf("Q6_K", true), asStored, true},
-		{"Q5_1, tied", gguf("Q5_1", true), asStored, true}, // packed as others, with minima apart
+		{"Q5_1, tied", gguf("Q5_1", true), asStored, true},
 		{"F32, tied", gguf("F32", true), asStored, false},
 		{"decoded", gguf("Q8_0", true), attn.F16, false},
 		{"a folder", newFake("F32").write(t), asStored, false},
