@@ -1,5 +1,6 @@
 // Package nn has what engines compute between attention and products by matrices: norms, sums,
-// activations, gates, rotation of positions and causal convolution.
+// activations, gates, rotation of positions, causal convolution, and scores of documents by
+// vectors of their tokens.
 //
 // It keeps the promise of package attn: each function has one order of operations, so results have
 // the same bits on every CPU, for any number of threads, in any batch and from views of any

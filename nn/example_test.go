@@ -46,3 +46,34 @@ func ExampleGate() {
 	fmt.Printf("%.4f\n", gate.Data)
 	// Output: [1.4621 -0.5379]
 }
+
+// A thousand documents of one to four tokens, of which the best for a query is looked for, as
+// ColBERT does it.
+func ExampleMaxSim() {
+	const documents, d = 1000, 8
+	var data []float32
+	var lens []int
+	for i := range documents {
+		lens = append(lens, 1+i%4)
+		for token := range lens[i] {
+			vector := make([]float32, d)
+			vector[(i+token)%d] = 1
+			vector[0] += float32(i) / 1000
+			data = append(data, vector...)
+		}
+	}
+	query := attn.BHLD([]float32{0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0}, 1, 1, 2, d)
+	scores := make([]float32, documents)
+	all := attn.BHLD(data, 1, 1, len(data)/d, d)
+	if err := nn.MaxSim(nil, scores, query, all, lens); err != nil {
+		panic(err)
+	}
+	best := make([]int32, 3)
+	for _, i := range best[:attn.TopK(best, scores)] {
+		fmt.Printf("document %d of %d tokens scores %.1f\n", i, lens[i], scores[i])
+	}
+	// Output:
+	// document 999 of 4 tokens scores 3.0
+	// document 994 of 3 tokens scores 3.0
+	// document 991 of 4 tokens scores 3.0
+}

@@ -41,6 +41,7 @@ func TestStopsOfTheWorld(t *testing.T) {
 			yield(name, c.name+" on a pool", func() error { return c.run(pool, to, a, a) })
 		}
 		convCalls(t, r, yield)
+		maxSimCalls(t, r, yield)
 		yield("RMSNorm", "long rows", func() error { return RMSNorm(nil, dst, x, nil, 1e-5) })
 		yield("L2Norm", "rows that are scaled", func() error { return L2Norm(nil, dst, huge, 1e-5) })
 		yield("LayerNorm", "rows that are scaled", func() error {
@@ -74,4 +75,19 @@ func convCalls(t *testing.T, r *rand.Rand, yield func(function, of string, run f
 		return err
 	})
 	yield("Conv.Reset", "", func() error { c.Reset(); return nil })
+}
+
+// maxSimCalls have long vectors, and many documents.
+func maxSimCalls(t *testing.T, r *rand.Rand, yield func(function, of string, run func() error)) {
+	long, many := randomTensor(r, 1, 1, 70, 1<<14), randomTensor(r, 1, 1, 1<<15, 32)
+	query := attn.BHLD(many.Data, 1, 1, 40, 32)
+	dst, lens := make([]float32, 1<<14), make([]int, 1<<14)
+	for i := range lens {
+		lens[i] = 2
+	}
+	matrix, err := attn.PackMatrix(many, attn.MatrixConfig{Transposed: true})
+	must(t, err)
+	yield("MaxSim", "long vectors", func() error { return MaxSim(nil, dst[:1], long, long, nil) })
+	yield("MaxSim", "many documents", func() error { return MaxSim(nil, dst, query, many, lens) })
+	yield("MaxSimMatrix", "", func() error { return MaxSimMatrix(nil, dst, query, matrix, lens) })
 }

@@ -1,0 +1,280 @@
+package nn
+
+import (
+	"math"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/elements"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/tuning"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// host is what its kernels want to know of this CPU.
+var host = tuning.Host()
+
+// MaxSim scores documents for a query, both as a vector for each token, as Khattab and Zaharia
+// (2020, ColBERT) define it: dst_i is the sum over the query's tokens of the largest dot product
+// with a token of document i.
+//
+//	query      [1, 1, tokens, D]
+//	documents  [1, 1, Σ lens, D]: one document after another
+//	lens       tokens of each document; nil is one document
+//	dst        a score for each document
+//
+// Dot products are chains of FMAs in ascending order from +0, as those of attention and of
+// products; sums are 64 partial sums by the token's place mod 64. A document without tokens scores
+// −Inf, a query without tokens 0, and a NaN makes those scores NaN that it is part of. dst shares
+// no memory with the others. Lists of other lengths are attn.ErrLength.
+func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []int) error {
+	all := [...]argument{argumentOf("documents", &documents), argumentOf("query", &query)}
+	for i := range all {
+		if err := all[i].Check(all[i].name); err != nil {
+			return err
+		}
+	}
+	docs, q := &all[0], &all[1]
+	if q.B != 1 || q.H != 1 || docs.B != 1 || docs.H != 1 || docs.D != q.D {
+		return views.Fail(attn.ErrShape, "query is [%d %d %d %d] and documents [%d %d %d %d], want [1 1 "+
+			"… D] with the same D", q.B, q.H, q.L, q.D, docs.B, docs.H, docs.L, docs.D)
+	}
+	s := similarities.Get().(*similarity)
+	defer s.put()
+	if err := s.begin(dst, all[:], docs.L, lens); err != nil {
+		return err
+	}
+	s.docs, s.rows, s.d = *docs, q.L, q.D
+	for i := range q.L {
+		s.query = append(s.query, q.row(0, 0, i)...)
+	}
+	s.cpu = host
+	s.cpu.ISA = isa
+	return s.run(p)
+}
+
+// MaxSimMatrix is MaxSim of documents in a matrix of any format, I8 among them, that is packed once
+// (attn.PackMatrix with Transposed): its outputs are tokens, its inputs the D numbers of their
+// vectors. Dot products are those of the matrix, with Integers of integers; of F32 they have the
+// bits of MaxSim. All of them are kept for the time of the call, tokens of the query by tokens of
+// documents, so that some matrices of thousands of tokens are faster than one of a million.
+func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *attn.Matrix,
+	lens []int) error {
+	if documents == nil {
+		return views.Fail(attn.ErrOption, "documents is nil, want a matrix")
+	}
+	q := argumentOf("query", &query)
+	if err := q.Check(q.name); err != nil {
+		return err
+	}
+	batch, heads, inputs, outputs := documents.Dims()
+	if q.B != 1 || q.H != 1 || batch != 1 || heads != 1 || inputs != q.D {
+		return views.Fail(attn.ErrShape, "query is [%d %d %d %d] and documents [%d %d] matrices of %d "+
+			"inputs, want [1 1 … %[7]d] and one matrix", q.B, q.H, q.L, q.D, batch, heads, inputs)
+	}
+	s := similarities.Get().(*similarity)
+	defer s.put()
+	if err := s.begin(dst, []argument{q}, outputs, lens); err != nil {
+		return err
+	}
+	s.rows, s.d, s.pitch = q.L, q.D, outputs
+	s.products = grown(s.products, q.L*outputs)
+	products := attn.BHLD(s.products, 1, 1, q.L, outputs)
+	if err := p.MulMatrix(products, query, documents, nil); err != nil {
+		return err
+	}
+	return s.run(p)
+}
+
+// similarity is a call of MaxSim: documents in parts of some.
+type similarity struct {
+	dst      []float32
+	docs     argument
+	cpu      tuning.Row
+	query    []float32 // rows without gaps
+	products []float32 // of the query with a matrix; empty where there is none
+	pitch    int       // of products
+	rows, d  int       // of the query
+	parts    []docRange
+	lens     []int
+	whole    [1]int
+}
+
+// docRange are documents, and where the tokens of the first one begin.
+type docRange struct{ from, to, token int }
+
+var similarities = sync.Pool{New: func() any { return new(similarity) }}
+
+// partTokens are those of documents that a worker takes together: some microseconds.
+const partTokens = 4 * kernel.Block
+
+// begin checks lists, and divides documents into parts.
+func (s *similarity) begin(dst []float32, inputs []argument, tokens int, lens []int) error {
+	if lens == nil {
+		s.whole[0] = tokens
+		lens = s.whole[:]
+	}
+	if len(dst) != len(lens) {
+		return views.Fail(attn.ErrLength, "len(dst) is %d, want a score for each document, %d", len(dst),
+			len(lens))
+	}
+	sum := 0
+	for i, n := range lens {
+		if n < 0 || n > tokens-sum {
+			return views.Fail(attn.ErrLength, "lens[%d] is %d, want 0 to %d, which documents has left", i, n,
+				tokens-sum)
+		}
+		sum += n
+	}
+	if sum != tokens {
+		return views.Fail(attn.ErrLength, "lens add up to %d, want %d as documents has", sum, tokens)
+	}
+	out := floatList{"dst", dst}
+	for i := range inputs {
+		if err := apartFrom(&inputs[i], out); err != nil {
+			return err
+		}
+	}
+	s.dst, s.lens = dst, lens
+	part, token := docRange{}, 0
+	for i, n := range lens {
+		if token += n; token-part.token >= partTokens || i == len(lens)-1 {
+			part.to = i + 1
+			s.parts = append(s.parts, part)
+			part = docRange{from: i + 1, token: token}
+		}
+	}
+	return nil
+}
+
+// apartFrom makes sure that an output that is a list shares no memory with an input.
+func apartFrom(input *argument, out floatList) error {
+	if input.Empty() || len(out.data) == 0 {
+		return nil
+	}
+	a, b := extentOf(input), views.ExtentOfSlice(out.name, out.data)
+	if b.Begin = operand.Address(out.data, 0); a.Overlaps(&b) {
+		return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory", out.name, input.name)
+	}
+	return nil
+}
+
+func (s *similarity) run(p *attn.Pool) error {
+	if p == nil {
+		for i := range s.parts {
+			s.Work(i)
+		}
+		return nil
+	}
+	return p.Run(len(s.parts), s)
+}
+
+// put keeps the call's memory for another one.
+func (s *similarity) put() {
+	*s = similarity{query: s.query[:0], products: s.products[:0], parts: s.parts[:0]}
+	similarities.Put(s)
+}
+
+// maxima is the memory of a worker: the largest products of the query's tokens so far, products of
+// all of them with a block of tokens, and that block packed.
+type maxima struct {
+	best, products, packed []float32
+	queue                  kernel.PrefetchQueue
+}
+
+var allMaxima = sync.Pool{New: func() any { return new(maxima) }}
+
+// Work implements attn.Worker.
+func (s *similarity) Work(part int) {
+	w := allMaxima.Get().(*maxima)
+	w.best = grown(w.best, s.rows)
+	r := s.parts[part]
+	if len(s.products) > 0 || s.rows == 0 {
+		s.ofProducts(w, r)
+	} else {
+		w.products = grown(w.products, s.rows*kernel.Block)
+		w.packed = grown(w.packed, kernel.Block*s.d)
+		s.ofRows(w, r)
+	}
+	allMaxima.Put(w)
+}
+
+// ofProducts scores documents of which products are there.
+func (s *similarity) ofProducts(w *maxima, r docRange) {
+	for i := r.from; i < r.to; i++ {
+		w.begin()
+		w.take(s.products, s.pitch, r.token, s.lens[i])
+		r.token += s.lens[i]
+		s.dst[i] = w.sum()
+	}
+}
+
+// ofRows makes the products of a part's tokens, block by block: documents begin and end anywhere in
+// one.
+func (s *similarity) ofRows(w *maxima, r docRange) {
+	at, n := 0, 0 // in the block, of n tokens
+	left := 0     // tokens of the part behind the block
+	for _, l := range s.lens[r.from:r.to] {
+		left += l
+	}
+	for i := r.from; i < r.to; i++ {
+		w.begin()
+		for rest := s.lens[i]; rest > 0; {
+			if at == n {
+				at, n = 0, min(left, kernel.Block)
+				left -= n
+				s.multiply(w, r.token, n, min(left, kernel.Block))
+				r.token += n
+			}
+			tokens := min(rest, n-at)
+			w.take(w.products, kernel.Block, at, tokens)
+			at, rest = at+tokens, rest-tokens
+		}
+		s.dst[i] = w.sum()
+	}
+}
+
+// multiply makes the products of all of the query's tokens with n tokens from one on, and lets
+// memory bring those behind them.
+func (s *similarity) multiply(w *maxima, token, n, behind int) {
+	floats.PackKeys(&s.cpu, w.packed, s.docs.data[token*s.docs.SL:], s.docs.SL, n, s.d)
+	panels := kernel.RoundUp(n, kernel.Panel) / kernel.Panel
+	queue := &w.queue
+	queue.Clear()
+	if behind > 0 && s.docs.SL > 0 {
+		queue.Runs[0] = kernel.PrefetchRunOf(&s.cpu, s.docs.data, (token+n)*s.docs.SL, s.docs.SL, behind,
+			s.d)
+		queue.End = kernel.FirstRun + kernel.SizeOfRun
+		queue.Start(0, kernel.TokenEvery)
+	}
+	floats.Score(&s.cpu, w.products, s.query, w.packed, s.rows, s.d, panels, queue)
+}
+
+// begin forgets the document before.
+func (w *maxima) begin() {
+	for i := range w.best {
+		w.best[i] = float32(math.Inf(-1))
+	}
+}
+
+// take looks at the products of some tokens.
+func (w *maxima) take(products []float32, pitch, from, n int) {
+	if n == 0 {
+		return
+	}
+	for i, best := range w.best {
+		w.best[i] = max(best, attn.Max(products[i*pitch+from:][:n]))
+	}
+}
+
+func (w *maxima) sum() float32 { return elements.Sum(isa, w.best) }
+
+// grown returns n elements, whose values are left open.
+func grown(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
