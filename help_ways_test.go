@@ -66,8 +66,7 @@ func pooled(dst Tensor, prepare func(j *job) error) error {
 	if err := prepare(j); err != nil || dst.empty() {
 		return err
 	}
-	j.schedule(p.size)
-	p.run(j)
+	p.attendBy(j, p.size, j.plan.cost(&tuned))
 	return nil
 }
 

@@ -226,6 +226,12 @@ func (x *int8Blocks) fit(p *plan) {
 	x.forget(-1, -1, 0)
 }
 
+// keeps reports whether the block with key first of a chunk's head is integers already.
+func (x *int8Blocks) keeps(c *chunk, first int) bool {
+	i := first / Block
+	return x.b == c.b && x.kv == c.kv && x.base == c.base && i < len(x.kept) && x.kept[i]
+}
+
 // forget begins with another head, or document.
 func (x *int8Blocks) forget(b, kv, base int) {
 	x.b, x.kv, x.base, x.last = b, kv, base, -1

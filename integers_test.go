@@ -103,6 +103,42 @@ func TestInt8IsItsDefinition(t *testing.T) {
 	}
 }
 
+// Keys and values that become integers once a call, for all workers, give the bits of those that
+// one worker makes; and calls in which several would make them again do so, if nothing may be
+// hidden from all.
+func TestInt8PackedOnce(t *testing.T) {
+	forEach(t, func(t *testing.T) {
+		r, once := random("packed once"), 0
+		p := NewPool(8)
+		defer p.Close()
+		for i := range budget(100) {
+			s := shape{1 + r.IntN(2), 1 + r.IntN(2), 1 + r.IntN(3), length(r, 200), length(r, 400),
+				length(r, 70), length(r, 70)}
+			x := []func(r *rand.Rand, s shape) *problem{int8Problem, extremeInt8Problem}[i%2](r, s)
+			row := tuned
+			row.SmallCall, row.WakingCall, row.FlopsPerNs = 0, 0, 1e-6 // any call is long
+			useTuning(t, row)
+			j, dst := new(job), zeros(x.q.B, x.q.H, x.q.L, x.v.D)
+			j.plan = newPlan(dst, x.q, x.k, x.v, &x.opt)
+			if x.opt.Documents == nil && j.plan.init(&x.opt) == nil && !dst.empty() {
+				j.schedule(8)
+				is, hides := j.plan.packed != nil, !x.opt.Mask.none() || !x.opt.Blocks.none()
+				want := !hides && x.opt.Keys.none()
+				if is != want {
+					t.Errorf("%+v with %+v: packed once: %t, want %t", s, x.opt, is, want)
+				}
+				if is {
+					once++
+				}
+			}
+			x.same(t, "a pool", x.solve(t, p.Attend), x.solve(t, Attend))
+		}
+		if once < budget(20) {
+			t.Errorf("%d calls packed once, want more", once)
+		}
+	})
+}
+
 // FuzzInt8: with empty rows and units of any size, every way has the bits of the definition, with
 // an implementation that is drawn like everything else.
 func FuzzInt8(f *testing.F) {

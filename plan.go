@@ -466,6 +466,8 @@ type source struct {
 	packed *packed.Blocks // if not nil, instead of views
 	table  *pages.Table   // of the call's only sequence, nil if there is none or there are several
 	first  int            // tokens before this position of the cache or sequence were dropped
+	// blocks that views may become once a call: then they are packed, too; nil if they may not
+	once *packed.Blocks
 }
 
 // writeTokens writes the tokens of one batch entry of k and v from position at on: to the pages of
@@ -476,15 +478,45 @@ func writeTokens(w *packed.Writer, s *packed.Blocks, t *pages.Table, k, v *Tenso
 		for i := 0; i < k.L; {
 			j := at + i
 			n := min(k.L-i, Block-j%Block)
-			x := s.Data[s.OffsetOf(t, entry, h, j):][:s.Size]
-			w.WriteKeys(&tuned, s, x, j%Block, k.Data[k.offset(entry, h, i):], k.SL, n)
-			if !s.ValuesInKeys {
-				w.WriteValues(&tuned, s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
-			}
+			writeBlock(w, s, s.OffsetOf(t, entry, h, j), k, v, entry, h, i, j, n)
 			i += n
 		}
 	}
 }
+
+// writeBlock writes n tokens of a head of k and v, from i on, to the block at a place, whose
+// position j is theirs.
+func writeBlock(w *packed.Writer, s *packed.Blocks, place int, k, v *Tensor,
+	entry, h, i, j, n int) {
+	x := s.Data[place:][:s.Size]
+	w.WriteKeys(&tuned, s, x, j%Block, k.Data[k.offset(entry, h, i):], k.SL, n)
+	if !s.ValuesInKeys {
+		w.WriteValues(&tuned, s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
+	}
+}
+
+// packKeys packs a run of blocks of views for all chunks of a call: the tokens that some query may
+// see by position.
+func (p *plan) packKeys(w *packed.Writer, i int) {
+	runs := partsOf(p.lk, packedRun)
+	var c chunk
+	rows := p.entry(i/runs/p.kvHeads, &c)
+	if rows == 0 {
+		return
+	}
+	lo, _ := p.keyRange(&c, 0)
+	_, last := p.locate(0, rows-1)
+	_, hi := p.keyRange(&c, last)
+	first, head := i%runs*packedRun, i/runs%p.kvHeads
+	w.Fit(p.packed)
+	for j := max(first, lo/Block*Block); j < min(first+packedRun, hi); j += Block {
+		writeBlock(w, p.packed, p.packed.OffsetOf(nil, c.b, head, j), &p.k, &p.v, c.b, head, j, j,
+			min(Block, hi-j))
+	}
+}
+
+// packedRun tokens are packed as one unit of work, which takes ten microseconds or more.
+const packedRun = 2 * Block
 
 // readTokens decodes tokens from position from on into one batch entry of k and v.
 func readTokens(s *packed.Blocks, t *pages.Table, k, v *Tensor, entry, from int) {

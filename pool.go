@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/spin"
 )
 
@@ -285,6 +286,7 @@ type workKind uint8
 const (
 	attendWork     workKind = iota // chunks of a call, or segments of them
 	updateWork                     // chunks of an Update, over keys of one segment
+	keysWork                       // blocks of views that are packed once a call
 	multiplyWork                   // blocks of a MatMul
 	packWork                       // blocks of a Matrix that is packed
 	packBlocksWork                 // panels of a Matrix of blocks that is packed
@@ -316,6 +318,9 @@ type job struct {
 	next atomic.Int64 // the first unit that nobody has taken
 	_    [56]byte     // keep the counter off the cache lines of what all workers read
 
+	once   packed.Blocks // keys and values of views, packed for all workers, in
+	packed []float32     // memory of the job
+
 	left   []int32   // for each chunk, segments that are not done yet
 	states []float32 // for each chunk and segment its state, if there are several segments
 
@@ -346,7 +351,13 @@ func (j *job) schedule(workers int) {
 		j.scheduleSequences(workers)
 		return
 	}
+	p.once = &j.once
 	p.decide(&tuned, workers)
+	if p.packed == p.once {
+		blocks := partsOf(p.lk, Block)
+		j.packed = grow(j.packed, p.batch*p.kvHeads*blocks*p.packed.Size/4)
+		p.packed.Place(rawBytes(j.packed), blocks)
+	}
 	j.units, j.workers, j.segments = p.chunks*p.segments, workers, p.segments
 	if p.segments > 1 {
 		j.states = grow(j.states, j.units*p.stateSize())
@@ -414,6 +425,8 @@ func (j *job) unit(w *scratch, i int) {
 		j.attendUnit(w, i)
 	case updateWork:
 		j.update.unit(w, &j.plan, i)
+	case keysWork:
+		j.plan.packKeys(&w.writer, i)
 	case multiplyWork:
 		j.multiplication.unit(w, i)
 	case packWork:

@@ -142,8 +142,19 @@ func (p *Pool) attend(j *job) {
 	if j.plan.dst.empty() {
 		return
 	}
-	j.cost = j.plan.cost(&tuned)
-	j.schedule(p.workersFor(j.cost))
+	cost := j.plan.cost(&tuned)
+	p.attendBy(j, p.workersFor(cost), cost)
+}
+
+// attendBy is attend by some workers, of a call that takes some nanoseconds on one core.
+func (p *Pool) attendBy(j *job, workers int, cost float64) {
+	j.schedule(workers)
+	if units, workers := j.units, j.workers; j.plan.packed == &j.once {
+		p.runUnits(j, keysWork, workers, j.plan.packingCost(&tuned), j.plan.packingUnits())
+		j.kind, j.units, j.workers = attendWork, units, workers
+		j.next.Store(0)
+	}
+	j.cost = cost
 	p.run(j)
 }
 

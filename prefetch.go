@@ -19,7 +19,7 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 	}
 	runs := w.queue.Runs[:kernel.PairRuns]
 	if next := first + Block; next < c.hi {
-		runs = p.appendBlock(runs, c, next, c.hi)
+		runs = w.appendBlock(runs, p, c, next, c.hi)
 		later := (c.hi - next + Block - 1) / Block // blocks after this one
 		parts := min((c.hi-c.lo/Block*Block-1)/Block, outputBlocks)
 		runs = p.appendRows(runs, &p.dst, c, parts-later, parts)
@@ -28,7 +28,7 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 			runs = p.appendRows(runs, &p.dst, c, 0, 1)
 		}
 		if x := &w.next; x.rows > 0 {
-			runs = p.appendBlock(runs, x, x.lo/Block*Block, x.hi)
+			runs = w.appendBlock(runs, p, x, x.lo/Block*Block, x.hi)
 			runs = p.appendRows(runs, &p.q, x, 0, 1)
 		}
 	}
@@ -40,10 +40,10 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 
 // appendBlock appends the keys from first on, at most a block of them, and their values: as many
 // rows as fit tuned.PrefetchBytes, because score goes through the lines of a row in one go.
-func (p *plan) appendBlock(runs []kernel.PrefetchRun, c *chunk, first,
+func (w *scratch) appendBlock(runs []kernel.PrefetchRun, p *plan, c *chunk, first,
 	end int) []kernel.PrefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || p.listed || n <= 0 {
+	if p.packed != nil || p.listed || n <= 0 || p.integers && w.ints.blocks.keeps(c, first) {
 		return runs
 	}
 	first += c.base

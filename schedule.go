@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/int4"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -52,6 +53,17 @@ const (
 	// whole tiles of the kernel, and enough of them to pay for packing the keys once more.
 	minChunkRows = 24
 
+	// Views become integers once a call if that saves at least a share of its time, and each worker
+	// some nanoseconds, as long as it may wait for the last one. It takes as long as to make them for
+	// some chunks: nothing is computed meanwhile, so all wait for memory.
+	onceShare, onceWait, onceAs = 0.015, 15e3, 2
+
+	// integersAgain rows of a chunk take as long as to make integers of its keys and values.
+	integersAgain = 24
+
+	// onceBytes bounds the memory of what is packed once a call.
+	onceBytes = 32 << 20
+
 	// segmentBytes bounds the memory for the states of segments that wait to be merged.
 	segmentBytes = 64 << 20
 )
@@ -60,6 +72,12 @@ const (
 // CPU comes from the tuning. Chunks have as many rows as the cache holds, or fewer if that makes no
 // more chunks.
 func (p *plan) decide(t *tuning.Row, workers int) {
+	if p.once != nil && p.packsOnce(t, workers) {
+		*p.once = packed.New(kernel.I8, kernel.I8, p.kvHeads, p.d, p.dv, false)
+		if p.once.Fits(p.batch, partsOf(p.lk, Block), onceBytes/4) {
+			p.packed = p.once // as over a cache
+		}
+	}
 	rows := p.beginSchedule(t, workers)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
@@ -74,6 +92,21 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 		p.partition(workers)
 	}
 	p.decideReads(t)
+}
+
+// packsOnce reports whether workers make integers of the keys and values of views together, before
+// they read them: where several have chunks of a head, of which each would make all of them again,
+// and that takes longer than to wait for all workers once more.
+func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
+	hides := p.mask.Data != nil || p.blocked.Data != nil // perhaps most blocks, which nobody reads
+	if !p.integers || p.packed != nil || p.listed || hides || p.sequences != nil ||
+		p.update || min(p.d, p.dv, p.lq) == 0 {
+		return false
+	}
+	perHead := partsOf(workers*unitsPerWorker, p.batch*p.kvHeads)
+	saved := min(perHead, workers) - onceAs
+	part := float64(saved*integersAgain) / float64(p.lq*p.group)
+	return part >= onceShare && part*p.cost(t) >= onceWait*float64(workers)
 }
 
 // beginSchedule begins with what does not depend on how the call is divided, and returns how many
@@ -178,13 +211,17 @@ func (p *plan) partition(workers int) {
 // whether workers take their segments one by one: what takes the shortest time, as far as that is
 // known.
 func (p *plan) chooseChunks(workers, first, segments int) {
+	fewer := 1.
+	if p.causal == Full {
+		fewer = 0.98 // what more chunks have to gain: they take more time in all
+	}
 	all, heads, least := p.lq*p.group, p.chunks/p.chunksPerHead, p.chunksPerHead
 	shortest, rows := math.Inf(1), p.chunkRows
 	mean := p.meanShare()
 	for n := least; n == least || n <= partsOf(all, minChunkRows) && heads*n <= maxUnits*workers; n++ {
 		p.chunkRows = min(p.chunkRows, roundUp(partsOf(all, n), evenRows))
 		units, each := p.countChunks(), float64(p.chunkRows+p.againRows())
-		if t := makespan(units, workers, each, mean); t < shortest {
+		if t := makespan(units, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, 0, 1
 		}
 		if segments == 1 || units >= workers*unitsPerWorker || !p.holdsSegments(segments) {
@@ -192,7 +229,7 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 		}
 		const merging = 1.04 // of the time of a chunk with its segments
 		each *= merging / float64(segments)
-		if t := makespan(units*segments, workers, each, mean); t < shortest {
+		if t := makespan(units*segments, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, first, segments
 		}
 	}
@@ -207,10 +244,12 @@ func (p *plan) againRows() int {
 	switch {
 	case p.lq*p.group <= inPlaceRows:
 		return 0
+	case p.valueKind == kindLatent:
+		again = 16
 	case p.packed != nil:
-		return 4
+		again = 4
 	case p.integers:
-		again = 24
+		again = integersAgain
 	}
 	if p.causal != Full { // for a block of keys that rows see only in part, too
 		again += 8
@@ -253,6 +292,15 @@ func (p *plan) partitionLists(workers int) {
 		p.chunkRows /= 2
 		p.countChunks()
 	}
+}
+
+// packingUnits is how many units of work packing is, see packKeys.
+func (p *plan) packingUnits() int { return p.batch * p.kvHeads * partsOf(p.lk, packedRun) }
+
+// packingCost estimates the nanoseconds of that on one core: reading, and writing what is read
+// before.
+func (p *plan) packingCost(t *tuning.Row) float64 {
+	return t.Cost(0, 3*4*float64(p.batch*p.kvHeads)*float64(p.lk)*float64(p.d+p.dv))
 }
 
 // alignRows is how many of up to some rows make a chunk, whose rows share a list.

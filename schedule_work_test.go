@@ -2,23 +2,35 @@ package attn
 
 import (
 	"fmt"
+	"math"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // What a Pool of many workers would take, without having them: a call is divided as for so many,
 // its units are computed one after another on one core, and their times are played onto workers.
 
-// workCase is a call as attn bench has it, of which a test makes the job.
+// workCase is a call as attn bench has it, whose inputs are made when a test wants them.
 type workCase struct {
 	name string
+	make func(tb testing.TB) workCall
+}
+
+// workCall is a call, and how a test makes its job.
+type workCall struct {
+	call func(p *Pool) error
 	job  func(j *job) // without its division
 }
 
 // divided is the call for some workers.
-func (c *workCase) divided(workers int) *dividedCall {
+func (c *workCall) divided(workers int) *dividedCall {
 	d := &dividedCall{new(job), workers}
 	c.job(d.j)
 	return d
@@ -42,6 +54,9 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 			times = append(times, slices.Repeat([]time.Duration{1 << 62}, units))
 		}
 		for i := range units {
+			if c.workers > 1 { // the unit before was another worker's
+				j.scratch.ints.blocks.forget(-1, -1, 0)
+			}
 			start := time.Now()
 			unit(i)
 			times[at][i] = min(times[at][i], time.Since(start))
@@ -74,6 +89,10 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		phase(multiplyWork, j.multiplication.units())
 	default:
 		j.schedule(c.workers)
+		if units := j.units; j.plan.packed == &j.once {
+			phase(keysWork, j.plan.packingUnits())
+			j.units = units
+		}
 		phase(attendWork, j.units)
 	}
 	return times
@@ -108,31 +127,10 @@ func sumOf(phases [][]time.Duration) (all time.Duration) {
 }
 
 // workCases are those of attn bench, and matrices of floats.
-func workCases(tb testing.TB) (all []workCase) {
-	r := random("work")
-	attend := func(name string, b, h, kvh, lq, lk, d, dv int, opt Options, keys, values Format,
-		cached bool) {
-		q, dst := tensor(r, normal, b, h, lq, d), zeros(b, h, lq, dv)
-		k, v := tensor(r, normal, b, kvh, lk, d), tensor(r, normal, b, kvh, lk, dv)
-		o := &opt
-		if !cached {
-			all = append(all, workCase{name, func(j *job) {
-				j.plan = newPlan(dst, q, k, v, o)
-				must(tb, j.plan.init(o))
-			}})
-			return
-		}
-		config := CacheConfig{Batch: b, KVHeads: kvh, HeadDim: d, ValueDim: dv, Capacity: lk,
-			Format: keys, ValueFormat: values, ValuesInKeys: dv < d}
-		c, err := NewCache(config)
-		must(tb, err)
-		if dv < d {
-			v = Tensor{}
-		}
-		must(tb, c.Append(k, v))
-		all = append(all, workCase{name, func(j *job) {
-			j.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
-			must(tb, c.plan(&j.plan, o))
+func workCases() (all []workCase) {
+	attend := func(name string, s shape, opt Options, keys, values Format, cached bool) {
+		all = append(all, workCase{name, func(tb testing.TB) workCall {
+			return attendCall(tb, s, &opt, keys, values, cached)
 		}})
 	}
 	for _, integers := range []bool{false, true} {
@@ -141,53 +139,99 @@ func workCases(tb testing.TB) (all []workCase) {
 		if integers {
 			suffix = ", integers"
 		}
-		attend("prefill_d64"+suffix, 1, 8, 8, 1024, 1024, 64, 64, opt, 0, 0, false)
-		attend("prefill_d64_causal"+suffix, 1, 8, 8, 1024, 1024, 64, 64, causal, 0, 0, false)
-		attend("prefill_d128"+suffix, 1, 8, 8, 2048, 2048, 128, 128, opt, 0, 0, false)
-		attend("prefill_d128_causal"+suffix, 1, 8, 8, 2048, 2048, 128, 128, causal, 0, 0, false)
-		attend("bert"+suffix, 8, 12, 12, 128, 128, 64, 64, opt, 0, 0, false)
+		small, large := shape{1, 8, 1, 1024, 1024, 64, 64}, shape{1, 8, 1, 2048, 2048, 128, 128}
+		attend("prefill_d64"+suffix, small, opt, 0, 0, false)
+		attend("prefill_d64_causal"+suffix, small, causal, 0, 0, false)
+		attend("prefill_d128"+suffix, large, opt, 0, 0, false)
+		attend("prefill_d128_causal"+suffix, large, causal, 0, 0, false)
+		attend("bert"+suffix, shape{8, 12, 1, 128, 128, 64, 64}, opt, 0, 0, false)
+		all32, grouped := shape{1, 32, 1, 1, 4096, 128, 128}, shape{1, 8, 4, 1, 4096, 128, 128}
 		if !integers {
-			attend("decode", 1, 32, 32, 1, 4096, 128, 128, opt, 0, 0, false)
-			attend("decode_gqa", 1, 32, 8, 1, 4096, 128, 128, opt, 0, 0, false)
+			attend("decode", all32, opt, 0, 0, false)
+			attend("decode_gqa", grouped, opt, 0, 0, false)
 		}
-		for _, f := range []Format{F32, F16, BF16, I8, I4} {
-			if integers && f < I8 {
+		for _, f := range [][2]Format{{F32, F32}, {F16, F16}, {BF16, BF16}, {I8, I8}, {I4, I4},
+			{I8, I4}} {
+			if integers && f[0] < I8 {
 				continue
 			}
-			attend(fmt.Sprintf("decode, %v%s", f, suffix), 1, 32, 32, 1, 4096, 128, 128, opt, f, f, true)
-			attend(fmt.Sprintf("decode_gqa, %v%s", f, suffix), 1, 32, 8, 1, 4096, 128, 128, opt, f, f, true)
-			if f == F32 || f == BF16 || f == I8 {
-				attend(fmt.Sprintf("mla, %v%s", f, suffix), 1, 128, 1, 1, 8192, 576, 512, opt, f, f, true)
+			format := f[0].String()
+			if f[0] != f[1] {
+				format += "+" + f[1].String()
+			}
+			attend(fmt.Sprintf("decode, %s%s", format, suffix), all32, opt, f[0], f[1], true)
+			attend(fmt.Sprintf("decode_gqa, %s%s", format, suffix), grouped, opt, f[0], f[1], true)
+			if f[0] == f[1] && f[0] != F16 && f[0] != I4 {
+				attend(fmt.Sprintf("mla, %s%s", format, suffix), shape{1, 1, 128, 1, 8192, 576, 512}, opt,
+					f[0], f[1], true)
 			}
 		}
 	}
-	const n = 4096
-	w := tensor(r, normal, 1, 1, n, n)
-	multiply := func(name string, m *Matrix, rows ...int) {
-		for _, l := range rows {
-			dst, a := zeros(1, 1, l, n), tensor(r, normal, 1, 1, l, n)
-			all = append(all, workCase{fmt.Sprintf("matrix %s, %d rows", name, l), func(j *job) {
-				j.products.set([]Tensor{dst}, []*Matrix{m}, nil)
-				j.products.inputs = inputsOf(a, []*Matrix{m})
-			}})
+	for _, rows := range []int{1, 4, 128} {
+		for _, f := range []Format{F32, BF16, I8} {
+			all = append(all, matrixCase(f.String(), rows, func(tb testing.TB) (*Matrix, error) {
+				return PackMatrix(tensor(random("work"), normal, 1, 1, workOutputs, workOutputs),
+					MatrixConfig{Format: f, Integers: f == I8})
+			}))
+		}
+		for _, typ := range []BlockType{Q8_0, Q4_0, Q4_K, Q5_K, Q6_K} {
+			all = append(all, matrixCase(typ.String(), rows, func(tb testing.TB) (*Matrix, error) {
+				return PackBlocks(ordinaryBlocks(random("work"), typ, workOutputs, workOutputs), typ,
+					workOutputs, workOutputs, MatrixConfig{Integers: true})
+			}))
 		}
 	}
-	for _, f := range []Format{F32, BF16} {
-		m, err := PackMatrix(w, MatrixConfig{Format: f})
-		must(tb, err)
-		multiply(f.String(), m, 1, 4, 128, 512)
-	}
-	for _, typ := range []BlockType{Q8_0, Q4_0, Q4_K, Q6_K} {
-		m, err := PackBlocks(ordinaryBlocks(r, typ, n, n), typ, n, n, MatrixConfig{Integers: true})
-		must(tb, err)
-		multiply(typ.String(), m, 1, 4, 128, 512)
-	}
-	dst, a := zeros(1, 1, 512, n), tensor(r, normal, 1, 1, 512, n)
-	all = append(all, workCase{"MatMul, 512 rows", func(j *job) {
-		j.multiplication = multiplication{dst: dst, a: a, b: w}
-		must(tb, j.multiplication.check())
+	all = append(all, workCase{"MatMul, 512 rows", func(tb testing.TB) workCall {
+		r := random("work")
+		dst, a := zeros(1, 1, 512, workOutputs), tensor(r, normal, 1, 1, 512, workOutputs)
+		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
+		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(j *job) {
+			j.multiplication = multiplication{dst: dst, a: a, b: w}
+			must(tb, j.multiplication.check())
+		}}
 	}})
 	return all
+}
+
+// workOutputs is inputs and outputs of the matrices.
+const workOutputs = 4096
+
+// attendCall is a call of Attend or AttendCache.
+func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached bool) workCall {
+	r := random("work")
+	h := s.kvh * s.group
+	q, dst := tensor(r, normal, s.b, h, s.lq, s.d), zeros(s.b, h, s.lq, s.dv)
+	k, v := tensor(r, normal, s.b, s.kvh, s.lk, s.d), tensor(r, normal, s.b, s.kvh, s.lk, s.dv)
+	if !cached {
+		return workCall{func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, func(j *job) {
+			j.plan = newPlan(dst, q, k, v, o)
+			must(tb, j.plan.init(o))
+		}}
+	}
+	c, err := NewCache(CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv,
+		Capacity: s.lk, Format: keys, ValueFormat: values, ValuesInKeys: s.dv < s.d})
+	must(tb, err)
+	if s.dv < s.d {
+		v = Tensor{}
+	}
+	must(tb, c.Append(k, v))
+	return workCall{func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, func(j *job) {
+		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
+		must(tb, c.plan(&j.plan, o))
+	}}
+}
+
+// matrixCase is a product of some rows by a square matrix.
+func matrixCase(name string, rows int, pack func(tb testing.TB) (*Matrix, error)) workCase {
+	return workCase{fmt.Sprintf("matrix %s, %d rows", name, rows), func(tb testing.TB) workCall {
+		m, err := pack(tb)
+		must(tb, err)
+		dst, a := zeros(1, 1, rows, workOutputs), tensor(random("rows"), normal, 1, 1, rows, workOutputs)
+		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(j *job) {
+			j.products.set([]Tensor{dst}, []*Matrix{m}, nil)
+			j.products.inputs = inputsOf(a, []*Matrix{m})
+		}}
+	}}
 }
 
 // unitWork is what the units of a call of Attend take by the estimate of operations, in rows of all
@@ -243,14 +287,82 @@ func TestSharesOfManyWorkers(t *testing.T) {
 	}
 }
 
+// workBounds are the cases whose work for 16 workers is more than most of one worker's by design:
+// chunks of fewer rows pack keys again and meet a diagonal, latent values are transposed for each
+// chunk, what the next chunk reads is prefetched as if others had taken those between, narrow parts
+// of rows are packed, and runs of a matrix of floats are short.
+var workBounds = map[string]float64{
+	"prefill_d64": 1.06, "prefill_d64_causal": 1.13, "prefill_d128_causal": 1.13,
+	"bert": 1.06, "bert, integers": 1.06, "prefill_d64, integers": 1.07,
+	"prefill_d64_causal, integers": 1.11,
+	"mla, F32":                     1.15, "mla, BF16": 1.2, "mla, I8": 1.2, "mla, I8, integers": 1.22,
+	"matrix F32, 1 rows": 1.17, "matrix F32, 4 rows": 1.17, "matrix BF16, 4 rows": 1.19,
+	"matrix I8, 4 rows": 1.09, "matrix Q4_0, 4 rows": 1.07, "MatMul, 512 rows": 1.37,
+}
+
+// A call that is divided for 16 workers takes hardly more processor time than that of one worker.
+// They have one core, so that a busy machine changes both alike: what is left is the division.
+func TestWorkOfManyWorkers(t *testing.T) {
+	const (
+		most  = 1.04
+		noise = 0.04                 // of a median on a busy machine
+		calls = 5 * time.Millisecond // at least, of a repetition
+		least = 5                    // repetitions
+		limit = 5 * time.Second      // for more of them, on a busy machine
+	)
+	_, told := kerneltest.ProcessorTime()
+	if os.Getenv("ATTN_TEST_FULL") == "" || tuned.ISA == tuning.Generic || !told {
+		t.Skip("a minute, and only where there are vectors and the system tells processor time")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	one, many := NewPool(1), NewPool(16)
+	defer one.Close()
+	defer many.Close()
+	for _, of := range workCases() {
+		c := of.make(t)
+		used := func(p *Pool, n int) time.Duration {
+			must(t, c.call(p)) // for the caches
+			start, _ := kerneltest.ProcessorTime()
+			for range n {
+				must(t, c.call(p))
+			}
+			end, _ := kerneltest.ProcessorTime()
+			return end - start
+		}
+		n := 1 + int(calls/max(used(one, 1), 10*time.Microsecond))
+		bound, ratio := most, math.Inf(1)
+		if known, ok := workBounds[of.name]; ok {
+			bound = known
+		}
+		var ratios []float64
+		begin := time.Now()
+		for len(ratios) < least || ratio > bound+noise && time.Since(begin) < limit {
+			alone := used(one, n)
+			ratios = append(ratios, float64(used(many, n))/float64(alone))
+			if slices.Sort(ratios); len(ratios) >= least {
+				ratio = min(ratio, ratios[len(ratios)/2])
+			}
+		}
+		if t.Logf("%-30s %.3f", of.name, ratio); ratio > bound+noise {
+			t.Errorf("%s: 16 workers use %.3f of one worker's processor time, want at most %g", of.name,
+				ratio, bound)
+		}
+	}
+}
+
 // BenchmarkDivision is, for calls of so many workers that each has 300 µs of work, the time of all
 // units on one core over that of the call by one worker (work), and how long so many workers would
 // take over their share of that (span).
 func BenchmarkDivision(b *testing.B) {
-	for _, c := range workCases(b) {
+	for _, of := range workCases() {
+		var c *workCall
 		for workers := 2; workers <= 128; workers *= 2 {
-			b.Run(fmt.Sprintf("%s/workers=%d", strings.ReplaceAll(c.name, ", ", "/"), workers),
+			b.Run(fmt.Sprintf("%s/workers=%d", strings.ReplaceAll(of.name, ", ", "-"), workers),
 				func(b *testing.B) {
+					if c == nil {
+						made := of.make(b)
+						c = &made
+					}
 					one, many := c.divided(1), c.divided(workers)
 					var base, times [][]time.Duration
 					for b.Loop() {

@@ -114,6 +114,11 @@ func (s *Blocks) Allocate(batch, blocks int) (err error) {
 	return err
 }
 
+// Place takes memory of the caller for some blocks of each head of a batch.
+func (s *Blocks) Place(data []byte, blocks int) {
+	s.headStride, s.Count, s.Data = blocks*s.Size, blocks, data
+}
+
 // Alike reports whether blocks have the same shape and format.
 func (s *Blocks) Alike(t *Blocks) bool {
 	return s.Heads == t.Heads && s.D == t.D && s.DV == t.DV && s.K.Format == t.K.Format &&
