@@ -269,9 +269,15 @@ func prefetchRowsKernel() {
 // addChunkKernel lets a panel of the state decay and adds the rows of a chunk, of which it keeps
 // the updates in registers.
 func addChunkKernel() {
-	TEXT("addChunkAVX512", noSplit, "func(s, k, u, decay *float32, n, updates int)")
+	TEXT("addChunkAVX512", noSplit, "func(s, k, u, decay *float32, n, updates int, next *[4]*float32)")
 	s, k, u, decay, n, step := param("s"), param("k"), param("u"), param("decay"), param("n"),
 		param("updates")
+	next := param("next")
+	var requests [4]reg.GPVirtual
+	for i := range requests {
+		requests[i] = GP64()
+		MOVQ(Mem{Base: next, Disp: 8 * i}, requests[i])
+	}
 	var updates [panel]reg.VecVirtual
 	for j := range updates {
 		updates[j] = ZMM()
@@ -302,6 +308,10 @@ func addChunkKernel() {
 	Label("channels")
 	CMPQ(n, imm(most))
 	JL(LabelRef("rest"))
+	for _, at := range requests {
+		PREFETCHT1(Mem{Base: at})
+		ADDQ(imm(lineBytes), at)
+	}
 	channels(most)
 	JMP(LabelRef("channels"))
 	Label("rest")

@@ -186,8 +186,8 @@ func (r *passage) run() {
 	r.addChunk()
 }
 
-// channels is how many channels of a panel take a chunk together, before the next rows are asked
-// for.
+// channels is how many channels of a panel take a chunk together. Meanwhile rows that are next come
+// nearer.
 const channels = 64
 
 // addChunk takes the chunk into the matrix.
@@ -197,37 +197,24 @@ func (r *passage) addChunk() {
 	for p := r.from; p < r.to; p++ {
 		s, u := r.m.panel(r.s, p), r.m.u[p*kernel.Panel:]
 		for i := range pieces {
-			if r.left > 0 {
-				r.prefetch((p-r.from)*pieces+i, pieces*(r.to-r.from))
-			}
 			from, to := i*channels, min((i+1)*channels, n)
+			next := triangle.Next{&s[0], &s[0], &s[0], &s[0]}
+			if r.left > 0 {
+				next = r.nextRows((p-r.from)*pieces+i, pieces*(r.to-r.from))
+			}
 			triangle.AddChunk(&tuned, s[from*kernel.Panel:to*kernel.Panel], r.w.keys[from*kernel.Panel:], u,
-				r.w.factor[from:to], r.s.width())
+				r.w.factor[from:to], r.s.width(), &next)
 		}
 	}
 }
 
-// prefetch asks for one of some pieces of the rows after these.
-func (r *passage) prefetch(piece, pieces int) {
-	n := min(r.left, Chunk)
-	at, end := piece*n/pieces, (piece+1)*n/pieces
-	if at == end {
-		return
-	}
-	ask := func(of, h, column, d int) {
-		a := &r.job.all[of]
-		triangle.PrefetchRows(tuned.ISA, a.from(h, r.t+r.n+at)[column:], end-at, a.SL, d)
-	}
-	ask(ofK, r.s.headOf(r.h, r.s.KeyHeads), 0, r.s.KeyDim)
-	for number := range r.s.group() {
-		ask(ofQ, r.s.queryHead(r.h, number), 0, r.s.KeyDim)
-	}
+// nextRows are where those of the arguments begin that one of some pieces asks for.
+func (r *passage) nextRows(piece, pieces int) triangle.Next {
+	t := r.t + r.n + piece*min(r.left, Chunk)/pieces
 	column := r.from * kernel.Panel
-	width := min(r.to*kernel.Panel, r.s.ValueDim) - column
-	ask(ofV, r.h, column, width)
-	for number := range r.s.group() {
-		ask(toDst, r.h*r.s.group()+number, column, width)
-	}
+	return triangle.Next{&r.job.all[ofK].from(r.s.headOf(r.h, r.s.KeyHeads), t)[0],
+		&r.job.all[ofQ].from(r.s.queryHead(r.h, 0), t)[0], &r.job.all[ofV].from(r.h, t)[column],
+		&r.job.all[toDst].from(r.h*r.s.group(), t)[column]}
 }
 
 // prefetched is how much of the next matrix is asked for while the rows of a chunk are at work.

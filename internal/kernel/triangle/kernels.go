@@ -108,8 +108,12 @@ func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
 	}
 }
 
-// AddChunk takes the rows of a full chunk into a panel of the state, see addChunkGeneric.
-func AddChunk(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+// Next is where rows begin that will be read soon. Any address will do.
+type Next [4]*float32
+
+// AddChunk takes the rows of a full chunk into a panel of the state, see addChunkGeneric. It may
+// ask for lines of the rows that are next, one of each for each 8 channels.
+func AddChunk(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *Next) {
 	n := len(decay)
 	operand.Updates(s, n*kernel.Panel)
 	operand.Reads(k, n*kernel.Panel)
@@ -122,7 +126,7 @@ func AddChunk(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
 	const step = 2 * callChannels
 	for d := 0; d < n; d = kernel.NextPiece(d, step, n) {
 		end := min(d+step, n)
-		addChunkStep(cpu, s[d*kernel.Panel:], k[d*kernel.Panel:], u, decay[d:end], updates)
+		addChunkStep(cpu, s[d*kernel.Panel:], k[d*kernel.Panel:], u, decay[d:end], updates, next)
 	}
 }
 

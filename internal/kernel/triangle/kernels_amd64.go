@@ -39,18 +39,19 @@ func outputsAVX512(dst, o, w, decay, u *float32, scale float32, first, rows, pan
 	outer int)
 
 // addChunkStep is AddChunk of checked operands, in one call.
-func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *Next) {
 	if cpu.ISA.Lanes16() {
-		addChunkAVX512(&s[0], &k[0], &u[0], &decay[0], len(decay), updates)
+		addChunkAVX512(&s[0], &k[0], &u[0], &decay[0], len(decay), updates, next)
 		return
 	}
 	addPanel(cpu, s, k, u, decay, updates)
 }
 
-// addChunkAVX512 takes a chunk into n channels of a panel. It works like addChunkGeneric.
+// addChunkAVX512 takes a chunk into n channels of a panel, and asks for lines of what is next. It
+// works like addChunkGeneric.
 //
 //go:noescape
-func addChunkAVX512(s, k, u, decay *float32, n, updates int)
+func addChunkAVX512(s, k, u, decay *float32, n, updates int, next *Next)
 
 // TwoSums multiplies two rows by panels of a state and by the chunk's keys, see twoSumsGeneric, if
 // there is a kernel for it.

@@ -15,7 +15,7 @@ func outputsStep(_ tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Shape
 }
 
 // addChunkStep is AddChunk of checked operands.
-func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
+func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, _ *Next) {
 	addPanel(cpu, s, k, u, decay, updates)
 }
 

@@ -72,7 +72,7 @@ var kernelTests = []kerneltest.KernelTest{
 			k, decay := c.Input(d*kernel.Panel), c.Input(d)
 			u := c.Input((kernel.Panel-1)*updates + kernel.Panel)
 			got, want := c.Results(d * kernel.Panel)
-			AddChunk(kerneltest.Tuned, got, k, u, decay, updates)
+			AddChunk(kerneltest.Tuned, got, k, u, decay, updates, &Next{&k[0], &k[0], &u[0], &u[0]})
 			addChunkGeneric(want, k, u, decay, updates)
 			PrefetchRows(kerneltest.Tuned.ISA, u, kernel.Panel, updates, kernel.Panel)
 		}),

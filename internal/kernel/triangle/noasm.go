@@ -19,10 +19,12 @@ func outputsStep(tuning.ISA, *float32, *float32, *float32, *float32, *float32, f
 	int) {
 	panic(none)
 }
-func decayRowSIMD(_, _ *float32, _, _ int)                                      { panic(none) }
-func decayedSumsSIMD(_, _, _, _ *float32, _, _, _ int)                          { panic(none) }
-func prefetchRowsSIMD(_ *float32, _, _, _ int)                                  { panic(none) }
-func addChunkStep(*tuning.Row, []float32, []float32, []float32, []float32, int) { panic(none) }
+func decayRowSIMD(_, _ *float32, _, _ int)             { panic(none) }
+func decayedSumsSIMD(_, _, _, _ *float32, _, _, _ int) { panic(none) }
+func prefetchRowsSIMD(_ *float32, _, _, _ int)         { panic(none) }
+func addChunkStep(*tuning.Row, []float32, []float32, []float32, []float32, int, *Next) {
+	panic(none)
+}
 
 // TwoSums has no kernel here.
 func TwoSums(_ tuning.ISA, _, _, _, _, _, _ []float32, _, _ int) (done bool) { return false }
