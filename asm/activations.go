@@ -171,8 +171,11 @@ func (p *program) gateClamped() {
 		}
 		p.loadNext(s, e.x, up)
 		for i, u := range e.x {
-			p.Fmin(u, u, limit)
-			p.Eor(e.t[i], limit, r.sign)
+			p.Eor(e.q[i], r.least, r.sign)
+			p.Fmin(e.q[i], e.q[i], limit)
+			p.Bsl(e.t[i], e.q[i], limit) // 0 times a finite number is 0
+			p.Fmin(u, u, e.t[i])
+			p.Eor(e.t[i], e.t[i], r.sign)
 			p.Fmax(u, u, e.t[i])
 			p.Fadd(u, u, r.one)
 			p.Fmul(e.p[i], e.p[i], u)

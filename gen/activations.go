@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -130,7 +132,8 @@ func plusZero(x reg.VecVirtual) reg.VecVirtual {
 func gateClampedKernel() {
 	TEXT("gateClampedSIMD", noSplit, "func(dst, gate, up *float32, n int, alpha, limit float32)")
 	dst, gate, up, n := param("dst"), param("gate"), param("up"), param("n")
-	alpha, limit := broadcastParam("alpha"), broadcastParam("limit")
+	alpha, limit, finite := broadcastParam("alpha"), broadcastParam("limit"), YMM()
+	VMINPS(f32(math.MaxFloat32), limit, finite)
 	eachVector(n, func(mask reg.VecVirtual) {
 		g, u, y, negative := YMM(), YMM(), YMM(), YMM()
 		load(Mem{Base: gate}, mask, g)
@@ -142,8 +145,9 @@ func gateClampedKernel() {
 		VCMPPS(Imm(lessThan), u32(bitsLowest), g, infinite)
 		VANDNPS(y, infinite, y)
 		load(Mem{Base: up}, mask, u)
-		VXORPS(u32(bitsSign), limit, negative)
-		VMINPS(u, limit, u)
+		VBLENDVPS(infinite, finite, limit, infinite) // 0 times a finite number is 0
+		VXORPS(u32(bitsSign), infinite, negative)
+		VMINPS(u, infinite, u)
 		VMAXPS(u, negative, u)
 		VADDPS(f32(1), u, u)
 		VMULPS(u, y, y)

@@ -87,13 +87,19 @@ func checkApart(all []argument, outputs int, lists []floatList) error {
 			}
 		}
 		for _, l := range lists {
-			b := views.ExtentOfSlice(l.name, l.data)
-			if b.Begin = operand.Address(l.data, 0); a.Overlaps(&b) {
+			if l.overlaps(&a) {
 				return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory", out.name, l.name)
 			}
 		}
 	}
 	return nil
+}
+
+// overlaps reports whether a list shares memory with a view's extent.
+func (l *floatList) overlaps(a *views.Extent) bool {
+	b := views.ExtentOfSlice(l.name, l.data)
+	b.Begin = operand.Address(l.data, 0)
+	return a.Overlaps(&b)
 }
 
 func orSame(may bool) string {

@@ -88,7 +88,8 @@ func (c *Conv) Append(p *attn.Pool, dst, x attn.Tensor) error {
 // AppendConvs is [Conv.Append] of several sequences, packed one after the other: x and dst are
 // [1, 1, Σ lens, Channels], lens nil stands for one row each. A convolution that is nil, there
 // twice, or of other Channels, Width or Activation than the first is [attn.ErrOption]; lens of
-// another length or sum are [attn.ErrLength].
+// another length or sum are [attn.ErrLength], dst that shares memory with weights is
+// [attn.ErrOverlap].
 func AppendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) error {
 	return appendConvs(p, dst, x, convs, lens)
 }
@@ -100,6 +101,11 @@ func appendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) er
 	}
 	if err := checkViews(all[:], 1); err != nil {
 		return err
+	}
+	for i, c := range convs {
+		if err := c.checkApart(&all[0], i, len(convs)); err != nil {
+			return err
+		}
 	}
 	j := jobs.Get().(*job)
 	j.operation = convolve
@@ -154,7 +160,7 @@ func checkConvs(convs []*Conv, lens []int, rows int) error {
 	}
 	for i, c := range convs {
 		if c == nil {
-			return views.Fail(attn.ErrOption, "convs[%d] is nil", i)
+			return views.Fail(attn.ErrOption, "convs[%d] is nil, want a convolution", i)
 		}
 		if a, b := &c.config, &convs[0].config; a.Channels != b.Channels || a.Width != b.Width ||
 			a.Activation != b.Activation {
@@ -165,6 +171,27 @@ func checkConvs(convs []*Conv, lens []int, rows int) error {
 			if other == c {
 				return views.Fail(attn.ErrOption, "convs[%d] is convs[%d], want it once", i, k)
 			}
+		}
+	}
+	return nil
+}
+
+// checkApart makes sure that an output shares no memory with the weights of a convolution, the one
+// of number i of so many.
+func (c *Conv) checkApart(out *argument, i, of int) error {
+	if out.Empty() {
+		return nil
+	}
+	a := extentOf(out)
+	for _, l := range [...]floatList{{"Weight", c.config.Weight}, {"Bias", c.config.Bias}} {
+		switch {
+		case !l.overlaps(&a):
+		case of == 1:
+			return views.Fail(attn.ErrOverlap, "%s overlaps ConvConfig.%s, want separate memory", out.name,
+				l.name)
+		default:
+			return views.Fail(attn.ErrOverlap, "%s overlaps ConvConfig.%s of convs[%d], want separate "+
+				"memory", out.name, l.name, i)
 		}
 	}
 	return nil
@@ -244,6 +271,9 @@ func (c *Conv) each(x *attn.Tensor, writes bool, visit func(position int, row []
 	}
 	if writes {
 		if err := a.CheckDistinct("x"); err != nil {
+			return err
+		}
+		if err := c.checkApart(&a, 0, 1); err != nil {
 			return err
 		}
 	}

@@ -116,9 +116,8 @@ func Gate(p *attn.Pool, dst, gate, up attn.Tensor, a Activation) error {
 //
 //	dst = (g·σ(alpha·g))·(u + 1)
 //
-// each operation rounded. gate −Inf gives 0 times u + 1: NaN where a limit of +Inf leaves u
-// infinite. alpha has to be positive and finite, limit positive,
-// else [attn.ErrOption]; a limit of +Inf is none.
+// each operation rounded; gate −Inf gives 0, unless up is NaN. alpha has to be positive and finite,
+// limit positive, else [attn.ErrOption]; a limit of +Inf is none.
 func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) error {
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("up", &up), argumentOf("gate", &gate)}
 	if !(alpha > 0 && alpha <= math.MaxFloat32) {

@@ -93,7 +93,7 @@ func TestGateClamped(t *testing.T) {
 					g, u := min(g, limit), max(min(up[i], limit), -limit)
 					s := float32(g * f32.Sigmoid(float32(1.702*g)))
 					if g == -inf {
-						s = 0
+						s, u = 0, max(min(u, math.MaxFloat32), -math.MaxFloat32)
 					}
 					want[i] = s * (u + 1)
 				}
@@ -103,10 +103,13 @@ func TestGateClamped(t *testing.T) {
 				sameBits(t, "GateClamped", got.Data, want)
 			}
 		}
-		x, u := attn.BHLD([]float32{-inf}, 1, 1, 1, 1), attn.BHLD([]float32{3}, 1, 1, 1, 1)
-		must(t, GateClamped(nil, x, x, u, 1, 7))
-		if x.Data[0] != 0 {
-			t.Errorf("a gate of −Inf gives %v, want 0", x.Data[0])
+		for _, limit := range []float32{7, inf} {
+			got := attn.BHLD([]float32{-inf, -inf, -inf, -inf, inf}, 1, 1, 1, 5)
+			up := attn.BHLD([]float32{3, inf, -inf, nan, inf}, 1, 1, 1, 5)
+			must(t, GateClamped(nil, got, got, up, 1, limit))
+			if x := got.Data; x[0] != 0 || x[1] != 0 || x[2] != 0 || x[3] == x[3] || x[4] < 48 {
+				t.Errorf("gates of −Inf give %v with a limit of %v, want 0, 0, 0, NaN", x, limit)
+			}
 		}
 	})
 }

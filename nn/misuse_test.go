@@ -22,6 +22,15 @@ func TestMisuse(t *testing.T) {
 	weight := make([]float32, d)
 	rope, err := NewRope(RopeConfig{Dim: d, Base: 1e4})
 	must(t, err)
+	table := make([]float32, 2*l*d)
+	tables, err := NewRopeTables(RopeConfig{Dim: d}, table[:l*d/2], table[l*d/2:][:l*d/2])
+	must(t, err)
+	taps := make([]float32, 3*l*d)
+	conv, err := NewConv(ConvConfig{Channels: d, Width: 2, Weight: taps[:2*d], Bias: taps[2*d:][:d]})
+	must(t, err)
+	other, err := NewConv(ConvConfig{Channels: d, Width: 2, Weight: make([]float32, 2*d)})
+	must(t, err)
+	at := func(list []float32) attn.Tensor { return attn.BHLD(list, 1, 1, l, d) }
 	kinds, err := NewRope(RopeConfig{Dim: d, Base: 1e4, Scaling: RopeScaling{Sections: []int{1, 3}}})
 	must(t, err)
 	long, err := NewRope(RopeConfig{Dim: 2 * d, Base: 1e4})
@@ -62,6 +71,16 @@ func TestMisuse(t *testing.T) {
 		{rope.Rotate(nil, dst, x, make([]int32, 2)), attn.ErrLength, "len(positions) is 2, want L, 3"},
 		{kinds.Rotate(nil, dst, x, make([]int32, 3)), attn.ErrLength,
 			"len(positions) is 3, want 2 kinds·B·L, 6"},
+		{tables.Rotate(nil, at(table[l*d/2-1:]), x, nil), attn.ErrOverlap,
+			"dst overlaps cos, want separate memory"},
+		{tables.Inverse(nil, at(table[l*d-1:]), x, nil), attn.ErrOverlap, "dst overlaps sin"},
+		{conv.Append(nil, at(taps), x), attn.ErrOverlap, "dst overlaps ConvConfig.Weight"},
+		{conv.Append(nil, at(taps[3*d-1:]), x), attn.ErrOverlap, "dst overlaps ConvConfig.Bias"},
+		{AppendConvs(nil, at(taps), x, []*Conv{other, conv}, []int{1, 2}), attn.ErrOverlap,
+			"dst overlaps ConvConfig.Weight of convs[1]"},
+		{conv.Read(attn.BHLD(taps, 1, 1, 1, d)), attn.ErrOverlap, "x overlaps ConvConfig.Weight"},
+		{AppendConvs(nil, dst, x, []*Conv{conv, nil}, []int{1, 2}), attn.ErrOption,
+			"convs[1] is nil, want a convolution"},
 		{rope.Rotate(nil, dst, x, []int32{0, -1, 2}), attn.ErrOption,
 			"positions[1] is -1, want 0 to 268435456"},
 		{rope.Inverse(nil, dst, x, []int32{0, 1, 1<<28 + 1}), attn.ErrOption,

@@ -62,8 +62,14 @@ func bigPower(x *big.Float, n int) *big.Float {
 	return y
 }
 
-// logarithm is ln x, x > 0, rounded to float64: x = m·2^e, ln x = 2·atanh((m−1)/(m+1)) + e·ln 2.
-func logarithm(x float64) float64 {
+// Log is the natural logarithm, correctly rounded, so that it is the same on every CPU, as that of
+// package math is not: for what engines compute from a model's configuration. It takes some
+// microseconds.
+func Log(x float64) float64 {
+	if !(x > 0 && x <= math.MaxFloat64) {
+		return math.Log(x) // −Inf, NaN or +Inf everywhere
+	}
+	// x = m·2^e, ln x = 2·atanh((m−1)/(m+1)) + e·ln 2.
 	m, e := math.Frexp(x)
 	sum := atanhSeries(newBig(m))
 	ln2 := atanhSeries(newBig(2))

@@ -142,7 +142,7 @@ func (c *RopeConfig) kinds() ([]int, error) {
 // those of the L positions, or of each batch entry B·L of them; with Sections those of each kind,
 // [kinds][B·L]. nil stands for 0, 1, … in each batch entry. D below Dim is [attn.ErrShape], another
 // number of positions [attn.ErrLength], a position below 0 or above 2²⁸, or beyond a table,
-// [attn.ErrOption].
+// [attn.ErrOption], dst that shares memory with a table [attn.ErrOverlap].
 func (r *Rope) Rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32) error {
 	return r.rotate(p, dst, x, positions, false)
 }
@@ -155,7 +155,7 @@ func (r *Rope) Inverse(p *attn.Pool, dst, x attn.Tensor, positions []int32) erro
 
 func (r *Rope) rotate(p *attn.Pool, dst, x attn.Tensor, positions []int32, inverse bool) error {
 	all := [...]argument{argumentOf("dst", &dst), argumentOf("x", &x)}
-	if err := checkViews(all[:], 1); err != nil {
+	if err := checkViews(all[:], 1, floatList{"cos", r.cos}, floatList{"sin", r.sin}); err != nil {
 		return err
 	}
 	if err := r.checkPositions(&all[1], positions); err != nil {

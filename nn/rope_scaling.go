@@ -209,7 +209,7 @@ func (s *RopeScaling) attention() float64 {
 	case s.AttentionFactor != 0:
 		return s.AttentionFactor
 	case s.Type == YaRN:
-		return float64(0.1*logarithm(s.Factor)) + 1
+		return float64(0.1*Log(s.Factor)) + 1
 	}
 	return 1
 }
@@ -252,7 +252,7 @@ func (s *RopeScaling) yarn(list []float64, c *RopeConfig) {
 // pairOf is the pair, not a whole one, that turns a number of times in Original positions.
 func (s *RopeScaling) pairOf(turns float64, c *RopeConfig) float64 {
 	ratio := float64(s.Original) / float64(turns*twoPi)
-	return float64(float64(c.Dim)*logarithm(ratio)) / float64(2*logarithm(c.Base))
+	return float64(float64(c.Dim)*Log(ratio)) / float64(2*Log(c.Base))
 }
 
 const twoPi = 2 * math.Pi

@@ -131,9 +131,18 @@ func TestPower(t *testing.T) {
 		}
 	}
 	for _, x := range []float64{1, 2, 1.5, 10, 1e4, 3e-3, 1e9} {
-		if got := logarithm(x); math.Abs(got-math.Log(x)) > 0x1p-51*math.Abs(got) {
+		if got := Log(x); math.Abs(got-math.Log(x)) > 0x1p-51*math.Abs(got) {
 			t.Errorf("ln %v is %v, want %v", x, got, math.Log(x))
 		}
+	}
+	for _, c := range [][2]float64{{2, 0x1.62e42fefa39efp-1}, {10, 0x1.26bb1bbb55516p+1}, {1, 0},
+		{0, math.Inf(-1)}, {math.Inf(1), math.Inf(1)}, {0x1p-1074, -0x1.74385446d71c3p+9}} {
+		if got := Log(c[0]); got != c[1] {
+			t.Errorf("ln %v is %x, want %x", c[0], got, c[1])
+		}
+	}
+	if got := Log(-1); got == got {
+		t.Errorf("ln −1 is %v", got)
 	}
 }
 

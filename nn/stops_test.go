@@ -12,7 +12,8 @@ import (
 )
 
 // shortFunctions take no longer for more memory, or are measured by their operations.
-const shortFunctions = `NewRope NewRopeTables NewConv Conv.Len RopeScalingType.String Activation.String`
+const shortFunctions = `NewRope NewRopeTables NewConv Conv.Len RopeScalingType.String
+	Activation.String Log`
 
 // TestStopsOfTheWorld measures how long a stop of the world waits for each public function that may
 // run long.

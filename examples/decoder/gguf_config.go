@@ -314,8 +314,7 @@ func (k *architectureKeys) magnify(s *scaling) error {
 		return fmt.Errorf("rope.scaling.attn_factor is %v and rope.scaling.type %q, want 1, or for yarn "+
 			"a number above 0", x, s.Type)
 	case s.Type == "yarn" && x != 1:
-		// The logarithm may have other bits on another CPU.
-		s.Magnitude = new(x * (0.1*math.Log(s.Factor) + 1))
+		s.Magnitude = new(x * yarnMagnitude(s.Factor))
 	}
 	return nil
 }

@@ -166,8 +166,7 @@ func (s *scaling) completeLong(positions float64) error {
 	if s.Magnitude == nil {
 		s.Magnitude = new(1.0)
 		if positions > s.Original {
-			more := math.Log(positions/s.Original) / math.Log(s.Original)
-			*s.Magnitude = coarse(math.Sqrt(1 + more))
+			*s.Magnitude = math.Sqrt(1 + nn.Log(positions/s.Original)/nn.Log(s.Original))
 		}
 	}
 	if m := *s.Magnitude; !(m > 0 && m < 1e9) {
@@ -176,28 +175,26 @@ func (s *scaling) completeLong(positions float64) error {
 	return nil
 }
 
-// coarse leaves out the last bits of a number, which a logarithm has others of on other CPUs.
-func coarse(x float64) float64 {
-	const rest = 1<<20 - 1
-	return math.Float64frombits((math.Float64bits(x) + rest/2) &^ rest)
-}
+// yarnMagnitude is what yarn multiplies by, where nothing else is given.
+func yarnMagnitude(factor float64) float64 { return float64(0.1*nn.Log(factor)) + 1 }
 
 // ramp is yarn whose ramp begins and ends between pairs, as gpt-oss has it: by factors of its own.
 func (c *config) ramp() nn.RopeScaling {
 	s := &c.Scaling
 	pair := func(turns float64) float64 {
-		return float64(c.Rotated) * math.Log(s.Original/(turns*2*math.Pi)) / (2 * math.Log(c.Theta))
+		turned := nn.Log(s.Original / (turns * 2 * math.Pi))
+		return float64(c.Rotated) * turned / (2 * nn.Log(c.Theta))
 	}
 	low, high := max(pair(s.Fast), 0), min(pair(s.Slow), float64(c.Rotated-1))
 	if low == high {
 		high += 0.001 // no division by 0
 	}
-	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: coarse(0.1*math.Log(s.Factor) + 1)}
+	to := nn.RopeScaling{Type: nn.LongRope, AttentionFactor: yarnMagnitude(s.Factor)}
 	if s.Magnitude != nil {
 		to.AttentionFactor = *s.Magnitude
 	}
 	for i := range c.Rotated / 2 {
-		part := coarse(min(max((float64(i)-low)/(high-low), 0), 1)) // that is stretched
+		part := min(max((float64(i)-low)/(high-low), 0), 1) // that is stretched
 		to.Factors = append(to.Factors, 1/(float64(part/s.Factor)+float64(1-part)))
 	}
 	return to

@@ -3261,13 +3261,19 @@ loop137:
 	WORD $0x6ea5e7a9 // fcmgt v9.4s, v29.4s, v5.4s
 	WORD $0x4e691dad // bic v13.16b, v13.16b, v9.16b
 	VLD1.P 32(R2), [V0.S4, V1.S4]
-	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
-	VEOR V27.B16, V31.B16, V8.B16
+	VEOR V27.B16, V29.B16, V16.B16
+	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	VBSL V31.B16, V16.B16, V8.B16
+	WORD $0x4ea8f400 // fmin v0.4s, v0.4s, v8.4s
+	VEOR V27.B16, V8.B16, V8.B16
 	WORD $0x4e28f400 // fmax v0.4s, v0.4s, v8.4s
 	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
 	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
-	WORD $0x4ebff421 // fmin v1.4s, v1.4s, v31.4s
-	VEOR V27.B16, V31.B16, V9.B16
+	VEOR V27.B16, V29.B16, V17.B16
+	WORD $0x4ebff631 // fmin v17.4s, v17.4s, v31.4s
+	VBSL V31.B16, V17.B16, V9.B16
+	WORD $0x4ea9f421 // fmin v1.4s, v1.4s, v9.4s
+	VEOR V27.B16, V9.B16, V9.B16
 	WORD $0x4e29f421 // fmax v1.4s, v1.4s, v9.4s
 	WORD $0x4e3cd421 // fadd v1.4s, v1.4s, v28.4s
 	WORD $0x6e21ddad // fmul v13.4s, v13.4s, v1.4s
@@ -3326,8 +3332,11 @@ loop139:
 	WORD $0x6ea4e7a8 // fcmgt v8.4s, v29.4s, v4.4s
 	WORD $0x4e681d8c // bic v12.16b, v12.16b, v8.16b
 	VLD1.P 16(R2), [V0.S4]
-	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
-	VEOR V27.B16, V31.B16, V8.B16
+	VEOR V27.B16, V29.B16, V16.B16
+	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	VBSL V31.B16, V16.B16, V8.B16
+	WORD $0x4ea8f400 // fmin v0.4s, v0.4s, v8.4s
+	VEOR V27.B16, V8.B16, V8.B16
 	WORD $0x4e28f400 // fmax v0.4s, v0.4s, v8.4s
 	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
 	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
@@ -3386,8 +3395,11 @@ loop141:
 	WORD $0x6ea4e7a8 // fcmgt v8.4s, v29.4s, v4.4s
 	WORD $0x4e681d8c // bic v12.16b, v12.16b, v8.16b
 	FMOVS.P 4(R2), F0
-	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
-	VEOR V27.B16, V31.B16, V8.B16
+	VEOR V27.B16, V29.B16, V16.B16
+	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	VBSL V31.B16, V16.B16, V8.B16
+	WORD $0x4ea8f400 // fmin v0.4s, v0.4s, v8.4s
+	VEOR V27.B16, V8.B16, V8.B16
 	WORD $0x4e28f400 // fmax v0.4s, v0.4s, v8.4s
 	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
 	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s

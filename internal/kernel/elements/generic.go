@@ -81,7 +81,7 @@ func multiplyAddGeneric(dst, a, b []float32) {
 }
 
 // gateClamped is dst = (g·σ(alpha·g))·(u + 1), g = gate, at most limit, and u = up, within ±limit.
-// Where g is −Inf, g·σ counts as 0.
+// Where g is −Inf, the result is 0, unless u is NaN.
 func gateClampedGeneric(dst, gate, up []float32, alpha, limit float32) {
 	for i, g := range gate {
 		if g > limit {
@@ -96,7 +96,7 @@ func gateClampedGeneric(dst, gate, up []float32, alpha, limit float32) {
 		}
 		s := float32(g * f32.Sigmoid(float32(alpha*g)))
 		if g < -math.MaxFloat32 {
-			s = 0
+			s, u = 0, max(min(u, math.MaxFloat32), -math.MaxFloat32)
 		}
 		dst[i] = s * float32(u+1)
 	}
