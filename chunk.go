@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -44,13 +45,13 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 	rows := c.heads * c.rows
 	switch {
 	case c.lo == c.hi:
-		w.total.reset(rows, p.oStride)
+		w.total.Reset(rows, p.oStride)
 	case c.hi <= (c.lo/Segment+1)*Segment:
-		w.total.restart(rows)
+		w.total.Restart(rows)
 		w.addSegment(p, &c, &w.total, c.lo, c.hi)
 	default:
 		for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
-			w.part.restart(rows)
+			w.part.Restart(rows)
 			w.addSegment(p, &c, &w.part, first, min(c.hi, (first/Segment+1)*Segment))
 			w.push(p, first/Segment, rows)
 		}
@@ -78,28 +79,28 @@ func (p *plan) clearRows(c *chunk, n int) {
 func (w *scratch) push(p *plan, i, rows int) {
 	x := w.newNode()
 	*x, w.part = w.part, *x
-	shape, merges := append(w.tree.shape, segment.Node{First: i * Segment, Keys: Segment}).Settle()
-	w.tree.merge(shape, merges, rows, p.oStride, &w.units)
+	shape, merges := append(w.tree.Shape, segment.Node{First: i * Segment, Keys: Segment}).Settle()
+	w.tree.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
 }
 
 // newNode adds the rows of a node to the tree.
-func (w *scratch) newNode() *state {
-	t, x := &w.tree, nodeRows{}
-	if last := len(t.spare) - 1; last >= 0 {
-		x, t.spare = t.spare[last], t.spare[:last]
+func (w *scratch) newNode() *online.State {
+	t, x := &w.tree, online.Node{}
+	if last := len(t.Spare) - 1; last >= 0 {
+		x, t.Spare = t.Spare[last], t.Spare[:last]
 	}
-	x.grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
-	t.rows = append(t.rows, x)
-	return &t.rows[len(t.rows)-1].state
+	x.Grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
+	t.Rows = append(t.Rows, x)
+	return &t.Rows[len(t.Rows)-1].State
 }
 
 // fold merges the nodes that wait, of which there is at least one, into w.total: the last ones
 // first, as if the segments that are missing from the largest one were there and empty.
 func (w *scratch) fold(p *plan, rows int) {
 	t := &w.tree
-	t.merge(t.shape[:0], len(t.rows)-1, rows, p.oStride, &w.units)
-	t.rows[0].state, w.total = w.total, t.rows[0].state
-	t.reset()
+	t.Merge(tuned.ISA, t.Shape[:0], len(t.Rows)-1, rows, p.oStride, &w.units)
+	t.Rows[0].State, w.total = w.total, t.Rows[0].State
+	t.Reset()
 }
 
 // mergeSinks merges each row, brought to natural units, with a state of maximum sink, sum 1 and
@@ -110,24 +111,24 @@ func (w *scratch) mergeSinks(p *plan, c *chunk) {
 	for r := range c.rows {
 		row := c.at + r
 		h, _ := p.locate(c.kv, c.row+r)
-		sink.m[r], sink.l[r] = p.sinks[h], 1
-		unit, _ := w.units.of(row)
-		m := float32(total.m[row] * unit)
-		w.natural[row] = !(m > math.MaxFloat32 && sink.m[r] <= math.MaxFloat32)
+		sink.M[r], sink.L[r] = p.sinks[h], 1
+		unit, _ := w.units.Of(row)
+		m := float32(total.M[row] * unit)
+		w.natural[row] = !(m > math.MaxFloat32 && sink.M[r] <= math.MaxFloat32)
 		if w.natural[row] {
-			total.m[row] = m
+			total.M[row] = m
 		} else {
-			sink.m[r], sink.l[r] = negInf, 0
+			sink.M[r], sink.L[r] = negInf, 0
 		}
-		if total.l[row] == 0 {
-			sink.m[r] = negInf
+		if total.L[row] == 0 {
+			sink.M[r] = negInf
 		}
 	}
-	clear(sink.o[:p.oStride])
-	floats.MergeSums(tuned.ISA, total.m[c.at:][:c.rows], total.l[c.at:], sink.m, sink.l, w.alpha,
+	clear(sink.O[:p.oStride])
+	floats.MergeSums(tuned.ISA, total.M[c.at:][:c.rows], total.L[c.at:], sink.M, sink.L, w.alpha,
 		w.beta, f32.Log2E)
 	for r := range c.rows {
-		floats.Merge(tuned.ISA, total.o[(c.at+r)*p.oStride:], sink.o[:p.oStride], w.alpha[r], w.beta[r])
+		floats.Merge(tuned.ISA, total.O[(c.at+r)*p.oStride:], sink.O[:p.oStride], w.alpha[r], w.beta[r])
 	}
 }
 
@@ -137,8 +138,8 @@ func (w *scratch) loadQueries(p *plan, c *chunk) {
 	w.next.rows = 0 // unless the caller has one
 	w.queue.Clear() // unless there are enough rows for a queue
 	w.ints.bad = w.ints.bad[:0]
-	if w.units.all, w.units.own = p.unit, nil; p.integers && !p.natural {
-		w.units.own = w.ints.units
+	if w.units.All, w.units.Own = p.unit, nil; p.integers && !p.natural {
+		w.units.Own = w.ints.units
 	}
 	if p.queriesInPlace {
 		return
@@ -189,7 +190,7 @@ func (w *scratch) finish(p *plan, c *chunk) {
 		}
 		total, step := &w.total, 1
 		if p.unrotate > 1 {
-			o := total.o[h.at*p.oStride:]
+			o := total.O[h.at*p.oStride:]
 			integers.Rotate(tuned.ISA, o, o, h.rows, p.dv, p.oStride, p.oStride, p.unrotate)
 		}
 		if p.group == 1 {
@@ -197,7 +198,7 @@ func (w *scratch) finish(p *plan, c *chunk) {
 		}
 		for r := 0; r < h.rows; r += step {
 			head, i := p.locate(h.kv, h.row+r)
-			o, l := total.o[(h.at+r)*p.oStride:], total.l[h.at+r:]
+			o, l := total.O[(h.at+r)*p.oStride:], total.L[h.at+r:]
 			floats.Normalize(tuned.ISA, p.dst.Data[p.dst.offset(h.b, head, i):], o, l, step, p.dv, p.dst.SL,
 				p.oStride)
 		}
@@ -210,8 +211,8 @@ func (w *scratch) finish(p *plan, c *chunk) {
 func (w *scratch) writeLSE(p *plan, c *chunk) {
 	for r := range c.rows {
 		h, i := p.locate(c.kv, c.row+r)
-		m, l := w.total.m[c.at+r], w.total.l[c.at+r]
-		unit, _ := w.units.of(c.at + r)
+		m, l := w.total.M[c.at+r], w.total.L[c.at+r]
+		unit, _ := w.units.Of(c.at + r)
 		p.lse[(c.b*p.heads+h)*p.lq+i] = f32.FMA(m, unit, f32.Log(l))
 	}
 }
@@ -263,7 +264,7 @@ func (w *scratch) weightsBlock(p *plan, c *chunk, b *blockKeys) {
 func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
-		if u, _ := w.units.of(row); u != 1 && w.natural[row] {
+		if u, _ := w.units.Of(row); u != 1 && w.natural[row] {
 			s := w.s[r*Block:][t.lo:t.hi]
 			floats.Scale(tuned.ISA, s, s, u)
 		}
@@ -274,11 +275,11 @@ func (w *scratch) naturalScores(p *plan, c *chunk, t *tile) {
 func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 	for r := range t.rows {
 		row := c.at + t.row + r
-		_, c2 := w.units.of(row)
+		_, c2 := w.units.Of(row)
 		if p.sinks != nil && w.natural[row] {
 			c2 = f32.Log2E
 		}
-		m, l := w.total.m[row], w.total.l[row]
+		m, l := w.total.M[row], w.total.L[row]
 		if l == 0 {
 			continue // fully masked: the row is zero already
 		}
@@ -294,23 +295,23 @@ func (w *scratch) writeTileWeights(p *plan, c *chunk, first int, t *tile) {
 // same order, and so are its bits.
 
 // addShared adds keys [lo, hi) of one segment to the states of a prefix group.
-func (w *scratch) addShared(p *plan, st *state, lo, hi int) {
+func (w *scratch) addShared(p *plan, st *online.State, lo, hi int) {
 	for i := range w.prefix {
 		w.prefix[i].begun = false
 	}
 	w.addGroup(p, w.prefix, st, lo, hi)
 	for i := range w.prefix {
 		if r := &w.prefix[i]; !r.begun {
-			stop.Clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
+			stop.Clear(st.O[r.at*p.oStride:][:r.rows*p.oStride])
 		}
 	}
-	st.overwrite = false
+	st.Overwrite = false
 }
 
 // addGroup is addShared for some sequences that follow each other: first for the pages that all of
 // them share, of which blocks that all rows see whole go through all rows together, then for those
 // of each part of them that share more.
-func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
+func (w *scratch) addGroup(p *plan, group []prefixRows, st *online.State, lo, hi int) {
 	if len(group) == 1 {
 		w.addAlone(p, group, st, lo, hi)
 		return
@@ -340,11 +341,11 @@ func (w *scratch) addGroup(p *plan, group []prefixRows, st *state, lo, hi int) {
 }
 
 // addAlone adds keys [lo, hi) to the state of one sequence after another.
-func (w *scratch) addAlone(p *plan, group []prefixRows, st *state, lo, hi int) {
+func (w *scratch) addAlone(p *plan, group []prefixRows, st *online.State, lo, hi int) {
 	for i := range group {
 		r := &group[i]
 		if lo, hi := max(lo, r.lo), min(hi, r.hi); lo < hi {
-			st.overwrite = !r.begun
+			st.Overwrite = !r.begun
 			w.addSegment(p, &r.chunk, st, lo, hi)
 			r.begun = true
 		}
@@ -352,19 +353,19 @@ func (w *scratch) addAlone(p *plan, group []prefixRows, st *state, lo, hi int) {
 }
 
 // addTogether adds keys [lo, hi), whole blocks that all rows see, to the states of all sequences.
-func (w *scratch) addTogether(p *plan, group []prefixRows, st *state, lo, hi int) {
+func (w *scratch) addTogether(p *plan, group []prefixRows, st *online.State, lo, hi int) {
 	w.beside = group
 	all := group[0].chunk
 	all.rows, all.apart = 0, true
 	all.lo, all.hi, all.allLo, all.allHi = lo, hi, lo, hi
-	st.overwrite = true
+	st.Overwrite = true
 	for i := range group {
 		all.rows += group[i].rows
-		st.overwrite = st.overwrite && !group[i].begun
+		st.Overwrite = st.Overwrite && !group[i].begun
 	}
 	for i := range group {
-		if r := &group[i]; !r.begun && !st.overwrite {
-			stop.Clear(st.o[r.at*p.oStride:][:r.rows*p.oStride])
+		if r := &group[i]; !r.begun && !st.Overwrite {
+			stop.Clear(st.O[r.at*p.oStride:][:r.rows*p.oStride])
 		}
 		group[i].begun = true
 	}

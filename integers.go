@@ -8,6 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/int4"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
@@ -162,7 +163,7 @@ func (p *plan) int8Unit(scale, factor float32) float32 {
 func (w *intScratch) setUnit(p *plan, row int, unit float32) {
 	w.units[row], w.factors[row] = unit, f32.Log2E
 	if !p.natural {
-		_, w.factors[row] = (&scoreUnits{all: unit}).of(row)
+		_, w.factors[row] = (&online.Units{All: unit}).Of(row)
 	}
 }
 

@@ -1,5 +1,9 @@
 package attn
 
+import (
+	"github.com/seed-1415985d/attn/internal/online"
+)
+
 // A kind is a form of keys or of values, and how kernels read it. It is chosen once a call, in
 // schedule.go. Each [kind] is a file with the same methods, on a type without fields:
 //
@@ -54,7 +58,7 @@ func (w *scratch) values(p *plan, c *chunk, b *blockKeys) {
 
 // accumulate adds the values of a block that a tile's weights weigh to its outputs. Those of the
 // tile's first part are multiplied by w.alpha before, or begin at 0.
-func (w *scratch) accumulate(p *plan, c *chunk, st *state, b *blockKeys, t *tile, at int) {
+func (w *scratch) accumulate(p *plan, c *chunk, st *online.State, b *blockKeys, t *tile, at int) {
 	switch p.valueKind {
 	case kindBits:
 		bitKind{}.accumulate(w, p, c, st, b, t, at)

@@ -4,6 +4,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
@@ -76,7 +77,8 @@ func (bitKind) scales(w *scratch, p *plan, b *blockKeys) (scales []float32) {
 	return scales
 }
 
-func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile, at int) {
+func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys,
+	t *tile, at int) {
 	if !w.typed {
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return
@@ -87,10 +89,10 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys
 }
 
 // accumulateTyped adds values in a format of fewer bits, of which a tile's rows see the first ones.
-func (w *scratch) accumulateTyped(p *plan, c *chunk, st *state, format kernel.Format, values []byte,
-	t *tile, at int) {
-	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
-	narrow.Accumulate(&tuned, format, st.o[(c.at+t.row)*p.oStride:], w.s[at*Block:],
+func (w *scratch) accumulateTyped(p *plan, c *chunk, st *online.State, format kernel.Format,
+	values []byte, t *tile, at int) {
+	w.layout.Keys, w.layout.Overwrite = t.hi, st.Overwrite
+	narrow.Accumulate(&tuned, format, st.O[(c.at+t.row)*p.oStride:], w.s[at*Block:],
 		values,
 		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
 }

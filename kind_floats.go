@@ -3,6 +3,7 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
@@ -84,16 +85,16 @@ var ones = func() (x [maxTileRows]float32) {
 	return x
 }()
 
-func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile,
+func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, t *tile,
 	at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	v := w.floatValues(p, c, b)
 	layout, alpha := &w.layout, w.alpha[at:]
-	layout.Keys, layout.Overwrite = hi-lo, st.overwrite
+	layout.Keys, layout.Overwrite = hi-lo, st.Overwrite
 	if lo > t.lo {
 		layout.Overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
-	o, weights, values := st.o[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.Stride:]
+	o, weights, values := st.O[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.Stride:]
 	if !t.uniform && w.hides(b, v) {
 		floats.AccumulateMasked(&tuned, o, weights, values, alpha, t.rows, p.oStride, Block, layout)
 		return

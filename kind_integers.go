@@ -4,6 +4,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/online"
 )
 
 // integerKind is keys and values as integers of 8 bits, those of a cache or store of I8, or made of
@@ -18,24 +19,24 @@ func (integerKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, a
 }
 
 // fullTiles is scratch.fullTiles of rows of the state from row on.
-func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, row,
+func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, row,
 	rows int) {
 	x, form, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
 	keys, keyScales := form.Keys(block)
 	values, scales := form.Values(block)
 	keys, keyFormat := w.readKeys(form, keys, b.place, c.rows <= p.codeRows)
 	values, valueFormat := w.readValues(form, values, b.place, c.rows <= p.codeRows)
-	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
+	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
 	for end := row + rows; row < end; row += p.tileRows {
 		n := min(p.tileRows, end-row)
-		m, o := st.m[row:], st.o[row*p.oStride:]
+		m, o := st.M[row:], st.O[row*p.oStride:]
 		x.scores(p, w.s, row, keys, keyScales, n, Block, keyFormat)
-		masked := integers.Softmax(&tuned, x.weights.Words, x.scales, w.s, m, st.l[row:], w.alpha,
+		masked := integers.Softmax(&tuned, x.weights.Words, x.scales, w.s, m, st.L[row:], w.alpha,
 			x.factors[row:],
 			scales, nil, n)
 		x.accumulate(p, o, values, w.alpha, n, &w.layout, valueFormat)
 		if masked {
-			clearMasked(m, o, n, p.oStride)
+			online.ClearMasked(m, o, n, p.oStride)
 		}
 	}
 }
@@ -50,7 +51,8 @@ func (integerKind) scales(w *scratch, p *plan, c *chunk, b *blockKeys) []float32
 	return scales
 }
 
-func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile) {
+func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys,
+	t *tile) {
 	form := w.ints.packing(p)
 	values, _ := form.Values(w.integersOf(p, c, b))
 	values, format := w.readValues(form, values, b.place, c.rows <= p.codeRows)
@@ -59,10 +61,10 @@ func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *block
 
 // accumulateIntegers adds values that are integers, or codes, of the keys up to the last one that
 // some row sees. Keys that a row does not see have weights of 0.
-func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *state, values []byte, t *tile,
+func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *online.State, values []byte, t *tile,
 	format kernel.Format) {
-	w.layout.Keys, w.layout.Overwrite = t.hi, st.overwrite
-	w.ints.accumulate(p, st.o[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout,
+	w.layout.Keys, w.layout.Overwrite = t.hi, st.Overwrite
+	w.ints.accumulate(p, st.O[(c.at+t.row)*p.oStride:], values, w.alpha, t.rows, &w.layout,
 		format)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/online"
 )
 
 // latentKind is values that are the first channels of keys (ValuesInKeys), as multi-head latent
@@ -61,12 +62,12 @@ func (latentKind) transpose(w *scratch, p *plan, keys []byte, channels, cols, n 
 	}
 }
 
-func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *state, b *blockKeys, t *tile,
+func (latentKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *blockKeys, t *tile,
 	at int) {
 	switch {
 	case (latentKind{}).few(p, c, b.equal):
 		keys := w.latentKeys(p, b)
-		latentKind{}.accumulateFew(w, p, st.o[c.at*p.oStride:], keys, c.rows, b.hi, st.overwrite)
+		latentKind{}.accumulateFew(w, p, st.O[c.at*p.oStride:], keys, c.rows, b.hi, st.Overwrite)
 	case p.integers:
 		w.accumulateIntegers(p, c, st, memoryOf(w.v), t, p.packed.K.Read)
 	case !w.typed:

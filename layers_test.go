@@ -16,12 +16,12 @@ import (
 // those above.
 var layerTable = []layers.Layer{
 	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences
-		state state_update state_binary pool pool_calls matmul matmul_pack matmul_file matmul_typed
+		state state_update pool pool_calls matmul matmul_pack matmul_file matmul_typed
 		matmul_blocks matmul_rows matmul_several matmul_experts vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
-		kind_bits kind_integers kind_latent gather integers tree scratch prefetch
+		kind_bits kind_integers kind_latent gather integers scratch prefetch
 		matmul_prepare`},
 	{Name: "plan", Files: "plan plan_sequences"},
 	{Name: "kernels", Files: `kernel kernel_generic kernel_amd64 kernel_arm64

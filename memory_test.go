@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
@@ -70,24 +71,24 @@ func TestMemoryOfStateIsRefused(t *testing.T) {
 	for _, nodes := range []segment.List{nil, full(Segment), full(5), full(3 * Segment)} {
 		s, err := newState()
 		must(t, err)
-		s.tree = tree{shape: slices.Clone(nodes), rows: make([]nodeRows, len(nodes))}
+		s.tree = online.Tree{Shape: slices.Clone(nodes), Rows: make([]online.Node, len(nodes))}
 		if len(nodes) > 0 {
-			s.keys, s.units.all = nodes[0].Keys, 3
+			s.keys, s.units.All = nodes[0].Keys, 3
 		}
 		keys := s.keys
 		more := Segment + 1 // so that there is a node more
 		q, k, v := view(1<<8, 1), view(more, 1), view(more, 14)
 		refused("Update", s.Update(q, k, v, &Options{Sinks: make([]float32, 1<<10)}))
 		refused("Merge", s.Merge(&State{stateShape: stateShape{s.b, s.h, s.l, s.d, 1},
-			units: scoreUnits{all: 1}, tree: tree{shape: full(1), rows: make([]nodeRows, 1)},
+			units: online.Units{All: 1}, tree: online.Tree{Shape: full(1), Rows: make([]online.Node, 1)},
 			sinks: make([]float32, 1<<10)}))
 		if nodes != nil {
 			refused("Merge with itself", s.Merge(s))
 		}
-		if s.Keys() != keys || len(s.sinks) != 0 || !slices.Equal(s.tree.shape, nodes) ||
-			len(nodes) > 0 && s.units.all != 3 {
+		if s.Keys() != keys || len(s.sinks) != 0 || !slices.Equal(s.tree.Shape, nodes) ||
+			len(nodes) > 0 && s.units.All != 3 {
 			t.Errorf("the state of %d keys has %d, unit %v, %d nodes and %d sinks after a refusal", keys,
-				s.Keys(), s.units.all, len(s.tree.shape), len(s.sinks))
+				s.Keys(), s.units.All, len(s.tree.Shape), len(s.sinks))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/spin"
 )
@@ -485,7 +486,7 @@ func (j *job) segment(w *scratch, i, segment int) {
 		if first < end {
 			w.loadQueries(p, &c)
 			st := j.state(i, segment)
-			st.reset(c.heads*c.rows, p.oStride)
+			st.Reset(c.heads*c.rows, p.oStride)
 			w.addSegment(p, &c, &st, first, end)
 		}
 	}
@@ -504,19 +505,19 @@ func (j *job) finish(w *scratch, c *chunk, i int) {
 	w.loadQueries(p, c) // for weights, which need the scores again, and for the units of integers
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := j.state(i, first/Segment)
-		w.part.copy(&st, rows, p.oStride)
+		w.part.Copy(&st, rows, p.oStride)
 		w.push(p, first/Segment, rows)
 	}
 	if c.lo < c.hi {
 		w.fold(p, rows)
 	} else {
-		w.total.reset(rows, p.oStride)
+		w.total.Reset(rows, p.oStride)
 	}
 	w.finish(p, c)
 }
 
 // state is the memory for the state of chunk i over a segment.
-func (j *job) state(i, segment int) state {
+func (j *job) state(i, segment int) online.State {
 	size, rows := j.plan.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
 	at := (i*j.segments + segment - j.plan.segment) * size
 	if s := j.plan.sequences; s != nil {
@@ -525,5 +526,5 @@ func (j *job) state(i, segment int) state {
 		at = w.state + ((i-w.chunk)*w.segments+segment-w.segment)*size
 	}
 	x := j.states[at:][:size]
-	return state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
+	return online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
 }

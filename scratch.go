@@ -7,27 +7,28 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/int4"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // scratch is the working memory of one worker. Its size grows with the logarithm of the number of
 // keys: beyond a segment by one state for each level of the tree of segments.
 type scratch struct {
-	q       []float32   // queries of a chunk, gathered; over I8 rotated
-	total   state       // merged segments
-	part    state       // the segment at hand
-	tree    tree        // of segments before it, if there are several
-	units   scoreUnits  // of the rows of the chunk at hand
-	alpha   []float32   // what softmax tells accumulate; x of merge
-	beta    []float32   // y of merge
-	natural []bool      // rows whose maxima are in natural units since sinks were merged
-	visible []uint64    // keys that the rows of s see
-	seen    []uint64    // keys that the rows of a chunk see of the block that was looked at
-	biasHid bool        // the bias that was looked at last has hidden some key
-	allowed []uint64    // what a bias allows each query
-	ahead   []maskAhead // and a mask in the blocks at hand
-	known   []uint8     // what the rows of each chunk of a head see of each block, for all heads
-	unknown uint8       // what is looked at for a chunk alone
+	q       []float32    // queries of a chunk, gathered; over I8 rotated
+	total   online.State // merged segments
+	part    online.State // the segment at hand
+	tree    online.Tree  // of segments before it, if there are several
+	units   online.Units // of the rows of the chunk at hand
+	alpha   []float32    // what softmax tells accumulate; x of merge
+	beta    []float32    // y of merge
+	natural []bool       // rows whose maxima are in natural units since sinks were merged
+	visible []uint64     // keys that the rows of s see
+	seen    []uint64     // keys that the rows of a chunk see of the block that was looked at
+	biasHid bool         // the bias that was looked at last has hidden some key
+	allowed []uint64     // what a bias allows each query
+	ahead   []maskAhead  // and a mask in the blocks at hand
+	known   []uint8      // what the rows of each chunk of a head see of each block, for all heads
+	unknown uint8        // what is looked at for a chunk alone
 
 	knownEntry int                  // the batch entry of what is known, −1 if there is none
 	queue      kernel.PrefetchQueue // memory to prefetch
@@ -106,8 +107,8 @@ func (w *scratch) grow(p *plan, want sizes) {
 	w.fitted = want
 	rows := want.rows
 	w.q = grow(w.q, rows*p.d)
-	w.total.grow(rows, p.oStride)
-	w.part.grow(rows, p.oStride)
+	w.total.Grow(rows, p.oStride)
+	w.part.Grow(rows, p.oStride)
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
 	w.seen, w.allowed = grow(w.seen, rows), grow(w.allowed, rows+1)

@@ -2,11 +2,12 @@ package attn
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
 // addSegment adds keys [lo, hi) of one segment to a state.
-func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
+func (w *scratch) addSegment(p *plan, c *chunk, st *online.State, lo, hi int) {
 	if c.together > 0 {
 		w.addShared(p, st, lo, hi)
 		return
@@ -37,12 +38,12 @@ func (w *scratch) addSegment(p *plan, c *chunk, st *state, lo, hi int) {
 				}
 			}
 		}
-		st.overwrite = false
+		st.Overwrite = false
 		lo = end
 	}
-	if st.overwrite { // nobody sees any of the keys
-		stop.Clear(st.o[c.at*p.oStride:][:c.heads*c.rows*p.oStride])
-		st.overwrite = false
+	if st.Overwrite { // nobody sees any of the keys
+		stop.Clear(st.O[c.at*p.oStride:][:c.heads*c.rows*p.oStride])
+		st.Overwrite = false
 	}
 }
 
@@ -76,14 +77,14 @@ func (p *plan) nextSpan(c *chunk, lo, hi int, s *span) (end int) {
 // that see the whole block go from kernel to kernel if its scores are products and nothing more, of
 // float32 in panels, and if all rows after them see it, too. As bounds never decrease from row to
 // row, they do if the last row sees the block's first key.
-func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
+func (w *scratch) addBlock(p *plan, c *chunk, st *online.State, s *span) {
 	b := blockKeys{first: s.first, lo: s.lo, hi: s.hi, equal: s.equal}
 	if p.packed != nil {
 		w.findBlock(p, c, &b)
 	}
 	if (p.looks || p.parents != nil && !b.equal) && !w.look(p, c, &b) {
-		if st.overwrite {
-			stop.Clear(st.o[c.at*p.oStride:][:c.rows*p.oStride])
+		if st.Overwrite {
+			stop.Clear(st.O[c.at*p.oStride:][:c.rows*p.oStride])
 		}
 		return
 	}
@@ -113,8 +114,8 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 		case t.lo < t.hi:
 			w.score(p, c, &b, &t, 0)
 			w.addValues(p, c, st, &b, &t, 0)
-		case st.overwrite:
-			stop.Clear(st.o[(c.at+row)*p.oStride:][:t.rows*p.oStride])
+		case st.Overwrite:
+			stop.Clear(st.O[(c.at+row)*p.oStride:][:t.rows*p.oStride])
 		}
 	}
 	if b.asks {
@@ -124,7 +125,7 @@ func (w *scratch) addBlock(p *plan, c *chunk, st *state, s *span) {
 
 // addRun adds a block that was looked at to rows from one on that see nothing of it or, if these
 // may go from kernel to kernel, all of it. It returns how many rows these are.
-func (w *scratch) addRun(p *plan, c *chunk, st *state, b *blockKeys, row int,
+func (w *scratch) addRun(p *plan, c *chunk, st *online.State, b *blockKeys, row int,
 	full bool) (rows int) {
 	sees := false
 	if b.inRuns {
@@ -139,8 +140,8 @@ func (w *scratch) addRun(p *plan, c *chunk, st *state, b *blockKeys, row int,
 		}
 	}
 	if !sees {
-		if st.overwrite {
-			stop.Clear(st.o[(c.at+row)*p.oStride:][:rows*p.oStride])
+		if st.Overwrite {
+			stop.Clear(st.O[(c.at+row)*p.oStride:][:rows*p.oStride])
 		}
 		return rows
 	}
@@ -150,7 +151,7 @@ func (w *scratch) addRun(p *plan, c *chunk, st *state, b *blockKeys, row int,
 
 // addKeysFirst adds a span of few rows, which all see all of its keys: first they go through the
 // keys of all blocks and heads, then through the values.
-func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
+func (w *scratch) addKeysFirst(p *plan, c *chunk, st *online.State, s *span) {
 	t := tile{rows: c.rows, hi: Block, uniform: true}
 	var h chunk
 	for i := range s.blocks {
@@ -174,17 +175,17 @@ func (w *scratch) addKeysFirst(p *plan, c *chunk, st *state, s *span) {
 		b := blockKeys{first: s.first + i*Block, hi: Block, equal: true, biased: s.biased}
 		w.values(p, c, &b)
 		w.addValues(p, c, st, &b, &t, i*c.rows)
-		st.overwrite = false
+		st.Overwrite = false
 	}
 }
 
 // addSteps makes weights of the scores of several heads, and adds the values that they weigh: the
 // heads take turns step by step.
-func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
+func (w *scratch) addSteps(p *plan, c *chunk, st *online.State, s *span, t *tile) {
 	var h chunk
 	masked := false
 	if p.plain { // rows of all heads follow each other
-		masked = floats.Softmax(&tuned, w.s, st.m, st.l, w.alpha, nil, c.heads*c.rows, p.c)
+		masked = floats.Softmax(&tuned, w.s, st.M, st.L, w.alpha, nil, c.heads*c.rows, p.c)
 	} else {
 		for g := range c.heads {
 			head := w.head(c, g, &h)
@@ -201,6 +202,6 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *state, s *span, t *tile) {
 		}
 	}
 	if masked {
-		clearMasked(st.m, st.o, c.heads*c.rows, p.oStride)
+		online.ClearMasked(st.M, st.O, c.heads*c.rows, p.oStride)
 	}
 }

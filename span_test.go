@@ -314,8 +314,8 @@ func TestScratchFitsTheCache(t *testing.T) {
 				var w scratch
 				w.fit(&p)
 				got := 0
-				for _, s := range [][]float32{w.q, w.total.m, w.total.l, w.total.o, w.part.m, w.part.l,
-					w.part.o, w.alpha, w.beta, w.s, w.k, w.v} {
+				for _, s := range [][]float32{w.q, w.total.M, w.total.L, w.total.O, w.part.M, w.part.L,
+					w.part.O, w.alpha, w.beta, w.s, w.k, w.v} {
 					got += 4 * cap(s)
 				}
 				if got > row.ScratchBytes() || got < row.ScratchBytes()*3/4 && l > 1<<10 {
@@ -340,8 +340,8 @@ func TestScratchOfTheTreeIsForSegmentsSeen(t *testing.T) {
 		w.fit(&p)
 		w.attendChunk(&p, 0, 1)
 		got := 0
-		for _, x := range append(w.tree.rows, w.tree.spare...) {
-			if x.o != nil {
+		for _, x := range append(w.tree.Rows, w.tree.Spare...) {
+			if x.O != nil {
 				got++
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -37,8 +38,8 @@ import (
 type State struct {
 	stateShape
 
-	tree  tree
-	units scoreUnits // of the maxima: of the first Update's scores
+	tree  online.Tree
+	units online.Units // of the maxima: of the first Update's scores
 
 	rotated bool // outputs are sums of rotated values, see kind_latent.go
 
@@ -96,8 +97,8 @@ func (s *State) Close() error {
 	}
 	s.Reset()
 	var first error
-	for i := range s.tree.spare {
-		if err := s.tree.spare[i].memory.Close(); err != nil && first == nil {
+	for i := range s.tree.Spare {
+		if err := s.tree.Spare[i].Memory.Close(); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -123,8 +124,8 @@ func (s *State) Keys() int { return s.keys }
 
 // Reset empties the state and keeps its memory.
 func (s *State) Reset() {
-	s.tree.reset()
-	s.keys, s.units.all, s.units.own, s.sinks = 0, 0, s.units.own[:0], s.sinks[:0]
+	s.tree.Reset()
+	s.keys, s.units.All, s.units.Own, s.sinks = 0, 0, s.units.Own[:0], s.sinks[:0]
 	s.rotated = false
 }
 
@@ -138,21 +139,21 @@ func (s *State) keepSinks(sinks []float32) {
 func (s *State) rows() int { return s.b * s.h * s.l }
 
 // load copies the rows of a chunk out of a node.
-func (s *State) load(dst, node *state, p *plan, c *chunk) {
-	dst.overwrite = false // its outputs go on from what the node holds
+func (s *State) load(dst, node *online.State, p *plan, c *chunk) {
+	dst.Overwrite = false // its outputs go on from what the node holds
 	for r := range c.heads * c.rows {
 		row := p.rowIndex(c, r)
-		dst.m[r], dst.l[r] = node.m[row], node.l[row]
-		stop.Copy(dst.o[r*p.oStride:], node.o[row*s.d:][:s.d])
+		dst.M[r], dst.L[r] = node.M[row], node.L[row]
+		stop.Copy(dst.O[r*p.oStride:], node.O[row*s.d:][:s.d])
 	}
 }
 
 // store copies the rows of a chunk into a node.
-func (s *State) store(node, src *state, p *plan, c *chunk) {
+func (s *State) store(node, src *online.State, p *plan, c *chunk) {
 	for r := range c.heads * c.rows {
 		row := p.rowIndex(c, r)
-		node.m[row], node.l[row] = src.m[r], src.l[r]
-		stop.Copy(node.o[row*s.d:][:s.d], src.o[r*p.oStride:])
+		node.M[row], node.L[row] = src.M[r], src.L[r]
+		stop.Copy(node.O[row*s.d:][:s.d], src.O[r*p.oStride:])
 	}
 }
 
@@ -180,7 +181,7 @@ func (s *State) Merge(t *State) error {
 	if err := checkSinks("t's sink", t.sinks, s.sinks); err != nil {
 		return err
 	}
-	if err := s.reserve(len(t.tree.rows)); err != nil {
+	if err := s.reserve(len(t.tree.Rows)); err != nil {
 		return err
 	}
 	s.keepSinks(t.sinks)
@@ -194,35 +195,35 @@ func (s *State) Merge(t *State) error {
 // larger ones.
 func (s *State) mergeNodes(t *State) {
 	var keys [segment.Most]segment.Node
-	var copies [segment.Most]nodeRows
-	nodes := copies[:len(t.tree.rows)]
-	copy(keys[:], t.tree.shape)
+	var copies [segment.Most]online.Node
+	nodes := copies[:len(t.tree.Rows)]
+	copy(keys[:], t.tree.Shape)
 	for i := range nodes {
 		nodes[i] = s.newRows()
-		nodes[i].copy(&t.tree.rows[i].state, s.rows(), s.d)
+		nodes[i].Copy(&t.tree.Rows[i].State, s.rows(), s.d)
 	}
 	s.fixRotations(t, nodes)
 	switch {
-	case s.units.all == 0:
-		s.units.set(&t.units)
-	case t.units.all != 0 && !s.units.equal(&t.units):
+	case s.units.All == 0:
+		s.units.Set(&t.units)
+	case t.units.All != 0 && !s.units.Equal(&t.units):
 		s.toNatural()
 	}
 	x := &s.tree
-	if last := len(x.shape) - 1; last >= 0 && len(nodes) > 0 {
-		x.shape[last].Open = false // the next keys are not its
-		shape, merges := x.shape.Settle()
-		x.merge(shape, merges, s.rows(), s.d, &s.units)
+	if last := len(x.Shape) - 1; last >= 0 && len(nodes) > 0 {
+		x.Shape[last].Open = false // the next keys are not its
+		shape, merges := x.Shape.Settle()
+		x.Merge(tuned.ISA, shape, merges, s.rows(), s.d, &s.units)
 	}
 	for i := range nodes {
-		if !s.units.equal(&t.units) {
-			nodes[i].toNatural(s.rows(), &t.units)
+		if !s.units.Equal(&t.units) {
+			nodes[i].ToNatural(s.rows(), &t.units)
 		}
 		n := keys[i]
 		n.First, n.Open = s.keys+n.First, n.Open && s.keys%Segment == 0
-		shape, merges := x.shape.Room()
-		x.merge(shape, merges, s.rows(), s.d, &s.units)
-		x.push(n, nodes[i], s.rows(), s.d, &s.units)
+		shape, merges := x.Shape.Room()
+		x.Merge(tuned.ISA, shape, merges, s.rows(), s.d, &s.units)
+		x.Push(tuned.ISA, n, nodes[i], s.rows(), s.d, &s.units)
 	}
 	s.keys += t.keys
 }
@@ -234,8 +235,8 @@ func (s *State) Finish(dst Tensor, lse []float32) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
-	opt := Options{LSE: lse, Scale: s.units.all}
-	if s.units.all == 0 {
+	opt := Options{LSE: lse, Scale: s.units.All}
+	if s.units.All == 0 {
 		opt.Scale = 1
 	}
 	if len(s.sinks) > 0 {
@@ -269,10 +270,10 @@ func (s *State) finish(p *plan) {
 	for i := range p.chunks {
 		p.chunk(i, &c)
 		s.unitsOf(w, p, &c)
-		w.total.reset(c.heads*c.rows, p.oStride)
-		for j := len(s.tree.rows) - 1; j >= 0; j-- {
-			s.load(&w.part, &s.tree.rows[j].state, p, &c)
-			w.part.merge(&w.total, c.heads*c.rows, p.oStride, &w.units)
+		w.total.Reset(c.heads*c.rows, p.oStride)
+		for j := len(s.tree.Rows) - 1; j >= 0; j-- {
+			s.load(&w.part, &s.tree.Rows[j].State, p, &c)
+			w.part.Merge(tuned.ISA, &w.total, c.heads*c.rows, p.oStride, &w.units)
 			w.part, w.total = w.total, w.part
 		}
 		w.finish(p, &c)
@@ -282,10 +283,73 @@ func (s *State) finish(p *plan) {
 
 // unitsOf makes the units of scratch those of a chunk's rows.
 func (s *State) unitsOf(w *scratch, p *plan, c *chunk) {
-	w.units.all, w.units.own = p.unit, w.units.own[:0]
-	if len(s.units.own) > 0 {
+	w.units.All, w.units.Own = p.unit, w.units.Own[:0]
+	if len(s.units.Own) > 0 {
 		for r := range c.heads * c.rows {
-			w.units.own = append(w.units.own, s.units.own[p.rowIndex(c, r)])
+			w.units.Own = append(w.units.Own, s.units.Own[p.rowIndex(c, r)])
 		}
 	}
+}
+
+// MarshalBinary returns the state in a form that any machine can read with UnmarshalBinary. A state
+// that travels gives the same bits as one that stays. The zero State has no shape, so it has no
+// such form: that is an error that wraps [ErrShape]. One of more numbers than UnmarshalBinary takes
+// on this architecture is an error that wraps [ErrUnsupported].
+func (s *State) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
+
+// AppendBinary appends what MarshalBinary returns to data.
+func (s *State) AppendBinary(data []byte) ([]byte, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	if s.d == 0 {
+		return nil, fail(ErrShape, "the State is the zero value, want one from NewState or "+
+			"UnmarshalBinary")
+	}
+	f := s.form()
+	size, ok := f.Size()
+	if !ok || size > maxInt-len(data) {
+		return nil, fail(ErrUnsupported, "the State is %d×%d×%d×%d×(%d+2) numbers after %d bytes, "+
+			"want at most %d numbers and %d bytes in all",
+			len(s.tree.Rows), s.b, s.h, s.l, s.d, len(data), maxElements, maxInt)
+	}
+	data = f.Append(data, size)
+	runtime.KeepAlive(s) // and with it its memory
+	return data, nil
+}
+
+// form is the state as it travels.
+func (s *State) form() online.Form {
+	return online.Form{B: s.b, H: s.h, L: s.l, D: s.d, Keys: s.keys, Tree: s.tree, Units: s.units,
+		Rotated: s.rotated, Sinks: s.sinks}
+}
+
+// UnmarshalBinary replaces the state by one that MarshalBinary wrote. Data that it cannot have
+// written is an error that wraps [ErrFormat], and leaves the state as it is. So does [ErrMemory],
+// if the system has no memory. It cannot know whether there are keys and values with these maxima,
+// sums and outputs: a row that has seen something may have any, with a sum of at least 1.
+func (s *State) UnmarshalBinary(data []byte) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	h, err := online.ReadHeader(data)
+	if err != nil {
+		return err
+	}
+	c := StateConfig{Batch: h.B, Heads: h.H, Queries: h.L, ValueDim: h.D}
+	if fault := c.fault(); fault != "" {
+		return fail(ErrFormat, "the data's StateConfig%s", fault)
+	}
+	t, err := NewState(c)
+	if err != nil {
+		return err
+	}
+	f, err := h.ReadBody(t.reserve, t.newRows)
+	if err != nil {
+		return err
+	}
+	t.keys, t.units, t.rotated, t.sinks = f.Keys, f.Units, f.Rotated, f.Sinks
+	t.tree.Shape, t.tree.Rows = f.Tree.Shape, f.Tree.Rows
+	*s = *t
+	return nil
 }

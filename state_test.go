@@ -10,8 +10,16 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// The header of a binary form, as internal/online has it.
+const (
+	stateMagic  = "attnSta\x02"
+	stateHeader = len(stateMagic) + 8*4
+	rotatedMark = 2
 )
 
 // stateCase is a call whose keys are given to states in chunks.
@@ -383,7 +391,7 @@ func TestStateBinaryForm(t *testing.T) {
 	q := BHLD([]float32{0}, 1, 1, 1, 1)
 	v := BHLD([]float32{0, 2}, 1, 1, 1, 2)
 	must(t, s.Update(q, q, v, &Options{Sinks: []float32{0.5}}))
-	s.tree.rows[0].o[0] = float32(math.Copysign(0, -1)) // is written as +0
+	s.tree.Rows[0].O[0] = float32(math.Copysign(0, -1)) // is written as +0
 	want := append([]byte("attnSta"), 2)
 	for _, n := range []uint32{1, 1, 1, 2, 1, math.Float32bits(1), 1, 1, math.Float32bits(0.5), 1, 1,
 		0, math.Float32bits(1), 0, math.Float32bits(2)} {
@@ -413,7 +421,7 @@ func TestStateHostileBytes(t *testing.T) {
 		mustFail(t, fmt.Sprintf("%d more bytes", n),
 			s.UnmarshalBinary(append(good[:len(good):len(good)], make([]byte, n)...)), ErrFormat)
 	}
-	if s.b != 0 || s.tree.rows != nil {
+	if s.b != 0 || s.tree.Rows != nil {
 		t.Error("a failed call changed the state")
 	}
 	values := []uint32{0, 1, 2, 3, 255, 1 << 15, 1 << 16, maxLength, maxLength + 1, 1 << 30, 1 << 31,
@@ -572,9 +580,9 @@ func TestNoElements(t *testing.T) {
 func TestStateTooLargeForBinaryForm(t *testing.T) {
 	for _, s := range []*State{
 		{stateShape: stateShape{b: maxLength, h: maxLength, l: 1, d: 2},
-			tree: tree{rows: make([]nodeRows, 1)}},
+			tree: online.Tree{Rows: make([]online.Node, 1)}},
 		{stateShape: stateShape{b: 1 << 12, h: 1 << 14, l: 1 << 16, d: 2},
-			tree: tree{rows: make([]nodeRows, segment.Most)}},
+			tree: online.Tree{Rows: make([]online.Node, segment.Most)}},
 	} {
 		_, err := s.MarshalBinary()
 		mustFail(t, fmt.Sprint(s.b, s.h, s.l, s.d), err, ErrUnsupported)

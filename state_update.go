@@ -6,6 +6,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 )
 
@@ -70,16 +71,16 @@ func (s *State) add(p *plan, seqs []*Sequence) error {
 // beginAdd makes sure that there is memory for the keys of a call, and that their unit is the
 // state's.
 func (s *State) beginAdd(p *plan, seqs []*Sequence) (u stateUpdate, err error) {
-	nodes, kept := s.tree.shape.Replay(s.keys, s.keys+p.lk)
-	if err := s.reserve(nodes - len(s.tree.rows)); err != nil {
+	nodes, kept := s.tree.Shape.Replay(s.keys, s.keys+p.lk)
+	if err := s.reserve(nodes - len(s.tree.Rows)); err != nil {
 		return u, err
 	}
 	w := scratches.Get().(*scratch)
 	s.fixUnit(w, p)
 	scratches.Put(w)
 	s.fixRotation(p.unrotate > 1)
-	for len(s.tree.rows) < nodes {
-		s.tree.rows = append(s.tree.rows, s.newRows())
+	for len(s.tree.Rows) < nodes {
+		s.tree.Rows = append(s.tree.Rows, s.newRows())
 	}
 	return stateUpdate{s, kept, seqs}, nil
 }
@@ -89,13 +90,13 @@ func (s *State) endAdd(p *plan) {
 	t := &s.tree
 	for at := s.keys; at < s.keys+p.lk; {
 		end := segment.End(at, s.keys+p.lk)
-		t.shape, _ = t.shape.Take(at)
-		t.shape, _ = t.shape.Fill(end)
+		t.Shape, _ = t.Shape.Take(at)
+		t.Shape, _ = t.Shape.Fill(end)
 		at = end
 	}
-	t.spare = append(t.spare, t.rows[len(t.shape):]...)
-	clear(t.rows[len(t.shape):])
-	t.rows = t.rows[:len(t.shape)]
+	t.Spare = append(t.Spare, t.Rows[len(t.Shape):]...)
+	clear(t.Rows[len(t.Shape):])
+	t.Rows = t.Rows[:len(t.Shape)]
 }
 
 // countAdd counts the keys of a call.
@@ -264,9 +265,9 @@ func (u *stateUpdate) unit(w *scratch, p *plan, i int) {
 // go back.
 func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 	t := &w.tree
-	t.shape = append(t.shape, u.tree.shape...)
-	for i := range u.tree.shape[u.kept:] {
-		u.load(w.newNode(), &u.tree.rows[u.kept+i].state, p, c)
+	t.Shape = append(t.Shape, u.tree.Shape...)
+	for i := range u.tree.Shape[u.kept:] {
+		u.load(w.newNode(), &u.tree.Rows[u.kept+i].State, p, c)
 	}
 	if len(u.seqs) == 0 {
 		w.addKeys(p, c, u.keys, p.lk)
@@ -282,10 +283,10 @@ func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 		c.base += c.keys
 	}
 	c.base, c.position = 0, position
-	for i := range t.rows {
-		u.store(&u.tree.rows[u.kept+i].state, &t.rows[i].state, p, c)
+	for i := range t.Rows {
+		u.store(&u.tree.Rows[u.kept+i].State, &t.Rows[i].State, p, c)
 	}
-	t.reset()
+	t.Reset()
 }
 
 // addKeys adds some keys to the last nodes of the tree, and new ones. They follow those before a
@@ -294,18 +295,19 @@ func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 	t, rows := &w.tree, c.heads*c.rows
 	for at, all := position, position+keys; at < all; {
 		end := segment.End(at, all)
-		shape, merges := t.shape.Take(at)
-		if t.merge(shape, merges, rows, p.oStride, &w.units); t.shape[len(t.shape)-1].Keys == 0 {
-			w.newNode().restart(rows)
+		shape, merges := t.Shape.Take(at)
+		t.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
+		if t.Shape[len(t.Shape)-1].Keys == 0 {
+			w.newNode().Restart(rows)
 		}
-		st := &t.rows[len(t.rows)-1].state
+		st := &t.Rows[len(t.Rows)-1].State
 		if lo, hi := max(at-position, c.lo), min(end-position, c.hi); lo < hi {
 			w.addSegment(p, c, st, lo, hi)
-		} else if st.overwrite {
-			st.reset(rows, p.oStride)
+		} else if st.Overwrite {
+			st.Reset(rows, p.oStride)
 		}
-		shape, merges = t.shape.Fill(end)
-		t.merge(shape, merges, rows, p.oStride, &w.units)
+		shape, merges = t.Shape.Fill(end)
+		t.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
 		at = end
 	}
 }
@@ -315,39 +317,39 @@ func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 
 // reserve makes sure that there is memory for some more nodes.
 func (s *State) reserve(nodes int) error {
-	for len(s.tree.spare) < nodes {
+	for len(s.tree.Spare) < nodes {
 		rows := s.rows()
 		m, err := memory.Allocate(4 * rows * (s.d + 2)) // zero, and at a cache line
 		if err != nil {
 			return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v",
-				len(s.tree.rows)+len(s.tree.spare), s.b, s.h, s.l, s.d, err)
+				len(s.tree.Rows)+len(s.tree.Spare), s.b, s.h, s.l, s.d, err)
 		}
 		x := m.Floats()
-		st := state{m: x[:rows], l: x[rows : 2*rows], o: x[2*rows:]}
-		s.tree.spare = append(s.tree.spare, nodeRows{st, m})
+		st := online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
+		s.tree.Spare = append(s.tree.Spare, online.Node{State: st, Memory: m})
 	}
 	return nil
 }
 
 // newRows returns memory that was reserved.
-func (s *State) newRows() nodeRows {
-	last := len(s.tree.spare) - 1
-	x := s.tree.spare[last]
-	s.tree.spare[last] = nodeRows{}
-	s.tree.spare = s.tree.spare[:last]
+func (s *State) newRows() online.Node {
+	last := len(s.tree.Spare) - 1
+	x := s.tree.Spare[last]
+	s.tree.Spare[last] = online.Node{}
+	s.tree.Spare = s.tree.Spare[:last]
 	return x
 }
 
 // fixUnit makes the state's unit and the plan's the same.
 func (s *State) fixUnit(w *scratch, p *plan) {
-	u := scoreUnits{all: p.unit}
+	u := online.Units{All: p.unit}
 	if p.integers && !p.natural {
-		u.own = w.unitsOf(p)
+		u.Own = w.unitsOf(p)
 	}
-	if s.units.all == 0 {
-		s.units.set(&u)
+	if s.units.All == 0 {
+		s.units.Set(&u)
 	}
-	if !s.units.equal(&u) {
+	if !s.units.Equal(&u) {
 		s.toNatural()
 		p.natural, p.unit, p.c = true, 1, f32.Log2E
 	}
@@ -368,10 +370,10 @@ func (w *scratch) unitsOf(p *plan) []float32 {
 
 // toNatural brings the maxima to natural units.
 func (s *State) toNatural() {
-	for i := range s.tree.rows {
-		s.tree.rows[i].toNatural(s.rows(), &s.units)
+	for i := range s.tree.Rows {
+		s.tree.Rows[i].ToNatural(s.rows(), &s.units)
 	}
-	s.units.all, s.units.own = 1, s.units.own[:0]
+	s.units.All, s.units.Own = 1, s.units.Own[:0]
 }
 
 // A State's outputs over values that are rotated (kind_latent.go) stay rotated until Finish, so
@@ -383,14 +385,14 @@ func (s *State) rotation() int { return s.d & -s.d }
 // fixRotation makes outputs so far rotated, or not, as the values that come next.
 func (s *State) fixRotation(rotated bool) {
 	if s.rotated != rotated {
-		s.rotateNodes(s.tree.rows)
+		s.rotateNodes(s.tree.Rows)
 	}
 	s.rotated = rotated
 }
 
 // fixRotations makes copies of t's nodes rotated if those of s are.
-func (s *State) fixRotations(t *State, copies []nodeRows) {
-	if s.units.all == 0 {
+func (s *State) fixRotations(t *State, copies []online.Node) {
+	if s.units.All == 0 {
 		s.rotated = t.rotated
 	} else if s.rotated != t.rotated {
 		s.rotateNodes(copies)
@@ -398,8 +400,8 @@ func (s *State) fixRotations(t *State, copies []nodeRows) {
 }
 
 // rotateNodes rotates the outputs of nodes, or back.
-func (s *State) rotateNodes(nodes []nodeRows) {
+func (s *State) rotateNodes(nodes []online.Node) {
 	for i := range nodes {
-		integers.RotateAll(tuned.ISA, nodes[i].o[:s.rows()*s.d], s.rotation())
+		integers.RotateAll(tuned.ISA, nodes[i].O[:s.rows()*s.d], s.rotation())
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/operand"
 )
 
 // fullTiles takes rows of the chunk from row on through the kernels, which see the whole block and
 // whose scores are products and nothing more: most are like that. The kernels are called in turn,
 // with operands checked once for all tiles and nothing to choose between.
-func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *blockKeys, row, rows int) {
+func (w *scratch) fullTiles(p *plan, c *chunk, st *online.State, b *blockKeys, row, rows int) {
 	if p.fullIntegers {
 		integerKind{}.fullTiles(w, p, c, st, b, c.at+row, rows)
 		return
@@ -21,8 +22,8 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *blockKeys, row, row
 	w.queue.Pointer = w.pointer
 	q := w.queries(p, c, row)
 	row += c.at
-	m, l, o := st.m[row:], st.l[row:], st.o[row*stride:]
-	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
+	m, l, o := st.M[row:], st.L[row:], st.O[row*stride:]
+	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
 	operand.Reads(k, Block*d)
 	w.layout.Reads(v)
 	if b.partly { // parts alike in size, instead of a small rest
@@ -34,7 +35,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *state, b *blockKeys, row, row
 	for r := 0; r < rows; r += n {
 		n := min(n, rows-r)
 		if at := o[r*stride:]; t.Add(&tuned, &q[r*d], &m[r], &l[r], &at[0], n) {
-			clearMasked(st.m[row+r:], at, n, stride)
+			online.ClearMasked(st.M[row+r:], at, n, stride)
 		}
 	}
 }
@@ -55,7 +56,7 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) floats.
 
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
 // values of a part that they weigh.
-func (w *scratch) addValues(p *plan, c *chunk, st *state, b *blockKeys, t *tile, at int) {
+func (w *scratch) addValues(p *plan, c *chunk, st *online.State, b *blockKeys, t *tile, at int) {
 	row := c.at + t.row
 	var visible []uint64
 	if !w.optionScores(p, c, b, t, at) {
@@ -68,7 +69,7 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *blockKeys, t *tile,
 	masked := w.weigh(p, st, nil, scales, visible, row, t.rows, at, t.lo, t.hi)
 	w.accumulate(p, c, st, b, t, at)
 	if masked {
-		clearMasked(st.m[row:], st.o[row*p.oStride:], t.rows, p.oStride)
+		online.ClearMasked(st.M[row:], st.O[row*p.oStride:], t.rows, p.oStride)
 	}
 }
 
@@ -76,9 +77,9 @@ func (w *scratch) addValues(p *plan, c *chunk, st *state, b *blockKeys, t *tile,
 // state and at in w.s. In float32 it multiplies scores by the scales of keys, if there are any to
 // multiply by, and weights by those of values, if these have some. A nil visible means that rows
 // see all keys of the block. It reports whether some row has seen no score above −Inf.
-func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible []uint64,
+func (w *scratch) weigh(p *plan, st *online.State, keyScales, scales []float32, visible []uint64,
 	row, rows, at, lo, hi int) (masked bool) {
-	s, m, l, alpha := w.s[at*Block:], st.m[row:], st.l[row:], w.alpha[at:]
+	s, m, l, alpha := w.s[at*Block:], st.M[row:], st.L[row:], w.alpha[at:]
 	if x := &w.ints; p.integers {
 		return integers.Softmax(&tuned, x.weights.Words, x.scales, s, m, l, alpha, x.factors[row:],
 			scales, visible,
@@ -101,13 +102,13 @@ func (w *scratch) weigh(p *plan, st *state, keyScales, scales []float32, visible
 // products and nothing more. It is the loop of span.go for one tile, written out: few rows wait for
 // memory, and each pause between two kernels costs several times as long as it lasts, so nothing is
 // asked for that is the same for all blocks (docs/decisions/kernels.md has the figures).
-func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
+func (w *scratch) addFew(p *plan, c *chunk, st *online.State, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
 	b := blockKeys{hi: Block, equal: true, memory: p.findBlocks(c, s.first, places[:s.blocks])}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
-	w.layout.Keys, w.layout.Overwrite = Block, st.overwrite
-	q, m, l, o := w.queries(p, c, 0), st.m[c.at:], st.l[c.at:], st.o[c.at*p.oStride:]
+	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
+	q, m, l, o := w.queries(p, c, 0), st.M[c.at:], st.L[c.at:], st.O[c.at*p.oStride:]
 	direct := p.full && p.valueKind == kindPanels && (s.blocks > 1 || s.hi == Block)
 	var t floats.FullTile
 	if direct {
@@ -132,7 +133,7 @@ func (w *scratch) addFew(p *plan, c *chunk, st *state, s *span) {
 			masked = w.addFewBlock(p, c, st, &b, q, o)
 		}
 		if masked {
-			clearMasked(m, o, c.rows, p.oStride)
+			online.ClearMasked(m, o, c.rows, p.oStride)
 		}
 		w.layout.Overwrite = false
 	}
@@ -150,7 +151,7 @@ func (p *plan) windowAfter(memory []byte, places []int, at int) uintptr {
 
 // addFewBlock is the step of addFew for a block that does not go through a full tile: kernels read
 // it as it is kept, or it is the last one, of which there are fewer keys.
-func (w *scratch) addFewBlock(p *plan, c *chunk, st *state, b *blockKeys, q,
+func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys, q,
 	o []float32) (masked bool) {
 	var visible []uint64
 	if b.hi < Block {

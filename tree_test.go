@@ -8,34 +8,35 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // nodeOf is the state of segments [first, first+n) by the recursive definition: the left half,
 // merged with the right one.
-func nodeOf(segments []state, first, n int, c float32) state {
+func nodeOf(segments []online.State, first, n int, c float32) online.State {
 	if first >= len(segments) {
-		return emptyState(len(segments[0].m), len(segments[0].o)/len(segments[0].m))
+		return emptyState(len(segments[0].M), len(segments[0].O)/len(segments[0].M))
 	}
 	if n == 1 {
 		x := segments[first]
-		return state{m: slices.Clone(x.m), l: slices.Clone(x.l), o: slices.Clone(x.o)}
+		return online.State{M: slices.Clone(x.M), L: slices.Clone(x.L), O: slices.Clone(x.O)}
 	}
 	left, right := nodeOf(segments, first, n/2, c), nodeOf(segments, first+n/2, n/2, c)
-	rows := len(left.m)
+	rows := len(left.M)
 	x, y := make([]float32, rows), make([]float32, rows)
-	floats.MergeSums(tuning.Generic, left.m, left.l, right.m, right.l, x, y, c)
-	d := len(left.o) / rows
+	floats.MergeSums(tuning.Generic, left.M, left.L, right.M, right.L, x, y, c)
+	d := len(left.O) / rows
 	for r := range rows {
-		floats.Merge(tuning.Generic, left.o[r*d:], right.o[r*d:][:d], x[r], y[r])
+		floats.Merge(tuning.Generic, left.O[r*d:], right.O[r*d:][:d], x[r], y[r])
 	}
 	return left
 }
 
-func emptyState(rows, d int) state {
-	x := state{m: make([]float32, rows), l: make([]float32, rows), o: make([]float32, rows*d)}
-	fillWith(x.m, negInf)
+func emptyState(rows, d int) online.State {
+	x := online.State{M: make([]float32, rows), L: make([]float32, rows), O: make([]float32, rows*d)}
+	fillWith(x.M, negInf)
 	return x
 }
 
@@ -48,22 +49,22 @@ func TestTreeIsTheRecursiveDefinition(t *testing.T) {
 		r := random("tree")
 		q, k, v := tensor(r, normal, 1, 1, rows, d), tensor(r, normal, 1, 1, most*Segment, d), tensor(r,
 			normal, 1, 1, most*Segment, d)
-		var segments []state
+		var segments []online.State
 		var unit float32
 		for i := range most {
 			s, err := NewState(StateConfig{1, 1, rows, d})
 			must(t, err)
 			must(t, s.Update(q, rowsOf(k, i*Segment, Segment), rowsOf(v, i*Segment, Segment), nil))
-			segments, unit = append(segments, s.tree.rows[0].state), s.units.all
+			segments, unit = append(segments, s.tree.Rows[0].State), s.units.All
 		}
 		pool := NewPool(3)
 		defer pool.Close()
 		for n := 1; n <= most; n++ {
 			root := nodeOf(segments[:n], 0, 16, float32(float64(unit)*f32.Log2E))
 			want, wantLSE := make([]float32, rows*d), make([]float32, rows)
-			floats.Normalize(tuning.Generic, want, root.o, root.l, rows, d, d, d)
+			floats.Normalize(tuning.Generic, want, root.O, root.L, rows, d, d, d)
 			for i := range wantLSE {
-				wantLSE[i] = f32.FMA(root.m[i], unit, f32.Log(root.l[i]))
+				wantLSE[i] = f32.FMA(root.M[i], unit, f32.Log(root.L[i]))
 			}
 			for name, attend := range map[string]attender{"Attend": Attend, "Pool": pool.Attend,
 				"State": attendState} {
@@ -124,14 +125,14 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		s, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(s, segments*Segment)
-		if len(s.tree.rows) != want {
-			t.Errorf("%d segments: %d nodes, want %d", segments, len(s.tree.rows), want)
+		if len(s.tree.Rows) != want {
+			t.Errorf("%d segments: %d nodes, want %d", segments, len(s.tree.Rows), want)
 		}
 		update(s, 5)
-		if len(s.tree.rows) != want+1 {
-			t.Errorf("%d segments and 5 keys: %d nodes, want %d", segments, len(s.tree.rows), want+1)
+		if len(s.tree.Rows) != want+1 {
+			t.Errorf("%d segments and 5 keys: %d nodes, want %d", segments, len(s.tree.Rows), want+1)
 		}
-		if got, most := len(s.tree.rows)+len(s.tree.spare), bits.Len(uint(segments+1)); got > most {
+		if got, most := len(s.tree.Rows)+len(s.tree.Spare), bits.Len(uint(segments+1)); got > most {
 			t.Errorf("%d segments and 5 keys: memory for %d nodes, want at most %d", segments, got, most)
 		}
 	}
@@ -142,8 +143,8 @@ func TestTreeKeepsStatesSmall(t *testing.T) {
 		must(t, err)
 		update(part, 1+i*37%2000)
 		must(t, s.Merge(part))
-		if len(s.tree.rows) > segment.Most {
-			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.tree.rows), i+1, segment.Most)
+		if len(s.tree.Rows) > segment.Most {
+			t.Fatalf("%d nodes after %d parts, want at most %d", len(s.tree.Rows), i+1, segment.Most)
 		}
 	}
 	dst := make([]float32, 1)
@@ -166,8 +167,8 @@ func TestStateChangesItsUnit(t *testing.T) {
 			for i, opt := range []Options{{}, second, {}} {
 				must(t, s.Update(p.q, rowsOf(p.k, i*Segment, Segment), rowsOf(p.v, i*Segment, Segment), &opt))
 			}
-			if s.units.all != 1 {
-				t.Errorf("the unit is %v, want 1", s.units.all)
+			if s.units.All != 1 {
+				t.Errorf("the unit is %v, want 1", s.units.All)
 			}
 			dst := nans(len(want.o))
 			must(t, s.Finish(BHLD(dst, 1, 2, 3, 8), nil))
@@ -198,7 +199,7 @@ func TestTreeOfOddPartsIsBounded(t *testing.T) {
 		x := repeated([]float32{1}, 1, 1, keys, 1)
 		must(t, s.Update(BHLD([]float32{1}, 1, 1, 1, 1), x, x, nil))
 	}
-	for i := 0; len(s.tree.rows) < segment.Most; i++ {
+	for i := 0; len(s.tree.Rows) < segment.Most; i++ {
 		part, err := NewState(StateConfig{1, 1, 1, 1})
 		must(t, err)
 		update(part, [...]int{Segment - 24, 2*Segment + 24, Segment}[i%3])

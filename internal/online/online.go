@@ -1,0 +1,152 @@
+// Package online is the online softmax of rows: running maxima, sums and outputs, and the tree in
+// which those of segments merge.
+package online
+
+import (
+	"math"
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/segment"
+	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+// State is the online softmax of some rows: running maximum, sum and output.
+type State struct {
+	M, L      []float32 // one per row
+	O         []float32 // rows × stride
+	Overwrite bool      // no block has been added: what O holds means nothing
+}
+
+// Grow makes the state large enough for some rows. (It may change places with others, so all
+// have the same size.)
+func (s *State) Grow(rows, stride int) {
+	s.M, s.L = kernel.Grow(s.M, rows), kernel.Grow(s.L, rows)
+	s.O = kernel.Grow(s.O, rows*stride)
+}
+
+// Reset makes the first rows rows of the state empty.
+func (s *State) Reset(rows, stride int) {
+	s.Restart(rows)
+	s.Overwrite = false
+	stop.Clear(s.O[:rows*stride])
+}
+
+// Copy makes the first rows those of another state.
+func (s *State) Copy(t *State, rows, stride int) {
+	stop.Copy(s.M[:rows], t.M)
+	stop.Copy(s.L[:rows], t.L)
+	stop.Copy(s.O[:rows*stride], t.O)
+}
+
+// Restart is reset but for the outputs, for a state that gets a block next: then
+// each tile clears its own, which also brings them to the cache.
+func (s *State) Restart(rows int) {
+	for r := range s.M[:rows] {
+		s.M[r] = kernel.NegInf
+	}
+	clear(s.L[:rows])
+	s.Overwrite = true
+}
+
+// ClearMasked empties the outputs of rows that have seen no score above −Inf: they
+// were empty before, and a weight of 0 has met a value that may be NaN.
+func ClearMasked(m, o []float32, rows, stride int) {
+	for r := range rows {
+		if m[r] == kernel.NegInf {
+			clear(o[r*stride:][:stride])
+		}
+	}
+}
+
+// Node is the state of the rows of a node of a tree.
+type Node struct {
+	State
+	Memory *memory.Mapping // what the rows of a State are in; those of scratch are Go's
+}
+
+// Tree is nodes and the states of their rows.
+type Tree struct {
+	Shape segment.List
+	Rows  []Node // of the nodes
+	Spare []Node // memory of nodes that there were, or will be
+}
+
+// Reset empties the tree and keeps its memory.
+func (t *Tree) Reset() {
+	t.Spare = append(t.Spare, t.Rows...)
+	t.Shape, t.Rows = t.Shape[:0], t.Rows[:0]
+}
+
+// Push adds a node with its rows, whose keys follow those before, and merges what merges then.
+func (t *Tree) Push(isa tuning.ISA, n segment.Node, x Node, rows, stride int, u *Units) {
+	t.Rows = append(t.Rows, x)
+	shape, merges := append(t.Shape, n).Settle()
+	t.Merge(isa, shape, merges, rows, stride, u)
+}
+
+// Merge gives the tree a shape in which the last two nodes have merged some times, and merges their
+// rows.
+func (t *Tree) Merge(isa tuning.ISA, shape segment.List, merges, rows, stride int, u *Units) {
+	t.Shape = shape
+	for range merges {
+		last := len(t.Rows) - 1
+		t.Rows[last-1].State.Merge(isa, &t.Rows[last].State, rows, stride, u)
+		t.Spare = append(t.Spare, t.Rows[last])
+		t.Rows[last] = Node{}
+		t.Rows = t.Rows[:last]
+	}
+}
+
+// Units is in which units the scores and maxima of rows are: in one for all, or where products
+// are sums of integers, in one for each row.
+type Units struct {
+	All float32   // 0: none yet
+	Own []float32 // of each row; empty if all are in one
+}
+
+// Of is the unit of a row, and the factor of its powers of 2: the unit times log₂e, finite as the
+// unit is.
+func (u *Units) Of(row int) (unit, factor float32) {
+	if unit = u.All; len(u.Own) > 0 {
+		unit = u.Own[row]
+	}
+	return unit, float32(min(float64(unit)*f32.Log2E, math.MaxFloat32))
+}
+
+// Equal reports whether rows are in the same units.
+func (u *Units) Equal(v *Units) bool {
+	return u.All == v.All && slices.Equal(u.Own, v.Own)
+}
+
+// Set makes them those of others, in memory of their own.
+func (u *Units) Set(v *Units) { u.All, u.Own = v.All, append(u.Own[:0], v.Own...) }
+
+// Merge adds rows of t, whose keys come after those of s.
+func (s *State) Merge(isa tuning.ISA, t *State, rows, stride int, u *Units) {
+	var x, y [64]float32
+	together := len(x)
+	if len(u.Own) > 0 {
+		together = 1
+	}
+	for r := 0; r < rows; r += together {
+		n := min(together, rows-r)
+		_, c := u.Of(r)
+		floats.MergeSums(isa, s.M[r:r+n], s.L[r:], t.M[r:], t.L[r:], x[:], y[:], c)
+		floats.MergeRows(isa, s.O[r*stride:], t.O[r*stride:], x[:n], y[:n], stride)
+	}
+}
+
+// ToNatural brings the maxima of rows from their units to natural ones. Those that overflow there
+// become the largest number, so that what their rows have seen still counts.
+func (s *State) ToNatural(rows int, u *Units) {
+	for r, m := range s.M[:rows] {
+		if unit, _ := u.Of(r); unit != 1 && m != kernel.NegInf {
+			s.M[r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)
+		}
+	}
+}
