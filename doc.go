@@ -119,7 +119,7 @@ package attn
 //	tile_options.go                        does to scores what options say
 //	kind.go, kind_*.go                     how kernels read keys and values: a file for each kind
 //	internal/packed                        how tokens of caches and stores lie, byte by byte
-//	tree.go                                merges the states of segments
+//	internal/online                         merges the states of segments
 //	internal/kernel                        calls assembly, in pieces that are short: floats, narrow
 //	                                       over fewer bits, integers, int4
 //

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/sanitize"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -757,4 +758,20 @@ func ExampleMulExperts_shared() {
 	// 28.303 12.874
 	// 8.577 73.606
 	// 41.184 306.629
+}
+
+// Example_multiHead says that its Forward does not allocate.
+func TestNoAllocationInMultiHead(t *testing.T) {
+	if sanitize.Enabled {
+		return // its calls allocate
+	}
+	m, err := newMultiHead(3)
+	check(err)
+	n := testing.AllocsPerRun(20, func() {
+		var x, dst [3 * 4]float32
+		check(m.Forward(dst[:], x[:], 3))
+	})
+	if n != 0 {
+		t.Errorf("%v allocations per call, want 0", n)
+	}
 }

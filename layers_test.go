@@ -15,9 +15,9 @@ import (
 // to its own layer and to those below, so that each layer can be read, tested and replaced without
 // those above.
 var layerTable = []layers.Layer{
-	{Name: "API", Files: `doc attention cache cache_ring tokens_file store attend_sequences
+	{Name: "API", Files: `doc attention cache tokens_file store attend_sequences
 		state state_update pool pool_calls matmul matmul_pack matmul_file matmul_typed
-		matmul_blocks matmul_rows matmul_several matmul_experts vector inspect`},
+		matmul_blocks matmul_several matmul_experts vector inspect`},
 	{Name: "call", Files: `validate validate_views validate_lists schedule
 		schedule_sequences`},
 	{Name: "engine", Files: `chunk span look look_ahead ancestors tile tile_options kind kind_floats
