@@ -2,7 +2,6 @@ package attn
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -172,29 +171,17 @@ const (
 
 var negInf = kernel.NegInf
 
-// roundUp is the next multiple of to.
-func roundUp(n, to int) int { return (n + to - 1) / to * to }
+// Short names of what kernels share.
+
+func roundUp(n, to int) int { return kernel.RoundUp(n, to) }
+
+func lowBits(n int) uint64 { return kernel.LowBits(n) }
+
+func grow[T any](x []T, n int) []T { return kernel.Grow(x, n) }
+
+func rawBytes[T any](x []T) []byte { return kernel.RawBytes(x) }
+
+func elements[T any](x []byte) []T { return kernel.Elements[T](x) }
 
 // partsOf is the number of parts of at most some elements.
 func partsOf(n, of int) int { return (n + of - 1) / of }
-
-// lowBits has bits 0 to n−1 set.
-func lowBits(n int) uint64 { return 1<<n - 1 }
-
-// grow returns x, if it has n elements, or a slice that has. It never gets shorter: others may
-// rely on what they have seen.
-func grow[T any](x []T, n int) []T {
-	if len(x) < n {
-		return make([]T, n)
-	}
-	return x
-}
-
-// rawBytes is elements as memory.
-func rawBytes[T any](x []T) []byte {
-	var e T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
-}
-
-// elements is memory as elements of another type.
-func elements[T any](x []byte) []T { return kernel.Elements[T](x) }
