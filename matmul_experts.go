@@ -78,13 +78,13 @@ func (x *expertCall) check() error {
 		return fail(ErrShape, "dst is [%d %d %d …], want [1 %d %d …] as experts has %d for each of %d "+
 			"tokens", x.dst.B, x.dst.H, x.dst.L, n, tokens, n, tokens)
 	}
-	if err := x.checkChosen(); err != nil {
-		return err
-	}
 	if err := checkDistinct("dst", &x.dst); err != nil {
 		return err
 	}
-	return x.checkApart()
+	if err := x.checkApart(); err != nil {
+		return err
+	}
+	return x.checkChosen() // which are no more than dst has rows
 }
 
 // checkMatrices validates the matrices and their biases.

@@ -425,6 +425,12 @@ func TestMulExpertsErrors(t *testing.T) {
 	err := MulExperts(dst, a, ms, BHLD(unsafe.Slice((*int32)(unsafe.Pointer(&memory[24])), 6), 1, 1, 3,
 		2), nil)
 	mustFail(t, "experts in dst", err, ErrOverlap, "dst overlaps experts, want separate memory")
+	// what is repeated more often than anybody could read it
+	const most = maxLength
+	everybody := View[int32]{Data: make([]int32, 64), B: 1, H: 1, L: most, D: 64, SL: Broadcast}
+	err = MulExperts(repeated(memory, 1, 64, most, 5), repeated(memory[30:], 1, 1, most, 4), ms,
+		everybody, nil)
+	mustFail(t, "repeated outputs", err, ErrStride)
 	ended := NewPool(2)
 	must(t, ended.Close())
 	mustFail(t, "closed", ended.MulExperts(dst, a, ms, experts, nil), ErrClosed)
@@ -469,7 +475,7 @@ func BenchmarkExperts(b *testing.B) {
 	r := random(b.Name())
 	for _, workers := range []int{1, 2} {
 		pool := NewPool(workers)
-		for _, tokens := range []int{1, 4, 512} {
+		for _, tokens := range []int{1, 4, 32, 512} {
 			b.Run(fmt.Sprintf("tokens=%d/workers=%d", tokens, workers), func(b *testing.B) {
 				a, dst := tensor(r, normal, 1, 1, tokens, 2048), zeros(1, 8, tokens, 768)
 				experts, turn := BHLD(make([]int32, tokens*8), 1, 1, tokens, 8), 0
