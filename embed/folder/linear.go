@@ -20,6 +20,8 @@ type Part struct {
 	// Of is the outputs of the tensor, if these are only some, from From on. 0 is for all. They may be
 	// those of several experts, whose number is the first dimension of the tensor.
 	From, Of, Experts int
+	// Order is which outputs of the tensor these are, in their order, in place of From; nil for none.
+	Order []int
 }
 
 // shape is that of the tensor, whose outputs have some elements each.
@@ -36,7 +38,22 @@ func (p *Part) label() string {
 	if p.Of == 0 {
 		return p.Name + ".weight"
 	}
+	if p.Order != nil {
+		return fmt.Sprintf("%s.weight, %d outputs from %d on", p.Name, p.Out, p.Order[0])
+	}
 	return fmt.Sprintf("%s.weight, outputs %d to %d", p.Name, p.From, p.From+p.Out-1)
+}
+
+// of are the bytes of the outputs, of those of the tensor, each with so many.
+func (p *Part) of(data []byte, size int) []byte {
+	if p.Order == nil {
+		return data[p.From*size:][:p.Out*size]
+	}
+	chosen := make([]byte, 0, p.Out*size)
+	for _, i := range p.Order {
+		chosen = append(chosen, data[i*size:][:size]...)
+	}
+	return chosen
 }
 
 // Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
@@ -98,7 +115,7 @@ func (l *Loader) part(name string, p Part, each ...int) []float32 {
 	}
 	defer t.Release()
 	x, size := make([]float32, p.Out*product(each)), len(data)/p.Of
-	l.failTensor(t, name, t.encoding.decode(x, data[p.From*size:][:p.Out*size]))
+	l.failTensor(t, name, t.encoding.decode(x, p.of(data, size)))
 	return x
 }
 
@@ -115,7 +132,7 @@ func (l *Loader) packStored(in int, bias bool, p Part) Linear {
 	defer t.Release()
 	name = p.label()
 	e := t.encoding
-	data = data[p.From*e.size(in):][:p.Out*e.size(in)]
+	data = p.of(data, e.size(in))
 	made.Matrix = l.packed(name, in, p.Out, func() *attn.Matrix {
 		return l.packBlocks(t, name, pairsApart(data, e.size(in), p.Interleaved), e.block, p.Out, in,
 			l.Integers && e.quantized)

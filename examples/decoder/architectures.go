@@ -38,6 +38,7 @@ type architecture struct {
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	partial      bool // a part of each head's channels may be rotated
 	mixture      mixtureKind
+	states       bool    // of some layers; attention of the others is gated
 	sinks        bool    // of each head
 	limit, alpha float64 // of the clamped gate; 0 for activation
 }
@@ -134,12 +135,36 @@ var architectures = []architecture{
 				Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
 					Truncate: new(false)}}
 		}},
+	{kind: "qwen3_next", class: "Qwen3NextForCausalLM", gguf: "qwen3next", folder: &qwenNextNames,
+		file: &ggufQwenNextNames, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
+		scoreCap: -1, logitCap: -1, mixture: sharedExperts, partial: true, states: true,
+		usual: func() configFile {
+			f := usualStates()
+			f.KVHeads, f.Experts, f.Used, f.ExpertFFN = new(2), new(512), new(10), new(512)
+			f.SharedFFN, f.Normalized = new(512), new(true)
+			return f
+		}},
+	{kind: "qwen3_5_text", class: "Qwen3_5ForCausalLM", gguf: "qwen35", folder: &qwen35Names,
+		file: &ggufQwen35Names, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
+		scoreCap: -1, logitCap: -1, partial: true, states: true,
+		usual: func() configFile {
+			f := usualStates()
+			f.KVHeads = new(4)
+			return f
+		}},
 }
 
 // usualQwen is what folders of Qwen 2 and 3 leave out.
 func usualQwen(head *int) configFile {
 	return configFile{Epsilon: 1e-6, KVHeads: new(32), HeadDim: head, UseWindow: new(false),
 		Window: new(4096), FullLayers: 28}
+}
+
+// usualStates is what folders leave out of kinds with states.
+func usualStates() configFile {
+	return configFile{Epsilon: 1e-6, HeadDim: new(256), Rotated: new(0.25), Interval: new(4),
+		ConvWidth: new(4), StateKeyDim: new(128), StateValueDim: new(128), StateKeyHeads: new(16),
+		StateHeads: new(32)}
 }
 
 // activationNames are the names of activations in config.json.
@@ -175,6 +200,7 @@ func (a *architecture) apply(c *config) {
 	c.Activation, c.QKNorm, c.NormsAfter = a.activation, a.qkNorm, a.normsAfter
 	c.Sinks, c.Limit, c.Alpha = a.sinks, float32(a.limit), float32(a.alpha)
 	c.Experts.Biased = a.mixture == biasedExperts
+	c.Gated = a.states
 	if a.embeddings {
 		c.EmbeddingScale = float32(math.Sqrt(float64(c.Dim)))
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/cluster"
 	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
@@ -185,6 +186,48 @@ var archCases = []archCase{
 		r.normalized = true
 		return moeGGUF(r, "qwen3moe", "Q4_0", func(*fakeGGUF) {})
 	}},
+	{name: "qwen3.5", folder: func(f *fake, r *reference) {
+		addStates(f, r, "qwen3_5_text")
+		f.config["layer_types"] = []string{"linear_attention", "full_attention"}
+		f.config["attn_output_gate"] = true
+		delete(f.config, "rope_theta")
+		delete(f.config, "partial_rotary_factor")
+		f.config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 500,
+			"partial_rotary_factor": 0.5, "mrope_section": []int{1, 1, 0}, "mrope_interleaved": true}
+	}},
+	{name: "qwen3next", folder: func(f *fake, r *reference) {
+		moeFolder(f, r, "qwen2_moe", 0, 1)
+		addStates(f, r, "qwen3_next")
+		interlace(f)
+		for _, at := range []string{"model.layers.0.", "model.layers.1."} {
+			for _, name := range []string{"q", "k", "v"} {
+				delete(f.tensors, at+"self_attn."+name+"_proj.bias")
+			}
+		}
+		r.normalized = true
+	}},
+	{name: "qwen3.5 of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := newShapedGGUF(ggufShape{2, 64, 64, 4, 2, 16, 20}, "qwen35", one("Q8_0"))
+		statesGGUF(f, r, "qwen35")
+		f.Set("qwen35.rope.dimension_sections", []int32{2, 1, 1, 0})
+		r.tiled = true
+		return f
+	}},
+	{name: "qwen3next of GGUF", gguf: func(r *reference) *fakeGGUF {
+		f := moeGGUF(r, "qwen3next", "Q8_0", func(f *fakeGGUF) {
+			statesGGUF(f, r, "qwen3next")
+			f.Set("qwen3next.attention.recurrent_layers", []bool{true, false})
+		})
+		beta, alpha := f.tensorNamed("blk.0.ssm_beta.weight"), f.tensorNamed("blk.0.ssm_alpha.weight")
+		both, row := *beta, len(beta.Data)/4
+		both.Name, both.Shape = "blk.0.ssm_ba.weight", []int{8, 64}
+		both.Data = slices.Concat(beta.Data[:2*row], alpha.Data[:2*row], beta.Data[2*row:],
+			alpha.Data[2*row:])
+		f.without("blk.0.ssm_beta.weight", "blk.0.ssm_alpha.weight")
+		f.Tensors = append(f.Tensors, both)
+		r.normalized = true
+		return f
+	}},
 	{name: "gpt-oss", folder: gptFolder},
 	{name: "gpt-oss of GGUF", gguf: gptGGUF},
 	{name: "phi3 of GGUF without factors", gguf: func(r *reference) *fakeGGUF {
@@ -250,7 +293,7 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 				}
 			}
 		}
-		if kind == "qwen2moe" {
+		if kind == "qwen2moe" || kind == "qwen3next" {
 			f.tensor(at+"shared_expert_gate.weight", one("F32"), 1, 64)
 			f.tensor(at+"shared_expert.gate_proj.weight", one("Q4_0"), 96, 64)
 			f.tensor(at+"shared_expert.up_proj.weight", one("Q4_0"), 96, 64)
@@ -268,6 +311,9 @@ func moeGGUF(r *reference, kind, of string, names func(*fakeGGUF)) *fakeGGUF {
 	f.Set(kind+".expert_feed_forward_length", uint32(32))
 	f.Set(kind+".attention.key_length", uint32(16))
 	f.Set(kind+".attention.value_length", uint32(16))
+	if kind == "qwen3next" {
+		f.Set("qwen3next.expert_shared_feed_forward_length", uint32(96))
+	}
 	r.head, r.used = 16, 2
 	for i := range f.Tensors {
 		f.Tensors[i].Name = moeNames.Replace(f.Tensors[i].Name)
@@ -393,6 +439,96 @@ func gptGGUF(r *reference) *fakeGGUF {
 	return f
 }
 
+// addStates makes the first layer of a folder one that keeps four states of [8, 6], by two heads of
+// keys, and gates attention of the second.
+func addStates(f *fake, r *reference, kind string) {
+	at := "model.layers.0."
+	for _, name := range []string{"q", "k", "v", "o"} {
+		delete(f.tensors, at+"self_attn."+name+"_proj.weight")
+	}
+	for name, out := range map[string]int{"qkv": 56, "z": 24, "b": 4, "a": 4} {
+		f.add(at+"linear_attn.in_proj_"+name+".weight", out, 24)
+	}
+	f.add(at+"linear_attn.conv1d.weight", 56, 1, 4)
+	f.add(at+"linear_attn.A_log", 4)
+	f.add(at+"linear_attn.dt_bias", 4)
+	f.add(at+"linear_attn.norm.weight", 6)
+	f.add(at+"linear_attn.out_proj.weight", 24, 24)
+	f.add("model.layers.1.self_attn.q_proj.weight", 64, 24)
+	f.add("model.layers.1.self_attn.q_norm.weight", 8)
+	f.add("model.layers.1.self_attn.k_norm.weight", 8)
+	for key, value := range map[string]any{"model_type": kind, "linear_conv_kernel_dim": 4,
+		"linear_key_head_dim": 8, "linear_value_head_dim": 6, "linear_num_key_heads": 2,
+		"linear_num_value_heads": 4, "full_attention_interval": 2, "partial_rotary_factor": 0.5} {
+		f.config[key] = value
+	}
+	r.lessOne, r.gate, r.stateKeys, r.rotated = true, true, 2, 4
+}
+
+// interlace makes tensors of qwen3next: of each head of keys its query, key, values and gates.
+func interlace(f *fake) {
+	at := "model.layers.0.linear_attn.in_proj_"
+	var wide, narrow []float32
+	rows := func(name string, from, n int) []float32 {
+		return f.tensors[at+name+".weight"].data[from*24:][:n*24]
+	}
+	for g := range 2 {
+		wide = slices.Concat(wide, rows("qkv", 8*g, 8), rows("qkv", 16+8*g, 8), rows("qkv", 32+12*g, 12),
+			rows("z", 12*g, 12))
+		narrow = slices.Concat(narrow, rows("b", 2*g, 2), rows("a", 2*g, 2))
+	}
+	f.tensors[at+"qkvz.weight"] = fakeTensor{[]int{80, 24}, wide}
+	f.tensors[at+"ba.weight"] = fakeTensor{[]int{8, 24}, narrow}
+	for _, name := range []string{"qkv", "z", "b", "a"} {
+		f.hide(at + name + ".weight")
+	}
+}
+
+// statesGGUF has states in the first layer.
+func statesGGUF(f *fakeGGUF, r *reference, kind string) {
+	at := "model.layers.0.linear_attn."
+	f.without("blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
+		"blk.0.attn_output.weight", "blk.1.attn_q.weight")
+	for name, out := range map[string]int{"in_proj_qkv": 192, "in_proj_z": 128, "in_proj_b": 4,
+		"in_proj_a": 4, "out_proj": 64} {
+		in := 64
+		if name == "out_proj" {
+			in = 128
+		}
+		f.tensor(at+name+".weight", one("Q8_0"), out, in)
+	}
+	f.tensor(at+"conv1d.weight", one("F32"), 192, 4)
+	f.tensor(at+"A_log", one("F32"), 4)
+	f.tensor(at+"dt_bias", one("F32"), 4)
+	f.tensor(at+"norm.weight", one("F32"), 32)
+	f.tensor("model.layers.1.self_attn.q_proj.weight", one("Q8_0"), 128, 64)
+	for _, name := range []string{"q", "k"} {
+		f.tensor("model.layers.1.self_attn."+name+"_norm.weight", one("F32"), 16)
+	}
+	for i := range f.Tensors {
+		x := &f.Tensors[i]
+		x.Name = strings.Replace(statesNames.Replace(x.Name), "ffn_norm", "post_attention_norm", 1)
+	}
+	a := f.tensors[at+"A_log"].data
+	for i := range a {
+		a[i] = -a[i] - 0.25
+	}
+	f.setData("blk.0.ssm_a", a)
+	for key, value := range map[string]uint32{"ssm.conv_kernel": 4, "ssm.inner_size": 128,
+		"ssm.state_size": 16, "ssm.time_step_rank": 4, "ssm.group_count": 2,
+		"full_attention_interval": 2, "rope.dimension_count": 8, "attention.key_length": 16,
+		"attention.value_length": 16} {
+		f.Set(kind+"."+key, value)
+	}
+	r.gate, r.stateKeys, r.rotated, r.head, r.negated = true, 2, 8, 16, true
+}
+
+var statesNames = strings.NewReplacer("linear_attn.in_proj_qkv", "attn_qkv",
+	"linear_attn.in_proj_z", "attn_gate", "linear_attn.in_proj_b", "ssm_beta",
+	"linear_attn.in_proj_a", "ssm_alpha", "linear_attn.out_proj", "ssm_out",
+	"linear_attn.conv1d", "ssm_conv1d", "linear_attn.A_log", "ssm_a",
+	"linear_attn.dt_bias", "ssm_dt.bias", "linear_attn.norm", "ssm_norm")
+
 func addHeadNorms(f *fake) {
 	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
 		f.add(at+"self_attn.q_norm.weight", 8)
@@ -481,6 +617,40 @@ func TestDamagedExperts(t *testing.T) {
 	}
 }
 
+// TestStatesOfSequences: what a sequence keeps is given back, goes back a few tokens only, and is
+// not there on a cluster.
+func TestStatesOfSequences(t *testing.T) {
+	f := newFake("F32")
+	addStates(f, &reference{}, "qwen3_5_text")
+	m, _, err := (&options{model: f.write(t), weights: asStored}).open()
+	must(t, err)
+	if _, err := newCache(m, &settings{cluster: &cluster.Client{}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "has layers that keep states") {
+		t.Errorf("on a cluster: %v", err)
+	}
+	e, err := newEngine(m, settings{workers: 1, places: 2, chunk: 50, context: 100})
+	must(t, err)
+	defer e.close()
+	before := e.cache.inUse()
+	must(t, e.share(archPrompt[:20]))
+	seq := e.shared
+	for n, want := range map[int]int{20: 20, 17: 17, 16: 16, 15: 0, 3: 0} {
+		fork, err := seq.fork(n)
+		must(t, err)
+		if got := fork.length(); got != want {
+			t.Errorf("of 20 tokens, a sequence that forks %d has %d, want %d", n, got, want)
+		}
+		fork.release()
+	}
+	seq.release()
+	if after := e.cache.inUse(); after > before {
+		t.Errorf("%d bytes are in use at the end, %d before", after, before)
+	}
+	if _, _, err := (&remote{}).states(0, nil); err == nil {
+		t.Error("there are states on a cluster")
+	}
+}
+
 // compareTokens compares greedy answers.
 func compareTokens(t *testing.T, m *model, r *reference) {
 	t.Helper()
@@ -508,6 +678,7 @@ func TestKeysOfArchitectures(t *testing.T) {
 	phi := func(f *fake) { phiFolder(f, &reference{}) }
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
+	qwen35 := func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }
 	for _, c := range []struct {
 		kind  func(*fake)
 		key   string
@@ -550,6 +721,18 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{gpt, "quantization_config", nil, "or not there, want experts in that type"},
 		{gpt, "intermediate_size", 33, "intermediate_size 33, want multiples of 32"},
 		{gpt, "norm_topk_prob", true, "is true, want no such key for model_type gpt_oss"},
+		{nil, "linear_num_key_heads", 2, "is 2, want no such key for model_type llama"},
+		{nil, "rope_scaling", map[string]any{"type": "linear", "factor": 2, "mrope_section": []int{4}},
+			"rope_scaling has mrope_section [4], want it only for qwen3_5_text"},
+		{qwen35, "linear_num_key_heads", 3, "linear_num_value_heads is 4, want a multiple of"},
+		{qwen35, "linear_num_key_heads", nil, "linear_num_key_heads is 0, want 1 to"},
+		{qwen35, "linear_conv_kernel_dim", 5000, "is 5000, want at most 4096"},
+		{qwen35, "full_attention_interval", 0, "is 0 and attn_output_gate true, want 1 or more"},
+		{qwen35, "attn_output_gate", false, "attn_output_gate false, want 1 or more, and true"},
+		{qwen35, "layer_types", []string{"linear_attention"}, "has 1 layers, want num_hidden_layers, 2"},
+		{qwen35, "layer_types", []string{"linear_attention", "sliding_attention"},
+			`has "sliding_attention", want full_attention or linear_attention`},
+		{qwen35, "mamba_ssm_dtype", "float16", `is "float16", want "float32"`},
 		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
 		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},
 			"1 numbers in short_factor and 0 in long_factor, want 4"},
@@ -591,6 +774,10 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{"llama", "expert_count", uint32(8), "llama.expert_count is 8, expert_used_count 0"},
 		{"qwen3moe", "expert_used_count", uint32(2), "qwen3moe.expert_count is 0, want 1 or more"},
 		{"qwen3moe", "expert_shared_feed_forward_length", uint32(2), "_length is 2, want 0"},
+		{"llama", "ssm.conv_kernel", uint32(4), "llama.ssm.conv_kernel is 4, or other keys of ssm"},
+		{"qwen35", "full_attention_interval", uint32(0), "full_attention_interval is 0 and attention"},
+		{"qwen35", "nextn_predict_layers", uint32(1), "nextn_predict_layers is 1, want 0"},
+		{"qwen35", "ssm.group_count", uint32(2), "qwen35.ssm.conv_kernel is 0, want 1 to"},
 		{"phi3", "rope.dimension_count", uint32(7), "is 7, want 16"},
 		{"phi3", "rope.scaling.type", "linear", `is "linear" and its factor 1, want longrope`},
 		{"phi3", "rope.scaling.factor", float32(2), "factor 2, want longrope, and 1"},

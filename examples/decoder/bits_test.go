@@ -52,6 +52,9 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		{configFile{ModelType: "gpt_oss", LocalExperts: new(6), Used: new(2), AttentionBias: true,
 			Scaling: &scaling{Type: "yarn", Factor: 32, Fast: 32, Slow: 1, Original: 4096,
 				Truncate: new(false)}, Quantized: &quantized{Method: "mxfp4"}}, 0xfedf3e8d},
+		{configFile{ModelType: "qwen3_5_text", Rotated: new(0.5), Interval: new(2), ConvWidth: new(4),
+			StateKeyDim: new(16), StateValueDim: new(12), StateKeyHeads: new(2), StateHeads: new(4),
+			UseWindow: new(false)}, 0x724d26f3},
 	} {
 		f := c.file
 		f.Layers, f.Dim, f.Heads, f.KVHeads, f.FFN, f.Vocab = 2, 64, 8, new(2), 96, 300

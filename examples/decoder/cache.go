@@ -1,6 +1,10 @@
 package main
 
-import "github.com/seed-1415985d/attn"
+import (
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/linear"
+	"github.com/seed-1415985d/attn/nn"
+)
 
 // cache keeps the keys and values of sequences: in pages of this process, or on a cluster. Where
 // they are changes no bit.
@@ -9,6 +13,8 @@ type cache interface {
 	// step adds rows of keys and values to a layer of the pieces' sequences, and lets rows of queries
 	// see these, of which they are the last tokens.
 	step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
+	// states are those of a layer that keeps some, of the pieces' sequences.
+	states(layer int, pieces []piece) ([]*nn.Conv, []*linear.State, error)
 	// forks reports whether sequences can share tokens.
 	forks() bool
 	// inUse is the bytes of all tokens' keys and values, in whole pages.

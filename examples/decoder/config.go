@@ -32,6 +32,8 @@ type config struct {
 	ScoreScale     float32 // 0 for 1/√HeadDim
 	Sinks          bool    // each head has one
 	Experts        experts
+	States         states
+	Gated          bool // what attention returns, by a part of the matrix of queries
 	// of the gate of gpt-oss; 0 for Activation
 	Limit, Alpha float32
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none

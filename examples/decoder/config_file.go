@@ -47,18 +47,27 @@ type configFile struct {
 	Original    *float64 `json:"original_max_position_embeddings"`
 	Rotated     *float64 `json:"partial_rotary_factor"`
 	// of experts
-	Experts      *int       `json:"num_experts"`
-	LocalExperts *int       `json:"num_local_experts"` // as others call it
-	Used         *int       `json:"num_experts_per_tok"`
-	ExpertFFN    *int       `json:"moe_intermediate_size"`
-	SharedFFN    *int       `json:"shared_expert_intermediate_size"`
-	Normalized   *bool      `json:"norm_topk_prob"`
-	Step         *int       `json:"decoder_sparse_step"` // the last of so many layers has experts
-	DenseLayers  []int      `json:"mlp_only_layers"`
-	QKVBias      *bool      `json:"qkv_bias"`
-	Limit        *float64   `json:"swiglu_limit"`
-	Alpha        *float64   `json:"swiglu_alpha"`
-	Quantized    *quantized `json:"quantization_config"`
+	Experts      *int     `json:"num_experts"`
+	LocalExperts *int     `json:"num_local_experts"` // as others call it
+	Used         *int     `json:"num_experts_per_tok"`
+	ExpertFFN    *int     `json:"moe_intermediate_size"`
+	SharedFFN    *int     `json:"shared_expert_intermediate_size"`
+	Normalized   *bool    `json:"norm_topk_prob"`
+	Step         *int     `json:"decoder_sparse_step"` // the last of so many layers has experts
+	DenseLayers  []int    `json:"mlp_only_layers"`
+	QKVBias      *bool    `json:"qkv_bias"`
+	Limit        *float64 `json:"swiglu_limit"`
+	// of layers that keep states
+	Interval      *int  `json:"full_attention_interval"` // the last of so many does not
+	ConvWidth     *int  `json:"linear_conv_kernel_dim"`
+	StateKeyDim   *int  `json:"linear_key_head_dim"`
+	StateValueDim *int  `json:"linear_value_head_dim"`
+	StateKeyHeads *int  `json:"linear_num_key_heads"`
+	StateHeads    *int  `json:"linear_num_value_heads"`
+	OutputGate    *bool `json:"attn_output_gate"`
+
+	Alpha     *float64   `json:"swiglu_alpha"`
+	Quantized *quantized `json:"quantization_config"`
 
 	of         *architecture
 	usualTheta float64
@@ -143,7 +152,7 @@ func (f *configFile) config() (config, error) {
 		a.apply(&c)
 	}
 	for _, step := range []func(*config) error{f.checkShape, f.checkLayers, f.checkKeys, f.scores,
-		f.experts, f.windows, f.rotations} {
+		f.experts, f.states, f.windows, f.rotations} {
 		if err == nil {
 			err = step(&c)
 		}
@@ -212,6 +221,13 @@ func (f *configFile) checkKeys(*config) error {
 		{"norm_topk_prob", said(f.Normalized), isQwenMoE},
 		{"decoder_sparse_step", said(f.Step), isQwenMoE},
 		{"qkv_bias", said(f.QKVBias), f.of.mixture == sharedExperts},
+		{"full_attention_interval", said(f.Interval), f.of.states},
+		{"linear_conv_kernel_dim", said(f.ConvWidth), f.of.states},
+		{"linear_key_head_dim", said(f.StateKeyDim), f.of.states},
+		{"linear_value_head_dim", said(f.StateValueDim), f.of.states},
+		{"linear_num_key_heads", said(f.StateKeyHeads), f.of.states},
+		{"linear_num_value_heads", said(f.StateHeads), f.of.states},
+		{"attn_output_gate", said(f.OutputGate), f.of.states},
 		{"swiglu_limit", said(f.Limit), f.of.limit > 0},
 		{"swiglu_alpha", said(f.Alpha), f.of.limit > 0},
 		{"quantization_config", said(f.Quantized), f.of.mixture == biasedExperts},
@@ -296,7 +312,43 @@ func (f *configFile) experts(c *config) error {
 	return e.check("num_experts", "num_experts_per_tok", "moe_intermediate_size")
 }
 
-const fullLayer, slidingLayer = "full_attention", "sliding_attention"
+// states says which layers keep some, and of what shape.
+func (f *configFile) states(c *config) error {
+	if !f.of.states {
+		return nil
+	}
+	none, s := new(0), &c.States
+	*s = states{Layers: make([]bool, c.Layers), Width: *cmp.Or(f.ConvWidth, none),
+		KeyDim: *cmp.Or(f.StateKeyDim, none), ValueDim: *cmp.Or(f.StateValueDim, none),
+		KeyHeads: *cmp.Or(f.StateKeyHeads, none), Heads: *cmp.Or(f.StateHeads, none),
+		Interlace: f.of.folder.qkvz != ""}
+	interval := *cmp.Or(f.Interval, none)
+	if interval < 1 || f.OutputGate != nil && !*f.OutputGate {
+		return fmt.Errorf("full_attention_interval is %d and attn_output_gate %v, want 1 or more, and "+
+			"true", interval, *cmp.Or(f.OutputGate, new(true)))
+	}
+	if n := len(f.LayerTypes); n > 0 && n != c.Layers {
+		return fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", n, c.Layers)
+	}
+	for i := range s.Layers {
+		s.Layers[i] = (i+1)%interval != 0
+		if f.LayerTypes == nil {
+			continue
+		}
+		if kind := f.LayerTypes[i]; kind != fullLayer && kind != statesLayer {
+			return fmt.Errorf("layer_types has %q, want %s or %s", kind, fullLayer, statesLayer)
+		}
+		s.Layers[i] = f.LayerTypes[i] == statesLayer
+	}
+	f.LayerTypes = nil // there are no windows
+	return s.check("linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim",
+		"linear_num_key_heads", "linear_num_value_heads")
+}
+
+const (
+	fullLayer, slidingLayer = "full_attention", "sliding_attention"
+	statesLayer             = "linear_attention"
+)
 
 // windows says which layers have a window, and how large.
 func (f *configFile) windows(c *config) error {
@@ -379,6 +431,10 @@ func (f *configFile) rotations(c *config) error {
 			*s.Theta)
 	}
 	usual := cmp.Or(f.usualTheta, 10000.0)
+	if !f.of.states && (s.Sections != nil || s.Interleaved != nil) {
+		return fmt.Errorf("%s has mrope_section %v, want it only for qwen3_5_text, where it changes "+
+			"nothing in texts", name, s.Sections)
+	}
 	c.Scaling, c.Theta, c.LocalTheta = *s, *cmp.Or(f.Theta, s.Theta, &usual), local
 	if c.Theta < 1 {
 		return fmt.Errorf("rope_theta is %v, want 1 or more", c.Theta)
@@ -418,7 +474,7 @@ func (f *configFile) localRotations(name string, s *scaling) (float64, *scaling,
 
 // partOfHeads says how many channels are rotated.
 func (f *configFile) partOfHeads(c *config) error {
-	part := *cmp.Or(f.Rotated, c.Scaling.Rotated, new(1.0))
+	part := *cmp.Or(c.Scaling.Rotated, f.Rotated, new(1.0))
 	c.Rotated = int(part * float64(c.HeadDim))
 	if !(part > 0 && part <= 1) || c.Rotated < 2 || c.Rotated%2 != 0 {
 		return fmt.Errorf("partial_rotary_factor is %v, want a part of head_dim, %d, that is an even "+

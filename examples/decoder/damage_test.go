@@ -124,7 +124,7 @@ func TestDamagedFolders(t *testing.T) {
 		{"part of a head", set("partial_rotary_factor", 0.5), nil,
 			[]string{"config.json", "partial_rotary_factor is 0.5, want 1 or null"}},
 		{"another rotation", set("rope_scaling", map[string]any{"mrope_section": []int{2, 1, 1}}), nil,
-			[]string{"config.json", `key "rope_scaling.mrope_section" is [2,1,1]`}},
+			[]string{"config.json", "rope_scaling has mrope_section [2 1 1], want it only"}},
 		{"AWQ", set("quantization_config", map[string]any{"quant_method": "awq"}), nil,
 			[]string{"config.json", `quantization_config is {quant_method: "awq"}, want no such key`}},
 		{"stop that never comes", set("eos_token_id", []int{19, 20}), nil,

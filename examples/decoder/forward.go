@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/embed/folder"
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // piece is tokens that continue a sequence: part of a prompt, or the one that was generated last.
@@ -25,6 +26,7 @@ type runner struct {
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
 	positions                                                         []int32 // of each row
 	mixing
+	stateful
 	// of one product
 	dsts     []attn.Tensor
 	matrices []*attn.Matrix
@@ -78,6 +80,11 @@ func (r *runner) begin(pieces []piece) {
 func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
 	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
+	if l.delta != nil {
+		r.delta(i, l.delta, pieces)
+		r.join(l.attentionAfter)
+		return
+	}
 	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &l.k}, product{&r.v, &l.v})
 	r.place(l)
 	view := func(x []float32, heads int) attn.Tensor {
@@ -89,6 +96,11 @@ func (r *runner) attention(i int, pieces []piece) {
 	}
 	r.try(r.cache.step(i, view(r.heads, r.Heads), view(r.q, r.Heads), view(r.k, r.KVHeads),
 		view(r.v, r.KVHeads), pieces))
+	if l.share.Matrix != nil {
+		r.multiply(r.normed, product{&r.gate, &l.share})
+		n := max(1, len(r.heads))
+		r.try(nn.Gate(r.pool, rowsOf(r.heads, n), rowsOf(r.gate, n), rowsOf(r.heads, n), nn.Sigmoid))
+	}
 	r.multiply(r.heads, product{&r.hidden, &l.out})
 	r.join(l.attentionAfter)
 }

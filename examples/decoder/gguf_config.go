@@ -45,6 +45,14 @@ type architectureKeys struct {
 	Used        int      `json:"expert_used_count"`
 	ExpertFFN   int      `json:"expert_feed_forward_length"`
 	SharedFFN   int      `json:"expert_shared_feed_forward_length"`
+	ConvWidth   int      `json:"ssm.conv_kernel"`
+	Inner       int      `json:"ssm.inner_size"`
+	StateDim    int      `json:"ssm.state_size"`
+	StateHeads  int      `json:"ssm.time_step_rank"`
+	KeyHeads    int      `json:"ssm.group_count"`
+	Interval    *int     `json:"full_attention_interval"`
+	Recurrent   []bool   `json:"attention.recurrent_layers"`
+	Sections    []int    `json:"rope.dimension_sections"`
 
 	of *architecture
 }
@@ -134,7 +142,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 	if err == nil {
 		k.of.apply(&c)
 	}
-	for _, step := range []func(*config) error{k.checkShape, k.scores, k.experts, k.windows,
+	for _, step := range []func(*config) error{k.checkShape, k.scores, k.experts, k.states, k.windows,
 		k.rotations} {
 		if err == nil {
 			err = step(&c)
@@ -164,11 +172,39 @@ func (k *architectureKeys) checkShape(c *config) error {
 		"attention.layer_norm_rms_epsilon")
 }
 
+// states says which layers keep some, and of what shape.
+func (k *architectureKeys) states(c *config) error {
+	if !k.of.states {
+		if k.ConvWidth != 0 || k.Inner != 0 || k.StateDim != 0 || k.StateHeads != 0 ||
+			k.KeyHeads != 0 || k.Interval != nil || k.Recurrent != nil || k.Sections != nil {
+			return fmt.Errorf("ssm.conv_kernel is %d, or other keys of ssm, full_attention_interval, "+
+				"attention.recurrent_layers or rope.dimension_sections are there, want none for this "+
+				"architecture", k.ConvWidth)
+		}
+		return nil
+	}
+	s, interval := &c.States, *cmp.Or(k.Interval, new(4))
+	*s = states{Layers: make([]bool, c.Layers), Width: k.ConvWidth, KeyDim: k.StateDim,
+		ValueDim: k.Inner / max(k.StateHeads, 1), KeyHeads: k.KeyHeads, Heads: k.StateHeads,
+		Negated: true, Interlace: k.of.file.ba != "", Interleaved: k.of.file.ba == ""}
+	if n := len(k.Recurrent); interval < 1 || n > 0 && n != c.Layers {
+		return fmt.Errorf("full_attention_interval is %d and attention.recurrent_layers has %d, want 1 "+
+			"or more, and block_count, %d", interval, n, c.Layers)
+	}
+	for i := range s.Layers {
+		if s.Layers[i] = (i+1)%interval != 0; k.Recurrent != nil {
+			s.Layers[i] = k.Recurrent[i]
+		}
+	}
+	return s.check("ssm.conv_kernel", "ssm.state_size", "ssm.inner_size", "ssm.group_count",
+		"ssm.time_step_rank")
+}
+
 // experts says how many a layer has. What llama.cpp takes for granted is taken here.
 func (k *architectureKeys) experts(c *config) error {
 	kind, e := k.of.mixture, &c.Experts
 	e.Count, e.Used, e.FFN = k.Experts, k.Used, cmp.Or(k.ExpertFFN, c.FFN/max(k.Used, 1))
-	e.Normalized = kind != sharedExperts
+	e.Normalized = kind != sharedExperts || k.of.states
 	if kind == sharedExperts {
 		e.Shared = cmp.Or(k.SharedFFN, c.FFN)
 	} else if k.SharedFFN != 0 {

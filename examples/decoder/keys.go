@@ -46,6 +46,9 @@ var idleConfig = strictjson.Idle{
 	// of gemma and phi3, in the same file as what is obeyed
 	"cache_implementation": nil, "sliding_window_size": nil,
 	"use_bidirectional_attention": {"false"},
+	// of qwen3.5: types of its states elsewhere, and layers that guess further tokens
+	"mamba_ssm_dtype": {`"float32"`}, "mtp_num_hidden_layers": nil,
+	"mtp_use_dedicated_embeddings": nil,
 	// of gpt-oss: what other keys say, too
 	"initial_context_length": nil, "experts_per_token": nil,
 }
@@ -80,6 +83,6 @@ var idleGeneration = strictjson.Idle{
 	"decoder_start_token_id": {},
 }
 
-// idleTensors are angles that are computed here, and a last matrix beside the one that it is tied
-// to.
-var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight"}
+// idleTensors are angles that are computed here, a last matrix beside the one that it is tied to,
+// and layers that guess further tokens.
+var idleTensors = []string{"model.*rotary_emb.inv_freq", "lm_head.weight", "mtp.*"}

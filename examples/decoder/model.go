@@ -27,8 +27,10 @@ type layer struct {
 	qNorm, kNorm                 []float32 // of one head; nil for none
 	q, k, v, out, gate, up, down folder.Linear
 	rope                         *nn.Rope
-	sinks                        []float32 // of each head; nil for none
-	experts                      *mixture  // in the place of gate, up and down; nil for none
+	sinks                        []float32     // of each head; nil for none
+	experts                      *mixture      // in the place of gate, up and down; nil for none
+	share                        folder.Linear // of what attention returns, if that is gated
+	delta                        *delta        // in the place of attention; nil for none
 }
 
 // newModel takes matrices as kind, or if it is negative each as the folder has it.
@@ -117,7 +119,11 @@ type layerBuilder struct {
 
 func (b *layerBuilder) layer(i int, n *layerNames) layer {
 	l := layer{attentionNorm: b.norm(n.attentionNorm, b.Dim), ffnNorm: b.norm(n.ffnNorm, b.Dim)}
-	b.attention(&l, n)
+	if b.States.of(i) {
+		l.delta = b.delta(n)
+	} else {
+		b.attention(&l, n)
+	}
 	if b.Sinks {
 		l.sinks = b.Tensor(b.at+n.sinks, b.Heads)
 	}
@@ -129,7 +135,7 @@ func (b *layerBuilder) layer(i int, n *layerNames) layer {
 	if b.NormsAfter {
 		l.attentionAfter, l.ffnAfter = b.norm(n.attentionAfter, b.Dim), b.norm(n.ffnAfter, b.Dim)
 	}
-	if b.QKNorm {
+	if b.QKNorm && l.delta == nil {
 		l.qNorm, l.kNorm = b.norm(n.qNorm, b.HeadDim), b.norm(n.kNorm, b.HeadDim)
 	}
 	return l
@@ -153,6 +159,11 @@ func (b *layerBuilder) attention(l *layer, n *layerNames) {
 	parts := b.parts(n.qkv, []string{n.q, n.k, n.v}, q, kv, kv)
 	if b.Interleaved {
 		parts[0].Interleaved, parts[1].Interleaved = b.HeadDim, b.HeadDim
+	}
+	if b.Gated { // rows of queries and of gates take turns, a head of each
+		rows := groupRows(b.Heads, b.HeadDim, b.HeadDim)
+		parts[0] = b.rows(n.q, 2*q, rows[0])
+		l.share = b.linear(b.rows(n.q, 2*q, rows[1]), b.Dim, b.QKVBias)
 	}
 	for i, to := range []*folder.Linear{&l.q, &l.k, &l.v} {
 		*to = b.linear(parts[i], b.Dim, b.QKVBias)

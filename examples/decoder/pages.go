@@ -4,27 +4,35 @@ import (
 	"cmp"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/linear"
+	"github.com/seed-1415985d/attn/nn"
 )
 
-// pages is a cache in this process: a store of pages for each layer.
+// pages is a cache in this process: a store of pages for each layer with keys and values.
 type pages struct {
 	*model
-	stores   []*attn.Store
+	stores   []*attn.Store // nil for layers that keep states
+	open     map[*linear.State]bool
 	pool     *attn.Pool
 	integers bool
 }
 
-// paged has a part in each store.
+// paged has a part in each store, and states of its own.
 type paged struct {
-	*config
-	layers []*attn.Sequence
+	cache  *pages
+	layers []*attn.Sequence // nil for layers that keep states,
+	kept   []kept           // which are here
 }
 
 // newPages has room for a prefix, and in each place for a whole context, or for a layer with a
 // window for what its tokens see: the longest step comes to the window, and whole pages go.
 func newPages(m *model, s *settings, pool *attn.Pool) (cache, error) {
-	c := &pages{model: m, pool: pool, integers: s.attendsInIntegers()}
-	for _, window := range m.Windows {
+	c := &pages{model: m, pool: pool, integers: s.attendsInIntegers(), open: map[*linear.State]bool{}}
+	for i, window := range m.Windows {
+		if m.States.of(i) {
+			c.stores = append(c.stores, nil)
+			continue
+		}
 		place := pagesOf(s.context)
 		if window > 0 {
 			place = min(place, pagesOf(window+min(s.chunk, s.context)+attn.Block-2))
@@ -48,11 +56,29 @@ func storeConfig(m *model, s *settings, pages int) attn.StoreConfig {
 }
 
 func (c *pages) newSequence() (sequence, error) {
-	s := paged{config: &c.config}
-	for _, store := range c.stores {
-		s.layers = append(s.layers, store.NewSequence())
+	s := paged{cache: c, kept: make([]kept, len(c.stores))}
+	for i, store := range c.stores {
+		if store != nil {
+			s.layers = append(s.layers, store.NewSequence())
+			continue
+		}
+		k, err := newKept(c.layers[i].delta, &c.States)
+		if err != nil {
+			s.release()
+			return nil, err
+		}
+		s.layers, s.kept[i], c.open[k.state] = append(s.layers, nil), k, true
 	}
 	return s, nil
+}
+
+// states are those of a layer.
+func (c *pages) states(layer int, pieces []piece) (convs []*nn.Conv, all []*linear.State, _ error) {
+	for _, p := range pieces {
+		k := p.seq.(paged).kept[layer]
+		convs, all = append(convs, k.conv), append(all, k.state)
+	}
+	return convs, all, nil
 }
 
 // step attends in one call for prompts and decoding together.
@@ -76,9 +102,15 @@ func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (seqs []*att
 
 func (c *pages) forks() bool { return true }
 
-// inUse is the pages that are not free.
+// inUse is the pages that are not free, and all states.
 func (c *pages) inUse() (bytes int) {
+	for s := range c.open {
+		bytes += s.MemoryUse()
+	}
 	for _, s := range c.stores {
+		if s == nil {
+			continue
+		}
 		n := s.Config().Pages
 		bytes += s.MemoryUse() / n * (n - s.FreePages())
 	}
@@ -87,17 +119,37 @@ func (c *pages) inUse() (bytes int) {
 
 func (c *pages) close() {
 	for _, s := range c.stores {
-		_ = s.Close() // it is open, so nothing can fail
+		if s != nil {
+			_ = s.Close() // it is open, so nothing can fail
+		}
+	}
+	for s := range c.open {
+		_ = s.Close() // likewise
 	}
 }
 
-func (s paged) length() int { return s.layers[0].Len() }
+func (s paged) length() int {
+	if s.layers[0] == nil {
+		return s.kept[0].state.Len()
+	}
+	return s.layers[0].Len()
+}
 
 // fork shares the pages of the first n tokens: a prompt that is common to many is there once, and
-// is read once for all of them.
+// is read once for all of them. States go back to the begin of a chunk at most: before that, there
+// are none to share.
 func (s paged) fork(n int) (sequence, error) {
-	f := paged{config: s.config}
+	f := paged{cache: s.cache, kept: make([]kept, len(s.kept))}
 	for i, q := range s.layers {
+		if q == nil {
+			k, ok := s.kept[i].fork(n)
+			if !ok {
+				f.release()
+				return s.cache.newSequence()
+			}
+			f.layers, f.kept[i], s.cache.open[k.state] = append(f.layers, nil), k, true
+			continue
+		}
 		f.layers = append(f.layers, q.Fork())
 		_ = f.layers[i].Truncate(n) // q has as many
 	}
@@ -106,14 +158,18 @@ func (s paged) fork(n int) (sequence, error) {
 
 func (s paged) slide() {
 	for i, q := range s.layers {
-		if w := s.Windows[i]; w > 0 {
+		if w := s.cache.Windows[i]; w > 0 {
 			_ = q.DropBefore(max(0, q.Len()-w+1)) // which is at most Len
 		}
 	}
 }
 
 func (s paged) release() {
-	for _, q := range s.layers {
-		q.Release()
+	for i, q := range s.layers {
+		if q != nil {
+			q.Release()
+		}
+		delete(s.cache.open, s.kept[i].state)
+		s.kept[i].release()
 	}
 }

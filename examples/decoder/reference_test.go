@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,11 @@ type reference struct {
 	normalized  bool
 	limit       float64 // of the clamped gate; 0 for none
 	untruncated bool    // yarn's ramp
+	// of qwen3.5: heads of keys of its states, h mod which is that of state h if they are tiled
+	stateKeys int
+	tiled     bool
+	negated   bool // A_log is −e^A already
+	gate      bool // what attention returns is gated
 	// of phi3
 	rotated   int // channels of a head; 0 for all
 	factors   []float64
@@ -43,7 +49,12 @@ func (r *reference) logits(tokens []int) []float64 {
 	}
 	for i := range r.layers {
 		at := fmt.Sprintf("model.layers.%d.", i)
-		mixed := r.attention(states, at, r.windows[i])
+		var mixed [][]float64
+		if _, ok := r.f.tensors[at+"linear_attn.out_proj.weight"]; ok {
+			mixed = r.delta(states, at)
+		} else {
+			mixed = r.attention(states, at, r.windows[i])
+		}
 		for t := range states {
 			if before := at + "post_attention_layernorm.weight"; r.after {
 				states[t] = sum(states[t], r.norm(mixed[t], before))
@@ -150,9 +161,17 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 	if window > 0 && r.localTheta > 0 {
 		local.theta, local.factor = r.localTheta, 0
 	}
+	var gates [][]float64
 	for t, s := range states {
 		x := r.norm(s, at+"input_layernorm.weight")
 		query, key := r.linearMap(x, at+"self_attn.q_proj"), r.linearMap(x, at+"self_attn.k_proj")
+		if r.gate {
+			var both [2][]float64
+			for i, part := range slices.Collect(slices.Chunk(query, r.head)) {
+				both[i%2] = append(both[i%2], part...)
+			}
+			query, gates = both[0], append(gates, both[1])
+		}
 		q = append(q, local.rotate(r.headNorm(query, at+"self_attn.q_norm"), t))
 		k = append(k, local.rotate(r.headNorm(key, at+"self_attn.k_norm"), t))
 		v = append(v, r.linearMap(x, at+"self_attn.v_proj"))
@@ -184,9 +203,94 @@ func (r *reference) attention(states [][]float64, at string, window int) [][]flo
 				}
 			}
 		}
+		for i := range all {
+			if r.gate {
+				all[i] /= 1 + math.Exp(-gates[t][i])
+			}
+		}
 		out = append(out, r.linearMap(all, at+"self_attn.o_proj"))
 	}
 	return out
+}
+
+// delta is the gated delta rule, token by token: what the state has for a key is taken off a value
+// before it is written.
+func (r *reference) delta(states [][]float64, at string) [][]float64 {
+	at += "linear_attn."
+	weight := func(name string) fakeTensor { return r.f.tensors[at+name] }
+	conv, heads := weight("conv1d.weight"), weight("A_log").shape[0]
+	channels, width := conv.shape[0], conv.shape[len(conv.shape)-1]
+	value := weight("norm.weight").shape[0]
+	size := (channels - heads*value) / 2 / r.stateKeys // of a key
+	memory := make([][][]float64, heads)
+	for h := range memory {
+		for range size {
+			memory[h] = append(memory[h], make([]float64, value))
+		}
+	}
+	var mixed, out [][]float64
+	for t, state := range states {
+		x := r.norm(state, strings.TrimSuffix(at, "linear_attn.")+"input_layernorm.weight")
+		mixed = append(mixed, r.linearMap(x, at+"in_proj_qkv"))
+		z, b := r.linearMap(x, at+"in_proj_z"), r.linearMap(x, at+"in_proj_b")
+		a, row := r.linearMap(x, at+"in_proj_a"), make([]float64, channels)
+		for c := range row {
+			for j := range width {
+				if i := t - width + 1 + j; i >= 0 {
+					row[c] += float64(conv.data[c*width+j]) * mixed[i][c]
+				}
+			}
+			row[c] /= 1 + math.Exp(-row[c])
+		}
+		var all []float64
+		for h := range heads {
+			from := h / (heads / r.stateKeys)
+			if r.tiled {
+				from = h % r.stateKeys
+			}
+			q, k := unit(row[from*size:][:size]), unit(row[(r.stateKeys+from)*size:][:size])
+			v := row[2*r.stateKeys*size+h*value:][:value]
+			step := math.Log1p(math.Exp(a[h] + float64(weight("dt_bias").data[h])))
+			decay := math.Exp(r.rate(float64(weight("A_log").data[h])) * step)
+			y, squares := make([]float64, value), 0.0
+			for c := range value {
+				had := 0.0
+				for d := range size {
+					memory[h][d][c] *= decay
+					had += memory[h][d][c] * k[d]
+				}
+				for d := range size {
+					memory[h][d][c] += k[d] * (v[c] - had) / (1 + math.Exp(-b[h]))
+					y[c] += memory[h][d][c] * q[d] / math.Sqrt(float64(size))
+				}
+				squares += y[c] * y[c] / float64(value)
+			}
+			for c := range value {
+				g := z[h*value+c]
+				all = append(all, y[c]/math.Sqrt(squares+r.epsilon)*
+					float64(weight("norm.weight").data[c])*g/(1+math.Exp(-g)))
+			}
+		}
+		out = append(out, r.linearMap(all, at+"out_proj"))
+	}
+	return out
+}
+
+// rate is how fast a state forgets: GGUF files have it as it is.
+func (r *reference) rate(stored float64) float64 {
+	if r.tiled || r.negated {
+		return stored
+	}
+	return -math.Exp(stored)
+}
+
+// unit is x divided by its length.
+func unit(x []float64) []float64 {
+	squares := 1e-6
+	for _, e := range x {
+		squares += e * e
+	}
+	return times(slices.Clone(x), 1/math.Sqrt(squares))
 }
 
 // rotate turns element i and i+head/2 of each head, as complex numbers, by position·θ^(−2i/head).

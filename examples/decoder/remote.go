@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/linear"
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // remote is a cache on a cluster: other processes keep the keys and values and attend over them.
@@ -24,6 +27,10 @@ type far struct {
 }
 
 func newRemote(m *model, s *settings) (cache, error) {
+	if m.States.Layers != nil {
+		return nil, errors.New("-cluster is there, and the model has layers that keep states, want a " +
+			"model whose layers all have keys and values")
+	}
 	page, err := attn.NewStore(storeConfig(m, s, 1)) // for its size
 	if err != nil {
 		return nil, err
@@ -53,6 +60,11 @@ func (c *remote) step(layer int, dst, q, k, v attn.Tensor, pieces []piece) error
 	}
 	return c.client.Steps(context.Background(), layer, dst, q, k, v, seqs,
 		c.options(layer, pieces, c.integers))
+}
+
+// states: there are none.
+func (c *remote) states(int, []piece) ([]*nn.Conv, []*linear.State, error) {
+	return nil, nil, errors.New("layers that keep states have none on a cluster")
 }
 
 // forks: workers keep the tokens of one sequence apart from those of others.

@@ -29,6 +29,9 @@ type scaling struct {
 	Long  []float64 `json:"long_factor"`
 	// the part of a head that is rotated, where it stands in newer files
 	Rotated *float64 `json:"partial_rotary_factor"`
+	// pairs by kinds of positions, which are the same in texts
+	Sections    []int `json:"mrope_section"`
+	Interleaved *bool `json:"mrope_interleaved"`
 	// layers without and with a window, in newer files
 	Full    *scaling `json:"full_attention"`
 	Sliding *scaling `json:"sliding_attention"`

@@ -21,6 +21,11 @@ type layerNames struct {
 	router, gates, ups, downs string
 	// of an expert that all tokens use, and of how much of it
 	sharedGate, sharedUp, sharedDown, share string
+	// of layers that keep states: queries, keys and values, gates, how much is taken and forgotten;
+	// qkvz and ba are tensors of several of these
+	mixed, z, beta, alpha, qkvz, ba string
+	conv, step, decay               string // with .weight, if they have that
+	stateNorm, stateOut             string
 	// tensors of all experts in MXFP4, in which gate and up take turns
 	microGateUp, microDown string
 }
@@ -77,6 +82,32 @@ var (
 	})
 	ggufGPTOSSNames = ggufMoENames.with(func(n *tensorNames) {
 		n.ffnNorm, n.sinks = "post_attention_norm", "attn_sinks.weight"
+	})
+)
+
+var (
+	qwen35Names = folderNames.with(func(n *tensorNames) {
+		n.mixed, n.z = "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"
+		n.beta, n.alpha = "linear_attn.in_proj_b", "linear_attn.in_proj_a"
+		n.conv, n.step = "linear_attn.conv1d.weight", "linear_attn.dt_bias"
+		n.decay, n.stateNorm = "linear_attn.A_log", "linear_attn.norm"
+		n.stateOut = "linear_attn.out_proj"
+	})
+	qwenNextNames = qwenMoENames.with(func(n *tensorNames) {
+		n.qkvz, n.ba = "linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba"
+		n.conv, n.step, n.decay = qwen35Names.conv, qwen35Names.step, qwen35Names.decay
+		n.stateNorm, n.stateOut = qwen35Names.stateNorm, qwen35Names.stateOut
+	})
+	ggufQwen35Names = ggufNames.with(func(n *tensorNames) {
+		n.ffnNorm, n.factors = "post_attention_norm", ""
+		n.mixed, n.z, n.beta, n.alpha = "attn_qkv", "attn_gate", "ssm_beta", "ssm_alpha"
+		n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
+		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
+	})
+	ggufQwenNextNames = ggufMoENames.with(func(n *tensorNames) {
+		n.ffnNorm, n.mixed, n.z, n.ba = "post_attention_norm", "attn_qkv", "attn_gate", "ssm_ba"
+		n.conv, n.step, n.decay = "ssm_conv1d.weight", "ssm_dt.bias", "ssm_a"
+		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
 	})
 )
 
