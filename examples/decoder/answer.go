@@ -72,6 +72,9 @@ func (e *engine) report(out io.Writer) {
 	fmt.Fprintf(out, "prefill: %d tokens, %.1f a second (%d more were decoded in the same steps)\n",
 		e.read, rate(e.read, e.reading), e.beside)
 	fmt.Fprintf(out, "decode:  %d tokens, %.1f a second\n", e.made, rate(e.made, e.making))
+	if e.drafter != nil {
+		e.drafter.report(out)
+	}
 	if e.steps > 0 && e.packed > limits.DRAM() {
 		e.reportMemory(out, rate(e.steps, e.making))
 	}

@@ -13,28 +13,36 @@ import (
 // architecture is what a kind of model computes that others do not, and what its files call it. A
 // kind is one description: nothing else knows its name.
 type architecture struct {
-	kind         string // model_type of config.json; "" where there are no such folders
-	class        string // architectures of config.json
-	gguf         string // general.architecture of GGUF files
-	folder       *tensorNames
-	file         *tensorNames
-	activation   nn.Activation
-	usual        func() configFile // what its config.json leaves out, anew for each
-	pairs        bool              // GGUF files have queries and keys in pairs that rotations turn
-	qkvBias      bool              // folders have biases of queries, keys and values
-	biasKey      bool              // attention_bias says it, of the output, too
-	ffnBiasKey   bool              // mlp_bias says whether the feed-forward network has biases
-	qkNorm       bool              // queries and keys are normed, head by head
-	normsAfter   bool              // of what attention and the network return, too
-	lessOne      bool              // folders keep the weights of norms less 1
-	embeddings   bool              // are multiplied by √Dim
-	queryScalar  bool              // query_pre_attn_scalar says how scores are scaled
-	largest      int               // layers of the model whose scores a GGUF file scales by Dim/Heads
-	period       int               // of so many layers the last has no window; 0: as window says
-	window       windowRule
-	localTheta   float64 // base of rotations of layers with a window; 0: as of all
-	scoreCap     float64 // what GGUF files leave out; -1 where the model has none
-	logitCap     float64
+	kind  string // model_type of config.json; "" where there are no such folders
+	class string // architectures of config.json
+	// the same of folders that have the model in text_config, beside one of images; "" for none
+	wrapper, wrapperClass string
+
+	gguf   string       // general.architecture of GGUF files
+	folder *tensorNames // names in folders,
+	file   *tensorNames // and in GGUF files
+	// what config.json leaves out, anew for each
+	usual func() configFile
+
+	activation  nn.Activation
+	pairs       bool // GGUF files have queries and keys in pairs that rotations turn
+	qkvBias     bool // folders have biases of queries, keys and values
+	biasKey     bool // attention_bias says it, of the output, too
+	ffnBiasKey  bool // mlp_bias says whether the feed-forward network has biases
+	qkNorm      bool // queries and keys are normed, head by head
+	normsAfter  bool // of what attention and the network return, too
+	lessOne     bool // folders keep the weights of norms less 1
+	embeddings  bool // are multiplied by √Dim
+	queryScalar bool // query_pre_attn_scalar says how scores are scaled
+	largest     int  // layers of the model whose scores a GGUF file scales by Dim/Heads
+
+	window     windowRule
+	period     int     // of so many layers the last has no window; 0: as window says
+	localTheta float64 // base of rotations of layers with a window; 0: as of all
+
+	scoreCap float64 // what GGUF files leave out; -1 where the model has none
+	logitCap float64
+
 	longRotation bool // rotations are stretched by factors for short and for long texts
 	partial      bool // a part of each head's channels may be rotated
 	mixture      mixtureKind
@@ -94,14 +102,16 @@ var architectures = []architecture{
 				HeadDim: new(256), Tied: true, Window: new(4096), ScoreCap: new(50.0),
 				LogitCap: new(30.0), QueryScalar: new(256.0)}
 		}},
-	{kind: "gemma3_text", class: "Gemma3ForCausalLM", gguf: "gemma3", folder: &gemmaNames,
+	{kind: "gemma3_text", class: "Gemma3ForCausalLM", gguf: "gemma3", wrapper: "gemma3",
+		wrapperClass: "Gemma3ForConditionalGeneration", folder: &gemmaNames,
 		file: &ggufGemmaNames, activation: nn.GELUTanh, biasKey: true, qkNorm: true,
 		normsAfter: true, lessOne: true, embeddings: true, queryScalar: true, largest: 62, period: 6,
 		window: windowOfPeriod, localTheta: 10000,
 		usual: func() configFile {
 			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{1}, KVHeads: new(4),
-				HeadDim: new(256), Tied: true, Window: new(4096), QueryScalar: new(256.0),
-				usualTheta: 1e6}
+				HeadDim: new(256), Heads: 8, Vocab: 262208, Tied: true, Window: new(4096),
+				QueryScalar: new(256.0),
+				usualTheta:  1e6}
 		}},
 	{kind: "phi3", class: "Phi3ForCausalLM", gguf: "phi3", folder: &phiNames, file: &ggufPhiNames,
 		activation: nn.SiLU, window: windowOfAll, scoreCap: -1, logitCap: -1, longRotation: true,
@@ -144,7 +154,8 @@ var architectures = []architecture{
 			f.SharedFFN, f.Normalized = new(512), new(true)
 			return f
 		}},
-	{kind: "qwen3_5_text", class: "Qwen3_5ForCausalLM", gguf: "qwen35", folder: &qwen35Names,
+	{kind: "qwen3_5_text", class: "Qwen3_5ForCausalLM", gguf: "qwen35", wrapper: "qwen3_5",
+		wrapperClass: "Qwen3_5ForConditionalGeneration", folder: &qwen35Names,
 		file: &ggufQwen35Names, activation: nn.SiLU, biasKey: true, qkNorm: true, lessOne: true,
 		scoreCap: -1, logitCap: -1, partial: true, states: true,
 		usual: func() configFile {
@@ -192,8 +203,9 @@ func namesOf(name func(*architecture) string) string {
 	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
-func (a *architecture) kindName() string { return a.kind }
-func (a *architecture) ggufName() string { return a.gguf }
+func (a *architecture) kindName() string    { return a.kind }
+func (a *architecture) wrapperName() string { return a.wrapper }
+func (a *architecture) ggufName() string    { return a.gguf }
 
 // apply sets what a kind computes in both sorts of files.
 func (a *architecture) apply(c *config) {

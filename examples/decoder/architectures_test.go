@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -194,6 +195,19 @@ var archCases = []archCase{
 		delete(f.config, "partial_rotary_factor")
 		f.config["rope_parameters"] = map[string]any{"rope_type": "default", "rope_theta": 500,
 			"partial_rotary_factor": 0.5, "mrope_section": []int{1, 1, 0}, "mrope_interleaved": true}
+	}},
+	{name: "qwen3.5 beside images", folder: func(f *fake, r *reference) {
+		addStates(f, r, "qwen3_5_text")
+		wrap(f, "qwen3_5", "Qwen3_5ForConditionalGeneration", "model.language_model.")
+	}},
+	{name: "gemma3 beside images", folder: func(f *fake, r *reference) {
+		gemmaFolder(f, r, "gemma3_text")
+		f.config["sliding_window_pattern"], f.config["rope_local_base_freq"] = 2, 30
+		addHeadNorms(f)
+		r.localTheta = 30
+		f.add("vision_tower.something", 3)
+		delete(f.config, "model_type")
+		wrap(f, "gemma3", "Gemma3ForConditionalGeneration", "language_model.model.")
 	}},
 	{name: "qwen3next", folder: func(f *fake, r *reference) {
 		moeFolder(f, r, "qwen2_moe", 0, 1)
@@ -529,6 +543,25 @@ var statesNames = strings.NewReplacer("linear_attn.in_proj_qkv", "attn_qkv",
 	"linear_attn.conv1d", "ssm_conv1d", "linear_attn.A_log", "ssm_a",
 	"linear_attn.dt_bias", "ssm_dt.bias", "linear_attn.norm", "ssm_norm")
 
+// wrap makes a folder one of a model for images, too.
+func wrap(f *fake, kind, class, prefix string) {
+	for name, x := range maps.Clone(f.tensors) {
+		if inner, ok := strings.CutPrefix(name, "model."); ok {
+			f.tensors[prefix+inner] = x
+			f.hide(name)
+		} else if name == "lm_head.weight" && strings.HasPrefix(prefix, "language") {
+			f.tensors["language_model."+name] = x
+			f.hide(name)
+		}
+	}
+	stop := f.config["eos_token_id"]
+	delete(f.config, "eos_token_id")
+	f.config = map[string]any{"model_type": kind, "architectures": []string{class},
+		"text_config": f.config, "vision_config": map[string]any{"hidden_size": 7},
+		"image_token_id": 3, "eos_token_id": stop,
+		"tie_word_embeddings": f.config["tie_word_embeddings"]}
+}
+
 func addHeadNorms(f *fake) {
 	for _, at := range []string{"model.layers.0.", "model.layers.1."} {
 		f.add(at+"self_attn.q_norm.weight", 8)
@@ -679,6 +712,10 @@ func TestKeysOfArchitectures(t *testing.T) {
 	moe := func(f *fake) { moeFolder(f, &reference{}, "qwen2_moe", 0, 1) }
 	gpt := func(f *fake) { gptFolder(f, &reference{}) }
 	qwen35 := func(f *fake) { addStates(f, &reference{}, "qwen3_5_text") }
+	wrapped := func(f *fake) {
+		qwen35(f)
+		wrap(f, "qwen3_5", "Qwen3_5ForConditionalGeneration", "model.language_model.")
+	}
 	for _, c := range []struct {
 		kind  func(*fake)
 		key   string
@@ -732,6 +769,11 @@ func TestKeysOfArchitectures(t *testing.T) {
 		{qwen35, "layer_types", []string{"linear_attention"}, "has 1 layers, want num_hidden_layers, 2"},
 		{qwen35, "layer_types", []string{"linear_attention", "sliding_attention"},
 			`has "sliding_attention", want full_attention or linear_attention`},
+		{wrapped, "architectures", []string{"Qwen3_5ForCausalLM"},
+			"want Qwen3_5ForConditionalGeneration"},
+		{wrapped, "text_config", nil, "text_config is not there"},
+		{wrapped, "text_config", map[string]any{"model_type": "llama"}, `or of model_type "llama"`},
+		{wrapped, "text_config", map[string]any{"unheard": 1}, `key "text_config.unheard" is 1`},
 		{qwen35, "mamba_ssm_dtype", "float16", `is "float16", want "float32"`},
 		{phi, "partial_rotary_factor", 0.2, "is 0.2, want a part of head_dim, 8"},
 		{phi, "rope_scaling", map[string]any{"type": "longrope", "short_factor": []int{1}},

@@ -28,6 +28,10 @@ type sequence interface {
 	// fork begins another one with the first n tokens, or without any if sequences cannot share
 	// them.
 	fork(n int) (sequence, error)
+	// mark notes a place to which back can go: others may be too far for layers that keep states.
+	mark()
+	// back forgets the tokens from n on, or those from the mark on if that is all that is possible.
+	back(n int) error
 	// slide drops the tokens that no later token sees. After that, nobody forks the sequence.
 	slide()
 	release()

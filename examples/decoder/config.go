@@ -36,6 +36,7 @@ type config struct {
 	Gated          bool // what attention returns, by a part of the matrix of queries
 	// of the gate of gpt-oss; 0 for Activation
 	Limit, Alpha float32
+	Wrapped      bool // the file has the model in text_config, beside one of images
 	// s becomes cap·tanh(s/cap), of scores and of logits; 0 for none
 	ScoreCap, LogitCap float32
 }

@@ -97,10 +97,20 @@ func readConfig(l *folder.Loader) (config, *tensorNames) {
 		ModelType string `json:"model_type"`
 	}
 	l.JSON(file, &kind, strictjson.AnyKey)
-	f, err := standard(kind.ModelType)
-	l.Check(file, err)
-	l.JSON(file, &f, idleConfig)
+	var f configFile
+	wrapped := slices.ContainsFunc(architectures, func(a architecture) bool {
+		return a.wrapper != "" && a.wrapper == kind.ModelType
+	})
+	if wrapped {
+		f = readWrapper(l, file, kind.ModelType)
+	} else {
+		var err error
+		f, err = standard(kind.ModelType)
+		l.Check(file, err)
+		l.JSON(file, &f, idleConfig)
+	}
 	c, err := f.config()
+	c.Wrapped = wrapped
 	l.Check(file, err)
 	l.Check(file, c.checkStop())
 	said := struct {
@@ -115,6 +125,41 @@ func readConfig(l *folder.Loader) (config, *tensorNames) {
 		return c, nil
 	}
 	return c, f.of.folder
+}
+
+// wrapper is a config.json of a model for images and texts, of which the second part is read.
+type wrapper struct {
+	ModelType     string           `json:"model_type"`
+	Architectures []string         `json:"architectures"`
+	Text          *configFile      `json:"text_config"`
+	Tied          *bool            `json:"tie_word_embeddings"`
+	Stop          folder.OneOrMore `json:"eos_token_id"`
+}
+
+// readWrapper reads what such a file says of texts.
+func readWrapper(l *folder.Loader, file, kind string) configFile {
+	a, _ := architectureOf("model_type", kind, (*architecture).wrapperName) // which there is
+	f := a.usual()
+	f.ModelType = a.kind
+	w := wrapper{Text: &f}
+	l.JSON(file, &w, idleWrapper())
+	for _, name := range w.Architectures {
+		if name != a.wrapperClass {
+			l.Check(file, fmt.Errorf("architectures has %q, want %s, as model_type is %q", name,
+				a.wrapperClass, kind))
+		}
+	}
+	if w.Text == nil || f.ModelType != a.kind {
+		l.Check(file, fmt.Errorf("text_config is not there, or of model_type %q, want %s", f.ModelType,
+			a.kind))
+	}
+	if f.Architectures = nil; w.Tied != nil {
+		f.Tied = *w.Tied
+	}
+	if w.Stop != nil {
+		f.Stop = w.Stop
+	}
+	return f
 }
 
 // checkStop refuses tokens that never come.

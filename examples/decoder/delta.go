@@ -159,6 +159,7 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 type kept struct {
 	conv  *nn.Conv
 	state *linear.State
+	mark  int // tokens to which it can go back
 }
 
 func newKept(d *delta, s *states) (kept, error) {
@@ -167,12 +168,12 @@ func newKept(d *delta, s *states) (kept, error) {
 		return kept{}, err
 	}
 	state, err := linear.NewState(s.config())
-	return kept{conv, state}, err
+	return kept{conv: conv, state: state}, err
 }
 
 // fork is the first n tokens for another sequence, if the state can go back there.
 func (k kept) fork(n int) (kept, bool) {
-	f := kept{k.conv.Fork(), k.state.Fork()}
+	f := kept{k.conv.Fork(), k.state.Fork(), k.mark}
 	if f.state.Truncate(n) != nil || f.conv.Truncate(n) != nil {
 		f.release()
 		return kept{}, false

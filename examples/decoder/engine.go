@@ -34,6 +34,8 @@ type settings struct {
 	values   attn.Format     // 0 for the same
 	integers bool            // matrices multiply integers, and attention where the cache has them
 	cluster  *cluster.Client // that keeps keys and values; nil for none
+	draft    *model          // guesses tokens; nil for none
+	guesses  int             // at a time
 }
 
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as
@@ -44,6 +46,7 @@ type engine struct {
 	prefix          []int    // what many prompts begin with; none at first,
 	shared          sequence // in a sequence that they fork
 	waiting, active []*job
+	drafter         *drafter // nil for none
 	meter
 }
 
@@ -57,6 +60,9 @@ func newEngine(m *model, s settings) (*engine, error) {
 	if e.cache, err = newCache(m, &s, e.pool); err == nil {
 		e.shared, err = e.cache.newSequence()
 	}
+	if err == nil && s.draft != nil {
+		e.drafter, err = newDrafter(e, s)
+	}
 	if err != nil {
 		e.close()
 		return nil, err
@@ -67,6 +73,9 @@ func newEngine(m *model, s settings) (*engine, error) {
 func (e *engine) close() {
 	if e.cache != nil {
 		e.cache.close()
+	}
+	if e.drafter != nil {
+		e.drafter.cache.close()
 	}
 	_ = e.pool.Close() // nobody uses it
 }
@@ -139,34 +148,81 @@ func (e *engine) step() error {
 	if err := e.admit(); err != nil {
 		return err
 	}
-	pieces, jobs := []piece{}, []*job{}
+	guesses, err := e.guess()
+	if err != nil {
+		return err
+	}
+	pieces, wanted, jobs := []piece{}, []int{}, []*job{}
 	for _, j := range e.active {
 		tokens := j.tokens[j.seq.length():] // which the model has not seen yet
 		if len(j.tokens) > len(j.prompt) {
-			made++
+			tokens = slices.Concat(tokens, guesses[j])
 		} else {
 			tokens = tokens[:min(len(tokens), e.chunk-read)]
 			read += len(tokens)
 		}
 		if len(tokens) > 0 {
-			pieces, jobs = append(pieces, piece{j.seq, tokens}), append(jobs, j)
+			pieces, wanted = append(pieces, piece{j.seq, tokens}), append(wanted, 1+len(guesses[j]))
+			jobs = append(jobs, j)
 		}
 	}
-	logits, err := e.forward(pieces)
+	logits, err := e.forwardLast(pieces, wanted)
 	if err != nil {
 		return err
 	}
 	e.peak = max(e.peak, e.cache.inUse())
 	for i, j := range jobs {
-		if !j.keep {
+		if j.seq.length() == len(j.tokens)+len(guesses[j]) {
+			decodes := len(j.tokens) > len(j.prompt)
+			n, err := e.take(j, guesses[j], logits[:wanted[i]])
+			if err != nil {
+				return err
+			}
+			if decodes {
+				made += n
+			}
+		}
+		if !j.keep && !j.done {
 			j.seq.slide()
 		}
-		if j.seq.length() == len(j.tokens) {
-			e.advance(j, logits[i])
-		}
+		logits = logits[wanted[i]:]
 	}
 	e.count(read, made, time.Since(start))
 	return nil
+}
+
+// guess asks the second model, if there is one, for tokens of the jobs that decode.
+func (e *engine) guess() (map[*job][]int, error) {
+	if e.drafter == nil {
+		return nil, nil
+	}
+	var jobs []*job
+	for _, j := range e.active {
+		if len(j.tokens) > len(j.prompt) {
+			j.seq.mark()
+			jobs = append(jobs, j)
+		}
+	}
+	return e.drafter.guess(jobs)
+}
+
+// take chooses tokens by logits, the next of which are used as long as guesses are what is chosen,
+// and takes back what the sequence has of the others. It returns how many there are.
+func (e *engine) take(j *job, guesses []int, logits [][]float32) (n int, err error) {
+	for {
+		e.advance(j, logits[n])
+		if n++; j.done || n > len(guesses) || j.tokens[len(j.tokens)-1] != guesses[n-1] {
+			break
+		}
+		e.drafter.accepted++
+	}
+	if len(guesses) > 0 && (!j.done || j.keep) {
+		err = j.seq.back(min(j.seq.length(), len(j.tokens)-1))
+	}
+	if e.drafter != nil && err == nil {
+		err = e.drafter.follow(j)
+	}
+	return n, err
 }
 
 // admit lets jobs that wait begin where there are places, each with what its prompt has in common

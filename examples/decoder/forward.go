@@ -38,13 +38,19 @@ type runner struct {
 // forward appends the pieces to their sequences and returns the logits after the last token of
 // each.
 func (r *runner) forward(pieces []piece) ([][]float32, error) {
+	return r.forwardLast(pieces, nil)
+}
+
+// forwardLast returns the logits after some of the last tokens of each piece, one of them if wanted
+// is nil, all one after another.
+func (r *runner) forwardLast(pieces []piece, wanted []int) ([][]float32, error) {
 	r.err = nil
 	r.begin(pieces)
 	for i := 0; i < len(r.layers) && r.err == nil; i++ {
 		r.attention(i, pieces)
 		r.feedForward(&r.layers[i])
 	}
-	r.finish(pieces)
+	r.finish(pieces, wanted)
 	if r.err == nil {
 		r.err = checkLogits(r.logits, r.Vocab)
 	}
@@ -141,13 +147,17 @@ func (r *runner) dense(to *[]float32, l *layer) {
 	r.multiply(r.active, product{to, &l.down})
 }
 
-// finish computes logits of the rows that somebody asks for: the last one of each piece.
-func (r *runner) finish(pieces []piece) {
+// finish computes logits of the rows that somebody asks for: the last ones of each piece.
+func (r *runner) finish(pieces []piece, wanted []int) {
 	r.last = r.last[:0]
 	end := 0
-	for _, p := range pieces {
+	for i, p := range pieces {
+		rows := 1
+		if wanted != nil {
+			rows = wanted[i]
+		}
 		end += len(p.tokens) * r.Dim
-		r.last = append(r.last, r.x[end-r.Dim:end]...)
+		r.last = append(r.last, r.x[end-rows*r.Dim:end]...)
 	}
 	r.rmsNorm(&r.last, r.last, r.norm)
 	r.multiply(r.last, product{&r.logits, &r.head})

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/seed-1415985d/attn/strictjson"
+import (
+	"maps"
+
+	"github.com/seed-1415985d/attn/strictjson"
+)
 
 // idleConfig are the keys of config.json that do not change what a model computes in
 // transformers. Where a key asks for something else with other values, those without are listed.
@@ -52,6 +56,24 @@ var idleConfig = strictjson.Idle{
 	// of gpt-oss: what other keys say, too
 	"initial_context_length": nil, "experts_per_token": nil,
 }
+
+// idleWrapper are keys without effect of a file that has a model for texts in text_config.
+func idleWrapper() strictjson.Idle {
+	idle := maps.Clone(idleConfig)
+	for key, values := range idleConfig {
+		idle["text_config."+key] = values
+	}
+	for _, key := range []string{"vision_config", "image_token_id", "image_token_index",
+		"video_token_id", "vision_start_token_id", "vision_end_token_id", "boi_token_index",
+		"eoi_token_index", "boi_token_id", "eoi_token_id", "mm_tokens_per_image"} {
+		idle[key] = nil
+	}
+	return idle
+}
+
+// idleWrapperTensors are those of images.
+var idleWrapperTensors = []string{"vision_tower.*", "multi_modal_projector.*",
+	"model.vision_tower.*", "model.multi_modal_projector.*", "model.visual.*"}
 
 // idleGeneration are those of generation_config.json: what draws tokens is on the command line.
 var idleGeneration = strictjson.Idle{

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/embed/folder"
@@ -23,6 +24,7 @@ type options struct {
 	model, size, shared string
 	system              string // shared, in a chat
 	pack                string // a file of packed matrices
+	draftPath           string // of a second model
 	weights             attn.Format
 	prompts             []string
 	most                int
@@ -64,6 +66,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"tokenizer.json, or a GGUF file; none makes a random model")
 	f.StringVar(&o.pack, "pack", "", "`file` of the model's packed matrices, from which it starts at "+
 		"once; it is written if it is not there")
+	f.StringVar(&o.draftPath, "draft", "", "`file` or folder of a smaller model with the same tokens: "+
+		"it guesses some, which saves steps where it is right, and changes no answer")
+	f.IntVar(&o.guesses, "guesses", 4, "tokens that the -draft model guesses at a time")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
 	f.BoolVar(&o.chat, "chat", false, "each prompt is a message of a user, after -system as that of "+
@@ -107,6 +112,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 		err = errors.New("-system wants -chat, and no -shared, which is the same there")
 	}
 	o.shared += o.system
+	if err == nil && o.draftPath != "" && (o.url != "" || o.accuracy || o.steps || o.model == "") {
+		err = errors.New("-draft wants a -model, and no -cluster, -accuracy or -steps")
+	}
 	if err == nil && o.pack != "" && (o.model == "" || o.accuracy) {
 		err = errors.New("-pack wants a -model, and no -accuracy, which packs it in several types")
 	}
@@ -139,6 +147,9 @@ func run(args []string, out, help io.Writer) error {
 	}
 	m, text, err := o.open()
 	if err != nil {
+		return err
+	}
+	if err := o.openDraft(); err != nil {
 		return err
 	}
 	o.describe(out, m)
@@ -195,10 +206,14 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if l.Err != nil {
 		return nil, nil, l.Err
 	}
+	idle := idleTensors
+	if c.Wrapped {
+		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
+	}
 	l.UsePack(o.pack, o.matrices())
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
-	l.CheckUsed(idleTensors...)
+	l.CheckUsed(idle...)
 	text := l.BPE(c.Vocab)
 	m.Stop = folder.Union(m.Stop, text.Ends())
 	return m, text, l.Err

@@ -156,6 +156,32 @@ func (s paged) fork(n int) (sequence, error) {
 	return f, nil
 }
 
+func (s paged) mark() {
+	for i := range s.kept {
+		if k := &s.kept[i]; k.state != nil {
+			k.conv.Checkpoint()
+			k.state.Checkpoint()
+			k.mark = k.state.Len()
+		}
+	}
+}
+
+func (s paged) back(n int) (err error) {
+	for _, k := range s.kept {
+		if k.state != nil && n < k.state.Len()/linear.Chunk*linear.Chunk {
+			n = min(n, k.mark)
+		}
+	}
+	for i, q := range s.layers {
+		if q != nil {
+			err = cmp.Or(err, q.Truncate(n))
+		} else {
+			err = cmp.Or(err, s.kept[i].conv.Truncate(n), s.kept[i].state.Truncate(n))
+		}
+	}
+	return err
+}
+
 func (s paged) slide() {
 	for i, q := range s.layers {
 		if w := s.cache.Windows[i]; w > 0 {

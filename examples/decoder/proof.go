@@ -60,7 +60,7 @@ func compareTrials(w io.Writer, m *model, s settings, tokens int, list []trial) 
 		prompt[i] = i * i % m.Vocab
 	}
 	near, first, where := s, &trials[0], ", and"
-	near.cluster = nil
+	near.cluster, near.draft = nil, nil
 	want, err := first.run(m, near, prompt)
 	if err != nil {
 		return fmt.Errorf("%s: %w", first.name, err)

@@ -88,6 +88,13 @@ func (s *far) length() int { return s.Len(0) }
 
 func (s *far) fork(int) (sequence, error) { return s.cache.newSequence() }
 
+// mark: there is no way back.
+func (s *far) mark() {}
+
+func (s *far) back(int) error {
+	return errors.New("a sequence on a cluster does not go back")
+}
+
 // slide leaves workers what they have: they drop no tokens, and none that a window has left behind
 // changes a bit.
 func (s *far) slide() {}

@@ -1,5 +1,11 @@
 package main
 
+import (
+	"strings"
+
+	"github.com/seed-1415985d/attn/embed/folder"
+)
+
 // tensorNames is how a kind of file calls a model's tensors, without .weight and .bias.
 type tensorNames struct {
 	embedding, norm, head string
@@ -110,6 +116,25 @@ var (
 		n.stateNorm, n.stateOut = "ssm_norm", "ssm_out"
 	})
 )
+
+// within are names of a model in a file that has another one for images, too.
+func (n *tensorNames) within(l *folder.Loader) *tensorNames {
+	for _, prefix := range []string{"model.language_model.", "language_model.model."} {
+		if !l.Has(prefix + "embed_tokens.weight") {
+			continue
+		}
+		inner := n.with(func(n *tensorNames) {
+			for _, name := range []*string{&n.embedding, &n.norm, &n.layer} {
+				*name = prefix + strings.TrimPrefix(*name, "model.")
+			}
+			if l.Has("language_model.lm_head.weight") {
+				n.head = "language_model.lm_head"
+			}
+		})
+		return &inner
+	}
+	return n
+}
 
 // with are names of which some are others.
 func (n tensorNames) with(change func(*tensorNames)) tensorNames {
