@@ -182,13 +182,36 @@ const goldenBits uint32 = 0x8c479107
 // from.
 func TestBitsOfEveryCPU(t *testing.T) {
 	m := mustRandom(t, Sizes{Hidden: 48, FFN: 100, Vocab: 100}, Options{Workers: 1})
-	if got := bitsOf(mustEncode(t, m, "Rain falls on the roof."), nil); got != goldenBits {
+	if got := bitsOf(mustEncode(t, m, "Rain falls on the roof.")); got != goldenBits {
 		t.Errorf("bits %#x, want %#x", got, goldenBits)
 	}
 }
 
+// TestBitsOfEveryCPUByKind is the same for each kind of model.
+func TestBitsOfEveryCPUByKind(t *testing.T) {
+	golden := map[string]uint32{
+		"bert":        0x9658f5d,
+		"roberta":     0x21aa88d,
+		"xlm-roberta": 0x21aa88d,
+		"camembert":   0x21aa88d,
+		"distilbert":  0x1a4bc49f,
+		"mpnet":       0x28a4a16e,
+		"modernbert":  0xed35311c,
+		"nomic_bert":  0xb46399e,
+		"new":         0x76dc1df6,
+		"qwen3":       0xa49ad8e1,
+	}
+	for _, k := range kindTests() {
+		path, _ := writeKind(t, &k, safetensors.F32)
+		m := mustOpen(t, path, Options{Workers: 1})
+		if got := bitsOf(mustEncode(t, m, "cat un, zurich!", "cat")); got != golden[k.kind] {
+			t.Errorf("%q: bits %#x, want %#x", k.kind, got, golden[k.kind])
+		}
+	}
+}
+
 // bitsOf is a CRC of vectors.
-func bitsOf(vectors [][]float32, err error) uint32 {
+func bitsOf(vectors [][]float32) uint32 {
 	hash := crc32.NewIEEE()
 	for _, row := range vectors {
 		for _, x := range row {

@@ -59,6 +59,9 @@ func (m *Model) takeHead(b *builder) {
 	if b.Err != nil {
 		return
 	}
+	if m.blocks {
+		return // GGUF files with heads have keys and tensors that are refused
+	}
 	if m.answers {
 		m.takeDecoderHead(b)
 		return

@@ -50,22 +50,31 @@ func Open(path string, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	l := folder.Of(path, o.Integers)
 	m := &Model{options: o, path: path}
+	var l *folder.Loader
+	if folder.IsGGUF(path) {
+		l = folder.OfGGUF(path, o.Integers)
+		m.openGGUF(l)
+	} else {
+		l = folder.Of(path, o.Integers)
+		m.openFolder(l)
+	}
+	m.build(l)
+	l.Close()
+	if l.Err != nil {
+		return nil, l.Err
+	}
+	return m.start()
+}
+
+// openFolder reads what the files of a folder say, and finds its tensors.
+func (m *Model) openFolder(l *folder.Loader) {
 	m.description = readDescription(l)
 	if l.Err == nil {
 		m.sentence = readSentence(l, m.hidden)
 		m.texts = l.Texts(m.vocab, m.sentence.longest, m.description.longest)
 	}
-	m.build(l)
-	if l.Err == nil {
-		l.CheckUsed(m.names.idleTensors()...)
-	}
-	if l.Err != nil {
-		l.Close()
-		return nil, l.Err
-	}
-	return m.start()
+	l.Open()
 }
 
 // readDescription finds out what kind of model a folder has.
@@ -93,8 +102,6 @@ func readDescription(l *folder.Loader) *description {
 
 // build takes the weights.
 func (m *Model) build(l *folder.Loader) {
-	l.Open()
-	defer l.Close()
 	if l.Err != nil {
 		return
 	}
@@ -105,6 +112,7 @@ func (m *Model) build(l *folder.Loader) {
 	m.takeDistances(b)
 	m.takeHead(b)
 	m.matrices = l.Packed
+	l.CheckUsed(m.names.idleTensors()...)
 }
 
 // start makes what calls need, and applies the options.

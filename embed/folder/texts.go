@@ -100,6 +100,9 @@ func (l *Loader) limit(t *Texts, longest, positions int) {
 // Longest is how many tokens a text may have.
 func (t *Texts) Longest() int { return t.longest }
 
+// Size is how many tokens the model knows.
+func (t *Texts) Size() int { return t.size }
+
 // After is how many tokens stand behind each text.
 func (t *Texts) After() int { return len(t.after) }
 
