@@ -2,8 +2,10 @@ package main
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/limits"
 )
 
 // equipment is what cases share: inputs of the same shape, which are large, and the workers.
@@ -44,7 +46,28 @@ func (e *equipment) trial(c benchCase, threads int) (*trial, error) {
 	}
 	t := &trial{result: c.result(threads), c: c, call: call}
 	t.Calls = callsPerRepetition(&c, call)
+	if threads > 1 {
+		t.wake = func() { e.wake(threads) }
+	}
 	return t, nil
+}
+
+// pause is work that lasts as long as waking a worker may take.
+type pause struct{}
+
+func (pause) Work(int) {
+	for start := limits.Now(); limits.Now()-start < 50*time.Microsecond; {
+	}
+}
+
+// wake wakes the workers of the pool, which then spin for some microseconds. In a model a product
+// by a matrix, or attention, comes that soon after the work before it, not after a pause.
+func (e *equipment) wake(threads int) {
+	for range 4 { // in two quick ones they are woken, and then they come
+		if err := e.pool.Run(threads, pause{}); err != nil {
+			panic(err) // it is open
+		}
+	}
 }
 
 // prepare returns the call to measure and where it writes.

@@ -74,6 +74,9 @@ type sample struct {
 func (m *measurement) sample(t *trial) sample {
 	s := sample{limit: m.limit(&t.c, t.Threads) / 1e9}
 	if t.c.memory() {
+		if t.wake != nil {
+			t.wake()
+		}
 		s.nanoseconds = repetition(t.call, t.Calls)
 		return s
 	}

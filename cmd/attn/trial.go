@@ -19,6 +19,7 @@ type trial struct {
 	result
 	c       benchCase
 	call    func() error
+	wake    func() // workers, before a call that waits for memory; nil if it has none
 	samples []sample
 }
 
