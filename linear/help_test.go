@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -151,38 +152,40 @@ func (x *tokens) byFormula(start attn.Tensor) (dst, end attn.Tensor) {
 func (x *tokens) chunkByFormula(h, from, to int, s [][]float32, dst attn.Tensor) [][]float32 {
 	dk, dv := x.KeyDim, x.ValueDim
 	kh, group := x.headOf(h, x.KeyHeads), x.group()
-	var u [Chunk][]float32
-	w := map[[2]int]float32{} // of a row j and a channel
+	var u, w [Chunk][]float32 // of a row j; w of a row and a channel
 	g := make([]float32, dk)
-	// chain is (Σ_d S_d·x_d·G_d), then the rows before one.
-	chain := func(row []float32, m, rows int) float32 {
-		var sum float32
-		for d := range dk {
-			e := row[d]
-			if x.ChannelDecay {
-				e *= g[d]
-			}
-			sum = f32.FMA(e, s[d][m], sum)
-		}
-		if x.Rule.decays() && !x.ChannelDecay {
-			sum *= g[0]
-		}
-		for j := range rows {
+	// chain is (Σ_d S_d·x_d·G_d), then the rows before one, for all values.
+	chain := func(row []float32, rows int) []float32 {
+		pairs, sums := make([]float32, rows), make([]float32, dv)
+		for j := range pairs {
 			k := x.k.Row(0, kh, from+j)
-			var product float32
-			for d := range dk {
-				e := row[d]
+			for d, e := range row {
 				if x.ChannelDecay {
-					e *= w[[2]int{j, d}]
+					e = float32(e * w[j][d])
 				}
-				product = f32.FMA(e, k[d], product)
+				pairs[j] = f32.FMA(e, k[d], pairs[j])
 			}
 			if !x.ChannelDecay {
-				product *= w[[2]int{j, 0}]
+				pairs[j] *= w[j][0]
 			}
-			sum = f32.FMA(product, u[j][m], sum)
 		}
-		return sum
+		for m := range sums {
+			var sum float32
+			for d, e := range row {
+				if x.ChannelDecay {
+					e = float32(e * g[d])
+				}
+				sum = f32.FMA(e, s[d][m], sum)
+			}
+			if x.Rule.decays() && !x.ChannelDecay {
+				sum = float32(sum * g[0])
+			}
+			for j, product := range pairs {
+				sum = f32.FMA(product, u[j][m], sum)
+			}
+			sums[m] = sum
+		}
+		return sums
 	}
 	for i := range to - from {
 		at := from + i
@@ -200,23 +203,20 @@ func (x *tokens) chunkByFormula(h, from, to int, s [][]float32, dst attn.Tensor)
 				g[d] *= a
 			}
 			for j := range i {
-				w[[2]int{j, d}] *= a
+				w[j][d] *= a
 			}
-			w[[2]int{i, d}] = 1
 		}
-		u[i] = make([]float32, dv)
-		for m := range dv {
-			v := x.v.Row(0, h, at)[m]
-			if x.Rule.corrects() {
-				u[i][m] = x.beta.Row(0, h, at)[0] * float32(v-chain(x.k.Row(0, kh, at), m, i))
-			} else {
-				u[i][m] = v
+		w[i] = slices.Repeat([]float32{1}, dk)
+		u[i] = slices.Clone(x.v.Row(0, h, at))
+		if x.Rule.corrects() {
+			for m, e := range chain(x.k.Row(0, kh, at), i) {
+				u[i][m] = x.beta.Row(0, h, at)[0] * float32(u[i][m]-e)
 			}
 		}
 		for o := range group {
 			q := x.q.Row(0, x.queryHead(h, o), at)
-			for m := range dv {
-				dst.Row(0, h*group+o, at)[m] = chain(q, m, i+1) * x.Scale
+			for m, e := range chain(q, i+1) {
+				dst.Row(0, h*group+o, at)[m] = e * x.Scale
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func (x *tokens) chunkByFormula(h, from, to int, s [][]float32, dst attn.Tensor)
 				sum *= g[d]
 			}
 			for j := range to - from {
-				sum = f32.FMA(float32(x.k.Row(0, kh, from+j)[d]*w[[2]int{j, d}]), u[j][m], sum)
+				sum = f32.FMA(float32(x.k.Row(0, kh, from+j)[d]*w[j][d]), u[j][m], sum)
 			}
 			after[d][m] = sum
 		}

@@ -44,6 +44,17 @@ func TestMisuseOfConfig(t *testing.T) {
 	}
 }
 
+// A system that refuses memory is an error; where an int has 32 bits there is no such Config.
+func TestMemory(t *testing.T) {
+	s, err := NewState(Config{Heads: 1 << 20, KeyDim: 1 << 10, ValueDim: 1 << 9})
+	switch {
+	case err == nil:
+		must(t, s.Close()) // it grants what it does not have
+	case !errors.Is(err, attn.ErrMemory) && !errors.Is(err, attn.ErrShape):
+		t.Error(err)
+	}
+}
+
 // A call that fails names what is wrong, and has changed nothing.
 func TestMisuse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
