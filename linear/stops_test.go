@@ -30,6 +30,10 @@ func TestStopsOfTheWorld(t *testing.T) {
 			{Heads: 1, KeyDim: 2048, ValueDim: 2048, Rule: GatedDelta}} {
 			stops(t, r, c, pool, yield)
 		}
+		x := attn.BHLD(make([]float32, 1<<20), 1, 32, 1<<8, 1<<7)
+		yield("Decay", "many channels", func() error {
+			return Decay(nil, x, x, make([]float32, 32), nil)
+		})
 	})
 	must(t, pool.Close())
 }
