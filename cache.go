@@ -3,6 +3,7 @@ package attn
 import (
 	"runtime"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -68,10 +69,13 @@ type Cache struct {
 // set to grant anything, or on which all programs together use more than there is, may end the
 // program in Append.
 func NewCache(c CacheConfig) (*Cache, error) {
-	named := [...]namedSize{{"Batch", c.Batch}, {"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
-		{"ValueDim", c.ValueDim}, {"Capacity", c.Capacity}}
-	blocks, err := openPacked("CacheConfig", c.Format, c.ValueFormat, named[:],
-		c.Batch, c.KVHeads, c.HeadDim, c.ValueDim, blocksOf(c.Capacity), c.ValuesInKeys)
+	named := packed.Config{Name: "CacheConfig", Format: kernel.Format(c.Format),
+		Values: kernel.Format(c.ValueFormat), ValuesInKeys: c.ValuesInKeys,
+		Sizes: []packed.Size{{Name: "Batch", N: c.Batch}, {Name: "KVHeads", N: c.KVHeads},
+			{Name: "HeadDim", N: c.HeadDim}, {Name: "ValueDim", N: c.ValueDim},
+			{Name: "Capacity", N: c.Capacity}},
+		Batch: c.Batch, Heads: c.KVHeads, D: c.HeadDim, DV: c.ValueDim, Blocks: blocksOf(c.Capacity)}
+	blocks, err := named.Open()
 	if err != nil {
 		return nil, err
 	}

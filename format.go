@@ -35,12 +35,7 @@ const (
 func (f Format) valid() bool { return kernel.Format(f).Valid() }
 
 // String returns the name of the format.
-func (f Format) String() string {
-	if f == Blocks {
-		return "Blocks"
-	}
-	return kernel.Format(f).String()
-}
+func (f Format) String() string { return kernel.Format(f).String() }
 
 // BlockType is a format of weights as GGUF files keep them, which [PackBlocks] takes: blocks of
 // consecutive inputs of an output, with scales of their own. docs/low-precision.md says which

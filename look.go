@@ -152,29 +152,57 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 
 		return sawNone
 	}
 	if w.rowsInRuns(p, c, b) {
-		b.inRuns = true
-		for row := 0; row < c.rows; {
-			sees, rows := p.runOfBlocks(c, b, row)
-			if row += rows; !sees {
-				b.blind += rows
-			}
-		}
-		if b.blind == 0 {
-			return sawAll
-		}
+		return p.lookAtRuns(c, b)
+	}
+	hides := p.lookAtPositions(c, b, seen, whole)
+	if ahead != nil && ahead.every[mask] != ^uint64(0) {
+		hides = true
+		ahead.allow(p, c, mask, seen)
+	}
+	more, some := w.lookAtOptions(p, c, b, seen)
+	switch {
+	case hides || more:
+		return sawOf(seen)
+	case some:
 		return sawSome
 	}
-	hides, some := !b.equal || whole != ^uint64(0), false
-	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
-		fillOnes(seen)
-	} else {
-		for r := range seen {
-			if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
-				lo, hi := b.keyRange(p, c, r)
-				seen[r] = lowBits(hi) &^ lowBits(lo)
-			}
+	return sawAll
+}
+
+// lookAtRuns counts the rows that see nothing of a block, where all others see it all.
+func (p *plan) lookAtRuns(c *chunk, b *blockKeys) uint8 {
+	b.inRuns = true
+	for row := 0; row < c.rows; {
+		sees, rows := p.runOfBlocks(c, b, row)
+		if row += rows; !sees {
+			b.blind += rows
 		}
 	}
+	if b.blind == 0 {
+		return sawAll
+	}
+	return sawSome
+}
+
+// lookAtPositions leaves in seen what rows see by position, and reports whether that may not be the
+// whole block.
+func (p *plan) lookAtPositions(c *chunk, b *blockKeys, seen []uint64, whole uint64) (hides bool) {
+	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
+		fillOnes(seen)
+		return !b.equal
+	}
+	for r := range seen {
+		if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
+			lo, hi := b.keyRange(p, c, r)
+			seen[r] = lowBits(hi) &^ lowBits(lo)
+		}
+	}
+	return true
+}
+
+// lookAtOptions takes keys out of seen that a tree, blocks, the mask of lists or a bias hide. It
+// reports whether one hides a key, and whether blocks hide all of it from some rows.
+func (w *scratch) lookAtOptions(p *plan, c *chunk, b *blockKeys, seen []uint64) (hides, some bool) {
 	if p.parents != nil {
 		hides = true
 		w.lookAtTree(p, c, b, seen)
@@ -187,21 +215,11 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 
 		hides = true
 		w.lookAtListMask(p, c, b, seen)
 	}
-	if ahead != nil && ahead.every[mask] != ^uint64(0) {
-		hides = true
-		ahead.allow(p, c, mask, seen)
-	}
 	if p.bias.Data != nil && !b.asks {
 		x, adds := w.lookAtBias(p, c, b, 0, c.rows)
 		hides, b.biased = hides || x, b.biased || adds
 	}
-	switch {
-	case hides:
-		return sawOf(seen)
-	case some:
-		return sawSome
-	}
-	return sawAll
+	return hides, some
 }
 
 // sawOf is what rows see together.

@@ -190,7 +190,8 @@ func (w *scratch) addSteps(p *plan, c *chunk, st *online.State, s *span, t *tile
 		for g := range c.heads {
 			head := w.head(c, g, &h)
 			w.optionScores(p, head, &blockKeys{first: s.first, biased: s.biased}, t, g*c.rows)
-			masked = w.weigh(p, st, nil, nil, nil, head.at, c.rows, g*c.rows, 0, Block) || masked
+			scores := weighed{row: head.at, rows: c.rows, at: g * c.rows, hi: Block}
+			masked = w.weigh(p, st, &scores) || masked
 		}
 	}
 	for key := 0; key < Block; key += s.step {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/online"
+	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/segment"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -73,10 +74,11 @@ func NewState(c StateConfig) (*State, error) {
 
 // fault says what is wrong with the sizes. It is empty if there is nothing.
 func (c *StateConfig) fault() string {
-	for i, size := range [...]namedSize{{"Batch", c.Batch}, {"Heads", c.Heads}, {"Queries", c.Queries},
-		{"ValueDim", c.ValueDim}} {
-		if size.n < i/3 || size.n > maxLength {
-			return fmt.Sprintf(".%s is %d, want %d to %d", size.name, size.n, i/3, maxLength)
+	for i, size := range [...]packed.Size{{Name: "Batch", N: c.Batch},
+		{Name: "Heads", N: c.Heads}, {Name: "Queries", N: c.Queries},
+		{Name: "ValueDim", N: c.ValueDim}} {
+		if size.N < i/3 || size.N > maxLength {
+			return fmt.Sprintf(".%s is %d, want %d to %d", size.Name, size.N, i/3, maxLength)
 		}
 	}
 	if _, ok := views.Product(c.Batch, c.Heads, c.Queries, c.ValueDim+2); !ok {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/pages"
 	"github.com/seed-1415985d/attn/internal/stop"
@@ -45,10 +46,12 @@ const _ = uint(Block-pages.Tokens) + uint(pages.Tokens-Block)
 // [ErrMemory] for one that the system has no memory for, [ErrOption] for a format that does not
 // exist. What [NewCache] says of memory holds for a store, too.
 func NewStore(c StoreConfig) (*Store, error) {
-	named := [...]namedSize{{"KVHeads", c.KVHeads}, {"HeadDim", c.HeadDim},
-		{"ValueDim", c.ValueDim}, {"Pages", c.Pages}}
-	blocks, err := openPacked("StoreConfig", c.Format, c.ValueFormat, named[:],
-		1, c.KVHeads, c.HeadDim, c.ValueDim, c.Pages, c.ValuesInKeys)
+	named := packed.Config{Name: "StoreConfig", Format: kernel.Format(c.Format),
+		Values: kernel.Format(c.ValueFormat), ValuesInKeys: c.ValuesInKeys,
+		Sizes: []packed.Size{{Name: "KVHeads", N: c.KVHeads}, {Name: "HeadDim", N: c.HeadDim},
+			{Name: "ValueDim", N: c.ValueDim}, {Name: "Pages", N: c.Pages}},
+		Batch: 1, Heads: c.KVHeads, D: c.HeadDim, DV: c.ValueDim, Blocks: c.Pages}
+	blocks, err := named.Open()
 	if err != nil {
 		return nil, err
 	}

@@ -66,20 +66,28 @@ func (w *scratch) addValues(p *plan, c *chunk, st *online.State, b *blockKeys, t
 	if p.integers || p.packed != nil && p.packed.V.Scaled {
 		scales = w.valueScales(p, c, b)
 	}
-	masked := w.weigh(p, st, nil, scales, visible, row, t.rows, at, t.lo, t.hi)
+	masked := w.weigh(p, st, &weighed{scales: scales, visible: visible, row: row, rows: t.rows, at: at,
+		lo: t.lo, hi: t.hi})
 	w.accumulate(p, c, st, b, t, at)
 	if masked {
 		online.ClearMasked(st.M[row:], st.O[row*p.oStride:], t.rows, p.oStride)
 	}
 }
 
-// weigh makes weights of the scores of keys lo to hi−1 of some rows, whose first one is row in the
-// state and at in w.s. In float32 it multiplies scores by the scales of keys, if there are any to
-// multiply by, and weights by those of values, if these have some. A nil visible means that rows
-// see all keys of the block. It reports whether some row has seen no score above −Inf.
-func (w *scratch) weigh(p *plan, st *online.State, keyScales, scales []float32, visible []uint64,
-	row, rows, at, lo, hi int) (masked bool) {
-	s, m, l, alpha := w.s[at*Block:], st.M[row:], st.L[row:], w.alpha[at:]
+// weighed is scores that become weights: those of keys lo to hi−1 of some rows.
+type weighed struct {
+	row, rows         int // in the state,
+	at                int // and where they begin in scratch.s
+	lo, hi            int
+	visible           []uint64  // keys of the block that each row sees; nil: all
+	keyScales, scales []float32 // in float32: of keys, to multiply scores by, and of values, if any
+}
+
+// weigh makes weights of scores, and reports whether some row has seen no score above −Inf.
+func (w *scratch) weigh(p *plan, st *online.State, of *weighed) (masked bool) {
+	keyScales, scales, visible := of.keyScales, of.scales, of.visible
+	row, rows, lo, hi := of.row, of.rows, of.lo, of.hi
+	s, m, l, alpha := w.s[of.at*Block:], st.M[row:], st.L[row:], w.alpha[of.at:]
 	if x := &w.ints; p.integers {
 		return integers.Softmax(&tuned, x.weights.Words, x.scales, s, m, l, alpha, x.factors[row:],
 			scales, visible,
@@ -180,7 +188,8 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys,
 	case kindIntegers:
 		w.ints.scores(p, w.s, c.at, keys, keyScales, rows, b.hi, keyFormat)
 	}
-	masked = w.weigh(p, st, keyScales, valueScales, visible, c.at, rows, 0, 0, b.hi)
+	masked = w.weigh(p, st, &weighed{keyScales: keyScales, scales: valueScales, visible: visible,
+		row: c.at, rows: rows, hi: b.hi})
 	valueFormat := p.packed.V.Format
 	if p.valueKind != kindLatent {
 		values, valueFormat = w.readValues(p.packed, values, b.place, rows <= p.codeRows)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/packed"
@@ -37,68 +36,13 @@ func extentOf[T any](name string, v *View[T]) views.Extent {
 
 // What caches and stores want of their configuration, and of tokens.
 
-// namedSize is a size of a configuration, by name.
-type namedSize struct {
-	name string
-	n    int
-}
-
-// openPacked validates a configuration and returns packed blocks of some tokens for each head of
-// a batch. Its sizes are named; those that the blocks depend on come once more.
-func openPacked(config string, f, values Format, named []namedSize, batch, heads, d, dv,
-	blocks int, valuesInKeys bool) (s packed.Blocks, err error) {
-	switch {
-	case !f.valid():
-		return s, fail(ErrOption, "%s.Format is %v, want F32, F16, BF16, I8 or I4", config, f)
-	case !values.valid():
-		return s, fail(ErrOption, "%s.ValueFormat is %v, want F16, BF16, I8, I4, or 0 for Format", config,
-			values)
-	case values == F32:
-		values = f
-	}
-	if valuesInKeys && values != f {
-		return s, fail(ErrOption, "%s.ValueFormat is %v with ValuesInKeys, want 0 or Format, %v", config,
-			values, f)
-	}
-	for _, size := range named {
-		if size.n < 1 || size.n > maxLength {
-			return s, fail(ErrShape, "%s.%s is %d, want 1 to %d", config, size.name, size.n, maxLength)
-		}
-	}
-	if valuesInKeys && dv > d {
-		return s, fail(ErrShape, "%s.ValueDim is %d with ValuesInKeys, want at most HeadDim, %d",
-			config, dv, d)
-	}
-	s = packed.New(kernel.Format(f), kernel.Format(values), heads, d, dv, valuesInKeys)
-	if valuesInKeys {
-		dv = 0 // none are kept
-	}
-	if !s.Fits(batch, blocks, maxElements) {
-		return s, fail(ErrShape, "%s is %d×%d×%d×%d×(%d+%d) elements of %v, want at most %d bytes",
-			config, batch, heads, blocks, Block, d, dv, formatsOf(&s), 4*maxElements)
-	}
-	if err := s.Allocate(batch, blocks); err != nil {
-		return s, fail(ErrMemory, "%s is %d×%d×%d×%d×(%d+%d) elements of %v: %v",
-			config, batch, heads, blocks, Block, d, dv, formatsOf(&s), err)
-	}
-	return s, nil
-}
-
-// formatsOf names the formats of keys and values.
-func formatsOf(s *packed.Blocks) string {
-	if s.K.Format == s.V.Format {
-		return Format(s.K.Format).String()
-	}
-	return Format(s.K.Format).String() + " and " + Format(s.V.Format).String()
-}
-
 // shapeOf says of what blocks are.
 func shapeOf(s *packed.Blocks) string {
 	in := ""
 	if s.ValuesInKeys {
 		in = ", values in keys"
 	}
-	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.Heads, s.D, s.DV, formatsOf(s),
+	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.Heads, s.D, s.DV, s.Formats(),
 		in)
 }
 

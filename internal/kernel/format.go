@@ -38,7 +38,10 @@ func (f Format) Valid() bool { return f >= 0 && int(f) < len(formats) }
 
 // String returns the name of the format.
 func (f Format) String() string {
-	if !f.Valid() {
+	switch {
+	case f == -1: // what a matrix of blocks says
+		return "Blocks"
+	case !f.Valid():
 		return fmt.Sprintf("Format(%d)", int(f))
 	}
 	return formats[f].Name
