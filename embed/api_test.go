@@ -277,6 +277,8 @@ func TestQwen3(t *testing.T) {
 		k.config["vocab_size"], k.config["max_position_embeddings"] = vocab, 330
 		path, values := writeKind(t, &k, safetensors.BF16)
 		write(t, path, "tokenizer.json", []byte(qwenTokenizer(vocab)))
+		write(t, path, "tokenizer_config.json", []byte(`{"eos_token": "<|im_end|>",
+			"pad_token": "<|endoftext|>", "add_bos_token": false, "bos_token": null}`))
 		if err := os.Remove(filepath.Join(path, "vocab.txt")); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,17 @@ type BPE struct {
 // BPE reads tokenizer.json, and the files beside it that say more of tokens, for a model that has
 // some tokens.
 func (l *Loader) BPE(vocab int) *BPE {
+	t, config, added := l.readBPE(vocab)
+	if l.Err == nil {
+		l.checkAround(named{"bos_token", &config.Start}, "before", t.before, added)
+		l.checkAround(named{"eos_token", &config.Stop}, "after", t.after, added)
+	}
+	return t
+}
+
+// readBPE is BPE for encoders, too: of these eos_token may end answers that nobody gives, and
+// another one texts, as Qwen3-Embedding has it.
+func (l *Loader) readBPE(vocab int) (*BPE, *tokenizerConfig, []addedToken) {
 	var f tokenizerFile[bpeModel]
 	t := &BPE{}
 	l.JSON(tokenizerJSON, &f, tokenizerIdle)
@@ -35,8 +46,6 @@ func (l *Loader) BPE(vocab int) *BPE {
 	t.chat, t.noChat = l.chatTemplate(config)
 	if f.Added = l.addedTokens(config, f.Added, f.Model.Vocab); l.Err == nil {
 		l.Check(tokenizerJSON, t.build(&f, vocab))
-		l.checkAround(named{"bos_token", &config.Start}, "before", t.before, f.Added)
-		l.checkAround(named{"eos_token", &config.Stop}, "after", t.after, f.Added)
 	}
 	if l.Err == nil {
 		l.Check(tokenizerConfigJSON, config.agreesWithBPE(&t.pipeline))
@@ -44,7 +53,7 @@ func (l *Loader) BPE(vocab int) *BPE {
 	if config.AddBegin != nil && *config.AddBegin {
 		t.begin = t.before
 	}
-	return t
+	return t, config, f.Added
 }
 
 func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {

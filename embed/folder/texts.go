@@ -39,7 +39,7 @@ func (l *Loader) Texts(size, longest, positions int) *Texts {
 	t := &Texts{file: tokenizerJSON}
 	switch kind {
 	case "BPE":
-		m := l.BPE(size)
+		m, _, _ := l.readBPE(size)
 		t.pipeline, t.model = &m.pipeline, m
 	case "Unigram":
 		m := l.Unigram(size)

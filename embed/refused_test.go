@@ -1,0 +1,79 @@
+package embed
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/nlpodyssey/safetensors"
+)
+
+// TestRefusedConfigs changes a key of the config of each kind.
+func TestRefusedConfigs(t *testing.T) {
+	changes := map[string][][3]any{
+		"bert": {{"layer_norm_eps", -1.0, "layer_norm_eps is -1"},
+			{"num_attention_heads", 7, "hidden_size is 30, want a multiple of num_attention_heads, 7"},
+			{"type_vocab_size", -1, "type_vocab_size is -1"},
+			{"vocab_size", 1, "texts have at most 20 tokens of 1"}},
+		"roberta":    {{"pad_token_id", 25, "pad_token_id is 25, want 0 to 24"}},
+		"distilbert": {{"activation", "x", `activation is "x"`}, {"dim", 0, "dim is 0"}},
+		"mpnet": {{"relative_attention_num_buckets", 6, "buckets is 6, want a multiple of 4"},
+			{"hidden_act", 3, "cannot unmarshal"}},
+		"modernbert": {{"classifier_pooling", "max", `classifier_pooling is "max", want cls or mean`},
+			{"classifier_activation", "silu", `classifier_activation is "silu", want that`},
+			{"local_attention", 0, "local_attention is 0"}, {"norm_bias", true, "norm_bias is true"},
+			{"global_rope_theta", 0.5, "rotation of positions"}},
+		"nomic_bert": {{"activation_function", "relu", `activation_function is "relu", want swiglu`},
+			{"rotary_emb_fraction", 0.0, "rotary_emb_fraction is 0"}, {"prenorm", true, "prenorm is true"},
+			{"rotary_scaling_factor", 2.0, "rotary_scaling_factor is 2"}},
+		"new": {{"rope_scaling", map[string]any{"type": "linear", "factor": 2.0}, `type "linear"`},
+			{"rope_scaling", map[string]any{"type": "ntk", "factor": 0.5}, "factor 0.5"},
+			{"pack_qkv", false, "pack_qkv is false"}},
+		"qwen3": {{"num_key_value_heads", 3, "num_key_value_heads is 3, want a divisor"},
+			{"head_dim", -8, "head_dim is -8"}, {"use_sliding_window", true, "use_sliding_window is true"},
+			{"hidden_act", "gelu_x", `hidden_act is "gelu_x"`}},
+	}
+	for _, k := range kindTests() {
+		for _, c := range changes[k.kind] {
+			k := k
+			k.config = maps.Clone(k.config)
+			k.config[c[0].(string)] = c[1]
+			path, _ := writeKind(t, &k, safetensors.F32)
+			if err := openError(path); err == nil || !strings.Contains(err.Error(), "config.json") &&
+				!strings.Contains(err.Error(), "rotation") || !strings.Contains(err.Error(), c[2].(string)) {
+				t.Errorf("%s with %v: %v, want it to say %v", k.kind, c[:2], err, c[2])
+			}
+		}
+		k.config = maps.Clone(k.config)
+		k.config["unheard_of"] = 7
+		path, _ := writeKind(t, &k, safetensors.F32)
+		if err := openError(path); err == nil || !strings.Contains(err.Error(), `"unheard_of" is 7`) {
+			t.Errorf("%s with an unknown key: %v", k.kind, err)
+		}
+		delete(k.config, "unheard_of")
+		k.shapes = maps.Clone(k.shapes)
+		k.shapes["encoder.layer.9.extra.weight"] = []int{3}
+		path, _ = writeKind(t, &k, safetensors.F32)
+		if err := openError(path); err == nil ||
+			!strings.Contains(err.Error(), "tensor encoder.layer.9.extra.weight") {
+			t.Errorf("%s with an unknown tensor: %v", k.kind, err)
+		}
+	}
+}
+
+// TestGates has the gates of nomic_bert, and a base for all layers of modernbert.
+func TestGates(t *testing.T) {
+	for _, k := range kindTests() {
+		k.config = maps.Clone(k.config)
+		switch k.kind {
+		case "nomic_bert":
+			k.config["activation_function"] = "geglu"
+		case "modernbert":
+			k.config["local_rope_theta"] = nil
+		default:
+			continue
+		}
+		path, _ := writeKind(t, &k, safetensors.F16)
+		mustEncode(t, mustOpen(t, path, Options{Integers: true}), "cat")
+	}
+}
