@@ -37,7 +37,8 @@ var imports = map[string]string{
 	"attn": "github.com/seed-1415985d/attn", "cluster": "github.com/seed-1415985d/attn/cluster",
 	"embedded": "github.com/seed-1415985d/attn/cluster/embedded",
 	"gguf":     "github.com/seed-1415985d/attn/gguf",
-	"context":  "context", "errors": "errors", "fmt": "fmt", "log": "log", "math": "math", "os": "os",
+	"linear":   "github.com/seed-1415985d/attn/linear", "nn": "github.com/seed-1415985d/attn/nn",
+	"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "math": "math", "os": "os",
 	"slices": "slices", "sync": "sync", "time": "time",
 }
 
