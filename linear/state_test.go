@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -290,4 +291,46 @@ func FuzzCompositions(f *testing.F) {
 		c.KeyDim, c.ValueDim = 1+r.IntN(20), 1+r.IntN(40)
 		compose(t, r, c, 60, 1+len(data)/8%30, []*attn.Pool{nil, p}[r.IntN(2)])
 	})
+}
+
+// Forks go on beside each other, on goroutines of their own, as if nothing were shared.
+func TestConcurrentForks(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	c := Config{Heads: 4, KeyDim: 20, ValueDim: 35, Rule: GatedDelta}
+	x := randomTokens(t, r, c, 60, 1)
+	s := newState(t, c)
+	want := x.whole(t, s.Fork())
+	y := x.slice(0, 21)
+	y.whole(t, s)
+	s.Checkpoint()
+	p := attn.NewPool(2)
+	var wait sync.WaitGroup
+	for range 4 {
+		f := s.Fork()
+		wait.Go(func() {
+			got := zeros(f.outputs(), 60, c.ValueDim)
+			for range 3 {
+				for from := 21; from < 60; from += 3 {
+					y := x.slice(from, from+3)
+					if err := y.append(p, f, got.Slice(from, from+3)); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := f.Truncate(21); err != nil {
+					t.Error(err)
+				}
+			}
+			for h := range got.H {
+				if i := kerneltest.FirstDifference(got.Row(0, h, 59), want.Row(0, h, 59)); i >= 0 {
+					t.Errorf("element %d of head %d differs", i, h)
+				}
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	must(t, s.Close())
+	must(t, p.Close())
 }
