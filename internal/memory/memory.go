@@ -23,9 +23,9 @@ const (
 	// than clearing and collecting.
 	minMapped = 256 << 10
 
-	// fewestHuge: huge pages are asked for from this number of bytes on, because less may have no room
-	// for one.
-	fewestHuge = 4 << 20
+	// fewestHuge: huge pages are asked for from this number of bytes on, because less has no room for
+	// one.
+	fewestHuge = hugePage
 
 	// hugePage is the size of a huge page on most processors. Memory that is to have some starts at a
 	// multiple of it.
@@ -52,7 +52,7 @@ type extent struct {
 	file  bool   // it is that of a file
 }
 
-// Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 4 MiB and more
+// Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 2 MiB and more
 // get huge pages where the system gives these on request. The error says how many bytes the system
 // refused.
 func Allocate(bytes int) (*Mapping, error) {
