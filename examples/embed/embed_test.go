@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,6 +123,38 @@ func TestVectors(t *testing.T) {
 	want, err := m.Encode(texts)
 	if err != nil || !slices.Equal(got, slices.Concat(want...)) {
 		t.Errorf("the file has %v, want %v (%v)", got, want, err)
+	}
+}
+
+// TestRerank sorts texts by their scores.
+func TestRerank(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	shapes := foldertest.TinyShapes()
+	shapes["pooler.dense.weight"], shapes["pooler.dense.bias"] = []int{30, 30}, []int{30}
+	shapes["classifier.weight"], shapes["classifier.bias"] = []int{1, 30}, []int{1}
+	views, _ := foldertest.Tensors(t, safetensors.F32, shapes)
+	foldertest.WriteTensors(t, folder, views)
+	config := maps.Clone(foldertest.Tiny)
+	config["architectures"] = []string{"BertForSequenceClassification"}
+	config["id2label"] = map[string]string{"0": "LABEL_0"}
+	foldertest.Write(t, folder, "config.json", foldertest.Encode(t, config))
+	var out strings.Builder
+	texts := []string{"cat", "unbelievable", "zurich, cat!", "中"}
+	args := append([]string{"-model", folder, "-rerank", "cat"}, texts...)
+	if err := run(args, nil, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	before := "9"
+	for _, line := range lines {
+		score, text, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if score > before || !slices.Contains(texts, text) {
+			t.Errorf("%q comes after score %s", line, before)
+		}
+		before = score
+	}
+	if len(lines) != len(texts) {
+		t.Errorf("it printed %q, want %d texts", lines, len(texts))
 	}
 }
 
