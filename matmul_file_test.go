@@ -467,7 +467,14 @@ func TestMappedMatrixIsCollected(t *testing.T) {
 
 // FuzzReadMatrix: what is read can be used, and is written again as it was; what is mapped can be
 // used, too. The first byte says whether checksums are made right first, and for which format.
-const ofBlocks = 1 << 4 // a mark of inputs, beside repaired
+const (
+	ofBlocks  = 1 << 4 // a mark of inputs, beside repaired
+	moreTypes = 5      // of blocks: the bit that is eight types
+)
+
+// blockMark is a first byte for a type of blocks with a number, and blockOfMark that number.
+func blockMark(i int) byte      { return byte(i&7|i>>3<<moreTypes) | ofBlocks | repaired }
+func blockOfMark(mark byte) int { return int(mark&7 | mark>>moreTypes<<3) }
 
 func FuzzReadMatrix(f *testing.F) {
 	for i, c := range matrixConfigs {
@@ -480,7 +487,7 @@ func FuzzReadMatrix(f *testing.F) {
 		m, err := PackBlocks(fileOfBlocks(random("fuzz"), typ, 5, 256), typ, 5, 256,
 			MatrixConfig{Integers: i%2 == 0})
 		must(f, err)
-		f.Add(append([]byte{byte(i) | ofBlocks | repaired}, matrixFileOf(f, m)...))
+		f.Add(append([]byte{blockMark(i)}, matrixFileOf(f, m)...))
 	}
 	folder := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -491,7 +498,8 @@ func FuzzReadMatrix(f *testing.F) {
 		if data[0]&repaired != 0 {
 			m, _ := newMatrix(Format(data[0]&3), 1, 2, 6, 5)
 			if data[0]&ofBlocks != 0 {
-				m, _ = newBlockMatrix(blockstest.Types[int(data[0]&7)%len(blockstest.Types)], 5, 256)
+				typ := blockstest.Types[blockOfMark(data[0])%len(blockstest.Types)]
+				m, _ = newBlockMatrix(typ, 5, 256)
 			}
 			parts := []int{m.size()}
 			if m.traits.Scaled {
