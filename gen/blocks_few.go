@@ -20,6 +20,7 @@ type fewTile struct {
 	at     [2]reg.GPVirtual // inputs at hand of row 0 and, if there are so many, of row 3
 	d, w   reg.GPVirtual    // the block's scales at hand, codes
 	half   reg.GPVirtual    // of AVX2: the first output at hand, 0 or 8
+	signs  digitSigns       // of trits with 8 lanes
 	sums   []reg.VecVirtual // with 16 lanes
 	frame  Mem              // else
 }
@@ -119,9 +120,9 @@ func (t *fewTile) emit() {
 	Label(blockLoop)
 	MOVQ(t.w, t.d)
 	ADDQ(imm(t.form.header()), t.w)
-	if t.form.codes == trits && !t.wide {
+	if t.form.codes == trits && t.rows == 1 {
 		t.request(request, t.form.header()+t.form.shared())
-		t.tritsAVX2()
+		t.tritsOfRow()
 		ADDQ(imm(t.form.header()+t.form.shared()), request)
 		ADDQ(imm(8*blockRowSize), t.at[0])
 		ADDQ(imm(t.form.shared()), t.w)

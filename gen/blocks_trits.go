@@ -84,61 +84,74 @@ func (u *tritUnpacker) group(at Mem, g int) reg.VecVirtual {
 	VPMULLW(factor, high, high)
 	if u.wide {
 		VPTERNLOGD(Imm(0xba), high, u.high, v)
-		one, two := K(), K()
-		VPCMPGTB(u.first, v, one)
-		VPCMPGTB(u.second, v, two)
-		VMOVDQU8_Z(u.ones, one, v)
-		VPADDB(u.ones, v, two, v)
+		u.digits(v, v)
 		return v
 	}
 	VPANDN(v, u.high, v)
 	VPOR(high, v, v)
-	u.digits(v, v)
+	VPCMPGTB(u.first, v, high)
+	VPCMPGTB(u.second, v, v)
+	VPADDB(high, v, v)
+	VPABSB(v, v)
 	return v
 }
 
-// digits makes the first digits of bytes, with 8 lanes.
+// digits makes the first digits of bytes, with 16 lanes.
 func (u *tritUnpacker) digits(v, to reg.VecVirtual) {
-	one := YMM()
+	one, two := K(), K()
 	VPCMPGTB(u.first, v, one)
-	VPCMPGTB(u.second, v, to)
-	VPADDB(one, to, to)
-	VPABSB(to, to)
+	VPCMPGTB(u.second, v, two)
+	VMOVDQU8_Z(u.ones, one, to)
+	VPADDB(u.ones, to, two, to)
 }
 
-// multiplyFewTrits emits products of one row by panels, with 8 lanes. It goes from digit to digit
-// of a word, because to multiply by 3 is shorter than to find any digit, with the sums of five
-// blocks of 32 inputs in registers.
+// multiplyFewTrits emits products of one row by panels, with 8 lanes.
 func multiplyFewTrits(name string) {
 	TEXT(name, noSplit, fewSignature(""))
-	t := fewTile{rows: 1, words: 8, shift: 7, frame: AllocLocal(4 * panelBytes)}
-	t.blockUnpacker = newBlockUnpacker(blockSet{}, formTQ1)
+	t := fewTile{rows: 1, frame: AllocLocal(4 * panelBytes)}
+	t.blockUnpacker = &blockUnpacker{form: formTQ1}
+	const most, least = 0x2a2a2a2a, 0xd6d6d6d6 // of bytes whose first digit is 1, with 128 added
+	t.signs = digitSigns{t.repeated(most), t.repeated(least), t.repeated(0x01010101)}
 	t.emit()
 }
 
-// tritsAVX2 adds a block of 256 inputs, for eight of its outputs after the other.
-func (t *fewTile) tritsAVX2() {
-	loop := unique("half")
-	XORQ(t.half, t.half)
-	Label(loop)
+// digitSigns is the constants of digits that become signs.
+type digitSigns struct{ most, least, ones reg.VecVirtual }
+
+// tritsOfRow adds a block of 256 inputs of one row, with 8 lanes for eight of its outputs after the
+// other. It goes from digit to digit of a word, because to multiply by 3 is shorter than to find
+// any digit, with the sums of five blocks of 32 inputs in registers.
+func (t *fewTile) tritsOfRow() {
 	word, row := GP64(), GP64()
-	LEAQ(Mem{Base: t.w, Index: t.half, Scale: 4}, word)
+	d, outputs := Mem{Base: t.d}, Mem{Base: t.w}
+	loop := unique("half")
+	if !t.wide {
+		XORQ(t.half, t.half)
+		Label(loop)
+		d.Index, d.Scale = t.half, 2
+		outputs.Index, outputs.Scale = t.half, 4
+	}
+	LEAQ(outputs, word)
 	MOVQ(t.at[0], row)
-	sum := YMM()
-	VMOVUPS(t.sumAt(0), sum)
+	var sum reg.VecVirtual
+	if t.wide {
+		sum = t.sums[0]
+	} else {
+		sum = YMM()
+		VMOVUPS(t.sumAt(0), sum)
+	}
+	scale := t.loadD(d)
 	group := func(block, g int) int { return block*blockRowSize + 4*g }
 
-	acc := zeroWords(5)
+	acc := t.beginTrits(0, 5)
 	t.eachWord(word, row, 8, func(v reg.VecVirtual) {
 		for block := range 5 {
 			t.digitTimes(v, block > 0, Mem{Base: row, Disp: group(block, 0)}, acc[block])
 		}
 	})
-	for block := range 5 {
-		t.addTrits(acc[block], sum, block)
-	}
+	t.addTrits(acc, sum, scale, 0)
 	MOVQ(t.at[0], row)
-	acc = zeroWords(3)
+	acc = t.beginTrits(5, 3)
 	t.eachWord(word, row, 4, func(v reg.VecVirtual) {
 		for digit := range 5 {
 			at := Mem{Base: row, Disp: group(5+digit/2, digit%2*4)}
@@ -149,22 +162,32 @@ func (t *fewTile) tritsAVX2() {
 	for digit := range 4 {
 		t.digitTimes(v, digit > 0, Mem{Base: t.at[0], Disp: group(7, 4+digit)}, acc[2])
 	}
-	for i := range 3 {
-		t.addTrits(acc[i], sum, 5+i)
+	t.addTrits(acc, sum, scale, 5)
+	if !t.wide {
+		VMOVUPS(sum, t.sumAt(0))
+		XORQ(imm(8), t.half)
+		JNE(LabelRef(loop))
 	}
-	VMOVUPS(sum, t.sumAt(0))
-	XORQ(imm(8), t.half)
-	JNE(LabelRef(loop))
 }
 
-// zeroWords is n sums of 16 bits.
-func zeroWords(n int) (acc []reg.VecVirtual) {
-	for range n {
-		v := YMM()
-		VPXOR(v, v, v)
+// beginTrits is sums of n blocks from one on: of 16 bits, or with 16 lanes of 32, which begin with
+// what digits have too much.
+func (t *fewTile) beginTrits(first, n int) (acc []reg.VecVirtual) {
+	for i := range n {
+		v := t.register()
+		if t.wide {
+			VPSRAD_BCST(Imm(t.shift), t.ofBlock(first+i, blockRowStart), v)
+		} else {
+			VPXOR(v, v, v)
+		}
 		acc = append(acc, v)
 	}
 	return acc
+}
+
+// ofBlock addresses a field of 32 inputs with a number.
+func (t *fewTile) ofBlock(block, field int) Mem {
+	return Mem{Base: t.at[0], Disp: block*blockRowSize + field}
 }
 
 // eachWord emits a loop over n words and groups of four inputs.
@@ -179,29 +202,41 @@ func (t *fewTile) eachWord(word, row reg.GPVirtual, n int, use func(v reg.VecVir
 	JNE(LabelRef(loop))
 }
 
-// digitTimes adds products of inputs and the first digits of bytes, or the next ones.
+// digitTimes adds products of inputs and the first digits of bytes, or the next ones. With 8 lanes
+// a digit less 1 is a sign that inputs take.
 func (t *fewTile) digitTimes(v reg.VecVirtual, next bool, inputs Mem, acc reg.VecVirtual) {
-	x, digits := YMM(), YMM()
+	x := t.register()
 	if next {
 		VPADDB(v, v, x)
 		VPADDB(x, v, v)
 	}
-	t.trits.digits(v, digits)
+	if t.wide {
+		t.trits.digits(v, x)
+		vnniAdd("VPDPBUSD.BCST", inputs, x, acc)
+		return
+	}
+	two, zero := YMM(), YMM()
+	VPCMPGTB(t.signs.most, v, two) // −1 where the digit is 2
+	VPCMPGTB(v, t.signs.least, zero)
+	VPSUBB(zero, two, two)
 	VPBROADCASTD(inputs, x)
-	VPMADDUBSW(x, digits, x)
-	VPADDW(x, acc, acc)
+	VPSIGNB(two, x, x)
+	VPMADDUBSW(x, t.signs.ones, x)
+	VPSUBW(x, acc, acc)
 }
 
-// addTrits adds words of products of 32 inputs with a number, times a·d, to a sum.
-func (t *fewTile) addTrits(words, sum reg.VecVirtual, block int) {
-	at := Mem{Base: t.at[0], Disp: block * blockRowSize}
-	start, ad := YMM(), YMM()
-	VPMADDWD(t.repeated(wordOnes), words, words)
-	VPBROADCASTD(at.Offset(blockRowStart), start)
-	VPSRAD(Imm(t.shift), start, start)
-	VPADDD(start, words, words)
-	VCVTDQ2PS(words, words)
-	VBROADCASTSS(at.Offset(blockRowScale), ad)
-	VMULPS(t.loadD(Mem{Base: t.d, Index: t.half, Scale: 2}), ad, ad)
-	VFMADD231PS(ad, words, sum)
+// addTrits adds sums of products of blocks from one on, times a·d, to a sum.
+func (t *fewTile) addTrits(acc []reg.VecVirtual, sum, d reg.VecVirtual, first int) {
+	for i, v := range acc {
+		ad, at := t.register(), t.ofBlock(first+i, blockRowScale)
+		if t.wide {
+			VMULPS_BCST(at, d, ad)
+		} else {
+			VPMADDWD(u32(wordOnes), v, v)
+			VBROADCASTSS(at, ad)
+			VMULPS(d, ad, ad)
+		}
+		VCVTDQ2PS(v, v)
+		VFMADD231PS(ad, v, sum)
+	}
 }

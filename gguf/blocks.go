@@ -95,9 +95,11 @@ func decodeQ6K(to []float32, b []byte) {
 // decodeQ41: a scale, a minimum, and 32 integers of 4 bits.
 func decodeQ41(to []float32, b []byte) { decodeFive(to, b[4:], 0, b, 0, halfAt(b[2:])) }
 
-// decodeQ50: a scale, the fifth bits of 32 integers less 16, and the other four.
+// decodeQ50: a scale, the fifth bits of 32 integers less 16, and the other four. What is added is
+// −0, which leaves zeros their sign.
 func decodeQ50(to []float32, b []byte) {
-	decodeFive(to, b[6:], binary.LittleEndian.Uint32(b[2:]), b, 16, 0)
+	none := float32(math.Copysign(0, -1))
+	decodeFive(to, b[6:], binary.LittleEndian.Uint32(b[2:]), b, 16, none)
 }
 
 // decodeQ51: a scale, a minimum, the fifth bits of 32 integers, and the other four.

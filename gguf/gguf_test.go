@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
 	"github.com/seed-1415985d/attn/internal/gguftest"
 	"github.com/seed-1415985d/attn/strictjson"
 )
@@ -121,6 +124,33 @@ func TestBlockTypeOf(t *testing.T) {
 	}
 	says(t, "type 99", errorOf(BlockTypeOf(99)), "gguf: type 99 is no type of blocks")
 	says(t, "type 99", Type(99).Decode(nil, nil), "gguf: type 99 is not decoded, want F32, F16, ")
+}
+
+// TestDecodeIsRows compares numbers of blocks of any bits with what products use.
+func TestDecodeIsRows(t *testing.T) {
+	source := rand.New(rand.NewPCG(2, 2))
+	for kind, of := range types {
+		if of.block == 0 || of.elements == 1 {
+			continue
+		}
+		const outputs, inputs = 20, 1024
+		data := blockstest.File(source, blocks.Type(of.block), outputs, inputs)
+		m, err := attn.PackBlocks(data, of.block, outputs, inputs, attn.MatrixConfig{})
+		must(t, err)
+		got, want := make([]float32, outputs*inputs), make([]float32, outputs*inputs)
+		var all []int32
+		for i := range outputs {
+			all = append(all, int32(i))
+		}
+		must(t, kind.Decode(got, data))
+		must(t, m.Rows(attn.BHLD(want, 1, 1, outputs, inputs), all))
+		for i := range want {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+				t.Fatalf("number %d of %v is %v, want %v", i, kind, got[i], want[i])
+			}
+		}
+		must(t, m.Close())
+	}
 }
 
 // TestUnknownType has tensors whose bytes nobody knows, and one that is known and not decoded.
