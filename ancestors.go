@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/seed-1415985d/attn/internal/ancestors"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
@@ -44,7 +45,7 @@ func (a *trees) hold(p *plan, c *chunk, word int) {
 // ancestors', or that a window hides, which counts along that path.
 func (w *scratch) lookAtTree(p *plan, c *chunk, b *blockKeys, seen []uint64) {
 	a, own := &w.trees, b.first-c.firstOwn() // the block's first key among own tokens
-	before := lowBits(min(max(-own, 0), Block))
+	before := kernel.LowBits(min(max(-own, 0), Block))
 	if own > -Block {
 		a.hold(p, c, own>>6)
 	}
@@ -72,7 +73,7 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *blockKeys, t *tile, at int
 		h, i := p.locate(c.kv, c.row+t.row+r)
 		s, slope, depth := w.s[(at+r)*Block:], p.slopes[h], paths.Depth(i)
 		floats.Alibi(tuned.ISA, s[t.lo:before], slope, b.first+t.lo-first-depth)
-		seen := lowBits(t.hi) &^ lowBits(before)
+		seen := kernel.LowBits(t.hi) &^ kernel.LowBits(before)
 		if b.partly {
 			seen &= w.seen[c.at+t.row+r]
 		}
@@ -80,7 +81,7 @@ func (w *scratch) addTreeSlopes(p *plan, c *chunk, b *blockKeys, t *tile, at int
 			lo := bits.TrailingZeros64(seen)
 			hi := lo + bits.TrailingZeros64(^(seen >> lo))
 			floats.Alibi(tuned.ISA, s[lo:hi], slope, paths.Depth(c.query+b.first+lo-first)-depth)
-			seen &^= lowBits(hi)
+			seen &^= kernel.LowBits(hi)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
@@ -140,7 +141,7 @@ func sawBoth(a, b uint8) uint8 {
 // lookAtRows is lookAt for rows of one head, which are of one sequence. If it reads the mask, it
 // does so for some blocks.
 func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 {
-	seen, whole := w.seen[c.at:][:c.rows], lowBits(b.hi)&^lowBits(b.lo)
+	seen, whole := w.seen[c.at:][:c.rows], kernel.LowBits(b.hi)&^kernel.LowBits(b.lo)
 	var ahead *maskAhead
 	mask := 0
 	if p.mask.Data != nil && !p.listed {
@@ -194,7 +195,7 @@ func (p *plan) lookAtPositions(c *chunk, b *blockKeys, seen []uint64, whole uint
 	for r := range seen {
 		if seen[r] = whole; !b.equal && p.parents == nil { // paths end where positions do
 			lo, hi := b.keyRange(p, c, r)
-			seen[r] = lowBits(hi) &^ lowBits(lo)
+			seen[r] = kernel.LowBits(hi) &^ kernel.LowBits(lo)
 		}
 	}
 	return true
@@ -323,7 +324,7 @@ func (w *scratch) lookAtBlocks(p *plan, c *chunk, b *blockKeys, seen []uint64) (
 // be in two of its blocks.
 func (c *chunk) keysOfBlocks(b *blockKeys, row []bool) (keys uint64) {
 	at := c.base + b.first
-	first := lowBits(Block - at%Block)
+	first := kernel.LowBits(Block - at%Block)
 	if row = row[at/Block:]; row[0] {
 		keys = first
 	}
@@ -487,7 +488,7 @@ func (w *scratch) trim(c *chunk, t *tile) {
 		every &= e
 	}
 	t.lo, t.hi = bits.TrailingZeros64(some), bits.Len64(some)
-	t.uniform = some == every && some == lowBits(t.hi)&^lowBits(t.lo)
+	t.uniform = some == every && some == kernel.LowBits(t.hi)&^kernel.LowBits(t.lo)
 	if some == 0 {
 		t.lo = 0
 	}

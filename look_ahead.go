@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/kernel/floats"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+)
 
 // A mask is read some blocks ahead: a row of one block is a cache line, and rows are in pages of
 // their own.
@@ -81,7 +84,7 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 		}
 		if whole < a.blocks {
 			at := whole*a.queries + r
-			bits[at] = lowBits(rest)
+			bits[at] = kernel.LowBits(rest)
 			floats.MaskKeys(tuned.ISA, x[whole*Block:], bits[at:], 1, 1, 0, 0, rest)
 		}
 	}

@@ -3,6 +3,7 @@ package attn
 import (
 	"math"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 )
 
@@ -165,12 +166,13 @@ func (w *scratch) visibleKeys(p *plan, c *chunk, b *blockKeys, t *tile, at int) 
 		copy(visible, w.seen[c.at+t.row:])
 		return
 	}
-	seen := lowBits(t.hi) &^ lowBits(t.lo)
+	seen := kernel.LowBits(t.hi) &^ kernel.LowBits(t.lo)
 	more, i := p.locate(0, c.row+t.row) // of the query's rows more have been
 	for r := range visible {
 		if !t.uniform && (r == 0 || more == 0) {
 			lo, hi := p.keyRange(c, i)
-			seen = lowBits(min(max(hi-b.first, t.lo), t.hi)) &^ lowBits(min(max(lo-b.first, t.lo), t.hi))
+			end, begin := min(max(hi-b.first, t.lo), t.hi), min(max(lo-b.first, t.lo), t.hi)
+			seen = kernel.LowBits(end) &^ kernel.LowBits(begin)
 		}
 		if more++; more == p.group {
 			i, more = i+1, 0

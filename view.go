@@ -175,8 +175,6 @@ var negInf = kernel.NegInf
 
 func roundUp(n, to int) int { return kernel.RoundUp(n, to) }
 
-func lowBits(n int) uint64 { return kernel.LowBits(n) }
-
 func grow[T any](x []T, n int) []T { return kernel.Grow(x, n) }
 
 func rawBytes[T any](x []T) []byte { return kernel.RawBytes(x) }

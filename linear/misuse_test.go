@@ -177,6 +177,17 @@ func TestClosed(t *testing.T) {
 }
 
 // Checkpoints go with forks and files, and go by Reset and by truncations to before.
+// A checkpoint of an empty state is of the beginning that Start replaces.
+func TestStartDropsTheCheckpoint(t *testing.T) {
+	c := Config{Heads: 1, KeyDim: 2, ValueDim: 2, Rule: Linear}
+	s := newState(t, c)
+	s.Checkpoint()
+	must(t, s.Start(zeros(1, 2, 2)))
+	x := randomTokens(t, rand.New(rand.NewPCG(4, 4)), c, 20, 1)
+	must(t, x.append(nil, s, zeros(1, 20, 2)))
+	mustFail(t, s.Truncate(0), attn.ErrLength, "n is 0, want 16 to 20 and there is no checkpoint")
+}
+
 func TestTruncate(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	c := Config{Heads: 2, KeyDim: 5, ValueDim: 3, Rule: GatedDelta}

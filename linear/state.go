@@ -97,8 +97,8 @@ func (s *State) gone(name string) error {
 	return views.Fail(attn.ErrClosed, "%s was closed", name)
 }
 
-// Start says where an empty state begins: [1, Heads, KeyDim, ValueDim]. A State with tokens is
-// [attn.ErrLength].
+// Start says where an empty state begins: [1, Heads, KeyDim, ValueDim]. The checkpoint is gone. A
+// State with tokens is [attn.ErrLength].
 func (s *State) Start(state attn.Tensor) error {
 	a := argumentOf("state", &state)
 	switch {
@@ -129,6 +129,7 @@ func (s *State) Start(state attn.Tensor) error {
 			stop.Point()
 		}
 	}
+	s.dropKept() // of what was there before
 	return nil
 }
 

@@ -240,15 +240,19 @@ func (j *job) convolve(c *Conv, piece int) {
 }
 
 // Start says which inputs come before an empty sequence: [1, 1, Width−1, Channels], oldest first.
-// A Conv with inputs is [attn.ErrLength].
+// The checkpoint is gone. A Conv with inputs is [attn.ErrLength].
 func (c *Conv) Start(x attn.Tensor) error {
 	if c.inputs.length != 0 {
 		return views.Fail(attn.ErrLength, "the convolution has %d inputs, want an empty one",
 			c.inputs.length)
 	}
-	return c.each(&x, false, func(position int, row []float32) {
+	err := c.each(&x, false, func(position int, row []float32) {
 		stop.Copy(c.inputs.row(position, c.config.Channels), row)
 	})
+	if err == nil {
+		c.kept = nil // of what was there before
+	}
+	return err
 }
 
 // Read writes the last Width−1 inputs to x, [1, 1, Width−1, Channels], oldest first.

@@ -136,6 +136,16 @@ func TestAppendConvs(t *testing.T) {
 }
 
 // Going back, and going on from a file or a fork, gives the bits of a sequence that never did.
+// A checkpoint of an empty sequence is of the beginning that Start replaces.
+func TestConvStartDropsTheCheckpoint(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	c := convOf(t, r, 3, 2, None)
+	c.Checkpoint()
+	must(t, c.Start(randomTensor(r, 1, 1, 1, 3)))
+	must(t, c.Append(nil, zeros(1, 1, 20, 3), randomTensor(r, 1, 1, 20, 3)))
+	mustFail(t, c.Truncate(0), attn.ErrLength, "n is 0, want 16 to 20 and there is no checkpoint")
+}
+
 func TestConvTruncate(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const channels, width, l = 9, 4, 70
