@@ -48,9 +48,6 @@ func (s *State) Save(w io.Writer) (int64, error) {
 	if s.closed {
 		return 0, s.gone("the state")
 	}
-	if err := s.fill(); err != nil {
-		return 0, err
-	}
 	sum, counted := crc32.New(table), &counter{to: w}
 	to := io.MultiWriter(counted, sum)
 	if err := binary.Write(to, binary.LittleEndian, s.header()); err != nil {
@@ -61,11 +58,7 @@ func (s *State) Save(w io.Writer) (int64, error) {
 		return counted.written, err
 	}
 	if s.kept != nil {
-		at := s.at(s.kept)
-		if err := at.fill(); err != nil {
-			return counted.written, err
-		}
-		if err := at.each(put, false); err != nil {
+		if err := s.at(s.kept).each(put, false); err != nil {
 			return counted.written, err
 		}
 	}
@@ -75,7 +68,7 @@ func (s *State) Save(w io.Writer) (int64, error) {
 
 // at is the state as it was at a moment, to look at.
 func (s *State) at(m *moment) *State {
-	return &State{layout: s.layout, length: m.length, matrix: buffer{now: m.matrix},
+	return &State{layout: s.layout, length: m.length, blank: m.blank, matrix: buffer{now: m.matrix},
 		chunk: buffer{now: m.chunk}}
 }
 
@@ -102,6 +95,9 @@ func (s *State) each(pass func(row []float32) error, changes bool) error {
 	strided := func(at func(i int) *float32, n int) error {
 		for i := range n {
 			row[i] = *at(i)
+		}
+		if s.blank { // of length 0, so that these are matrices
+			clear(row[:n])
 		}
 		if err := pass(row[:n]); err != nil || !changes {
 			return err

@@ -188,6 +188,28 @@ func TestStartDropsTheCheckpoint(t *testing.T) {
 	mustFail(t, s.Truncate(0), attn.ErrLength, "n is 0, want 16 to 20 and there is no checkpoint")
 }
 
+// A checkpoint of an empty state is of zeros in a file, whatever was in memory before Reset.
+func TestFileOfAnEmptyCheckpoint(t *testing.T) {
+	c := Config{Heads: 1, KeyDim: 2, ValueDim: 2, Rule: Linear}
+	s := newState(t, c)
+	x := randomTokens(t, rand.New(rand.NewPCG(5, 5)), c, 20, 1)
+	want := x.whole(t, s.Fork())
+	must(t, x.append(nil, s, zeros(1, 20, 2)))
+	s.Reset()
+	s.Checkpoint()
+	must(t, x.append(nil, s, zeros(1, 20, 2)))
+	var file bytes.Buffer
+	_, err := s.Save(&file)
+	must(t, err)
+	loaded := newState(t, c)
+	_, err = loaded.Load(&file)
+	must(t, err)
+	must(t, loaded.Truncate(0))
+	got := zeros(1, 20, 2)
+	must(t, x.append(nil, loaded, got))
+	sameBits(t, "from the beginning", got.Data, want.Data)
+}
+
 func TestTruncate(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	c := Config{Heads: 2, KeyDim: 5, ValueDim: 3, Rule: GatedDelta}
