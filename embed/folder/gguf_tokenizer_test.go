@@ -46,6 +46,16 @@ func letterVocabulary() (tokens []string, types []int32, merges []string) {
 	return tokens, types, merges
 }
 
+// What tokenizer.json of gpt-4o and of DeepSeek-V3 cuts at.
+const (
+	gpt4oOfFolders = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+` +
+		`(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+` +
+		`[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|` +
+		` ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	deepseekV3OfFolders = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|" +
+		`[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+)
+
 // TestByteLevelGGUF compares tokens with those of a tokenizer.json that says the same.
 func TestByteLevelGGUF(t *testing.T) {
 	tokens, types, merges := letterVocabulary()
@@ -66,6 +76,9 @@ func TestByteLevelGGUF(t *testing.T) {
 			map[string]any{"type": "NFC"}},
 		"smollm": {[]any{map[string]any{"type": "Digits", "individual_digits": true},
 			map[string]any{"type": "ByteLevel", "use_regex": true}}, false, nil},
+		"gpt-4o": {[]any{pattern(gpt4oOfFolders), level}, false, nil},
+		"deepseek-v3": {[]any{pattern(`\p{N}{1,3}`), pattern("[一-龥぀-ゟ゠-ヿ]+"),
+			pattern(deepseekV3OfFolders), level}, false, nil},
 	} {
 		vocab, added := map[string]int{}, []any{}
 		for i, text := range tokens {
@@ -95,7 +108,8 @@ func TestByteLevelGGUF(t *testing.T) {
 			t.Fatal(l.Err)
 		}
 		for _, text := range []string{"abc abc the  12345 <s>x<|end|>", "the\n\nabc's \r\n 1234567",
-			"e\u0301é", "<tool> THE'S \u3000x", ""} {
+			"e\u0301é", "<tool> THE'S \u3000x", "", "theTHE aBC'd b.a/\n/c", "日本語a カナ12b, 中文。the",
+			"!abc ?the --the\t\tcab  ", "a1b22c333d4444 ½²", "\u00a0abc\u200bthe €5"} {
 			a, err := want.Encode(text)
 			if err != nil {
 				t.Fatal(err)
