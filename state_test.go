@@ -590,7 +590,11 @@ func TestStateTooLargeForBinaryForm(t *testing.T) {
 }
 
 func FuzzStateUnmarshal(f *testing.F) {
-	f.Add(stateBytes(f))
+	good := stateBytes(f)
+	f.Add(good)
+	signalling := slices.Clone(good)
+	binary.LittleEndian.PutUint32(signalling[len(good)-4:], 0x7fa0_0001)
+	f.Add(signalling)
 	empty, _ := NewState(StateConfig{0, 0, 0, 1})
 	data, _ := empty.MarshalBinary()
 	f.Add(data)

@@ -105,10 +105,14 @@ func (f *Form) Append(data []byte, size int) []byte {
 }
 
 // appendFloats writes −0 as +0: the sign of a zero depends on how the rows were
-// cut, and no result on it.
+// cut, and no result on it. Other bits stay, those of a signalling NaN too, which arithmetic would
+// change.
 func appendFloats(data []byte, x []float32) []byte {
 	for _, e := range x {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(e+0))
+		if isNegativeZero(e) {
+			e = 0
+		}
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(e))
 	}
 	return data
 }
