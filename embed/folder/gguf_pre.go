@@ -65,9 +65,10 @@ var preTokenizersGGUF = map[string]preGGUF{
 	"qwen35": {patterns: []string{qwen35Words}, normal: true},
 	"gpt-4o": {patterns: []string{o200kWords}}, "llama4": {patterns: []string{o200kWords}},
 	"deepseek-v3": {patterns: []string{`\p{N}{1,3}`, "[一-\u9fa5\u3040-ゟ゠-ヿ]+", deepseek3Words}},
-	// whose third pattern has :-~, and so all letters of ASCII
+	// whose third pattern has :-~, and so all letters of ASCII. Digits are cut one by one, as its
+	// tokenizer.json says; llama.cpp keeps them together, where no published vocabulary joins them.
 	"deepseek-llm": {patterns: []string{`[\r\n]`, `\s?[` + casedLetters + `]+`,
-		"\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", `\s+$`, "[一-\u9fa5\u0800-一가-\ud7ff]+", `\p{N}+`}},
+		"\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", `\s+$`, "[一-\u9fa5\u0800-一가-\ud7ff]+", `\p{N}`}},
 	// what converters write that do not know the tokenizer, which is that of Falcon then
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, gpt2, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"smollm":  {patterns: []string{`\p{N}`, gpt2}},

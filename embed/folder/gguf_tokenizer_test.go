@@ -36,8 +36,8 @@ func letterVocabulary() (tokens []string, types []int32, merges []string) {
 	for _, r := range letters {
 		tokens, types = append(tokens, string(r)), append(types, 1)
 	}
-	for _, merge := range []string{"a b", "ab c", "Ġ a", "Ġ abc", "1 2", "12 3", "Ċ Ċ", "' s", "e ́",
-		"t h", "th e", "Ġ the", "Ġ Ġ"} {
+	for _, merge := range []string{"a b", "ab c", "Ġ a", "Ġ abc", "1 2", "12 3", "Ġ 12", "Ċ Ċ",
+		"' s", "e ́", "t h", "th e", "Ġ the", "Ġ Ġ"} {
 		merge = strings.ReplaceAll(merge, "́", "Ì")
 		merges = append(merges, merge)
 		tokens, types = append(tokens, strings.ReplaceAll(merge, " ", "")), append(types, 1)
@@ -65,6 +65,9 @@ func TestByteLevelGGUF(t *testing.T) {
 			"pattern": map[string]any{"Regex": words}}
 	}
 	level := map[string]any{"type": "ByteLevel", "use_regex": false}
+	digits := func(each bool) any {
+		return map[string]any{"type": "Digits", "individual_digits": each}
+	}
 	for pre, c := range map[string]struct {
 		stages       []any
 		ignoreMerges bool
@@ -74,9 +77,14 @@ func TestByteLevelGGUF(t *testing.T) {
 		"llama-bpe": {[]any{pattern(llama3), level}, true, nil},
 		"qwen2": {[]any{pattern(strings.Replace(llama3, `{1,3}`, "", 1)), level}, false,
 			map[string]any{"type": "NFC"}},
-		"smollm": {[]any{map[string]any{"type": "Digits", "individual_digits": true},
+		"smollm": {[]any{digits(true),
 			map[string]any{"type": "ByteLevel", "use_regex": true}}, false, nil},
 		"gpt-4o": {[]any{pattern(gpt4oOfFolders), level}, false, nil},
+		"deepseek-llm": {[]any{pattern(`[\r\n]`), pattern(`\s?[` + casedLetters + `]+`),
+			pattern("\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+"), pattern(`\s+$`),
+			pattern("[一-龥ࠀ-一가-\ud7ff]+"), digits(true), level}, false, nil},
+		"default": {[]any{pattern(`[\p{P}\$\+<=>\^~\|]+`), pattern(gpt2), digits(false),
+			pattern("[0-9][0-9][0-9]"), level}, false, nil},
 		"deepseek-v3": {[]any{pattern(`\p{N}{1,3}`), pattern("[一-龥぀-ゟ゠-ヿ]+"),
 			pattern(deepseekV3OfFolders), level}, false, nil},
 	} {
@@ -109,7 +117,8 @@ func TestByteLevelGGUF(t *testing.T) {
 		}
 		for _, text := range []string{"abc abc the  12345 <s>x<|end|>", "the\n\nabc's \r\n 1234567",
 			"e\u0301é", "<tool> THE'S \u3000x", "", "theTHE aBC'd b.a/\n/c", "日本語a カナ12b, 中文。the",
-			"!abc ?the --the\t\tcab  ", "a1b22c333d4444 ½²", "\u00a0abc\u200bthe €5"} {
+			"!abc ?the --the\t\tcab  ", "a1b22c333d4444 ½²", "x$+the <=abc^~|`c",
+			"wörld ΣΑΣ  한국12 中文，the。 \n", "1234567 12 \u0663\u0664\u0665\u0666", "\u00a0abc\u200bthe €5"} {
 			a, err := want.Encode(text)
 			if err != nil {
 				t.Fatal(err)
@@ -139,7 +148,8 @@ func TestCutsGGUF(t *testing.T) {
 	for _, c := range []struct{ pre, text, want string }{
 		{"default", "It's 12345, naïve...", "It|'|s| |123|45|,| naïve|..."},
 		{"default", "a  b\n\nc $5+x", "a| | b|\n|\n|c| |$|5|+|x"},
-		{"deepseek-llm", "Hello wörld!  12345\n你好 abc 한국", "Hello| w|ö|rld|!|  |12345|\n|你好| abc| |한국"},
+		{"deepseek-llm", "Hello wörld!  12345\n你好 abc 한국",
+			"Hello| w|ö|rld|!|  |1|2|3|4|5|\n|你好| abc| |한국"},
 		{"deepseek-llm", "x，y  ", "x|，|y|  "},
 		{"deepseek-v3", "Hello 12345 你好ひらabc!", "Hello| |123|45| |你好ひら|abc|!"},
 		{"deepseek-v3", "if(x) .foo\n\n  bar", "if|(x|)| .|foo|\n\n| | bar"},
