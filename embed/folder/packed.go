@@ -31,7 +31,7 @@ func (l *Loader) UsePack(path, settings string) {
 	}
 	p := &packFile{path: path}
 	var err error
-	if p.mark, err = l.mark(); err != nil {
+	if p.mark, err = l.Mark(); err != nil {
 		l.Err = err
 		return
 	}
@@ -48,8 +48,9 @@ func (l *Loader) UsePack(path, settings string) {
 	l.pack = p
 }
 
-// mark says by which files a model is recognized: their sizes, and bytes from all over them.
-func (l *Loader) mark() (string, error) {
+// Mark says by which files a model is recognized, while they are open: their sizes, and bytes from
+// all over them.
+func (l *Loader) Mark() (string, error) {
 	paths := map[string]bool{}
 	for _, t := range l.tensors {
 		paths[t.Path()] = true

@@ -37,6 +37,9 @@ func (o *options) converse(in io.Reader, out, errs io.Writer, m *model,
 		c.system = []chat.Message{{Role: "system", Content: o.shared}}
 	}
 	c.noteControl(o.shared)
+	if err := c.resume(); err != nil {
+		return err
+	}
 	for _, prompt := range o.prompts {
 		fmt.Fprintf(out, "[1] %s\n", prompt)
 		if err := c.answer(prompt); err != nil {
@@ -55,11 +58,11 @@ func (o *options) converse(in io.Reader, out, errs io.Writer, m *model,
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("the standard input: %w", err)
 	}
-	if c.turns == 0 {
+	if c.last == nil {
 		return fmt.Errorf("no prompt, want one as an argument, or a line of the standard input")
 	}
 	e.report(out)
-	return nil
+	return o.closeSession(e, c.last, c.turns, slices.Concat(c.system, c.messages))
 }
 
 // answer prints what the model says to a message.

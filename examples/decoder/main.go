@@ -24,6 +24,7 @@ type options struct {
 	model, size, shared string
 	system              string // shared, in a chat
 	pack                string // a file of packed matrices
+	session             string // a file of a sequence
 	draftPath           string // of a second model
 	weights             attn.Format
 	prompts             []string
@@ -66,6 +67,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"tokenizer.json, or a GGUF file; none makes a random model")
 	f.StringVar(&o.pack, "pack", "", "`file` of the model's packed matrices, from which it starts at "+
 		"once; it is written if it is not there")
+	f.StringVar(&o.session, "session", "", "`file` of a text or a conversation, from which the next "+
+		"run goes on: what a prompt has in common with it is not computed again, without a prompt all "+
+		"of it is the prompt, and at the end it has this run's; it is written if it is not there")
 	f.StringVar(&o.draftPath, "draft", "", "`file` or folder of a smaller model with the same tokens: "+
 		"it guesses some, which saves steps where it is right, and changes no answer")
 	f.IntVar(&o.guesses, "guesses", 4, "tokens that the -draft model guesses at a time")
@@ -122,6 +126,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 		err = errors.New("-steps wants no prompts, and no -accuracy, -prove or cluster")
 	}
 	if err == nil {
+		err = o.checkSession()
+	}
+	if err == nil {
 		err = o.setUsual(f)
 	}
 	return o, err
@@ -163,12 +170,12 @@ func run(args []string, out, help io.Writer) error {
 	if o.steps {
 		return steps(os.Stdin, out, m, o.settings)
 	}
-	if o.model == "" && len(o.prompts) == 0 {
+	if o.model == "" && len(o.prompts) == 0 && o.session == "" {
 		o.prove = true
 		o.shared = "You are a helpful assistant, and a random one. "
 		o.prompts = []string{"The capital of France is", "Two and two are", "Once upon a time"}
 	}
-	if len(o.prompts) == 0 && !o.prove && !o.chat {
+	if len(o.prompts) == 0 && !o.prove && !o.chat && o.session == "" {
 		return errors.New("no prompt, want at least one as an argument")
 	}
 	if err := o.answer(out, help, m, text); err != nil || !o.prove {
@@ -215,6 +222,7 @@ func (o *options) open() (*model, folder.Codec, error) {
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idle...)
 	text := l.BPE(c.Vocab)
+	o.identify(l, m)
 	m.Stop = folder.Union(m.Stop, text.Ends())
 	return m, text, l.Err
 }
@@ -233,6 +241,7 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idleTensorsGGUF...)
 	text := l.VocabularyBPE(v)
+	o.identify(l, m)
 	m.Stop = folder.Union(m.Stop, text.Ends())
 	return m, text, l.Err
 }
@@ -246,7 +255,9 @@ func (o *options) random() (*model, folder.Codec, error) {
 	l := &folder.Loader{Random: folder.Chance(o.seed), Integers: o.integers}
 	c, err := f.config()
 	l.Check("config.json", err)
-	return newModel(l, &c, &folderNames, o.weights), folder.Numbers(c.Vocab), l.Err
+	m := newModel(l, &c, &folderNames, o.weights)
+	o.identify(l, m)
+	return m, folder.Numbers(c.Vocab), l.Err
 }
 
 // addStop takes a text that ends answers.
@@ -260,7 +271,8 @@ func (o *options) addStop(text string) error {
 
 // job answers a prompt, the number-th.
 func (o *options) job(text folder.Codec, prompt []int, number int) *job {
-	j := &job{prompt: prompt, most: o.most, words: words{decode: text.Decode, stops: o.stops}}
+	j := &job{prompt: prompt, most: o.most, keep: o.session != "",
+		words: words{decode: text.Decode, stops: o.stops}}
 	j.choose = o.chooser(j, uint64(number))
 	return j
 }
@@ -282,17 +294,15 @@ func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) err
 	}
 	defer e.close()
 	o.noteControl(out, text)
-	prompts, shared, err := o.tokens(text)
-	if err == nil && len(shared) > 0 {
-		if err = e.share(shared); err != nil {
-			err = fmt.Errorf("the shared text: %w", err)
-		}
-	}
+	prompts, err := o.begin(e, text)
 	if err != nil {
 		return err
 	}
 	o.noteLong(errs, prompts, m.Trained)
 	s := &stream{out: out, prompts: o.prompts, chat: o.chat}
+	if len(o.prompts) == 0 {
+		s.prompts = []string{"…"}
+	}
 	for i, prompt := range prompts {
 		j := o.job(text, prompt, i)
 		if err := e.submit(j); err != nil {
@@ -302,5 +312,22 @@ func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) err
 	}
 	err = e.run(s.print)
 	e.report(out)
+	if err == nil && len(s.jobs) > 0 {
+		err = o.closeSession(e, s.jobs[0], 0, nil)
+	}
 	return err
+}
+
+// begin returns the tokens of prompts, and computes or reads what they may begin with.
+func (o *options) begin(e *engine, text folder.Codec) (prompts [][]int, err error) {
+	prompts, shared, err := o.tokens(text)
+	if err == nil && o.session != "" {
+		return o.continued(prompts, e)
+	}
+	if err == nil && len(shared) > 0 {
+		if err = e.share(shared); err != nil {
+			err = fmt.Errorf("the shared text: %w", err)
+		}
+	}
+	return prompts, err
 }

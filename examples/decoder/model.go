@@ -18,6 +18,7 @@ type model struct {
 	head      folder.Linear // from the last state to a logit for each token
 	packed    int           // bytes of matrices,
 	memory    int           // and of all weights
+	mark      string        // by which a session recognizes it
 }
 
 // layer is one block of the decoder.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/linear"
@@ -188,6 +190,42 @@ func (s paged) slide() {
 			_ = q.DropBefore(max(0, q.Len()-w+1)) // which is at most Len
 		}
 	}
+}
+
+// save writes what each layer has.
+func (s paged) save(to io.Writer) (err error) {
+	for i, q := range s.layers {
+		if k := s.kept[i]; q != nil {
+			_, err = q.Save(to)
+		} else if _, err = k.conv.Save(to); err == nil {
+			_, err = k.state.Save(to)
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// load reads what save wrote of some tokens, into an empty sequence.
+func (s paged) load(from io.Reader, tokens int) (err error) {
+	for i, q := range s.layers {
+		lens := [2]int{tokens, tokens}
+		if k := s.kept[i]; q != nil {
+			_, err = q.Load(from)
+			lens = [2]int{q.Len() - q.First(), q.Len()}
+		} else if _, err = k.conv.Load(from); err == nil {
+			_, err = k.state.Load(from)
+			lens = [2]int{k.conv.Len(), k.state.Len()}
+		}
+		if err == nil && lens != [2]int{tokens, tokens} {
+			err = fmt.Errorf("it has %d and %d tokens, want %d", lens[0], lens[1], tokens)
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 func (s paged) release() {
