@@ -289,6 +289,71 @@ func benchmarkCold(b *testing.B, pool *Pool, m *Matrix, arena []byte, rows int) 
 	b.ReportMetric(middle(times)/1000, "µs")
 }
 
+// BenchmarkTogether is products of one row by small matrices that lie together in huge pages, in
+// turns with the same where each has memory of its own, and with reading them.
+func BenchmarkTogether(b *testing.B) {
+	for _, typ := range []BlockType{Q8_0, Q4_K, Q4_0} {
+		for _, s := range [][2]int{{1024, 128}, {1024, 1024}, {1024, 2048}, {1024, 3072}, {2048, 1024}} {
+			m, err := PackBlocks(ordinaryBlocks(random("together"), typ, s[1], s[0]), typ, s[1], s[0],
+				MatrixConfig{Integers: true})
+			must(b, err)
+			own := copiesOf(b, m, memory.Allocate)
+			together := copiesOf(b, m, memory.AllocateTogether)
+			b.Run(fmt.Sprintf("%v/K=%d/N=%d", typ, s[0], s[1]), func(b *testing.B) {
+				benchmarkTogether(b, own, together)
+			})
+			for _, m := range slices.Concat(own, together, []*Matrix{m}) {
+				must(b, m.Close())
+			}
+		}
+	}
+}
+
+// copiesOf is more copies of a matrix than caches hold.
+func copiesOf(b *testing.B, m *Matrix, allocate func(int) (*memory.Mapping, error)) []*Matrix {
+	copies := make([]*Matrix, coldMatrices/len(m.data))
+	for i := range copies {
+		room, err := allocate(len(m.data))
+		must(b, err)
+		c := *m
+		c.use(room, room.Bytes(), nil)
+		copy(c.data, m.data)
+		copies[i] = &c
+	}
+	return copies
+}
+
+func benchmarkTogether(b *testing.B, own, together []*Matrix) {
+	_, _, inputs, outputs := own[0].Dims()
+	dst, a := zeros(1, 1, 1, outputs), tensor(random("together"), normal, 1, 1, 1, inputs)
+	const each = 4 << 20
+	calls := max(4, each/len(own[0].data))
+	times := [3][]float64{}
+	at := 0
+	for b.Loop() {
+		for i := range times {
+			start := time.Now()
+			for range calls {
+				switch at = (at + 1) % len(own); i {
+				case 0:
+					must(b, own[at].MatMul(dst, a, nil))
+				case 1:
+					must(b, together[at].MatMul(dst, a, nil))
+				case 2:
+					readAll(together[at].data)
+				}
+			}
+			times[i] = append(times[i], float64(time.Since(start))/float64(calls))
+		}
+	}
+	middle := func(x []float64) float64 { slices.Sort(x); return x[len(x)/2] }
+	reading := middle(times[2])
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(100*reading/middle(times[0]), "percent-own")
+	b.ReportMetric(100*reading/middle(times[1]), "percent-together")
+	b.ReportMetric(float64(len(own[0].data))/reading, "reading-GB/s")
+}
+
 var readSink uint64
 
 // readAll reads all of x.

@@ -343,7 +343,8 @@ func (x *ragged) store(dst []float32, rows, stride, cols int) {
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
 // kernels read: the weights of a projection. [Matrix.Save] keeps it in a file, and [LoadMatrix] or
 // [MapMatrix] opens that without packing. It does not change, so any number of goroutines may
-// multiply by it and save it. Its memory is like that of a [Cache].
+// multiply by it and save it. Its memory is like that of a [Cache]; on Linux, matrices of 32 KiB to
+// 8 MiB lie together in huge pages, each of which goes back when no matrix is in it any more.
 type Matrix struct {
 	format            Format
 	traits            kernel.Traits // of the format
@@ -365,7 +366,8 @@ func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m
 func (m *Matrix) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
 
 // Close gives the matrix's memory back. Calls that begin later, Close among them, return
-// [ErrClosed]. Closing a matrix by which another goroutine multiplies ends the program.
+// [ErrClosed]. Closing a matrix by which another goroutine multiplies may end the program, or give
+// the product any value.
 func (m *Matrix) Close() error {
 	if m == nil {
 		return nil

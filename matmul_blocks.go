@@ -92,7 +92,7 @@ func newBlockPacking(data []byte, t blocks.Type, outputs, inputs int,
 			outputs, inputs, t)
 	}
 	m.int8 = c.Integers
-	mapping, err := memory.Allocate(m.size())
+	mapping, err := memory.AllocateTogether(m.size())
 	if err != nil {
 		return nil, fail(ErrMemory, "the matrix is %d×%d of %v: %v", outputs, inputs, t, err)
 	}

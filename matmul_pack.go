@@ -102,7 +102,7 @@ func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
 			w.B, w.H, w.L, w.D, maxElements)
 	}
 	m.int8 = c.Integers
-	room, err := memory.Allocate(m.size() + m.scaleSize())
+	room, err := memory.AllocateTogether(m.size() + m.scaleSize())
 	if err != nil {
 		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}

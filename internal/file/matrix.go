@@ -213,7 +213,7 @@ func (m *Matrix) read(f *frames.Reader) (b Body, err error) {
 		return b, err
 	}
 	defer scales.Close()
-	all := memory.Growing{Most: m.Size() + m.ScaleSize()}
+	all := memory.Growing{Most: m.Size() + m.ScaleSize(), Together: true}
 	defer func() {
 		if b.Memory == nil { // also if the reader panics
 			all.Close()

@@ -14,9 +14,10 @@ const (
 // Growing is memory for bytes that are still to come. What a file says of its size need not be
 // true, so memory is taken as bytes come: a few times as much, and Most at the end.
 type Growing struct {
-	Most    int
-	mapping *Mapping
-	used    int
+	Most     int
+	Together bool // it is memory of AllocateTogether
+	mapping  *Mapping
+	used     int
 }
 
 // Next returns the next n bytes; all together are at most Most. What was returned before may not be
@@ -38,7 +39,11 @@ func (g *Growing) Next(n int) ([]byte, error) {
 
 // grow takes a number of bytes in place of those that there are.
 func (g *Growing) grow(bytes int) error {
-	m, err := Allocate(bytes)
+	allocate := Allocate
+	if g.Together {
+		allocate = AllocateTogether
+	}
+	m, err := allocate(bytes)
 	if err != nil {
 		return err
 	}

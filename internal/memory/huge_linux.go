@@ -2,6 +2,9 @@ package memory
 
 import "golang.org/x/sys/unix"
 
+// givesHuge: huge pages may be had on request.
+const givesHuge = true
+
 // adviseHuge asks for huge pages and reports whether there may be some. What goes through a lot of
 // memory once waits for the translation of addresses otherwise, and for prefetchers that stop at
 // the end of a page.

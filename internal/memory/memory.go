@@ -48,8 +48,9 @@ type Mapping struct {
 
 // extent is memory that the system has given.
 type extent struct {
-	bytes []byte // none if it is the Go heap's
-	file  bool   // it is that of a file
+	bytes []byte  // none if it is the Go heap's
+	file  bool    // it is that of a file
+	of    *region // it is a piece of that; else nil
 }
 
 // Allocate returns zeroed memory that starts at a multiple of 64 bytes. On Linux, 2 MiB and more
@@ -90,7 +91,7 @@ func Map(file *os.File) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory: the system does not map %d bytes of a file: %w", size, err)
 	}
-	return hold(extent{bytes, true}, len(bytes)), nil
+	return hold(extent{bytes: bytes, file: true}, len(bytes)), nil
 }
 
 // hold is the mapping of the first bytes of what the system has given.
@@ -123,10 +124,12 @@ func (m *Mapping) Populate(x []byte) {
 	if !m.huge || len(x) == 0 {
 		return
 	}
-	page := os.Getpagesize()
-	from := int(uintptr(unsafe.Pointer(unsafe.SliceData(x))) -
-		uintptr(unsafe.Pointer(unsafe.SliceData(m.whole.bytes))))
-	populate(m.whole.bytes[from&^(page-1) : roundUp(from+len(x), page)])
+	whole := m.whole.bytes
+	if m.whole.of != nil { // where pages begin
+		whole = m.whole.of.whole
+	}
+	page, from := os.Getpagesize(), offset(whole, x)
+	populate(whole[from&^(page-1) : roundUp(from+len(x), page)])
 }
 
 // Bytes returns the memory; nothing after Close.
@@ -147,7 +150,7 @@ func (m *Mapping) Floats() []float32 {
 // Huge reports whether the system has agreed to give huge pages.
 func (m *Mapping) Huge() bool { return m.huge }
 
-// Close gives the memory back. An access to a slice of it is a fault afterwards, which ends the
+// Close gives the memory back. An access to a slice of it may be a fault afterwards, which ends the
 // program. Closing again does nothing, but not at the same time.
 func (m *Mapping) Close() error {
 	whole := m.whole
@@ -164,8 +167,11 @@ func (m *Mapping) Close() error {
 func release(whole extent) error {
 	count(-int64(len(whole.bytes)))
 	back := giveBack
-	if whole.file {
+	switch {
+	case whole.file:
 		back = unmapFile
+	case whole.of != nil:
+		back = whole.of.giveBack
 	}
 	if err := back(whole.bytes); err != nil {
 		return fmt.Errorf("memory: the system does not take %d bytes back: %w", len(whole.bytes), err)

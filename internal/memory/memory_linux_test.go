@@ -172,3 +172,53 @@ func TestPopulate(t *testing.T) {
 		t.Error("what was not asked for has memory, too")
 	}
 }
+
+// Small objects follow each other in huge pages. The pages leave memory with the last of those in
+// them, and the addresses with the last of a region.
+func TestRegion(t *testing.T) {
+	const each = hugePage/2 + 64
+	var all []*Mapping
+	for range 2 * regionBytes / each {
+		all = append(all, together(t, each))
+	}
+	first := all[0].whole.of
+	if first == nil {
+		t.Skip("the system gives no huge pages on request")
+	}
+	if flags, ok := flagsOf(startOf(all[0].Bytes())); flagsAreTrue(t) &&
+		(!ok || !strings.Contains(flags, " hg")) {
+		t.Errorf("flags of the mapping are %q, want hg among them", flags)
+	}
+	if got := first.pieces; got != regionBytes/each {
+		t.Errorf("a region has %d pieces, want %d", got, regionBytes/each)
+	}
+	before := resident(t)
+	for _, m := range all {
+		fill(m.Bytes(), 1)
+	}
+	written := resident(t) - before
+	if most := len(all)*each + 3*hugePage; written > most {
+		t.Errorf("%d bytes take %d of memory, want at most %d", len(all)*each, written, most)
+	}
+	kept, regions, at := all[7], map[*region]bool{}, []unsafe.Pointer(nil)
+	for _, m := range all {
+		if regions[m.whole.of] = true; m != kept {
+			at = append(at, unsafe.Pointer(unsafe.SliceData(m.Bytes())))
+			must(t, m.Close())
+		}
+	}
+	if len(regions) < 2 {
+		t.Errorf("there are %d regions, want a second one", len(regions))
+	}
+	if got := resident(t) - before; got > 3*hugePage && got > written/4 {
+		t.Errorf("%d bytes stay in memory for %d", got, each)
+	}
+	mustHold(t, kept.Bytes(), 1)
+	if last := at[len(at)-1]; faults(at[0]) || !faults(last) {
+		t.Errorf("the region of what is kept faults: %v, and the other: %v", faults(at[0]), faults(last))
+	}
+	must(t, kept.Close())
+	if !faults(at[0]) {
+		t.Error("addresses stay in use after the last Close")
+	}
+}
