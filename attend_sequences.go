@@ -1,5 +1,7 @@
 package attn
 
+import "github.com/seed-1415985d/attn/internal/lists"
+
 // AttendSequences computes attention of the queries of several sequences of one [Store], each over
 // its own tokens, on the calling goroutine. Queries and outputs are packed one sequence after the
 // other, in the order of seqs:
@@ -82,7 +84,7 @@ func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) 
 			queries, len(seqs))
 	}
 	if lens != nil {
-		if err := checkSum("QueryLens", lens, "q.L", queries); err != nil {
+		if err := lists.CheckSum("QueryLens", lens, "q.L", queries); err != nil {
 			return err
 		}
 	}
@@ -159,7 +161,7 @@ func (o *Options) checkDocuments() error {
 
 // takeDocuments notes the documents of a call that have queries.
 func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, keys int) error {
-	if err := checkSum("Documents", documents, "q.L", queries); err != nil {
+	if err := lists.CheckSum("Documents", documents, "q.L", queries); err != nil {
 		return err
 	}
 	if keyDocuments == nil {
@@ -167,7 +169,7 @@ func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, key
 			return fail(ErrShape, "k.L is %d, want the sum of Documents, %d, or KeyDocuments", keys, queries)
 		}
 		keyDocuments = documents
-	} else if err := checkSum("KeyDocuments", keyDocuments, "k.L", keys); err != nil {
+	} else if err := lists.CheckSum("KeyDocuments", keyDocuments, "k.L", keys); err != nil {
 		return err
 	}
 	s.documents, s.sequences = true, s.sequences[:0]
@@ -179,22 +181,6 @@ func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, key
 			s.longest, s.keys = max(s.longest, n), max(s.keys, x.keys)
 		}
 		x.query, x.key = x.query+n, x.key+x.keys
-	}
-	return nil
-}
-
-// checkSum makes sure that lengths of parts add up to a dimension.
-func checkSum(name string, lens []int, dimension string, total int) error {
-	sum := 0
-	for i, n := range lens {
-		if n < 0 || n > total-sum {
-			return fail(ErrLength, "%s[%d] is %d, want 0 to %d: %s is %d, of which those before take %d",
-				name, i, n, total-sum, dimension, total, sum)
-		}
-		sum += n
-	}
-	if sum != total {
-		return fail(ErrShape, "%s is %d, want the sum of %s, %d", dimension, total, name, sum)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/lists"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
@@ -349,7 +350,7 @@ func (c *Cache) Keep(indices []int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if err := checkKept(indices, c.first, c.length); err != nil || len(indices) == 0 {
+	if err := lists.CheckKept(indices, c.first, c.length); err != nil || len(indices) == 0 {
 		return err
 	}
 	c.packed.Keep(nil, c.config.Batch, indices)
@@ -366,7 +367,7 @@ func (s *Sequence) Keep(indices []int) error {
 		return err
 	}
 	defer s.endCall()
-	err := checkKept(indices, s.table.First(), s.table.Len())
+	err := lists.CheckKept(indices, s.table.First(), s.table.Len())
 	if err != nil || len(indices) == 0 {
 		return err
 	}
@@ -379,20 +380,5 @@ func (s *Sequence) Keep(indices []int) error {
 	}
 	s.store.packed.Keep(&s.table, 1, indices)
 	s.store.pages.Truncate(&s.table, to)
-	return nil
-}
-
-// checkKept makes sure that indices are ascending positions of tokens.
-func checkKept(indices []int, first, length int) error {
-	for i, j := range indices {
-		if j < first || j >= length {
-			return fail(ErrLength, "indices[%d] is %d, want %d to %d, the positions of the tokens", i, j,
-				first, length-1)
-		}
-		if i > 0 && j <= indices[i-1] {
-			return fail(ErrLength, "indices[%d] is %d after %d, want ascending positions", i, j,
-				indices[i-1])
-		}
-	}
 	return nil
 }

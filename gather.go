@@ -66,7 +66,7 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *blockKeys, list []int32) {
 		}
 		p.packed.CopyTokens(to, j, &from)
 	}
-	w.levels.forget()
+	w.levels.Forget()
 }
 
 // gathered is the block that gatherIntegers makes.

@@ -21,7 +21,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 		return
 	}
 	keys, _ := p.packed.Keys(b.memory[b.place:])
-	keys, format := w.readKeys(p.packed, keys, b.place, false)
+	keys, format := w.levels.ReadKeys(p.packed, keys, b.place, false)
 	layout := kernel.ScoreLayout(format, p.d, roundUp(b.hi, panel))
 	narrow.Widen(tuned.ISA, format, w.k, keys, p.d*panel, &layout)
 }
@@ -30,7 +30,7 @@ func (bitKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at in
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	keys, scales := p.packed.Keys(b.memory[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
-		keys, format := w.readKeys(p.packed, keys, b.place, c.rows <= p.codeRows)
+		keys, format := w.levels.ReadKeys(p.packed, keys, b.place, c.rows <= p.codeRows)
 		narrow.Score(&tuned, format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows,
 			p.d, hi)
 	} else {
@@ -62,7 +62,7 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache
 	values, _ := p.packed.Values(b.memory[b.place:])
-	values, format := w.readValues(p.packed, values, b.place, false)
+	values, format := w.levels.ReadValues(p.packed, values, b.place, false)
 	from := p.packed.ValueLayout(b.hi)
 	narrow.Widen(tuned.ISA, format, w.v, values, Block*panel, &from)
 }
@@ -84,7 +84,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *bl
 		return
 	}
 	values, _ := p.packed.Values(b.memory[b.place:])
-	values, format := w.readValues(p.packed, values, b.place, c.rows <= p.codeRows)
+	values, format := w.levels.ReadValues(p.packed, values, b.place, c.rows <= p.codeRows)
 	w.accumulateTyped(p, c, st, format, values, t, at)
 }
 

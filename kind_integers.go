@@ -14,7 +14,7 @@ type integerKind struct{}
 func (integerKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	form := w.ints.packing(p)
 	keys, scales := form.Keys(w.integersOf(p, c, b))
-	keys, format := w.readKeys(form, keys, b.place, c.rows <= p.codeRows)
+	keys, format := w.levels.ReadKeys(form, keys, b.place, c.rows <= p.codeRows)
 	w.ints.scores(p, w.s[at*Block:], c.at+t.row, keys, scales, t.rows, min(t.hi, b.hi), format)
 }
 
@@ -24,8 +24,8 @@ func (integerKind) fullTiles(w *scratch, p *plan, c *chunk, st *online.State, b 
 	x, form, block := &w.ints, w.ints.packing(p), w.integersOf(p, c, b)
 	keys, keyScales := form.Keys(block)
 	values, scales := form.Values(block)
-	keys, keyFormat := w.readKeys(form, keys, b.place, c.rows <= p.codeRows)
-	values, valueFormat := w.readValues(form, values, b.place, c.rows <= p.codeRows)
+	keys, keyFormat := w.levels.ReadKeys(form, keys, b.place, c.rows <= p.codeRows)
+	values, valueFormat := w.levels.ReadValues(form, values, b.place, c.rows <= p.codeRows)
 	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
 	for end := row + rows; row < end; row += p.tileRows {
 		n := min(p.tileRows, end-row)
@@ -55,7 +55,7 @@ func (integerKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b
 	t *tile) {
 	form := w.ints.packing(p)
 	values, _ := form.Values(w.integersOf(p, c, b))
-	values, format := w.readValues(form, values, b.place, c.rows <= p.codeRows)
+	values, format := w.levels.ReadValues(form, values, b.place, c.rows <= p.codeRows)
 	w.accumulateIntegers(p, c, st, values, t, format)
 }
 

@@ -1,27 +1,14 @@
 package attn
 
 import (
-	"bytes"
-	"math/bits"
-	"unsafe"
-
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/sight"
 )
 
 // What rows see of a block by position, tree, mask, bias and blocks is asked before anything of it
 // is read: none of its keys, all, or some. Blocks of which no row of a chunk sees a key are not
 // touched, and tiles that see all of them take the way of full blocks.
-
-// What a chunk's rows see of a block together. The zero value is not known yet.
-const (
-	sawNone = 1 + iota
-	sawSome
-	sawEverywhere // each row some keys of the first panel and of the last one, or near these
-	sawAll
-
-	sawBias = 1 << 7 // beside sawAll: scores have a bias, which hides nothing
-)
 
 // look finds out which keys of a block the chunk's rows see, and reports whether some row sees one.
 // Where some rows see some, there is a bit for each key in w.seen. What heads see alike is looked
@@ -30,19 +17,19 @@ const (
 // does the rest.
 func (w *scratch) look(p *plan, c *chunk, b *blockKeys) (any bool) {
 	known := w.knownOf(p, c, b)
-	b.looked, b.asks, b.biased = true, false, *known&sawBias != 0
-	if b.saw = *known &^ sawBias; b.saw != sawNone && b.saw != sawAll {
+	b.looked, b.asks, b.biased = true, false, *known&sight.Bias != 0
+	if b.saw = *known &^ sight.Bias; b.saw != sight.None && b.saw != sight.All {
 		b.asks = p.bias.Data != nil && c.rows > p.tileRows && !c.apart
 		b.saw = w.lookAt(p, c, b)
-		if b.asks && b.saw != sawNone && !w.biasShows(p, c, b) {
-			b.saw = sawNone
+		if b.asks && b.saw != sight.None && !w.biasShows(p, c, b) {
+			b.saw = sight.None
 		}
-		if *known = b.saw; b.saw == sawAll {
+		if *known = b.saw; b.saw == sight.All {
 			*known = b.knownAll()
 		}
 	}
-	b.partly = b.saw != sawAll || b.asks
-	return b.saw != sawNone
+	b.partly = b.saw != sight.All || b.asks
+	return b.saw != sight.None
 }
 
 // see makes a tile one of what its rows see, and notes whether their scores have a bias. Where the
@@ -59,16 +46,16 @@ func (w *scratch) see(p *plan, c *chunk, b *blockKeys, t *tile) {
 		}
 	}
 	switch b.saw {
-	case sawSome:
+	case sight.Some:
 		w.trim(c, t)
-	case sawEverywhere:
+	case sight.Everywhere:
 		t.uniform = false
 	}
 }
 
 // learn notes for other heads that a bias has hidden nothing of a block that was looked at.
 func (w *scratch) learn(p *plan, c *chunk, b *blockKeys) {
-	if b.saw == sawAll && !b.hides {
+	if b.saw == sight.All && !b.hides {
 		known := w.knownOf(p, c, b)
 		b.asks = false
 		*known = b.knownAll()
@@ -79,11 +66,11 @@ func (w *scratch) learn(p *plan, c *chunk, b *blockKeys) {
 func (b *blockKeys) knownAll() uint8 {
 	switch {
 	case b.asks:
-		return sawSome
+		return sight.Some
 	case b.biased:
-		return sawAll | sawBias
+		return sight.All | sight.Bias
 	}
-	return sawAll
+	return sight.All
 }
 
 // knownOf is where it is noted what a chunk's rows see of a block.
@@ -122,20 +109,9 @@ func (w *scratch) lookAt(p *plan, c *chunk, b *blockKeys) uint8 {
 	}
 	saw := w.lookAtRows(p, &w.beside[0].chunk, b, 1)
 	for i := range w.beside[1:] {
-		saw = sawBoth(saw, w.lookAtRows(p, &w.beside[1+i].chunk, b, 1))
+		saw = sight.Both(saw, w.lookAtRows(p, &w.beside[1+i].chunk, b, 1))
 	}
 	return saw
-}
-
-// sawBoth is what rows see of a block together.
-func sawBoth(a, b uint8) uint8 {
-	switch {
-	case a == b:
-		return a
-	case max(a, b) == sawAll && min(a, b) == sawEverywhere:
-		return sawEverywhere
-	}
-	return sawSome
 }
 
 // lookAtRows is lookAt for rows of one head, which are of one sequence. If it reads the mask, it
@@ -150,7 +126,7 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 
 	}
 	if ahead != nil && ahead.some[mask]&whole == 0 || p.blocked.Data != nil && !p.blocksSeen(c, b) {
 		clear(seen)
-		return sawNone
+		return sight.None
 	}
 	if w.rowsInRuns(p, c, b) {
 		return p.lookAtRuns(c, b)
@@ -163,11 +139,11 @@ func (w *scratch) lookAtRows(p *plan, c *chunk, b *blockKeys, blocks int) uint8 
 	more, some := w.lookAtOptions(p, c, b, seen)
 	switch {
 	case hides || more:
-		return sawOf(seen)
+		return sight.Of(seen)
 	case some:
-		return sawSome
+		return sight.Some
 	}
-	return sawAll
+	return sight.All
 }
 
 // lookAtRuns counts the rows that see nothing of a block, where all others see it all.
@@ -180,16 +156,16 @@ func (p *plan) lookAtRuns(c *chunk, b *blockKeys) uint8 {
 		}
 	}
 	if b.blind == 0 {
-		return sawAll
+		return sight.All
 	}
-	return sawSome
+	return sight.Some
 }
 
 // lookAtPositions leaves in seen what rows see by position, and reports whether that may not be the
 // whole block.
 func (p *plan) lookAtPositions(c *chunk, b *blockKeys, seen []uint64, whole uint64) (hides bool) {
 	if whole == ^uint64(0) && (b.equal || p.parents != nil) {
-		fillOnes(seen)
+		sight.Fill(seen)
 		return !b.equal
 	}
 	for r := range seen {
@@ -221,30 +197,6 @@ func (w *scratch) lookAtOptions(p *plan, c *chunk, b *blockKeys, seen []uint64) 
 		hides, b.biased = hides || x, b.biased || adds
 	}
 	return hides, some
-}
-
-// sawOf is what rows see together.
-func sawOf(seen []uint64) uint8 {
-	some, every, lo, hi := uint64(0), ^uint64(0), 0, Block
-	before := ^seen[0]
-	for _, e := range seen {
-		if e == before {
-			continue // most rows see what the one before does
-		}
-		before = e
-		some |= e
-		every &= e
-		lo, hi = max(lo, bits.TrailingZeros64(e)), min(hi, bits.Len64(e))
-	}
-	switch {
-	case some == 0:
-		return sawNone
-	case every == ^uint64(0):
-		return sawAll
-	case lo < panel && hi > Block-panel:
-		return sawEverywhere
-	}
-	return sawSome
 }
 
 // blocksSeen reports whether some row of the chunk sees a block of keys by its block of queries.
@@ -366,7 +318,7 @@ func (w *scratch) lookAtBias(p *plan, c *chunk, b *blockKeys, row, rows int) (hi
 		queries = 1
 	}
 	allowed := w.allowed[:queries]
-	fillOnes(allowed)
+	sight.Fill(allowed)
 	x := p.bias.Data[p.bias.offset(c.b, 0, query)+c.base+b.first+b.lo:]
 	hides, adds = floats.MaskBias(tuned.ISA, x, allowed, queries, 1, p.bias.SL, b.lo, b.hi-b.lo)
 	for r := range seen {
@@ -423,7 +375,7 @@ func (w *scratch) headsSeeWhole(p *plan, c *chunk, first int, s *span) bool {
 
 // seesWhole reports whether all rows of a chunk see a whole block.
 func (w *scratch) seesWhole(p *plan, c *chunk, b *blockKeys) bool {
-	if !w.look(p, c, b) || b.saw != sawAll {
+	if !w.look(p, c, b) || b.saw != sight.All {
 		return false
 	}
 	hides := false
@@ -450,7 +402,7 @@ func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	for r := range rows {
 		h, i := p.locate(c.kv, c.row+r)
 		at := p.mask.offset(c.b, h, i) + c.base
-		if n := indexTrue(p.mask.Data[at+lo : at+next]); n >= 0 {
+		if n := sight.IndexTrue(p.mask.Data[at+lo : at+next]); n >= 0 {
 			next = lo + n
 		}
 	}
@@ -460,54 +412,14 @@ func (p *plan) skipHidden(c *chunk, lo, hi int) int {
 	return max(lo, next/Block*Block)
 }
 
-// indexTrue is the index of the first true element, −1 if there is none.
-func indexTrue(x []bool) int {
-	if len(x) == 0 {
-		return -1
-	}
-	return bytes.IndexByte(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)), 1)
-}
-
 // trim makes a tile of rows that were looked at one of what they see: fewer keys, and fewer rows
 // where the first ones see the same, or where rows see other ends of the block, as at a diagonal.
 func (w *scratch) trim(c *chunk, t *tile) {
 	seen := w.seen[c.at+t.row:][:t.rows]
-	same := 1
-	for same < len(seen) && seen[same] == seen[0] {
-		same++
-	}
-	if same >= diagonalRows {
-		t.rows = same
-	} else if t.rows > diagonalRows && farApart(seen[0], seen[len(seen)-1]) {
-		t.rows = diagonalRows
-	}
-	seen = seen[:t.rows]
-	some, every := uint64(0), ^uint64(0)
-	for _, e := range seen {
-		some |= e
-		every &= e
-	}
-	t.lo, t.hi = bits.TrailingZeros64(some), bits.Len64(some)
-	t.uniform = some == every && some == kernel.LowBits(t.hi)&^kernel.LowBits(t.lo)
-	if some == 0 {
-		t.lo = 0
-	}
+	t.rows, t.lo, t.hi, t.uniform = sight.Trim(seen, diagonalRows)
 }
 
 // runOf is how many rows from one on see exactly some keys of the block that was looked at.
 func (w *scratch) runOf(keys uint64, c *chunk, row int) (n int) {
-	for _, e := range w.seen[c.at+row : c.at+c.rows] {
-		if e != keys {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-// farApart reports whether what two rows see begins or ends a panel apart.
-func farApart(a, b uint64) bool {
-	lo := bits.TrailingZeros64(a) - bits.TrailingZeros64(b)
-	hi := bits.Len64(a) - bits.Len64(b)
-	return max(lo, -lo, hi, -hi) >= panel
+	return sight.Run(w.seen[c.at+row:c.at+c.rows], keys)
 }

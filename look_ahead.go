@@ -3,6 +3,7 @@ package attn
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/sight"
 )
 
 // A mask is read some blocks ahead: a row of one block is a cache line, and rows are in pages of
@@ -21,7 +22,7 @@ func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 		return aheadBlocks
 	}
 	for _, saw := range known[b.first/Block:] {
-		if saw = saw &^ sawBias; saw == sawNone || saw == sawAll || n == aheadBlocks {
+		if saw = saw &^ sight.Bias; saw == sight.None || saw == sight.All || n == aheadBlocks {
 			break
 		}
 		n++
@@ -72,7 +73,7 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 	whole = min(whole, a.blocks)
 	a.bits = grow(a.bits, a.blocks*a.queries)
 	bits := a.bits[:a.blocks*a.queries]
-	fillOnes(bits)
+	sight.Fill(bits)
 	for r := range a.queries {
 		h, i := 0, first+r
 		if p.mask.SH != 0 {
@@ -89,12 +90,7 @@ func (a *maskAhead) read(p *plan, c *chunk) {
 		}
 	}
 	for k := range a.blocks {
-		some, every := uint64(0), ^uint64(0)
-		for _, e := range bits[k*a.queries:][:a.queries] {
-			some |= e
-			every &= e
-		}
-		a.some[k], a.every[k] = some, every
+		a.some[k], a.every[k] = sight.Keys(bits[k*a.queries:][:a.queries])
 	}
 }
 
@@ -116,13 +112,5 @@ func (a *maskAhead) allow(p *plan, c *chunk, i int, seen []uint64) {
 			_, i := p.locate(0, c.row+r)
 			seen[r] &= bits[i-first]
 		}
-	}
-}
-
-// fillOnes sets all bits.
-func fillOnes(x []uint64) {
-	x[0] = ^uint64(0)
-	for n := 1; n < len(x); n *= 2 {
-		copy(x[n:], x[:n])
 	}
 }

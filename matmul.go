@@ -10,26 +10,18 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // How matrix products are divided. No result depends on these numbers.
 const (
-	// productInner steps of the chains are done at a time: a packed panel of
-	// that many rows is 16 KiB and stays in the L1 cache for all rows of a. The
-	// files of matrices have these panels.
-	productInner = 256
-
-	// productRows rows of a are multiplied at a time, or somewhat fewer: with productInner steps they
-	// are 128 KiB, which stay in the L2 cache, and with a panel one call of a kernel (callProducts).
-	productRows = 128
-
 	// productCols columns of b are done at a time.
 	productCols = 128
 
 	// packedCols columns of b are packed at a time: rows of 2 KiB, since memory comes fast only in
-	// runs, and with productInner steps 512 KiB, which stay in the L2 cache.
+	// runs, and with product.Inner steps 512 KiB, which stay in the L2 cache.
 	packedCols = 4 * productCols
 
 	// fewRowsCols columns of a matrix are done at a time for up to maxTypedRows rows. These wait for
@@ -158,7 +150,7 @@ func (p *multiplication) unit(w *scratch, i int) {
 		p.multiplyInPlace(&u, first, n)
 		first += n
 	}
-	w.k = grow(w.k, productInner*packedCols)
+	w.k = grow(w.k, product.Inner*packedCols)
 	for ; first < end; first += packedCols {
 		p.multiplyCols(&u, first, min(packedCols, end-first), w.k)
 	}
@@ -207,9 +199,9 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 // multiplyInPlace computes some columns of a part, reading b where it is.
 func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 	for n := u.head; n < u.headsEnd; n++ {
-		for k := 0; k < p.a.D; k += productInner {
+		for k := 0; k < p.a.D; k += product.Inner {
 			at := p.rightOffset(n, k) + first
-			layout := kernel.PanelLayout{Keys: min(productInner, p.a.D-k), Cols: cols, Stride: p.b.SL,
+			layout := kernel.PanelLayout{Keys: min(product.Inner, p.a.D-k), Cols: cols, Stride: p.b.SL,
 				PanelStride: panel, Overwrite: k == 0}
 			layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, false)
 			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
@@ -223,13 +215,13 @@ func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 // multiplyCols computes some columns of a part. Each part of b is packed once for all batch entries
 // and heads that use it.
 func (p *multiplication) multiplyCols(u *productPart, first, cols int, packed []float32) {
-	for k := 0; k < p.a.D; k += productInner {
-		layout := packedLayout(min(productInner, p.a.D-k), cols)
+	for k := 0; k < p.a.D; k += product.Inner {
+		layout := product.Layout(&tuned, min(product.Inner, p.a.D-k), cols)
 		layout.Overwrite = k == 0
 		have := -1 // where in b the packed part begins
 		for n := u.head; n < u.headsEnd; n++ {
 			if at := p.rightOffset(n, k) + first; at != have {
-				packPanels(packed, p.b.Data[at:], p.b.SL, &layout)
+				product.PackPanels(packed, p.b.Data[at:], p.b.SL, &layout)
 				have = at
 			}
 			p.add(u, n, k, first, packed, &layout)
@@ -246,98 +238,9 @@ func (p *multiplication) rightOffset(n, k int) int {
 func (p *multiplication) add(u *productPart, n, k, first int, b []float32,
 	layout *kernel.PanelLayout) {
 	i, h := n/p.dst.H, n%p.dst.H
-	addProduct(p.dst.Data[p.dst.offset(i, h, u.row)+first:], p.a.Data[p.a.offset(i, h, u.row)+k:], b,
-		u.rowsEnd-u.row, p.dst.SL, p.a.SL, layout)
-}
-
-// packedLayout is the layout of inner × cols elements in panels.
-func packedLayout(inner, cols int) kernel.PanelLayout {
-	layout := kernel.PanelLayout{Keys: inner, Cols: cols, Stride: panel, PanelStride: inner * panel}
-	layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, false)
-	return layout
-}
-
-// packedTogether rows are packed side by side, as many streams as memory is read in well: one by
-// one, rows would be written to the same sets of a cache, a line to each panel.
-const packedTogether = 8
-
-// packPanels copies rows of b into panels. Columns after the last one become +0.
-func packPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
-	whole := layout.Cols / panel
-	for k := 0; k < layout.Keys; k += packedTogether {
-		n := min(packedTogether, layout.Keys-k)
-		for c := range whole {
-			to := dst[c*layout.PanelStride+k*panel:][:n*panel]
-			for from := b[k*stride+c*panel:]; ; from = from[stride:] {
-				*(*[panel]float32)(to) = [panel]float32(from)
-				if to = to[panel:]; len(to) == 0 {
-					break
-				}
-			}
-		}
-		for r := k; r < k+n && whole*panel < layout.Cols; r++ {
-			last := dst[whole*layout.PanelStride+r*panel:][:panel]
-			clear(last[copy(last, b[r*stride:][whole*panel:layout.Cols]):])
-		}
-	}
-}
-
-// addProduct is dst += a·b for some inner steps and any number of columns, or dst = a·b if
-// they are the first. In b, packed columns go on to a multiple of 8.
-func addProduct(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.PanelLayout) {
-	layout := *b0
-	step := partOfRows(rows, productRows)
-	if rows > step {
-		layout.Pointer = 0 // else each part of the rows would ask for all of b
-	}
-	for r := 0; r < rows; r += step {
-		if r > 0 {
-			layout.After = 0 // which the first rows have asked for
-		}
-		n := min(step, rows-r)
-		addRows(dst[r*dstStride:], a[r*aStride:], b, n, dstStride, aStride, &layout)
-	}
-}
-
-// partOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
-// are left over would read b for hardly anything.
-func partOfRows(rows, maxRows int) int {
-	parts := max(1, (rows+maxRows-1)/maxRows)
-	return min(maxRows, roundUp(max(1, (rows+parts-1)/parts), kernel.SplitRows))
-}
-
-// addRows is addProduct for at most productRows rows.
-func addRows(dst, a, b []float32, rows, dstStride, aStride int, b0 *kernel.PanelLayout) {
-	whole := b0.Cols / 8 * 8
-	part := *b0
-	if part.Cols = whole; whole > 0 {
-		floats.Accumulate(&tuned, dst, a, b, nil, rows, dstStride, aStride, &part)
-	}
-	if whole == b0.Cols {
-		return
-	}
-	var last ragged
-	last.load(dst[whole:], rows, dstStride, b0.Cols-whole)
-	part.Cols = 8
-	b = b[whole/panel*b0.PanelStride+whole%panel:]
-	floats.Accumulate(&tuned, last[:], a, b, nil, rows, panel, aStride, &part)
-	last.store(dst[whole:], rows, dstStride, b0.Cols-whole)
-}
-
-// ragged is the last columns of a product where these are fewer than kernels write, which write
-// whole vectors or panels: they go through this buffer.
-type ragged [productRows * panel]float32
-
-func (x *ragged) load(dst []float32, rows, stride, cols int) {
-	for r := range rows {
-		copy(x[r*panel:], dst[r*stride:][:cols])
-	}
-}
-
-func (x *ragged) store(dst []float32, rows, stride, cols int) {
-	for r := range rows {
-		copy(dst[r*stride:][:cols], x[r*panel:])
-	}
+	to := product.Block{Dst: p.dst.Data[p.dst.offset(i, h, u.row)+first:], Stride: p.dst.SL,
+		Rows: u.rowsEnd - u.row, Cols: layout.Cols}
+	to.Add(&tuned, p.a.Data[p.a.offset(i, h, u.row)+k:], p.a.SL, b, layout)
 }
 
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
@@ -353,7 +256,7 @@ type Matrix struct {
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
 	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
-	data              []byte          // [b][h][inner/productInner] × panels, as scoreLayout says;
+	data              []byte          // [b][h][inner/product.Inner] × panels, as scoreLayout says;
 	// panels of blocks, as internal/blocks says
 	scales []float32 // of I8: [b][h][cols in whole panels]
 }
@@ -402,9 +305,9 @@ func (m *Matrix) needs() inputNeeds {
 }
 
 // part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of
-// a matrix of float32. k is a multiple of productInner and first one of panel.
+// a matrix of float32. k is a multiple of product.Inner and first one of panel.
 func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) {
-	layout := packedLayout(min(productInner, m.inner-k), cols)
+	layout := product.Layout(&tuned, min(product.Inner, m.inner-k), cols)
 	layout.PrefetchFew += tuned.PrefetchRun
 	data := elements[float32](m.panels(b, h, k, first, cols))
 	if tuned.Reads == tuning.PagedReads { // see prefetch.go
@@ -416,7 +319,7 @@ func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) 
 // panels is the memory of the panels of columns [first, first+cols) for the inner steps that begin
 // with k.
 func (m *Matrix) panels(b, h, k, first, cols int) []byte {
-	steps := roundUp(min(productInner, m.inner-k), m.traits.Group)
+	steps := roundUp(min(product.Inner, m.inner-k), m.traits.Group)
 	at := (m.index(b, h)*roundUp(m.inner, m.traits.Group)+k)*roundUp(m.cols, panel) + first*steps
 	n := roundUp(cols, panel) * steps
 	return m.data[at*m.traits.Bytes:][:n*m.traits.Bytes]
@@ -500,14 +403,14 @@ func (p *projection) partition(workers int) {
 		p.rows, p.cols = p.dst.L, p.dst.D // one stream
 		return
 	}
-	p.rows, p.cols = partOfRows(p.dst.L, productRows), 2*productCols
+	p.rows, p.cols = product.PartOfRows(p.dst.L, product.Rows), 2*productCols
 	if p.m.blocks == 0 && p.dst.L <= narrow.MaxRows {
 		p.cols = fewRowsCols
 	}
 	if p.m.sharesWidened() {
-		p.rows = partOfRows(p.dst.L, widenedRows)
+		p.rows = product.PartOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
-			p.rows = partOfRows(p.dst.L, productRows)
+			p.rows = product.PartOfRows(p.dst.L, product.Rows)
 		}
 	}
 	p.gathered = p.gathered || p.gathers()
@@ -553,7 +456,7 @@ func (m *Matrix) sharesWidened() bool {
 // their own. Rows of a large dst lie in as many pages, and many of them in the same sets of a
 // cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == F32 && p.m.inner > productInner && p.dst.L > inPlaceRows &&
+	return p.m.format == F32 && p.m.inner > product.Inner && p.dst.L > inPlaceRows &&
 		!tuned.Stays(4*p.dst.L*p.dst.SL)
 }
 
@@ -567,10 +470,9 @@ func (p *projection) colBlocks() int { return (p.dst.D + p.cols - 1) / p.cols }
 
 // productBlock is a block of dst: some rows and columns of the product of a batch entry and head.
 type productBlock struct {
-	b, h, row, first, rows, cols int
+	b, h, row, first int
 
-	dst    []float32 // where it is computed, in rows that are stride apart
-	stride int
+	product.Block // where it is computed
 }
 
 // block is the block of dst that unit i computes. Blocks of rows follow each other, so that the
@@ -579,7 +481,7 @@ func (p *projection) block(i int) productBlock {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	return productBlock{b: i / p.dst.H, h: i % p.dst.H, row: row, first: first,
-		rows: min(p.rows, p.dst.L-row), cols: min(p.cols, p.dst.D-first)}
+		Block: product.Block{Rows: min(p.rows, p.dst.L-row), Cols: min(p.cols, p.dst.D-first)}}
 }
 
 // unit computes one block of dst.
@@ -591,7 +493,7 @@ func (p *projection) compute(u productBlock) {
 		p.gather(u)
 		return
 	}
-	u.dst, u.stride = p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL
+	u.Dst, u.Stride = p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL
 	p.multiply(&u)
 	p.addBias(&u)
 }
@@ -599,12 +501,12 @@ func (p *projection) compute(u productBlock) {
 // gather computes a block in scratch memory, and then copies it to dst.
 func (p *projection) gather(u productBlock) {
 	w := scratches.Get().(*scratch)
-	w.s = grow(w.s, u.rows*u.cols)
-	u.dst, u.stride = w.s, u.cols
+	w.s = grow(w.s, u.Rows*u.Cols)
+	u.Dst, u.Stride = w.s, u.Cols
 	p.multiply(&u)
 	p.addBias(&u)
-	for r := range u.rows {
-		copy(p.rowOf(&u, r)[u.first:][:u.cols], w.s[r*u.cols:])
+	for r := range u.Rows {
+		copy(p.rowOf(&u, r)[u.first:][:u.Cols], w.s[r*u.Cols:])
 	}
 	scratches.Put(w)
 }
@@ -624,28 +526,28 @@ func (p *projection) multiply(u *productBlock) {
 		return
 	}
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += productInner {
-		part, layout := p.m.part(u.b, u.h, k, u.first, u.cols)
+	for k := 0; k < p.m.inner; k += product.Inner {
+		part, layout := p.m.part(u.b, u.h, k, u.first, u.Cols)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
 		if layout.After = p.after(u, k); layout.After != 0 {
 			layout.Pointer = 0 // one way or the other
 		}
-		addRows(u.dst, a[k:], part, u.rows, u.stride, stride, &layout)
+		u.AddRows(&tuned, a[k:], stride, part, &layout)
 	}
 }
 
 // after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
 // not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
-	if u.rows <= inPlaceRows || !tuned.PanelsAhead(u.rows) { // these have ways of their own
+	if u.Rows <= inPlaceRows || !tuned.PanelsAhead(u.Rows) { // these have ways of their own
 		return 0
 	}
 	first := u.first
-	if k += productInner; k >= p.m.inner {
+	if k += product.Inner; k >= p.m.inner {
 		k = 0
-		if u.row+u.rows == p.dst.L {
-			first = (u.first + u.cols) % p.m.cols // where other workers take part, a guess
+		if u.row+u.Rows == p.dst.L {
+			first = (u.first + u.Cols) % p.m.cols // where other workers take part, a guess
 		}
 	}
 	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
@@ -656,10 +558,10 @@ func (p *projection) addBias(u *productBlock) {
 	if p.bias == nil {
 		return
 	}
-	for r := range u.rows {
-		for c := 0; c < u.cols; c += Block {
-			n := min(Block, u.cols-c)
-			floats.AddBias(tuned.ISA, u.dst[r*u.stride+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
+	for r := range u.Rows {
+		for c := 0; c < u.Cols; c += Block {
+			n := min(Block, u.Cols-c)
+			floats.AddBias(tuned.ISA, u.Dst[r*u.Stride+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -159,8 +160,8 @@ func (p *blockPacking) refuse(block int) {
 
 // packHalves packs all inputs of an output.
 func (p *blockPacking) packHalves(output int, from []byte) {
-	for k := 0; k < p.m.inner; k += productInner {
-		steps := min(productInner, p.m.inner-k)
+	for k := 0; k < p.m.inner; k += product.Inner {
+		steps := min(product.Inner, p.m.inner-k)
 		to := elements[uint16](p.m.panels(0, 0, k, output/panel*panel, panel))[output%panel:]
 		for i := range steps {
 			to[i*panel] = binary.LittleEndian.Uint16(from[2*(k+i):])

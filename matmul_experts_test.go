@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/memory"
+	"github.com/seed-1415985d/attn/internal/product"
 )
 
 // expertProblem is a call of MulExperts, and what it is to compute.
@@ -156,7 +157,7 @@ func TestMulExpertsOfEachKind(t *testing.T) {
 			}
 			tokens := 3
 			if !testing.Short() && r.IntN(2) == 0 { // emulated machines would take long
-				tokens = productRows + 5
+				tokens = product.Rows + 5
 			}
 			x := newExpertProblem(r, append(ms, rounded), tokens, 3)
 			x.a = tensor(r, normal, 1, 1, tokens, inputs)

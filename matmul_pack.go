@@ -11,14 +11,16 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/packed"
+	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// How matrices are packed: productInner inputs at a time, and of these a few columns where elements
-// become fewer bits.
+// How matrices are packed: product.Inner inputs at a time, and of these a few columns where
+// elements become fewer bits.
 
 // packCols columns at a time are packed as float32, before they become fewer bits: with
-// productInner steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a time.
+// product.Inner steps 256 KiB, and rows of the caller's matrix are read a few cache lines at a
+// time.
 const packCols = 2 * productCols
 
 // MatrixConfig says how [PackMatrix] packs a matrix.
@@ -123,7 +125,7 @@ func newMatrix(f Format, batch, heads, inner, cols int) (m *Matrix, ok bool) {
 }
 
 // maxMatrixRotation is the largest block of inputs that is rotated together. It divides
-// productInner.
+// product.Inner.
 const maxMatrixRotation = 128
 
 // layout is how the matrix lies in memory.
@@ -149,12 +151,12 @@ func (m *Matrix) use(room *memory.Mapping, data, scales []byte) {
 }
 
 // divide divides the matrix into units for workers: some columns, and unless they have scales,
-// productInner inputs of them. Elements that stay as they are go straight to their place, and rows
+// product.Inner inputs of them. Elements that stay as they are go straight to their place, and rows
 // are read from end to end as long as there is work for all.
 func (p *packing) divide(workers int) {
-	p.steps, p.cols = productInner, packCols
+	p.steps, p.cols = product.Inner, packCols
 	if p.m.traits.Scaled {
-		p.steps = roundUp(p.m.inner, productInner)
+		p.steps = roundUp(p.m.inner, product.Inner)
 	}
 	if p.m.format == F32 {
 		p.cols = roundUp(p.m.cols, panel)
@@ -196,7 +198,7 @@ func (p *packing) cost() float64 {
 	return perElement * float64(p.m.size()) / float64(p.m.traits.Bytes)
 }
 
-// packFloats packs at most productInner steps.
+// packFloats packs at most product.Inner steps.
 func (p *packing) packFloats(w *scratch, u packPart) {
 	to := p.m.panels(u.b, u.h, u.k, u.first, u.cols)
 	p.m.memory.Populate(to)
@@ -204,16 +206,16 @@ func (p *packing) packFloats(w *scratch, u packPart) {
 		p.fill(elements[float32](to), u)
 		return
 	}
-	w.k = grow(w.k, productInner*packCols)
+	w.k = grow(w.k, product.Inner*packCols)
 	p.fill(w.k, u)
 	narrow.Narrow(tuned.ISA, kernel.Format(p.m.format), elements[uint16](to), w.k[:len(to)/2])
 }
 
 // packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
 func (p *packing) packIntegers(w *scratch, u packPart) {
-	w.k = grow(w.k, productInner*packCols)
+	w.k = grow(w.k, product.Inner*packCols)
 	scales := p.m.scalesOf(u.b, u.h, u.first, u.cols)
-	for k := 0; k < u.steps; k += productInner {
+	for k := 0; k < u.steps; k += product.Inner {
 		if p.noScale.Load() || !p.findLargest(w.k, scales, u.from(k)) {
 			p.noScale.Store(true)
 			return
@@ -222,21 +224,21 @@ func (p *packing) packIntegers(w *scratch, u packPart) {
 	for c, top := range scales {
 		scales[c] = integers.ScaleOf(top)
 	}
-	for k := 0; k < u.steps; k += productInner {
+	for k := 0; k < u.steps; k += product.Inner {
 		p.quantize(w.k, scales, u.from(k))
 	}
 }
 
-// from is the part of at most productInner steps from step k on.
+// from is the part of at most product.Inner steps from step k on.
 func (u packPart) from(k int) packPart {
-	u.k, u.steps = u.k+k, min(productInner, u.steps-k)
+	u.k, u.steps = u.k+k, min(product.Inner, u.steps-k)
 	return u
 }
 
 // findLargest makes tops the largest magnitudes so far of rotated columns. It is not ok if sums of
 // a rotation may not be finite.
 func (p *packing) findLargest(columns, tops []float32, u packPart) (ok bool) {
-	var room [productInner]float32
+	var room [product.Inner]float32
 	column := room[:u.steps]
 	p.fillColumns(columns, u)
 	for c := range tops {
@@ -252,8 +254,8 @@ func (p *packing) findLargest(columns, tops []float32, u packPart) (ok bool) {
 
 // quantize makes integers of the rotated columns of a part.
 func (p *packing) quantize(columns, scales []float32, u packPart) {
-	var room [productInner]float32
-	var rounded [productInner]int8
+	var room [product.Inner]float32
+	var rounded [product.Inner]int8
 	column, bytes := room[:u.steps], rounded[:u.steps]
 	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.traits.Group
 	panelBytes := roundUp(u.steps, group) * panel
@@ -270,8 +272,8 @@ func (p *packing) quantize(columns, scales []float32, u packPart) {
 func (p *packing) fill(dst []float32, u packPart) {
 	x := &p.x
 	if !p.transposed {
-		layout := packedLayout(u.steps, u.cols)
-		packPanels(dst, x.Data[x.offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
+		layout := product.Layout(&tuned, u.steps, u.cols)
+		product.PackPanels(dst, x.Data[x.offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
 		return
 	}
 	for c := 0; c < u.cols; c += panel {

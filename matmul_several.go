@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -219,7 +220,7 @@ func (q *products) run(w *scratch, i int) {
 		after := q.runs[i]
 		p.next = q.now[after.which].m.blockData(after.first/panel, 1)
 	}
-	p.compute(productBlock{first: r.first, rows: p.dst.L, cols: r.cols})
+	p.compute(productBlock{first: r.first, Block: product.Block{Rows: p.dst.L, Cols: r.cols}})
 }
 
 // drop lets go of the caller's buffers.

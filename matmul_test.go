@@ -11,6 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -23,22 +24,23 @@ var productShapes = []productShape{
 	{1, 1, 1, 1, 1, 1, 1},
 	{1, 1, 3, 4, 3, 1, 1},
 	{1, 1, 2, 70, 21, 1, 1},
-	{1, 1, inPlaceRows, productInner + 3, 40, 1, 1},
-	{1, 1, inPlaceRows + 1, 2*productInner + Block + 1, productCols + 25, 1, 1},
-	{1, 1, productRows + 7, 33, 16, 1, 1},
-	{1, 1, 2*productRows + 1, 5, 2*productCols + 9, 1, 1},
+	{1, 1, inPlaceRows, product.Inner + 3, 40, 1, 1},
+	{1, 1, inPlaceRows + 1, 2*product.Inner + Block + 1, productCols + 25, 1, 1},
+	{1, 1, product.Rows + 7, 33, 16, 1, 1},
+	{1, 1, 2*product.Rows + 1, 5, 2*productCols + 9, 1, 1},
 	{2, 3, 7, 12, 19, 1, 1},
 	{2, 3, 7, 12, 19, 2, 1},
 	{2, 3, 7, 12, 19, 1, 3},
 	{2, 3, 2, 12, 19, 2, 3},
-	{2, 2, 5, productInner + 1, 8, 2, 2},
+	{2, 2, 5, product.Inner + 1, 8, 2, 2},
 	{0, 2, 5, 3, 4, 1, 2},
 	{1, 1, 0, 3, 4, 1, 1},
 }
 
 // gatheredShape has more rows, steps and columns than one part has. Only products by float32 take
 // it another way than the others, see projection.gathers.
-var gatheredShape = productShape{1, 1, productRows + 1, productInner + 9, 2*productCols + 57, 1, 1}
+var gatheredShape = productShape{1, 1, product.Rows + 1, product.Inner + 9, 2*productCols + 57, 1,
+	1}
 
 // productOperands are strided views with NaN around the elements, and the
 // product by definition.
@@ -294,12 +296,12 @@ func TestMatrixReadsSequentially(t *testing.T) {
 
 // Rows are divided into about equal parts, of whole tiles but for the last.
 func TestPartOfRows(t *testing.T) {
-	for rows := range 5 * productRows {
-		step := partOfRows(rows, productRows)
-		if step <= 0 || step > productRows {
+	for rows := range 5 * product.Rows {
+		step := product.PartOfRows(rows, product.Rows)
+		if step <= 0 || step > product.Rows {
 			t.Fatalf("%d rows: %d at a time", rows, step)
 		}
-		parts, least := (rows+step-1)/step, (rows+productRows-1)/productRows
+		parts, least := (rows+step-1)/step, (rows+product.Rows-1)/product.Rows
 		last := rows - (parts-1)*step
 		if parts != least || parts > 1 && last <= step-kernel.SplitRows*parts {
 			t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step,
@@ -338,20 +340,20 @@ func TestPartitionForWorkers(t *testing.T) {
 // A worker prefetches what it reads next: the same columns' next inner steps, for the next rows
 // from the beginning, then the next columns.
 func TestMatrixPrefetchesWhatFollows(t *testing.T) {
-	m, err := PackMatrix(zeros(1, 1, 2*productInner+5, 2*productCols+20), MatrixConfig{})
+	m, err := PackMatrix(zeros(1, 1, 2*product.Inner+5, 2*productCols+20), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
 	for _, reads := range []tuning.Reads{tuning.QueuedReads, tuning.PagedReads,
 		tuning.SequentialReads} {
 		readingAs(t, reads)
-		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, productRows, productRows + 1} {
+		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, product.Rows, product.Rows + 1} {
 			p := projection{dst: zeros(1, 1, rows, m.cols), m: m}
 			p.partition(1)
 			var read, prefetched []uintptr
 			for i := range p.units() {
 				u := p.block(i)
-				for k := 0; k < m.inner; k += productInner {
-					part, _ := m.part(u.b, u.h, k, u.first, u.cols)
+				for k := 0; k < m.inner; k += product.Inner {
+					part, _ := m.part(u.b, u.h, k, u.first, u.Cols)
 					read, prefetched = append(read, operand.Address(part, 0)), append(prefetched, p.after(&u, k))
 				}
 			}
@@ -438,12 +440,12 @@ func drawProduct(r *rand.Rand, kind distribution) *productCase {
 	rows, inner, cols := 1+r.IntN(6), 1+r.IntN(6), 1+r.IntN(20)
 	switch draw := r.IntN(1024); {
 	case draw == 0:
-		rows, inner, cols = length(r, productRows+20), length(r, productInner+20), length(r,
+		rows, inner, cols = length(r, product.Rows+20), length(r, product.Inner+20), length(r,
 			productCols+20)
 	case draw < 25:
-		rows = 1 + r.IntN(productRows+20)
+		rows = 1 + r.IntN(product.Rows+20)
 	case draw < 50:
-		inner = 1 + r.IntN(productInner+20)
+		inner = 1 + r.IntN(product.Inner+20)
 	case draw < 75:
 		cols = 1 + r.IntN(productCols+20)
 	}
@@ -519,8 +521,8 @@ var matrixConfigs = func() (all []MatrixConfig) {
 // kinds.
 func everyMatrix(t *testing.T, f func(t *testing.T, w Tensor, c MatrixConfig)) {
 	for _, s := range [][4]int{{1, 1, 1, 1}, {1, 1, 70, 21}, {2, 3, 12, 19},
-		{1, 2, productInner + 3, 40}, {1, 1, 2*productInner + 6, packCols + 17},
-		{1, 1, 3, 2*packCols + 1}, {2, 1, 2 * productInner, 32}} {
+		{1, 2, product.Inner + 3, 40}, {1, 1, 2*product.Inner + 6, packCols + 17},
+		{1, 1, 3, 2*packCols + 1}, {2, 1, 2 * product.Inner, 32}} {
 		if few() && tuned.ISA == tuning.Generic && s[2]*s[3] > 20000 {
 			continue
 		}
@@ -592,7 +594,7 @@ func TestPoolPackMatrix(t *testing.T) {
 			must(t, err)
 			x.divide(workers)
 			s := new(scratch)
-			s.k = nans(productInner * packCols)
+			s.k = nans(product.Inner * packCols)
 			for i := range x.units() {
 				x.unit(s, x.units()-1-i)
 			}

@@ -6,10 +6,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
-	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
+	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -18,7 +18,7 @@ import (
 
 // widenedRows rows of a share what was widened once, where that takes as long as many rows of
 // multiply-adds.
-const widenedRows = 4 * productRows
+const widenedRows = 4 * product.Rows
 
 // widenedCols columns are widened at a time, those that a tile of rows reads: more would not stay
 // in the nearest caches until the rows read them.
@@ -31,24 +31,24 @@ func (p *projection) multiplyTyped(u *productBlock) {
 		p.multiplyBlocks(u)
 	case p.m.int8:
 		p.multiplyInt8(u)
-	case u.rows <= narrow.MaxRows:
+	case u.Rows <= narrow.MaxRows:
 		p.multiplyPacked(u)
 	default:
 		p.multiplyWidened(u)
 	}
 	if p.m.traits.Scaled {
-		scaleProducts(u.dst, p.m.scalesOf(u.b, u.h, u.first, u.cols), u.rows, u.stride)
+		u.Scale(&tuned, p.m.scalesOf(u.b, u.h, u.first, u.Cols))
 	}
 }
 
 // multiplyPacked is for at most maxTypedRows rows.
 func (p *projection) multiplyPacked(u *productBlock) {
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += productInner {
-		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
+	for k := 0; k < p.m.inner; k += product.Inner {
+		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.addTyped(kernel.Format(p.m.format), a[k:], stride, part, &layout)
+		u.AddTyped(&tuned, kernel.Format(p.m.format), a[k:], stride, part, &layout)
 	}
 }
 
@@ -56,17 +56,18 @@ func (p *projection) multiplyPacked(u *productBlock) {
 // in the cache when all rows read them.
 func (p *projection) multiplyWidened(u *productBlock) {
 	w := scratches.Get().(*scratch)
-	w.k = grow(w.k, productInner*widenedCols)
+	w.k = grow(w.k, product.Inner*widenedCols)
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += productInner {
-		for c := 0; c < u.cols; c += widenedCols {
-			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.cols-c),
-				u.rows)
-			layout := packedLayout(typed.Keys, min(widenedCols, u.cols-c))
+	for k := 0; k < p.m.inner; k += product.Inner {
+		for c := 0; c < u.Cols; c += widenedCols {
+			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
+				u.Rows)
+			some := u.Part(c, min(widenedCols, u.Cols-c))
+			layout := product.Layout(&tuned, typed.Keys, some.Cols)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
 			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, part, layout.PanelStride, &typed)
-			addProduct(u.dst[c:], a[k:], w.k, u.rows, u.stride, stride, &layout)
+			some.Add(&tuned, a[k:], stride, w.k, &layout)
 		}
 	}
 	scratches.Put(w)
@@ -75,51 +76,23 @@ func (p *projection) multiplyWidened(u *productBlock) {
 // afterWidened is where the panels begin that are widened next, those of column c of a block if it
 // has so many, 0 if they are not to be prefetched.
 func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
-	if c >= u.cols {
-		k, c = k+productInner, 0
+	if c >= u.Cols {
+		k, c = k+product.Inner, 0
 	}
-	if k >= p.m.inner || u.rows <= inPlaceRows || !tuned.PanelsAhead(u.rows) {
+	if k >= p.m.inner || u.Rows <= inPlaceRows || !tuned.PanelsAhead(u.Rows) {
 		return 0
 	}
 	return operand.Address(p.m.panels(u.b, u.h, k, u.first+c, panel), 0)
 }
 
-// addTyped is addRows for a matrix of fewer bits and at most maxTypedRows rows.
-func (u *productBlock) addTyped(t kernel.Format, a []float32, aStride int, b []byte,
-	b0 *kernel.PanelLayout) {
-	whole := u.cols / panel * panel
-	part := *b0
-	if part.Cols = whole; whole > 0 {
-		narrow.Accumulate(&tuned, t, u.dst, a, b, nil, u.rows, u.stride, aStride, &part)
-	}
-	if whole == u.cols {
-		return
-	}
-	var last ragged
-	last.load(u.dst[whole:], u.rows, u.stride, u.cols-whole)
-	part.Cols = panel
-	narrow.Accumulate(&tuned, t, last[:], a, b[whole/panel*b0.PanelStride*t.Bytes():], nil, u.rows,
-		panel, aStride, &part)
-	last.store(u.dst[whole:], u.rows, u.stride, u.cols-whole)
-}
-
-// scaleProducts multiplies each column by its scale, a few rows at a time: a call of assembly must
-// not last.
-func scaleProducts(dst, scales []float32, rows, stride int) {
-	step := max(1, kernel.CallElements/len(scales))
-	for r := 0; r < rows; r += step {
-		floats.ScaleColumns(tuned.ISA, dst[r*stride:], scales, min(step, rows-r), stride, len(scales))
-	}
-}
-
 // typedPart is part for a matrix of fewer bits and some rows; the layout has whole panels.
 func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, kernel.PanelLayout) {
-	layout := kernel.ScoreLayout(kernel.Format(m.format), min(productInner, m.inner-k), roundUp(cols,
+	layout := kernel.ScoreLayout(kernel.Format(m.format), min(product.Inner, m.inner-k), roundUp(cols,
 		panel))
 	if m.int8 {
 		layout.Set(&tuned, tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	} else {
-		layout.SetTyped(&tuned, kernel.Format(m.format), rows, productInner*panel*m.traits.Bytes, false)
+		layout.SetTyped(&tuned, kernel.Format(m.format), rows, product.Inner*panel*m.traits.Bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
@@ -138,57 +111,20 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 // multiplyInt8 computes a block of the product, but for the scales of columns: for each group of
 // inputs the exact sum of products times the scale of the group, added in ascending order.
 func (p *projection) multiplyInt8(u *productBlock) {
-	a := int8Rows{p.inputs.ints, p.inputs.scales, integers.Pitch(p.m.inner),
-		integers.Groups(p.m.inner)}
+	a := product.Integers{Rows: p.inputs.ints, Scales: p.inputs.scales,
+		Pitch: integers.Pitch(p.m.inner), Groups: integers.Groups(p.m.inner)}
 	first, step := p.inputRow(u), integers.Group
-	if a.ints.Together() {
-		step = productInner
+	if a.Rows.Together() {
+		step = product.Inner
 	}
-	for k := 0; k < p.m.inner; k += productInner {
-		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.cols, u.rows)
+	for k := 0; k < p.m.inner; k += product.Inner {
+		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.Cols, u.Rows)
 		steps := layout.Keys
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			a.add(u, first, k+g, part[g*panel:], &layout)
+			u.AddIntegers(&tuned, &a, first, k+g, part[g*panel:], &layout)
 		}
-	}
-}
-
-// int8Rows are rows of integers that are pitch apart, each with a scale for each of some groups.
-type int8Rows struct {
-	ints          integers.Rows
-	scales        []float32
-	pitch, groups int
-}
-
-// from is the rows from one on, without the steps before k.
-func (x *int8Rows) from(row, k int) (integers.Rows, []float32) {
-	at := row*x.groups + k/integers.Group
-	return x.ints.From(row*x.pitch+k, at), x.scales[at:]
-}
-
-// add is integers.Multiply of a block's rows, which begin with row first, for any number of rows
-// and columns, and for the steps from k on.
-func (x *int8Rows) add(u *productBlock, first, k int, v []byte, b0 *kernel.PanelLayout) {
-	const step = productRows
-	whole := u.cols / panel * panel
-	part := *b0
-	for r := 0; r < u.rows; r += step {
-		rows, dst := min(step, u.rows-r), u.dst[r*u.stride:]
-		w, scales := x.from(first+r, k)
-		if part.Cols = whole; whole > 0 {
-			integers.Multiply(&tuned, dst, &w, v, scales, rows, u.stride, x.pitch, x.groups, &part)
-		}
-		if whole == u.cols {
-			continue
-		}
-		var last ragged
-		last.load(dst[whole:], rows, u.stride, u.cols-whole)
-		part.Cols = panel
-		integers.Multiply(&tuned, last[:], &w, v[whole/panel*b0.PanelStride:], scales, rows, panel,
-			x.pitch, x.groups, &part)
-		last.store(dst[whole:], rows, u.stride, u.cols-whole)
 	}
 }
 
@@ -207,26 +143,26 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
 	most := 1 // so that one row reads one stream
-	if u.rows > blockwise.Tile {
+	if u.Rows > blockwise.Tile {
 		most = blockwise.Panels
 	}
-	whole := u.cols / panel
+	whole := u.Cols / panel
 	for i := 0; i < whole; i += most {
 		panels := min(most, whole-i)
 		packed := p.m.blockData(u.first/panel+i, panels)
-		blockwise.Multiply(&tuned, p.m.blocks, u.dst[i*panel:], a, packed, panels, u.rows, n, u.stride,
+		blockwise.Multiply(&tuned, p.m.blocks, u.Dst[i*panel:], a, packed, panels, u.Rows, n, u.Stride,
 			n, w.blockMemory())
 	}
-	if whole*panel == u.cols {
+	if whole*panel == u.Cols {
 		return
 	}
-	dst, packed := u.dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
-	for r := 0; r < u.rows; r += productRows {
-		rows := min(productRows, u.rows-r)
-		var last ragged
+	dst, packed := u.Dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
+	for r := 0; r < u.Rows; r += product.Rows {
+		rows := min(product.Rows, u.Rows-r)
+		var last product.Ragged
 		blockwise.Multiply(&tuned, p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n,
 			w.blockMemory())
-		last.store(dst[r*u.stride:], rows, u.stride, u.cols-whole*panel)
+		last.Store(dst[r*u.Stride:], rows, u.Stride, u.Cols-whole*panel)
 	}
 }
 
@@ -237,42 +173,43 @@ func (p *projection) few() bool {
 
 // multiplyFew is multiplyBlocks for few rows.
 func (p *projection) multiplyFew(a []blockwise.Row, u *productBlock) {
-	n, whole := p.m.inner/blocks.Inputs, u.cols/panel
-	packed := p.m.blockData(u.first/panel, partsOf(u.cols, panel))
+	n, whole := p.m.inner/blocks.Inputs, u.Cols/panel
+	packed := p.m.blockData(u.first/panel, partsOf(u.Cols, panel))
 	at, next := whole*p.m.blockPanel(), p.next
 	if at < len(packed) {
 		next = packed[at:]
 	}
 	if whole > 0 {
-		blockwise.MultiplyFew(&tuned, p.m.blocks, u.dst, a, packed[:at], next, whole, u.rows, n, u.stride,
+		blockwise.MultiplyFew(&tuned, p.m.blocks, u.Dst, a, packed[:at], next, whole, u.Rows, n, u.Stride,
 			n)
 	}
-	if whole*panel == u.cols {
+	if whole*panel == u.Cols {
 		return
 	}
-	var last ragged
-	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], p.next, 1, u.rows, n, panel, n)
-	last.store(u.dst[whole*panel:], u.rows, u.stride, u.cols-whole*panel)
+	var last product.Ragged
+	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], p.next, 1, u.Rows, n, panel, n)
+	last.Store(u.Dst[whole*panel:], u.Rows, u.Stride, u.Cols-whole*panel)
 }
 
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
 // that they are in the cache when all rows read them.
 func (p *projection) multiplyDecoded(u *productBlock) {
 	w := scratches.Get().(*scratch)
-	w.k = grow(w.k, productInner*widenedCols)
+	w.k = grow(w.k, product.Inner*widenedCols)
 	of := p.m.blocks.Traits()
 	a, stride := p.input(u)
-	for k := 0; k < p.m.inner; k += productInner {
-		steps := min(productInner, p.m.inner-k)
-		for c := 0; c < u.cols; c += widenedCols {
-			layout := packedLayout(steps, min(widenedCols, u.cols-c))
+	for k := 0; k < p.m.inner; k += product.Inner {
+		steps := min(product.Inner, p.m.inner-k)
+		for c := 0; c < u.Cols; c += widenedCols {
+			some := u.Part(c, min(widenedCols, u.Cols-c))
+			layout := product.Layout(&tuned, steps, some.Cols)
 			layout.Overwrite = k == 0
 			for x := 0; x < layout.Cols; x += panel {
 				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.Inputs*of.Packed:]
 				blockwise.Decode(tuned.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
 					w.blockMemory())
 			}
-			addProduct(u.dst[c:], a[k:], w.k, u.rows, u.stride, stride, &layout)
+			some.Add(&tuned, a[k:], stride, w.k, &layout)
 		}
 	}
 	scratches.Put(w)
@@ -353,8 +290,8 @@ func (m *Matrix) checkRows(dst *Tensor, outputs []int32) error {
 // rowsOfPanel decodes outputs of one panel into the rows of dst, which begin with its data.
 func (m *Matrix) rowsOfPanel(dst Tensor, b, h int, outputs []int32, w *scratch) {
 	first := int(outputs[0]) / panel * panel
-	for k := 0; k < m.inner; k += productInner {
-		steps := min(productInner, m.inner-k)
+	for k := 0; k < m.inner; k += product.Inner {
+		steps := min(product.Inner, m.inner-k)
 		weights := m.decodePanel(b, h, k, first, steps, w)
 		for i, output := range outputs {
 			row := dst.Data[i*dst.SL+k:][:steps]
@@ -379,7 +316,7 @@ func (m *Matrix) decodePanel(b, h, k, first, steps int, w *scratch) []float32 {
 	if m.format == F32 {
 		return elements[float32](m.panels(b, h, k, first, panel))
 	}
-	w.k = grow(w.k, productInner*panel)
+	w.k = grow(w.k, product.Inner*panel)
 	if m.blocks != 0 {
 		of := m.blocks.Traits()
 		packed := m.blockData(first/panel, 1)[k/of.Inputs*of.Packed:]

@@ -347,7 +347,7 @@ type blockKeys struct {
 	biased bool   // some scores have a bias
 
 	looked bool  // which keys rows see is in scratch.seen, unless they see the whole block:
-	saw    uint8 // sawSome to sawAll, as look.go has them,
+	saw    uint8 // sight.Some to sight.All,
 	asks   bool  // but for a bias, which is to be looked at tile by tile;
 	partly bool  // so they may not see all of it
 	hides  bool  // the bias has hidden keys of some row

@@ -174,7 +174,7 @@ func beginCalls(seqs []*Sequence, in int) (err error) {
 		} else if first := &seqs[0].store.packed; in == inStoresAlike && !s.store.packed.Alike(first) {
 			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of a store of %v, want %v as seqs[0]", i,
-				shapeOf(&s.store.packed), shapeOf(first))
+				&s.store.packed, first)
 		} else if in == inOneStore && s.store != seqs[0].store {
 			s.endCall()
 			err = fail(ErrOption, "seqs[%d] is of another store than seqs[0], want sequences of one", i)

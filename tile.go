@@ -172,7 +172,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys,
 	layout.Keys = b.hi
 	block := b.memory[b.place:][:p.packed.Size]
 	keys, keyScales := p.packed.K.Split(block[:p.packed.KeyBytes])
-	keys, keyFormat := w.readKeys(p.packed, keys, b.place, rows <= p.codeRows)
+	keys, keyFormat := w.levels.ReadKeys(p.packed, keys, b.place, rows <= p.codeRows)
 	values, valueScales := keys, keyScales
 	if p.valueKind != kindLatent {
 		values, valueScales = p.packed.V.Split(block[p.packed.KeyBytes:])
@@ -192,7 +192,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys,
 		row: c.at, rows: rows, hi: b.hi})
 	valueFormat := p.packed.V.Format
 	if p.valueKind != kindLatent {
-		values, valueFormat = w.readValues(p.packed, values, b.place, rows <= p.codeRows)
+		values, valueFormat = w.levels.ReadValues(p.packed, values, b.place, rows <= p.codeRows)
 	}
 	switch p.valueKind {
 	case kindPanels:

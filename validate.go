@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/lists"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -284,25 +285,10 @@ func (p *plan) initScalars(opt *Options) error {
 }
 
 func (p *plan) initLengths() error {
-	if err := checkLens("QueryLens", p.queryLens, p.batch, p.lq); err != nil {
+	if err := lists.CheckLengths("QueryLens", p.queryLens, p.batch, p.lq); err != nil {
 		return err
 	}
-	return checkLens("KeyLens", p.keyLens, p.batch, p.lk)
-}
-
-func checkLens(name string, lens []int, batch, maxLen int) error {
-	if lens == nil {
-		return nil
-	}
-	if len(lens) != batch {
-		return fail(ErrLength, "len(%s) is %d, want one for each of %d batches", name, len(lens), batch)
-	}
-	for b, n := range lens {
-		if n < 0 || n > maxLen {
-			return fail(ErrLength, "%s[%d] is %d, want 0 to %d", name, b, n, maxLen)
-		}
-	}
-	return nil
+	return lists.CheckLengths("KeyLens", p.keyLens, p.batch, p.lk)
 }
 
 // checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a

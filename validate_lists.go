@@ -1,6 +1,10 @@
 package attn
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/lists"
+)
 
 // initLists validates Options.Keys.
 func (p *plan) initLists(opt *Options) error {
@@ -84,27 +88,13 @@ func (p *plan) checkListsOf(b, query, n, keys int) error {
 		for i := query; i < query+n; i++ {
 			at := p.lists.offset(b, h, i)
 			list := p.lists.Data[at:][:p.lists.D]
-			if x := wrongKey(list, keys); x < len(list) {
+			if x := lists.WrongKey(list, keys); x < len(list) {
 				return fail(ErrOption, "Keys has %d at [%d %d %d %d], want positions below %d, ascending, "+
 					"then -1", list[x], min(b, p.lists.B-1), h, i, x, keys)
 			}
 		}
 	}
 	return nil
-}
-
-// wrongKey is the index of the first element that a list of some of the keys cannot have there, its
-// length if there is none.
-func wrongKey(list []int32, keys int) int {
-	last, x := int32(-1), 0
-	for x < len(list) && list[x] > last && int(list[x]) < keys {
-		last = list[x]
-		x++
-	}
-	for x < len(list) && list[x] == -1 {
-		x++
-	}
-	return x
 }
 
 // initTree validates Tree, and makes it the causal order of the queries, of which a look takes out
@@ -138,7 +128,7 @@ func (p *plan) initTree() error {
 		return fail(ErrLength, "there are %d keys, want at least %d with Tree: the last ones are the "+
 			"queries' own", p.lk, p.lq)
 	}
-	return checkParents(p.parents, 0)
+	return lists.CheckParents(p.parents, 0)
 }
 
 // checkTrees validates the trees of a call over sequences.
@@ -149,19 +139,8 @@ func (p *plan) checkTrees() error {
 			return fail(ErrLength, "seqs[%d] has %d tokens, want at least %d with Tree: the last ones are "+
 				"those of its queries", i, n, s.queries)
 		}
-		if err := checkParents(p.parents[s.query:][:s.queries], s.query); err != nil {
+		if err := lists.CheckParents(p.parents[s.query:][:s.queries], s.query); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// checkParents makes sure that parents come before their queries, the first of which has an index.
-func checkParents(parents []int, first int) error {
-	for i, parent := range parents {
-		if parent < -1 || parent >= i {
-			return fail(ErrOption, "Tree[%d] is %d, want -1 to %d, the index of a query before it",
-				first+i, parent, i-1)
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package attn
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
@@ -35,16 +34,6 @@ func extentOf[T any](name string, v *View[T]) views.Extent {
 }
 
 // What caches and stores want of their configuration, and of tokens.
-
-// shapeOf says of what blocks are.
-func shapeOf(s *packed.Blocks) string {
-	in := ""
-	if s.ValuesInKeys {
-		in = ", values in keys"
-	}
-	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.Heads, s.D, s.DV, s.Formats(),
-		in)
-}
 
 // checkTokens makes sure that k and v are tokens of a number of sequences.
 func checkTokens(s *packed.Blocks, k, v *Tensor, batch int) error {

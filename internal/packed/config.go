@@ -1,6 +1,8 @@
 package packed
 
 import (
+	"fmt"
+
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -72,4 +74,14 @@ func (s *Blocks) Formats() string {
 		return s.K.Format.String()
 	}
 	return s.K.Format.String() + " and " + s.V.Format.String()
+}
+
+// String says of what blocks are.
+func (s *Blocks) String() string {
+	in := ""
+	if s.ValuesInKeys {
+		in = ", values in keys"
+	}
+	return fmt.Sprintf("%d heads of %d and %d dimensions in %s%s", s.Heads, s.D, s.DV, s.Formats(),
+		in)
 }

@@ -1,0 +1,190 @@
+// Package product adds products of any number of rows and columns to a part of an output. Kernels
+// take rows of bounded length and whole vectors of columns.
+package product
+
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/floats"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/kernel/narrow"
+	"github.com/seed-1415985d/attn/internal/tuning"
+)
+
+const (
+	// Inner steps of the chains are done at a time: a packed panel of that many rows is 16 KiB and
+	// stays in the L1 cache for all rows of a. The files of matrices have these panels.
+	Inner = 256
+
+	// Rows rows of a are multiplied at a time, or somewhat fewer: with Inner steps they are 128 KiB,
+	// which stay in the L2 cache, and with a panel one call of a kernel (kernel.CallProducts).
+	Rows = 128
+
+	// together rows are packed side by side, as many streams as memory is read in well: one by one,
+	// rows would be written to the same sets of a cache, a line to each panel.
+	together = 8
+)
+
+// Block is some rows and columns of an output, in rows that are Stride apart.
+type Block struct {
+	Dst                []float32
+	Stride, Rows, Cols int
+}
+
+// Part is the block's columns from one on, n of them.
+func (u *Block) Part(first, n int) Block { return Block{u.Dst[first:], u.Stride, u.Rows, n} }
+
+// PartOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
+// are left over would read b for hardly anything.
+func PartOfRows(rows, most int) int {
+	parts := max(1, (rows+most-1)/most)
+	return min(most, kernel.RoundUp(max(1, (rows+parts-1)/parts), kernel.SplitRows))
+}
+
+// Layout is the layout of inner × cols elements in panels.
+func Layout(t *tuning.Row, inner, cols int) kernel.PanelLayout {
+	layout := kernel.PanelLayout{Keys: inner, Cols: cols, Stride: kernel.Panel,
+		PanelStride: inner * kernel.Panel}
+	layout.Set(t, t.PrefetchOne, t.PrefetchFew, false)
+	return layout
+}
+
+// PackPanels copies rows of b into panels. Columns after the last one become +0.
+func PackPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
+	const panel = kernel.Panel
+	whole := layout.Cols / panel
+	for k := 0; k < layout.Keys; k += together {
+		n := min(together, layout.Keys-k)
+		for c := range whole {
+			to := dst[c*layout.PanelStride+k*panel:][:n*panel]
+			for from := b[k*stride+c*panel:]; ; from = from[stride:] {
+				*(*[panel]float32)(to) = [panel]float32(from)
+				if to = to[panel:]; len(to) == 0 {
+					break
+				}
+			}
+		}
+		for r := k; r < k+n && whole*panel < layout.Cols; r++ {
+			last := dst[whole*layout.PanelStride+r*panel:][:panel]
+			clear(last[copy(last, b[r*stride:][whole*panel:layout.Cols]):])
+		}
+	}
+}
+
+// Add is the block += a·b for some inner steps, or the block = a·b if the layout overwrites. Rows
+// of a are aStride apart. In b, packed columns go on to a multiple of 8.
+func (u *Block) Add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *kernel.PanelLayout) {
+	layout := *b0
+	step := PartOfRows(u.Rows, Rows)
+	if u.Rows > step {
+		layout.Pointer = 0 // else each part of the rows would ask for all of b
+	}
+	for r := 0; r < u.Rows; r += step {
+		if r > 0 {
+			layout.After = 0 // which the first rows have asked for
+		}
+		some := Block{u.Dst[r*u.Stride:], u.Stride, min(step, u.Rows-r), u.Cols}
+		some.AddRows(t, a[r*aStride:], aStride, b, &layout)
+	}
+}
+
+// AddRows is Add for at most Rows rows.
+func (u *Block) AddRows(t *tuning.Row, a []float32, aStride int, b []float32,
+	b0 *kernel.PanelLayout) {
+	whole := u.Cols / 8 * 8
+	part := *b0
+	if part.Cols = whole; whole > 0 {
+		floats.Accumulate(t, u.Dst, a, b, nil, u.Rows, u.Stride, aStride, &part)
+	}
+	if whole == u.Cols {
+		return
+	}
+	var last Ragged
+	last.Load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+	part.Cols = 8
+	b = b[whole/kernel.Panel*b0.PanelStride+whole%kernel.Panel:]
+	floats.Accumulate(t, last[:], a, b, nil, u.Rows, kernel.Panel, aStride, &part)
+	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+}
+
+// AddTyped is AddRows for a matrix of fewer bits and at most narrow.MaxRows rows.
+func (u *Block) AddTyped(t *tuning.Row, f kernel.Format, a []float32, aStride int, b []byte,
+	b0 *kernel.PanelLayout) {
+	whole := u.Cols / kernel.Panel * kernel.Panel
+	part := *b0
+	if part.Cols = whole; whole > 0 {
+		narrow.Accumulate(t, f, u.Dst, a, b, nil, u.Rows, u.Stride, aStride, &part)
+	}
+	if whole == u.Cols {
+		return
+	}
+	var last Ragged
+	last.Load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+	part.Cols = kernel.Panel
+	narrow.Accumulate(t, f, last[:], a, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], nil, u.Rows,
+		kernel.Panel, aStride, &part)
+	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
+}
+
+// Scale multiplies each column by its scale, a few rows at a time: no call of assembly may last.
+func (u *Block) Scale(t *tuning.Row, scales []float32) {
+	step := max(1, kernel.CallElements/len(scales))
+	for r := 0; r < u.Rows; r += step {
+		floats.ScaleColumns(t.ISA, u.Dst[r*u.Stride:], scales, min(step, u.Rows-r), u.Stride,
+			len(scales))
+	}
+}
+
+// Ragged is the last columns of a product where these are fewer than kernels write, which write
+// whole vectors or panels: they go through this buffer.
+type Ragged [Rows * kernel.Panel]float32
+
+// Load copies columns of an output, in rows that are stride apart.
+func (x *Ragged) Load(dst []float32, rows, stride, cols int) {
+	for r := range rows {
+		copy(x[r*kernel.Panel:], dst[r*stride:][:cols])
+	}
+}
+
+// Store copies them back.
+func (x *Ragged) Store(dst []float32, rows, stride, cols int) {
+	for r := range rows {
+		copy(dst[r*stride:][:cols], x[r*kernel.Panel:])
+	}
+}
+
+// Integers is rows of integers that are Pitch apart, each with a scale for each of some groups.
+type Integers struct {
+	Rows          integers.Rows
+	Scales        []float32
+	Pitch, Groups int
+}
+
+// from is the rows from one on, without the steps before k.
+func (x *Integers) from(row, k int) (integers.Rows, []float32) {
+	at := row*x.Groups + k/integers.Group
+	return x.Rows.From(row*x.Pitch+k, at), x.Scales[at:]
+}
+
+// AddIntegers is integers.Multiply of rows of x from one on, for any number of rows and columns,
+// and for the steps from k on.
+func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
+	b0 *kernel.PanelLayout) {
+	whole := u.Cols / kernel.Panel * kernel.Panel
+	part := *b0
+	for r := 0; r < u.Rows; r += Rows {
+		rows, dst := min(Rows, u.Rows-r), u.Dst[r*u.Stride:]
+		w, scales := x.from(first+r, k)
+		if part.Cols = whole; whole > 0 {
+			integers.Multiply(t, dst, &w, v, scales, rows, u.Stride, x.Pitch, x.Groups, &part)
+		}
+		if whole == u.Cols {
+			continue
+		}
+		var last Ragged
+		last.Load(dst[whole:], rows, u.Stride, u.Cols-whole)
+		part.Cols = kernel.Panel
+		integers.Multiply(t, last[:], &w, v[whole/kernel.Panel*b0.PanelStride:], scales, rows,
+			kernel.Panel, x.Pitch, x.Groups, &part)
+		last.Store(dst[whole:], rows, u.Stride, u.Cols-whole)
+	}
+}
