@@ -4,6 +4,21 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define bic(d, n, m) WORD $(0x4e601c00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define faddp(d, n) WORD $(0x7e30d800 | (d)<<0 | (n)<<5)
+#define fcmgt(d, n, m) WORD $(0x6ea0e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmax(d, n, m) WORD $(0x4e20f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmaxv(d, n) WORD $(0x6e30f800 | (d)<<0 | (n)<<5)
+#define fmin(d, n, m) WORD $(0x4ea0f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlsLane1(d, n, m) WORD $(0x4fa05000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlsLane2(d, n, m) WORD $(0x4f805800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sshr1(d, n) WORD $(0x4f3f0400 | (d)<<0 | (n)<<5)
+
 // dotSIMD works like dotGeneric.
 TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 	MOVD a+0(FP), R0
@@ -99,26 +114,26 @@ end7:
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
 end3:
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	fadd(0, 0, 8)
+	fadd(1, 1, 9)
+	fadd(2, 2, 10)
+	fadd(3, 3, 11)
+	fadd(4, 4, 12)
+	fadd(5, 5, 13)
+	fadd(6, 6, 14)
+	fadd(7, 7, 15)
+	fadd(0, 0, 4)
+	fadd(1, 1, 5)
+	fadd(2, 2, 6)
+	fadd(3, 3, 7)
+	fadd(0, 0, 2)
+	fadd(1, 1, 3)
+	fadd(0, 0, 1)
 	VEXT $8, V0.B16, V0.B16, V31.B16
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x7e30d800 // faddp s0, v0.2s
+	fadd(0, 0, 31)
+	faddp(0, 0)
 	VEOR V16.B16, V16.B16, V16.B16
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	fadd(0, 0, 16)
 	FMOVS F0, ret+24(FP)
 	RET
 
@@ -188,10 +203,10 @@ TEXT ·maxOfSIMD(SB), NOSPLIT, $0-20
 	BLT end11
 loop10:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
-	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
-	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
-	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
+	fmax(4, 4, 0)
+	fmax(5, 5, 1)
+	fmax(6, 6, 2)
+	fmax(7, 7, 3)
 	SUBS $16, R1, R1
 	BGE loop10
 end11:
@@ -202,7 +217,7 @@ end11:
 	BLT end13
 loop12:
 	VLD1.P 16(R0), [V0.S4]
-	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	fmax(4, 4, 0)
 	SUBS $4, R1, R1
 	BGE loop12
 end13:
@@ -214,17 +229,17 @@ end13:
 loop14:
 	FMOVS.P 4(R0), F0
 	VDUP V0.S[0], V0.S4
-	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	fmax(4, 4, 0)
 	SUBS $1, R1, R1
 	BGE loop14
 end15:
 	ADD $1, R1, R1
-	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
-	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
-	WORD $0x4e26f484 // fmax v4.4s, v4.4s, v6.4s
-	WORD $0x6e30f884 // fmaxv s4, v4.4s
+	fmax(4, 4, 5)
+	fmax(6, 6, 7)
+	fmax(4, 4, 6)
+	fmaxv(4, 4)
 	VEOR V16.B16, V16.B16, V16.B16
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	fadd(4, 4, 16)
 	FMOVS F4, ret+16(FP)
 	RET
 
@@ -246,36 +261,36 @@ TEXT ·expSIMD(SB), NOSPLIT, $0-24
 	BLT end17
 loop16:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
-	WORD $0x4eb8f442 // fmin v2.4s, v2.4s, v24.4s
-	WORD $0x4eb8f463 // fmin v3.4s, v3.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
-	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
-	WORD $0x4e39f442 // fmax v2.4s, v2.4s, v25.4s
-	WORD $0x4e39f463 // fmax v3.4s, v3.4s, v25.4s
+	fmin(0, 0, 24)
+	fmin(1, 1, 24)
+	fmin(2, 2, 24)
+	fmin(3, 3, 24)
+	fmax(0, 0, 25)
+	fmax(1, 1, 25)
+	fmax(2, 2, 25)
+	fmax(3, 3, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
 	FMOVQ 32(R26), F9
 	FMOVQ 32(R26), F10
 	FMOVQ 32(R26), F11
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
-	WORD $0x4f94106b // fmla v11.4s, v3.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4eb5d54e // fsub v14.4s, v10.4s, v21.4s
-	WORD $0x4eb5d56f // fsub v15.4s, v11.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4fb451c2 // fmls v2.4s, v14.4s, v20.s[1]
-	WORD $0x4fb451e3 // fmls v3.4s, v15.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
-	WORD $0x4f9459c2 // fmls v2.4s, v14.4s, v20.s[2]
-	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fmlaLane0(10, 2, 20)
+	fmlaLane0(11, 3, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fsub(14, 10, 21)
+	fsub(15, 11, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane1(2, 14, 20)
+	fmlsLane1(3, 15, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
+	fmlsLane2(2, 14, 20)
+	fmlsLane2(3, 15, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -336,38 +351,38 @@ loop16:
 	VSUB V21.S4, V9.S4, V9.S4
 	VSUB V21.S4, V10.S4, V10.S4
 	VSUB V21.S4, V11.S4, V11.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
-	WORD $0x4f3f0531 // sshr v17.4s, v9.4s, #1
+	sshr1(17, 9)
 	VSUB V17.S4, V9.S4, V9.S4
-	WORD $0x4f3f0552 // sshr v18.4s, v10.4s, #1
+	sshr1(18, 10)
 	VSUB V18.S4, V10.S4, V10.S4
-	WORD $0x4f3f0573 // sshr v19.4s, v11.4s, #1
+	sshr1(19, 11)
 	VSUB V19.S4, V11.S4, V11.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V17.S4, V17.S4
 	VSHL $23, V17.S4, V17.S4
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VADD V26.S4, V18.S4, V18.S4
 	VSHL $23, V18.S4, V18.S4
-	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
+	fmul(14, 14, 18)
 	VADD V26.S4, V19.S4, V19.S4
 	VSHL $23, V19.S4, V19.S4
-	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	fmul(15, 15, 19)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
+	fmul(13, 13, 9)
 	VADD V26.S4, V10.S4, V10.S4
 	VSHL $23, V10.S4, V10.S4
-	WORD $0x6e2addce // fmul v14.4s, v14.4s, v10.4s
+	fmul(14, 14, 10)
 	VADD V26.S4, V11.S4, V11.S4
 	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
+	fmul(15, 15, 11)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R2, R2
 	BGE loop16
@@ -379,15 +394,15 @@ end17:
 	BLT end19
 loop18:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -406,14 +421,14 @@ loop18:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop18
@@ -425,15 +440,15 @@ end19:
 	BLT end21
 loop20:
 	FMOVS.P 4(R1), F0
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -452,14 +467,14 @@ loop20:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop20
@@ -487,40 +502,40 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-44
 	BLT end23
 loop22:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
-	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
-	WORD $0x4ebcd442 // fsub v2.4s, v2.4s, v28.4s
-	WORD $0x4ebcd463 // fsub v3.4s, v3.4s, v28.4s
-	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
-	WORD $0x4ebdf421 // fmin v1.4s, v1.4s, v29.4s
-	WORD $0x4ebdf442 // fmin v2.4s, v2.4s, v29.4s
-	WORD $0x4ebdf463 // fmin v3.4s, v3.4s, v29.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
-	WORD $0x6ea2e6c6 // fcmgt v6.4s, v22.4s, v2.4s
-	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
+	fsub(0, 0, 28)
+	fsub(1, 1, 28)
+	fsub(2, 2, 28)
+	fsub(3, 3, 28)
+	fmin(0, 0, 29)
+	fmin(1, 1, 29)
+	fmin(2, 2, 29)
+	fmin(3, 3, 29)
+	fcmgt(4, 22, 0)
+	fcmgt(5, 22, 1)
+	fcmgt(6, 22, 2)
+	fcmgt(7, 22, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
 	FMOVQ 32(R26), F9
 	FMOVQ 32(R26), F10
 	FMOVQ 32(R26), F11
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
-	WORD $0x4f94106b // fmla v11.4s, v3.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4eb5d54e // fsub v14.4s, v10.4s, v21.4s
-	WORD $0x4eb5d56f // fsub v15.4s, v11.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4fb451c2 // fmls v2.4s, v14.4s, v20.s[1]
-	WORD $0x4fb451e3 // fmls v3.4s, v15.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
-	WORD $0x4f9459c2 // fmls v2.4s, v14.4s, v20.s[2]
-	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fmlaLane0(10, 2, 20)
+	fmlaLane0(11, 3, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fsub(14, 10, 21)
+	fsub(15, 11, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane1(2, 14, 20)
+	fmlsLane1(3, 15, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
+	fmlsLane2(2, 14, 20)
+	fmlsLane2(3, 15, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -581,19 +596,19 @@ loop22:
 	VSHL $23, V9.S4, V9.S4
 	VSHL $23, V10.S4, V10.S4
 	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2addce // fmul v14.4s, v14.4s, v10.4s
-	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	WORD $0x4e651dad // bic v13.16b, v13.16b, v5.16b
-	WORD $0x4e661dce // bic v14.16b, v14.16b, v6.16b
-	WORD $0x4e671def // bic v15.16b, v15.16b, v7.16b
+	fmul(12, 12, 8)
+	fmul(13, 13, 9)
+	fmul(14, 14, 10)
+	fmul(15, 15, 11)
+	bic(12, 12, 4)
+	bic(13, 13, 5)
+	bic(14, 14, 6)
+	bic(15, 15, 7)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s
-	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
-	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
-	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
+	fadd(24, 24, 12)
+	fadd(25, 25, 13)
+	fadd(26, 26, 14)
+	fadd(27, 27, 15)
 	SUBS $16, R2, R2
 	BGE loop22
 end23:
@@ -608,16 +623,16 @@ end23:
 	BLT end26
 loop25:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
-	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
+	fsub(0, 0, 28)
+	fmin(0, 0, 29)
+	fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -636,11 +651,11 @@ loop25:
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
+	fmul(12, 12, 8)
+	bic(12, 12, 4)
 	VST1.P [V12.S4], 16(R0)
 	VLD1 (R3), [V30.S4]
-	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
+	fadd(30, 30, 12)
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
 	BGE loop25
@@ -652,16 +667,16 @@ end26:
 	BLT end28
 loop27:
 	FMOVS.P 4(R1), F0
-	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
-	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
+	fsub(0, 0, 28)
+	fmin(0, 0, 29)
+	fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -680,11 +695,11 @@ loop27:
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
+	fmul(12, 12, 8)
+	bic(12, 12, 4)
 	FMOVS.P F12, 4(R0)
 	FMOVS 0(R3), F30
-	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
+	fadd(30, 30, 12)
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
 	BGE loop27
@@ -694,12 +709,12 @@ end28:
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
 end24:
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R4)
-	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
-	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
-	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
+	fadd(24, 24, 26)
+	fadd(25, 25, 27)
+	fadd(24, 24, 25)
 	VEXT $8, V24.B16, V24.B16, V31.B16
-	WORD $0x4e3fd718 // fadd v24.4s, v24.4s, v31.4s
-	WORD $0x7e30db18 // faddp s24, v24.2s
+	fadd(24, 24, 31)
+	faddp(24, 24)
 	FMOVS F24, ret+40(FP)
 	RET
 
@@ -722,40 +737,40 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-36
 	BLT end30
 loop29:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
-	WORD $0x4ebcd421 // fsub v1.4s, v1.4s, v28.4s
-	WORD $0x4ebcd442 // fsub v2.4s, v2.4s, v28.4s
-	WORD $0x4ebcd463 // fsub v3.4s, v3.4s, v28.4s
-	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
-	WORD $0x4ebdf421 // fmin v1.4s, v1.4s, v29.4s
-	WORD $0x4ebdf442 // fmin v2.4s, v2.4s, v29.4s
-	WORD $0x4ebdf463 // fmin v3.4s, v3.4s, v29.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6c5 // fcmgt v5.4s, v22.4s, v1.4s
-	WORD $0x6ea2e6c6 // fcmgt v6.4s, v22.4s, v2.4s
-	WORD $0x6ea3e6c7 // fcmgt v7.4s, v22.4s, v3.4s
+	fsub(0, 0, 28)
+	fsub(1, 1, 28)
+	fsub(2, 2, 28)
+	fsub(3, 3, 28)
+	fmin(0, 0, 29)
+	fmin(1, 1, 29)
+	fmin(2, 2, 29)
+	fmin(3, 3, 29)
+	fcmgt(4, 22, 0)
+	fcmgt(5, 22, 1)
+	fcmgt(6, 22, 2)
+	fcmgt(7, 22, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
 	FMOVQ 32(R26), F9
 	FMOVQ 32(R26), F10
 	FMOVQ 32(R26), F11
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4f94104a // fmla v10.4s, v2.4s, v20.s[0]
-	WORD $0x4f94106b // fmla v11.4s, v3.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4eb5d54e // fsub v14.4s, v10.4s, v21.4s
-	WORD $0x4eb5d56f // fsub v15.4s, v11.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4fb451c2 // fmls v2.4s, v14.4s, v20.s[1]
-	WORD $0x4fb451e3 // fmls v3.4s, v15.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
-	WORD $0x4f9459c2 // fmls v2.4s, v14.4s, v20.s[2]
-	WORD $0x4f9459e3 // fmls v3.4s, v15.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fmlaLane0(10, 2, 20)
+	fmlaLane0(11, 3, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fsub(14, 10, 21)
+	fsub(15, 11, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane1(2, 14, 20)
+	fmlsLane1(3, 15, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
+	fmlsLane2(2, 14, 20)
+	fmlsLane2(3, 15, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -816,18 +831,18 @@ loop29:
 	VSHL $23, V9.S4, V9.S4
 	VSHL $23, V10.S4, V10.S4
 	VSHL $23, V11.S4, V11.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2addce // fmul v14.4s, v14.4s, v10.4s
-	WORD $0x6e2bddef // fmul v15.4s, v15.4s, v11.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
-	WORD $0x4e651dad // bic v13.16b, v13.16b, v5.16b
-	WORD $0x4e661dce // bic v14.16b, v14.16b, v6.16b
-	WORD $0x4e671def // bic v15.16b, v15.16b, v7.16b
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s
-	WORD $0x4e2dd739 // fadd v25.4s, v25.4s, v13.4s
-	WORD $0x4e2ed75a // fadd v26.4s, v26.4s, v14.4s
-	WORD $0x4e2fd77b // fadd v27.4s, v27.4s, v15.4s
+	fmul(12, 12, 8)
+	fmul(13, 13, 9)
+	fmul(14, 14, 10)
+	fmul(15, 15, 11)
+	bic(12, 12, 4)
+	bic(13, 13, 5)
+	bic(14, 14, 6)
+	bic(15, 15, 7)
+	fadd(24, 24, 12)
+	fadd(25, 25, 13)
+	fadd(26, 26, 14)
+	fadd(27, 27, 15)
 	SUBS $16, R2, R2
 	BGE loop29
 end30:
@@ -842,16 +857,16 @@ end30:
 	BLT end33
 loop32:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
-	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
+	fsub(0, 0, 28)
+	fmin(0, 0, 29)
+	fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -870,10 +885,10 @@ loop32:
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
+	fmul(12, 12, 8)
+	bic(12, 12, 4)
 	VLD1 (R3), [V30.S4]
-	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
+	fadd(30, 30, 12)
 	VST1.P [V30.S4], 16(R3)
 	SUBS $4, R2, R2
 	BGE loop32
@@ -885,16 +900,16 @@ end33:
 	BLT end35
 loop34:
 	FMOVS.P 4(R1), F0
-	WORD $0x4ebcd400 // fsub v0.4s, v0.4s, v28.4s
-	WORD $0x4ebdf400 // fmin v0.4s, v0.4s, v29.4s
-	WORD $0x6ea0e6c4 // fcmgt v4.4s, v22.4s, v0.4s
+	fsub(0, 0, 28)
+	fmin(0, 0, 29)
+	fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 32(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 192(R26), F12
@@ -913,10 +928,10 @@ loop34:
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e641d8c // bic v12.16b, v12.16b, v4.16b
+	fmul(12, 12, 8)
+	bic(12, 12, 4)
 	FMOVS 0(R3), F30
-	WORD $0x4e2cd7de // fadd v30.4s, v30.4s, v12.4s
+	fadd(30, 30, 12)
 	FMOVS.P F30, 4(R3)
 	SUBS $1, R2, R2
 	BGE loop34
@@ -926,12 +941,12 @@ end35:
 	VLD1.P 64(R3), [V24.S4, V25.S4, V26.S4, V27.S4]
 end31:
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R4)
-	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
-	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
-	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
+	fadd(24, 24, 26)
+	fadd(25, 25, 27)
+	fadd(24, 24, 25)
 	VEXT $8, V24.B16, V24.B16, V31.B16
-	WORD $0x4e3fd718 // fadd v24.4s, v24.4s, v31.4s
-	WORD $0x7e30db18 // faddp s24, v24.2s
+	fadd(24, 24, 31)
+	faddp(24, 24)
 	FMOVS F24, ret+32(FP)
 	RET
 

@@ -16,7 +16,13 @@ import (
 func main() {
 	files := map[string]generate.File{}
 	for path, emit := range families {
-		files[filepath.Base(path)] = func() ([]byte, error) { return assembly(".", emit) }
+		files[filepath.Base(path)] = func() ([]byte, error) {
+			p, err := assembly(".", emit)
+			if err != nil {
+				return nil, err
+			}
+			return p.file(), nil
+		}
 	}
 	os.Exit(generate.Command("asm", os.Args[1:], files, os.Stderr))
 }
@@ -33,8 +39,8 @@ var families = map[string]func(p *program){
 	"internal/kernel/blockwise/blockwise_arm64.s": (*program).blockKernels,
 }
 
-// assembly returns the text of a file for the repository in a folder.
-func assembly(folder string, emit func(p *program)) ([]byte, error) {
+// assembly is the program of a file for the repository in a folder.
+func assembly(folder string, emit func(p *program)) (*program, error) {
 	values, err := constants.Read(filepath.Join(folder, "internal/f32/elementary.go"),
 		filepath.Join(folder, "internal/f32/gelu.go"))
 	if err != nil {
@@ -47,7 +53,7 @@ func assembly(folder string, emit func(p *program)) ([]byte, error) {
 	p := newProgram(values, offsets)
 	emit(p)
 	p.constantTable()
-	return p.Bytes(), nil
+	return p, nil
 }
 
 // floats are the kernels over float32.

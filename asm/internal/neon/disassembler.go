@@ -4,26 +4,20 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strings"
 )
 
-// wordLine is an encoded instruction with its comment.
-var wordLine = regexp.MustCompile(`(?m)^\tWORD \$0x([0-9a-f]{8}) // (.*)$`)
-
-// CheckWords compares the comment of every WORD in an assembly file with what
-// LLVM's disassembler makes of the word, and returns how many it has compared:
-// none if llvm-mc is not installed.
-func CheckWords(text []byte) (checked int, err error) {
+// CheckWords compares the text of words with what LLVM's disassembler makes of each, and returns
+// how many it has compared: none if llvm-mc is not installed.
+func CheckWords(words []Word) (checked int, err error) {
 	tool := disassembler()
-	lines := wordLine.FindAllSubmatch(text, -1)
-	if tool == "" || len(lines) == 0 {
+	if tool == "" || len(words) == 0 {
 		return 0, nil
 	}
 	var code strings.Builder
-	for _, l := range lines {
-		w := l[1] // in memory the lowest byte comes first
-		fmt.Fprintf(&code, "0x%s 0x%s 0x%s 0x%s\n", w[6:8], w[4:6], w[2:4], w[0:2])
+	for _, w := range words { // in memory the lowest byte comes first
+		c := w.Code
+		fmt.Fprintf(&code, "0x%02x 0x%02x 0x%02x 0x%02x\n", c&255, c>>8&255, c>>16&255, c>>24)
 	}
 	cmd := exec.Command(tool, "--disassemble", "--triple=aarch64", "--mattr=+neon,+dotprod")
 	cmd.Stdin = strings.NewReader(code.String())
@@ -32,16 +26,16 @@ func CheckWords(text []byte) (checked int, err error) {
 		return 0, fmt.Errorf("%s: %w\n%s", tool, err, out)
 	}
 	got := instructions(out)
-	if len(got) != len(lines) {
-		return 0, fmt.Errorf("%s found %d instructions in %d words\n%.400s", tool, len(got), len(lines),
+	if len(got) != len(words) {
+		return 0, fmt.Errorf("%s found %d instructions in %d words\n%.400s", tool, len(got), len(words),
 			out)
 	}
-	for i, l := range lines {
-		if want := string(l[2]); got[i] != want {
-			return i, fmt.Errorf("word 0x%s is %q, its comment says %q", l[1], got[i], want)
+	for i, w := range words {
+		if got[i] != w.Text {
+			return i, fmt.Errorf("word 0x%08x is %q, its text says %q", w.Code, got[i], w.Text)
 		}
 	}
-	return len(lines), nil
+	return len(words), nil
 }
 
 // disassembler is the name of the installed llvm-mc, if there is one.

@@ -1,30 +1,41 @@
 package neon
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Vector instructions that Go's assembler does not know. Each base word has all
 // registers 0; the register numbers go to m<<16 | n<<5 | d.
 
 func (a *Asm) three(base uint32, name string, d, n, m Vec) {
-	a.word(base|bits(d, n, m), "%s %s, %s, %s", name, d.s4(), n.s4(), m.s4())
+	a.vectors(base, name, fmt.Sprintf("%s %s, %s, %s", name, d.s4(), n.s4(), m.s4()), d, n, m)
 }
 
 func (a *Asm) two(base uint32, name string, d, n Vec) {
-	a.word(base|bits(d, n, 0), "%s %s, %s", name, d.s4(), n.s4())
+	a.vectors(base, name, fmt.Sprintf("%s %s, %s", name, d.s4(), n.s4()), d, n)
 }
 
-// byElement multiplies by lane t of m; the lane's bits are 21 (low) and 11 (high).
+// byElement multiplies by lane t of m.
 func (a *Asm) byElement(base uint32, name string, d, n, m Vec, t int) {
-	between(name+"'s lane", t, 0, 3, 1)
-	lane := uint32(t&1)<<21 | uint32(t>>1)<<11
-	a.word(base|bits(d, n, m)|lane, "%s %s, %s, v%d.s[%d]", name, d.s4(), n.s4(), uint8(m), t)
+	text := fmt.Sprintf("%s %s, %s, v%d.s[%d]", name, d.s4(), n.s4(), uint8(m), t)
+	a.lane(base, name, text, d, n, m, t)
 }
 
-func bits(d, n, m Vec) uint32 {
-	d.check()
-	n.check()
-	m.check()
-	return uint32(m)<<16 | uint32(n)<<5 | uint32(d)
+// lane is an instruction that goes by lane t of m; the lane's bits are 21 (low) and 11 (high).
+func (a *Asm) lane(base uint32, name, text string, d, n, m Vec, t int) {
+	between(name+"'s lane", t, 0, 3, 1)
+	a.vectors(base|uint32(t&1)<<21|uint32(t>>1)<<11, fmt.Sprintf("%sLane%d", name, t), text, d, n, m)
+}
+
+// vectors is word for vector registers.
+func (a *Asm) vectors(base uint32, name, text string, registers ...Vec) {
+	var numbers []uint8
+	for _, v := range registers {
+		v.check()
+		numbers = append(numbers, uint8(v))
+	}
+	a.word(base, name, text, numbers...)
 }
 
 // s4 is the register's name in Arm's notation.
@@ -66,10 +77,8 @@ func (a *Asm) FmlaLane(d, n, m Vec, t int) { a.byElement(0x4f801000, "fmla", d, 
 // SdotLane adds to each lane of d, of integers, four products of bytes of n and those of lane t of
 // m.
 func (a *Asm) SdotLane(d, n, m Vec, t int) {
-	between("sdot's lane", t, 0, 3, 1)
-	lane := uint32(t&1)<<21 | uint32(t>>1)<<11
-	a.word(0x4f80e000|bits(d, n, m)|lane, "sdot %s, v%d.16b, v%d.4b[%d]", d.s4(), uint8(n), uint8(m),
-		t)
+	text := fmt.Sprintf("sdot %s, v%d.16b, v%d.4b[%d]", d.s4(), uint8(n), uint8(m), t)
+	a.lane(0x4f80e000, "sdot", text, d, n, m, t)
 }
 
 // FmlsLane is d = FMA(−n, lane t of m, d).
@@ -90,7 +99,11 @@ func (a *Asm) Fcvtns(d, n Vec) { a.two(0x4e21a800, "fcvtns", d, n) }
 // form is how an instruction that changes the width of lanes looks at its registers, destination
 // first.
 func (a *Asm) form(base uint32, name, to, from string, d, n Vec) {
-	a.word(base|bits(d, n, 0), "%s v%d.%s, v%d.%s", name, uint8(d), to, uint8(n), from)
+	text := fmt.Sprintf("%s v%d.%s, v%d.%s", name, uint8(d), to, uint8(n), from)
+	if strings.HasSuffix(to, "b") {
+		name += to // there is one for other lanes, too
+	}
+	a.vectors(base, name, text, d, n)
 }
 
 // Fcvtl is d = the low four halves of n, widened to float32.
@@ -121,38 +134,40 @@ func (a *Asm) SqxtnB2(d, n Vec) { a.form(0x4e214800, "sqxtn2", "16b", "8h", d, n
 
 // Shll is d = the low four lanes of 16 bits of n, each in the upper half of a word.
 func (a *Asm) Shll(d, n Vec) {
-	a.word(0x2e613800|bits(d, n, 0), "shll %s, v%d.4h, #16", d.s4(), uint8(n))
+	a.vectors(0x2e613800, "shll", fmt.Sprintf("shll %s, v%d.4h, #16", d.s4(), uint8(n)), d, n)
 }
 
 // Shll2 is d = the high four lanes of 16 bits of n, each in the upper half of a word.
 func (a *Asm) Shll2(d, n Vec) {
-	a.word(0x6e613800|bits(d, n, 0), "shll2 %s, v%d.8h, #16", d.s4(), uint8(n))
+	a.vectors(0x6e613800, "shll2", fmt.Sprintf("shll2 %s, v%d.8h, #16", d.s4(), uint8(n)), d, n)
 }
 
 // Bic is d = n &^ m.
 func (a *Asm) Bic(d, n, m Vec) {
-	a.word(0x4e601c00|bits(d, n, m), "bic v%d.16b, v%d.16b, v%d.16b", uint8(d), uint8(n), uint8(m))
+	text := fmt.Sprintf("bic v%d.16b, v%d.16b, v%d.16b", uint8(d), uint8(n), uint8(m))
+	a.vectors(0x4e601c00, "bic", text, d, n, m)
 }
 
 // Sshr is d = n >> shift, signed, in four lanes.
 func (a *Asm) Sshr(d, n Vec, shift int) {
 	between("Sshr's shift", shift, 1, 32, 1)
-	a.word(0x4f000400|uint32(64-shift)<<16|bits(d, n, 0), "sshr %s, %s, #%d", d.s4(), n.s4(), shift)
+	a.vectors(0x4f000400|uint32(64-shift)<<16, fmt.Sprint("sshr", shift),
+		fmt.Sprintf("sshr %s, %s, #%d", d.s4(), n.s4(), shift), d, n)
 }
 
 // Fmaxv is lane 0 of d = the largest lane of n, NaN if one of them is.
 func (a *Asm) Fmaxv(d, n Vec) {
-	a.word(0x6e30f800|bits(d, n, 0), "fmaxv s%d, %s", uint8(d), n.s4())
+	a.vectors(0x6e30f800, "fmaxv", fmt.Sprintf("fmaxv s%d, %s", uint8(d), n.s4()), d, n)
 }
 
 // Fmaxnmv is lane 0 of d = the largest lane of n, quiet NaN not counting.
 func (a *Asm) Fmaxnmv(d, n Vec) {
-	a.word(0x6e30c800|bits(d, n, 0), "fmaxnmv s%d, %s", uint8(d), n.s4())
+	a.vectors(0x6e30c800, "fmaxnmv", fmt.Sprintf("fmaxnmv s%d, %s", uint8(d), n.s4()), d, n)
 }
 
 // FaddPair is lane 0 of d = n0 + n1.
 func (a *Asm) FaddPair(d, n Vec) {
-	a.word(0x7e30d800|bits(d, n, 0), "faddp s%d, v%d.2s", uint8(d), uint8(n))
+	a.vectors(0x7e30d800, "faddp", fmt.Sprintf("faddp s%d, v%d.2s", uint8(d), uint8(n)), d, n)
 }
 
 // LdrQIndexed loads the vector at base + index.
@@ -160,6 +175,6 @@ func (a *Asm) LdrQIndexed(d Vec, base, index Reg) {
 	d.check()
 	base.check()
 	index.check()
-	a.word(0x3ce06800|uint32(index)<<16|uint32(base)<<5|uint32(d), "ldr q%d, [x%d, x%d]", uint8(d),
-		uint8(base), uint8(index))
+	text := fmt.Sprintf("ldr q%d, [x%d, x%d]", uint8(d), uint8(base), uint8(index))
+	a.word(0x3ce06800, "ldrq", text, uint8(d), uint8(base), uint8(index))
 }

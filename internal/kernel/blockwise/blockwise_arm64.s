@@ -4,6 +4,15 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
+#define sdotLane0(d, n, m) WORD $(0x4f80e000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane1(d, n, m) WORD $(0x4fa0e000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane2(d, n, m) WORD $(0x4f80e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane3(d, n, m) WORD $(0x4fa0e800 | (d)<<0 | (n)<<5 | (m)<<16)
+
 // unpackNibblesDot works like unpackBlockGeneric.
 TEXT ·unpackNibblesDot(SB), NOSPLIT, $0-40
 	MOVD table+16(FP), R2
@@ -93,73 +102,73 @@ block5:
 	ADD $0, R23, R17
 	VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
-	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
-	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
-	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
-	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
-	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
-	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
-	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
-	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
-	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
-	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
-	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
-	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
-	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
-	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
-	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
-	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
-	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
-	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
-	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
-	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
-	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
-	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
-	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
-	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
-	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
-	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
-	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
-	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
-	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
-	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
-	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	ADD $16, R21, R17
@@ -169,141 +178,141 @@ block5:
 	ADD $16, R23, R17
 	VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
-	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
-	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
-	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
-	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
-	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
-	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
-	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
-	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
-	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
-	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
-	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
-	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
-	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
-	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
-	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
-	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
-	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
-	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
-	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
-	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
-	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
-	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
-	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
-	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
-	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
-	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
-	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
-	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
-	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
-	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
-	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R22, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V8.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V9.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V10.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V11.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R23, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V12.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V13.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V14.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -358,115 +367,115 @@ block8:
 	ADD $0, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	ADD $16, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -508,64 +517,64 @@ block11:
 	ADD $0, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -645,73 +654,73 @@ block15:
 	ADD $0, R23, R17
 	VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
-	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
-	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
-	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
-	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
-	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
-	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
-	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
-	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
-	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
-	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
-	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
-	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
-	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
-	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
-	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
-	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
-	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
-	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
-	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
-	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
-	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
-	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
-	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
-	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
-	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
-	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
-	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
-	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
-	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
-	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
-	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	ADD $16, R21, R17
@@ -721,159 +730,159 @@ block15:
 	ADD $16, R23, R17
 	VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
-	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
-	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
-	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
-	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
-	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
-	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
-	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
-	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
-	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
-	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
-	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
-	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
-	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
-	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
-	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
-	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
-	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
-	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
-	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
-	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
-	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
-	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
-	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
-	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
-	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
-	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
-	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
-	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
-	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
-	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
-	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
 	ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
-	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
-	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
-	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
-	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
-	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
-	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
+	fmul(8, 8, 16)
+	fmul(9, 9, 17)
+	fmul(10, 10, 18)
+	fmul(11, 11, 19)
+	fmul(12, 12, 16)
+	fmul(13, 13, 17)
+	fmul(14, 14, 18)
+	fmul(15, 15, 19)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R22, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V8.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V9.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V10.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V11.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R23, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V12.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V13.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V14.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -881,84 +890,84 @@ block15:
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $48, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
-	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
-	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
-	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(0, 16, 20)
+	fmul(1, 17, 20)
+	fmul(2, 18, 20)
+	fmul(3, 19, 20)
 	ADD $48, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de04 // fmul v4.4s, v16.4s, v20.4s
-	WORD $0x6e34de25 // fmul v5.4s, v17.4s, v20.4s
-	WORD $0x6e34de46 // fmul v6.4s, v18.4s, v20.4s
-	WORD $0x6e34de67 // fmul v7.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(4, 16, 20)
+	fmul(5, 17, 20)
+	fmul(6, 18, 20)
+	fmul(7, 19, 20)
 	ADD $48, R22, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de08 // fmul v8.4s, v16.4s, v20.4s
-	WORD $0x6e34de29 // fmul v9.4s, v17.4s, v20.4s
-	WORD $0x6e34de4a // fmul v10.4s, v18.4s, v20.4s
-	WORD $0x6e34de6b // fmul v11.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(8, 16, 20)
+	fmul(9, 17, 20)
+	fmul(10, 18, 20)
+	fmul(11, 19, 20)
 	ADD $48, R23, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de0c // fmul v12.4s, v16.4s, v20.4s
-	WORD $0x6e34de2d // fmul v13.4s, v17.4s, v20.4s
-	WORD $0x6e34de4e // fmul v14.4s, v18.4s, v20.4s
-	WORD $0x6e34de6f // fmul v15.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(12, 16, 20)
+	fmul(13, 17, 20)
+	fmul(14, 18, 20)
+	fmul(15, 19, 20)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R22, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V8.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V9.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V10.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V11.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R23, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V12.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V13.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V14.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1013,125 +1022,125 @@ block18:
 	ADD $0, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	ADD $16, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
 	ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1139,44 +1148,44 @@ block18:
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $48, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
-	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
-	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
-	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(0, 16, 20)
+	fmul(1, 17, 20)
+	fmul(2, 18, 20)
+	fmul(3, 19, 20)
 	ADD $48, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de04 // fmul v4.4s, v16.4s, v20.4s
-	WORD $0x6e34de25 // fmul v5.4s, v17.4s, v20.4s
-	WORD $0x6e34de46 // fmul v6.4s, v18.4s, v20.4s
-	WORD $0x6e34de67 // fmul v7.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(4, 16, 20)
+	fmul(5, 17, 20)
+	fmul(6, 18, 20)
+	fmul(7, 19, 20)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1218,70 +1227,70 @@ block21:
 	ADD $0, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1289,24 +1298,24 @@ block21:
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $48, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
-	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
-	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
-	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(0, 16, 20)
+	fmul(1, 17, 20)
+	fmul(2, 18, 20)
+	fmul(3, 19, 20)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1368,59 +1377,59 @@ block25:
 	ADD $0, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(0, 0)
+	fmul(0, 0, 16)
+	scvtf(1, 1)
+	fmul(1, 1, 17)
+	scvtf(2, 2)
+	fmul(2, 2, 18)
+	scvtf(3, 3)
+	fmul(3, 3, 19)
+	scvtf(4, 4)
+	fmul(4, 4, 16)
+	scvtf(5, 5)
+	fmul(5, 5, 17)
+	scvtf(6, 6)
+	fmul(6, 6, 18)
+	scvtf(7, 7)
+	fmul(7, 7, 19)
 	VMOV V0.B16, V8.B16
 	VMOV V1.B16, V9.B16
 	VMOV V2.B16, V10.B16
@@ -1442,93 +1451,93 @@ block25:
 	ADD $16, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
 	ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
+	scvtf(0, 0)
+	fmul(0, 0, 16)
+	scvtf(1, 1)
+	fmul(1, 1, 17)
+	scvtf(2, 2)
+	fmul(2, 2, 18)
+	scvtf(3, 3)
+	fmul(3, 3, 19)
+	scvtf(4, 4)
+	fmul(4, 4, 16)
+	scvtf(5, 5)
+	fmul(5, 5, 17)
+	scvtf(6, 6)
+	fmul(6, 6, 18)
+	scvtf(7, 7)
+	fmul(7, 7, 19)
+	fadd(0, 0, 8)
+	fadd(1, 1, 9)
+	fadd(2, 2, 10)
+	fadd(3, 3, 11)
+	fadd(4, 4, 12)
+	fadd(5, 5, 13)
+	fadd(6, 6, 14)
+	fadd(7, 7, 15)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1570,35 +1579,35 @@ block28:
 	ADD $0, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	fmul(0, 0, 16)
+	scvtf(1, 1)
+	fmul(1, 1, 17)
+	scvtf(2, 2)
+	fmul(2, 2, 18)
+	scvtf(3, 3)
+	fmul(3, 3, 19)
 	VMOV V0.B16, V4.B16
 	VMOV V1.B16, V5.B16
 	VMOV V2.B16, V6.B16
@@ -1610,52 +1619,52 @@ block28:
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
 	ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	scvtf(0, 0)
+	fmul(0, 0, 16)
+	scvtf(1, 1)
+	fmul(1, 1, 17)
+	scvtf(2, 2)
+	fmul(2, 2, 18)
+	scvtf(3, 3)
+	fmul(3, 3, 19)
+	fadd(0, 0, 4)
+	fadd(1, 1, 5)
+	fadd(2, 2, 6)
+	fadd(3, 3, 7)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1717,115 +1726,115 @@ block32:
 	ADD $0, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	ADD $16, R21, R17
 	VLD1 (R17), [V21.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1833,30 +1842,30 @@ block32:
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $40, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
-	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
-	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
-	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(0, 16, 20)
+	fmul(1, 17, 20)
+	fmul(2, 18, 20)
+	fmul(3, 19, 20)
 	ADD $40, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de04 // fmul v4.4s, v16.4s, v20.4s
-	WORD $0x6e34de25 // fmul v5.4s, v17.4s, v20.4s
-	WORD $0x6e34de46 // fmul v6.4s, v18.4s, v20.4s
-	WORD $0x6e34de67 // fmul v7.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(4, 16, 20)
+	fmul(5, 17, 20)
+	fmul(6, 18, 20)
+	fmul(7, 19, 20)
 	ADD $704, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $44, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	scvtf(20, 20)
 	VFMLA V20.S4, V16.S4, V0.S4
 	VFMLA V20.S4, V17.S4, V1.S4
 	VFMLA V20.S4, V18.S4, V2.S4
 	VFMLA V20.S4, V19.S4, V3.S4
 	ADD $44, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	scvtf(20, 20)
 	VFMLA V20.S4, V16.S4, V4.S4
 	VFMLA V20.S4, V17.S4, V5.S4
 	VFMLA V20.S4, V18.S4, V6.S4
@@ -1867,26 +1876,26 @@ block32:
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1928,64 +1937,64 @@ block35:
 	ADD $0, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -1993,16 +2002,16 @@ block35:
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $40, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
-	WORD $0x6e34de00 // fmul v0.4s, v16.4s, v20.4s
-	WORD $0x6e34de21 // fmul v1.4s, v17.4s, v20.4s
-	WORD $0x6e34de42 // fmul v2.4s, v18.4s, v20.4s
-	WORD $0x6e34de63 // fmul v3.4s, v19.4s, v20.4s
+	scvtf(20, 20)
+	fmul(0, 16, 20)
+	fmul(1, 17, 20)
+	fmul(2, 18, 20)
+	fmul(3, 19, 20)
 	ADD $704, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD $44, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s
+	scvtf(20, 20)
 	VFMLA V20.S4, V16.S4, V0.S4
 	VFMLA V20.S4, V17.S4, V1.S4
 	VFMLA V20.S4, V18.S4, V2.S4
@@ -2013,13 +2022,13 @@ block35:
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -2099,141 +2108,141 @@ block39:
 	ADD $0, R23, R17
 	VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
-	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
-	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
-	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
-	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
-	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
-	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
-	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
-	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
-	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
-	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
-	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
-	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
-	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
-	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
-	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
-	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
-	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
-	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
-	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
-	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
-	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
-	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
-	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
-	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
-	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
-	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
-	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
-	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
-	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
-	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
-	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R22, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V8.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V9.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V10.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V11.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R23, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V12.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V13.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V14.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -2262,141 +2271,141 @@ block39:
 	ADD $16, R23, R17
 	VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
-	WORD $0x4f95e204 // sdot v4.4s, v16.16b, v21.4b[0]
-	WORD $0x4f95e225 // sdot v5.4s, v17.16b, v21.4b[0]
-	WORD $0x4f95e246 // sdot v6.4s, v18.16b, v21.4b[0]
-	WORD $0x4f95e267 // sdot v7.4s, v19.16b, v21.4b[0]
-	WORD $0x4f96e208 // sdot v8.4s, v16.16b, v22.4b[0]
-	WORD $0x4f96e229 // sdot v9.4s, v17.16b, v22.4b[0]
-	WORD $0x4f96e24a // sdot v10.4s, v18.16b, v22.4b[0]
-	WORD $0x4f96e26b // sdot v11.4s, v19.16b, v22.4b[0]
-	WORD $0x4f97e20c // sdot v12.4s, v16.16b, v23.4b[0]
-	WORD $0x4f97e22d // sdot v13.4s, v17.16b, v23.4b[0]
-	WORD $0x4f97e24e // sdot v14.4s, v18.16b, v23.4b[0]
-	WORD $0x4f97e26f // sdot v15.4s, v19.16b, v23.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
-	WORD $0x4fb5e204 // sdot v4.4s, v16.16b, v21.4b[1]
-	WORD $0x4fb5e225 // sdot v5.4s, v17.16b, v21.4b[1]
-	WORD $0x4fb5e246 // sdot v6.4s, v18.16b, v21.4b[1]
-	WORD $0x4fb5e267 // sdot v7.4s, v19.16b, v21.4b[1]
-	WORD $0x4fb6e208 // sdot v8.4s, v16.16b, v22.4b[1]
-	WORD $0x4fb6e229 // sdot v9.4s, v17.16b, v22.4b[1]
-	WORD $0x4fb6e24a // sdot v10.4s, v18.16b, v22.4b[1]
-	WORD $0x4fb6e26b // sdot v11.4s, v19.16b, v22.4b[1]
-	WORD $0x4fb7e20c // sdot v12.4s, v16.16b, v23.4b[1]
-	WORD $0x4fb7e22d // sdot v13.4s, v17.16b, v23.4b[1]
-	WORD $0x4fb7e24e // sdot v14.4s, v18.16b, v23.4b[1]
-	WORD $0x4fb7e26f // sdot v15.4s, v19.16b, v23.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
-	WORD $0x4f95ea04 // sdot v4.4s, v16.16b, v21.4b[2]
-	WORD $0x4f95ea25 // sdot v5.4s, v17.16b, v21.4b[2]
-	WORD $0x4f95ea46 // sdot v6.4s, v18.16b, v21.4b[2]
-	WORD $0x4f95ea67 // sdot v7.4s, v19.16b, v21.4b[2]
-	WORD $0x4f96ea08 // sdot v8.4s, v16.16b, v22.4b[2]
-	WORD $0x4f96ea29 // sdot v9.4s, v17.16b, v22.4b[2]
-	WORD $0x4f96ea4a // sdot v10.4s, v18.16b, v22.4b[2]
-	WORD $0x4f96ea6b // sdot v11.4s, v19.16b, v22.4b[2]
-	WORD $0x4f97ea0c // sdot v12.4s, v16.16b, v23.4b[2]
-	WORD $0x4f97ea2d // sdot v13.4s, v17.16b, v23.4b[2]
-	WORD $0x4f97ea4e // sdot v14.4s, v18.16b, v23.4b[2]
-	WORD $0x4f97ea6f // sdot v15.4s, v19.16b, v23.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4fb5ea04 // sdot v4.4s, v16.16b, v21.4b[3]
-	WORD $0x4fb5ea25 // sdot v5.4s, v17.16b, v21.4b[3]
-	WORD $0x4fb5ea46 // sdot v6.4s, v18.16b, v21.4b[3]
-	WORD $0x4fb5ea67 // sdot v7.4s, v19.16b, v21.4b[3]
-	WORD $0x4fb6ea08 // sdot v8.4s, v16.16b, v22.4b[3]
-	WORD $0x4fb6ea29 // sdot v9.4s, v17.16b, v22.4b[3]
-	WORD $0x4fb6ea4a // sdot v10.4s, v18.16b, v22.4b[3]
-	WORD $0x4fb6ea6b // sdot v11.4s, v19.16b, v22.4b[3]
-	WORD $0x4fb7ea0c // sdot v12.4s, v16.16b, v23.4b[3]
-	WORD $0x4fb7ea2d // sdot v13.4s, v17.16b, v23.4b[3]
-	WORD $0x4fb7ea4e // sdot v14.4s, v18.16b, v23.4b[3]
-	WORD $0x4fb7ea6f // sdot v15.4s, v19.16b, v23.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R21, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V4.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V5.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R22, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V8.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V9.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V10.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V11.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
 	ADD $32, R23, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V12.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V13.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V14.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -2442,42 +2451,42 @@ block42:
 	ADD $0, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	ADD $512, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16
@@ -2488,42 +2497,42 @@ block42:
 	ADD $16, R20, R17
 	VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94e200 // sdot v0.4s, v16.16b, v20.4b[0]
-	WORD $0x4f94e221 // sdot v1.4s, v17.16b, v20.4b[0]
-	WORD $0x4f94e242 // sdot v2.4s, v18.16b, v20.4b[0]
-	WORD $0x4f94e263 // sdot v3.4s, v19.16b, v20.4b[0]
+	sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4e200 // sdot v0.4s, v16.16b, v20.4b[1]
-	WORD $0x4fb4e221 // sdot v1.4s, v17.16b, v20.4b[1]
-	WORD $0x4fb4e242 // sdot v2.4s, v18.16b, v20.4b[1]
-	WORD $0x4fb4e263 // sdot v3.4s, v19.16b, v20.4b[1]
+	sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4f94ea00 // sdot v0.4s, v16.16b, v20.4b[2]
-	WORD $0x4f94ea21 // sdot v1.4s, v17.16b, v20.4b[2]
-	WORD $0x4f94ea42 // sdot v2.4s, v18.16b, v20.4b[2]
-	WORD $0x4f94ea63 // sdot v3.4s, v19.16b, v20.4b[2]
+	sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20)
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4fb4ea00 // sdot v0.4s, v16.16b, v20.4b[3]
-	WORD $0x4fb4ea21 // sdot v1.4s, v17.16b, v20.4b[3]
-	WORD $0x4fb4ea42 // sdot v2.4s, v18.16b, v20.4b[3]
-	WORD $0x4fb4ea63 // sdot v3.4s, v19.16b, v20.4b[3]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20)
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	ADD $576, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
 	MOVD R9, R16
 	ADD $32, R20, R17
 	VLD1R.P 4(R17), [V20.S4]
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s
+	fmul(21, 16, 20)
 	VFMLA V21.S4, V0.S4, V24.S4
-	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s
+	fmul(21, 17, 20)
 	VFMLA V21.S4, V1.S4, V25.S4
-	WORD $0x6e34de55 // fmul v21.4s, v18.4s, v20.4s
+	fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4
-	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s
+	fmul(21, 19, 20)
 	VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16

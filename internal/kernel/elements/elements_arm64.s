@@ -4,6 +4,24 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define bic(d, n, m) WORD $(0x4e601c00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fabs(d, n) WORD $(0x4ea0f800 | (d)<<0 | (n)<<5)
+#define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define faddp(d, n) WORD $(0x7e30d800 | (d)<<0 | (n)<<5)
+#define fcmgt(d, n, m) WORD $(0x6ea0e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fcvtzs(d, n) WORD $(0x4ea1b800 | (d)<<0 | (n)<<5)
+#define fdiv(d, n, m) WORD $(0x6e20fc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmax(d, n, m) WORD $(0x4e20f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmaxv(d, n) WORD $(0x6e30f800 | (d)<<0 | (n)<<5)
+#define fmin(d, n, m) WORD $(0x4ea0f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlsLane1(d, n, m) WORD $(0x4fa05000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlsLane2(d, n, m) WORD $(0x4f805800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sshr1(d, n) WORD $(0x4f3f0400 | (d)<<0 | (n)<<5)
+
 // sumSIMD works like sumGeneric.
 TEXT ·sumSIMD(SB), NOSPLIT, $256-28
 	MOVD lane+0(FP), R0
@@ -40,25 +58,25 @@ begin1:
 	BLT end4
 loop3:
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
-	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
-	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
-	WORD $0x4e33d463 // fadd v3.4s, v3.4s, v19.4s
+	fadd(0, 0, 16)
+	fadd(1, 1, 17)
+	fadd(2, 2, 18)
+	fadd(3, 3, 19)
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
-	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
-	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
-	WORD $0x4e33d4e7 // fadd v7.4s, v7.4s, v19.4s
+	fadd(4, 4, 16)
+	fadd(5, 5, 17)
+	fadd(6, 6, 18)
+	fadd(7, 7, 19)
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
-	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
-	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
-	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s
+	fadd(8, 8, 16)
+	fadd(9, 9, 17)
+	fadd(10, 10, 18)
+	fadd(11, 11, 19)
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
-	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
-	WORD $0x4e33d5ef // fadd v15.4s, v15.4s, v19.4s
+	fadd(12, 12, 16)
+	fadd(13, 13, 17)
+	fadd(14, 14, 18)
+	fadd(15, 15, 19)
 	SUBS $64, R2, R2
 	BGE loop3
 end4:
@@ -77,7 +95,7 @@ end4:
 loop6:
 	VLD1 (R6), [V28.S4]
 	VLD1.P 16(R1), [V16.S4]
-	WORD $0x4e30d79c // fadd v28.4s, v28.4s, v16.4s
+	fadd(28, 28, 16)
 	VST1.P [V28.S4], 16(R6)
 	SUBS $4, R2, R2
 	BGE loop6
@@ -90,7 +108,7 @@ end7:
 loop8:
 	FMOVS 0(R6), F28
 	FMOVS.P 4(R1), F16
-	WORD $0x4e30d79c // fadd v28.4s, v28.4s, v16.4s
+	fadd(28, 28, 16)
 	FMOVS.P F28, 4(R6)
 	SUBS $1, R2, R2
 	BGE loop8
@@ -109,24 +127,24 @@ end5:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R5)
 end10:
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	fadd(0, 0, 8)
+	fadd(1, 1, 9)
+	fadd(2, 2, 10)
+	fadd(3, 3, 11)
+	fadd(4, 4, 12)
+	fadd(5, 5, 13)
+	fadd(6, 6, 14)
+	fadd(7, 7, 15)
+	fadd(0, 0, 4)
+	fadd(1, 1, 5)
+	fadd(2, 2, 6)
+	fadd(3, 3, 7)
+	fadd(0, 0, 2)
+	fadd(1, 1, 3)
+	fadd(0, 0, 1)
 	VEXT $8, V0.B16, V0.B16, V31.B16
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x7e30d800 // faddp s0, v0.2s
+	fadd(0, 0, 31)
+	faddp(0, 0)
 	FMOVS F0, ret+24(FP)
 	RET
 
@@ -168,40 +186,40 @@ begin11:
 	BLT end14
 loop13:
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4eb8d610 // fsub v16.4s, v16.4s, v24.4s
+	fsub(16, 16, 24)
 	VFMLA V16.S4, V16.S4, V0.S4
-	WORD $0x4eb8d631 // fsub v17.4s, v17.4s, v24.4s
+	fsub(17, 17, 24)
 	VFMLA V17.S4, V17.S4, V1.S4
-	WORD $0x4eb8d652 // fsub v18.4s, v18.4s, v24.4s
+	fsub(18, 18, 24)
 	VFMLA V18.S4, V18.S4, V2.S4
-	WORD $0x4eb8d673 // fsub v19.4s, v19.4s, v24.4s
+	fsub(19, 19, 24)
 	VFMLA V19.S4, V19.S4, V3.S4
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4eb8d610 // fsub v16.4s, v16.4s, v24.4s
+	fsub(16, 16, 24)
 	VFMLA V16.S4, V16.S4, V4.S4
-	WORD $0x4eb8d631 // fsub v17.4s, v17.4s, v24.4s
+	fsub(17, 17, 24)
 	VFMLA V17.S4, V17.S4, V5.S4
-	WORD $0x4eb8d652 // fsub v18.4s, v18.4s, v24.4s
+	fsub(18, 18, 24)
 	VFMLA V18.S4, V18.S4, V6.S4
-	WORD $0x4eb8d673 // fsub v19.4s, v19.4s, v24.4s
+	fsub(19, 19, 24)
 	VFMLA V19.S4, V19.S4, V7.S4
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4eb8d610 // fsub v16.4s, v16.4s, v24.4s
+	fsub(16, 16, 24)
 	VFMLA V16.S4, V16.S4, V8.S4
-	WORD $0x4eb8d631 // fsub v17.4s, v17.4s, v24.4s
+	fsub(17, 17, 24)
 	VFMLA V17.S4, V17.S4, V9.S4
-	WORD $0x4eb8d652 // fsub v18.4s, v18.4s, v24.4s
+	fsub(18, 18, 24)
 	VFMLA V18.S4, V18.S4, V10.S4
-	WORD $0x4eb8d673 // fsub v19.4s, v19.4s, v24.4s
+	fsub(19, 19, 24)
 	VFMLA V19.S4, V19.S4, V11.S4
 	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4eb8d610 // fsub v16.4s, v16.4s, v24.4s
+	fsub(16, 16, 24)
 	VFMLA V16.S4, V16.S4, V12.S4
-	WORD $0x4eb8d631 // fsub v17.4s, v17.4s, v24.4s
+	fsub(17, 17, 24)
 	VFMLA V17.S4, V17.S4, V13.S4
-	WORD $0x4eb8d652 // fsub v18.4s, v18.4s, v24.4s
+	fsub(18, 18, 24)
 	VFMLA V18.S4, V18.S4, V14.S4
-	WORD $0x4eb8d673 // fsub v19.4s, v19.4s, v24.4s
+	fsub(19, 19, 24)
 	VFMLA V19.S4, V19.S4, V15.S4
 	SUBS $64, R2, R2
 	BGE loop13
@@ -221,7 +239,7 @@ end14:
 loop16:
 	VLD1 (R6), [V28.S4]
 	VLD1.P 16(R1), [V16.S4]
-	WORD $0x4eb8d610 // fsub v16.4s, v16.4s, v24.4s
+	fsub(16, 16, 24)
 	VFMLA V16.S4, V16.S4, V28.S4
 	VST1.P [V28.S4], 16(R6)
 	SUBS $4, R2, R2
@@ -235,7 +253,7 @@ end17:
 loop18:
 	FMOVS 0(R6), F28
 	FMOVS.P 4(R1), F16
-	WORD $0x4eb8d610 // fsub v16.4s, v16.4s, v24.4s
+	fsub(16, 16, 24)
 	VFMLA V16.S4, V16.S4, V28.S4
 	FMOVS.P F28, 4(R6)
 	SUBS $1, R2, R2
@@ -255,24 +273,24 @@ end15:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R5)
 end20:
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	fadd(0, 0, 8)
+	fadd(1, 1, 9)
+	fadd(2, 2, 10)
+	fadd(3, 3, 11)
+	fadd(4, 4, 12)
+	fadd(5, 5, 13)
+	fadd(6, 6, 14)
+	fadd(7, 7, 15)
+	fadd(0, 0, 4)
+	fadd(1, 1, 5)
+	fadd(2, 2, 6)
+	fadd(3, 3, 7)
+	fadd(0, 0, 2)
+	fadd(1, 1, 3)
+	fadd(0, 0, 1)
 	VEXT $8, V0.B16, V0.B16, V31.B16
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x7e30d800 // faddp s0, v0.2s
+	fadd(0, 0, 31)
+	faddp(0, 0)
 	FMOVS F0, ret+32(FP)
 	RET
 
@@ -315,46 +333,46 @@ begin21:
 loop23:
 	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	fadd(16, 16, 20)
 	VFMLA V16.S4, V16.S4, V0.S4
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
+	fadd(17, 17, 21)
 	VFMLA V17.S4, V17.S4, V1.S4
-	WORD $0x4e36d652 // fadd v18.4s, v18.4s, v22.4s
+	fadd(18, 18, 22)
 	VFMLA V18.S4, V18.S4, V2.S4
-	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	fadd(19, 19, 23)
 	VFMLA V19.S4, V19.S4, V3.S4
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
 	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	fadd(16, 16, 20)
 	VFMLA V16.S4, V16.S4, V4.S4
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
+	fadd(17, 17, 21)
 	VFMLA V17.S4, V17.S4, V5.S4
-	WORD $0x4e36d652 // fadd v18.4s, v18.4s, v22.4s
+	fadd(18, 18, 22)
 	VFMLA V18.S4, V18.S4, V6.S4
-	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	fadd(19, 19, 23)
 	VFMLA V19.S4, V19.S4, V7.S4
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
 	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	fadd(16, 16, 20)
 	VFMLA V16.S4, V16.S4, V8.S4
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
+	fadd(17, 17, 21)
 	VFMLA V17.S4, V17.S4, V9.S4
-	WORD $0x4e36d652 // fadd v18.4s, v18.4s, v22.4s
+	fadd(18, 18, 22)
 	VFMLA V18.S4, V18.S4, V10.S4
-	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	fadd(19, 19, 23)
 	VFMLA V19.S4, V19.S4, V11.S4
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
 	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	fadd(16, 16, 20)
 	VFMLA V16.S4, V16.S4, V12.S4
-	WORD $0x4e35d631 // fadd v17.4s, v17.4s, v21.4s
+	fadd(17, 17, 21)
 	VFMLA V17.S4, V17.S4, V13.S4
-	WORD $0x4e36d652 // fadd v18.4s, v18.4s, v22.4s
+	fadd(18, 18, 22)
 	VFMLA V18.S4, V18.S4, V14.S4
-	WORD $0x4e37d673 // fadd v19.4s, v19.4s, v23.4s
+	fadd(19, 19, 23)
 	VFMLA V19.S4, V19.S4, V15.S4
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
 	SUBS $64, R4, R4
@@ -376,7 +394,7 @@ loop26:
 	VLD1 (R6), [V28.S4]
 	VLD1.P 16(R2), [V16.S4]
 	VLD1.P 16(R3), [V20.S4]
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	fadd(16, 16, 20)
 	VFMLA V16.S4, V16.S4, V28.S4
 	VST1.P [V16.S4], 16(R1)
 	VST1.P [V28.S4], 16(R6)
@@ -392,7 +410,7 @@ loop28:
 	FMOVS 0(R6), F28
 	FMOVS.P 4(R2), F16
 	FMOVS.P 4(R3), F20
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s
+	fadd(16, 16, 20)
 	VFMLA V16.S4, V16.S4, V28.S4
 	FMOVS.P F16, 4(R1)
 	FMOVS.P F28, 4(R6)
@@ -413,24 +431,24 @@ end25:
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R5)
 end30:
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
-	WORD $0x4e2bd463 // fadd v3.4s, v3.4s, v11.4s
-	WORD $0x4e2cd484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s
-	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
-	WORD $0x4e2fd4e7 // fadd v7.4s, v7.4s, v15.4s
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
-	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
-	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+	fadd(0, 0, 8)
+	fadd(1, 1, 9)
+	fadd(2, 2, 10)
+	fadd(3, 3, 11)
+	fadd(4, 4, 12)
+	fadd(5, 5, 13)
+	fadd(6, 6, 14)
+	fadd(7, 7, 15)
+	fadd(0, 0, 4)
+	fadd(1, 1, 5)
+	fadd(2, 2, 6)
+	fadd(3, 3, 7)
+	fadd(0, 0, 2)
+	fadd(1, 1, 3)
+	fadd(0, 0, 1)
 	VEXT $8, V0.B16, V0.B16, V31.B16
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x7e30d800 // faddp s0, v0.2s
+	fadd(0, 0, 31)
+	faddp(0, 0)
 	FMOVS F0, ret+40(FP)
 	RET
 
@@ -447,10 +465,10 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	BLT end32
 loop31:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
-	WORD $0x6e38dc42 // fmul v2.4s, v2.4s, v24.4s
-	WORD $0x6e38dc63 // fmul v3.4s, v3.4s, v24.4s
+	fmul(0, 0, 24)
+	fmul(1, 1, 24)
+	fmul(2, 2, 24)
+	fmul(3, 3, 24)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R2, R2
 	BGE loop31
@@ -462,7 +480,7 @@ end32:
 	BLT end34
 loop33:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	fmul(0, 0, 24)
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop33
@@ -474,7 +492,7 @@ end34:
 	BLT end36
 loop35:
 	FMOVS.P 4(R1), F0
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
+	fmul(0, 0, 24)
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop35
@@ -497,14 +515,14 @@ TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-36
 loop37:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
-	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x6e38dc42 // fmul v2.4s, v2.4s, v24.4s
-	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
-	WORD $0x6e38dc63 // fmul v3.4s, v3.4s, v24.4s
-	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	fmul(0, 0, 24)
+	fmul(0, 0, 4)
+	fmul(1, 1, 24)
+	fmul(1, 1, 5)
+	fmul(2, 2, 24)
+	fmul(2, 2, 6)
+	fmul(3, 3, 24)
+	fmul(3, 3, 7)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R3, R3
 	BGE loop37
@@ -517,8 +535,8 @@ end38:
 loop39:
 	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	fmul(0, 0, 24)
+	fmul(0, 0, 4)
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R3, R3
 	BGE loop39
@@ -531,8 +549,8 @@ end40:
 loop41:
 	FMOVS.P 4(R1), F0
 	FMOVS.P 4(R2), F4
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	fmul(0, 0, 24)
+	fmul(0, 0, 4)
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R3, R3
 	BGE loop41
@@ -559,17 +577,17 @@ loop43:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
-	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
-	WORD $0x6e39dc00 // fmul v0.4s, v0.4s, v25.4s
+	fsub(0, 0, 24)
+	fmul(0, 0, 25)
 	VFMLA V4.S4, V0.S4, V8.S4
-	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
+	fsub(1, 1, 24)
+	fmul(1, 1, 25)
 	VFMLA V5.S4, V1.S4, V9.S4
-	WORD $0x4eb8d442 // fsub v2.4s, v2.4s, v24.4s
-	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
+	fsub(2, 2, 24)
+	fmul(2, 2, 25)
 	VFMLA V6.S4, V2.S4, V10.S4
-	WORD $0x4eb8d463 // fsub v3.4s, v3.4s, v24.4s
-	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	fsub(3, 3, 24)
+	fmul(3, 3, 25)
 	VFMLA V7.S4, V3.S4, V11.S4
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUBS $16, R4, R4
@@ -584,8 +602,8 @@ loop45:
 	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
 	VLD1.P 16(R3), [V8.S4]
-	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
-	WORD $0x6e39dc00 // fmul v0.4s, v0.4s, v25.4s
+	fsub(0, 0, 24)
+	fmul(0, 0, 25)
 	VFMLA V4.S4, V0.S4, V8.S4
 	VST1.P [V8.S4], 16(R0)
 	SUBS $4, R4, R4
@@ -600,8 +618,8 @@ loop47:
 	FMOVS.P 4(R1), F0
 	FMOVS.P 4(R2), F4
 	FMOVS.P 4(R3), F8
-	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
-	WORD $0x6e39dc00 // fmul v0.4s, v0.4s, v25.4s
+	fsub(0, 0, 24)
+	fmul(0, 0, 25)
 	VFMLA V4.S4, V0.S4, V8.S4
 	FMOVS.P F8, 4(R0)
 	SUBS $1, R4, R4
@@ -623,10 +641,10 @@ TEXT ·addSIMD(SB), NOSPLIT, $0-32
 loop49:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s
+	fadd(0, 0, 4)
+	fadd(1, 1, 5)
+	fadd(2, 2, 6)
+	fadd(3, 3, 7)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R3, R3
 	BGE loop49
@@ -639,7 +657,7 @@ end50:
 loop51:
 	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
+	fadd(0, 0, 4)
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R3, R3
 	BGE loop51
@@ -652,7 +670,7 @@ end52:
 loop53:
 	FMOVS.P 4(R1), F0
 	FMOVS.P 4(R2), F4
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
+	fadd(0, 0, 4)
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R3, R3
 	BGE loop53
@@ -673,10 +691,10 @@ TEXT ·multiplySIMD(SB), NOSPLIT, $0-32
 loop55:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
-	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	fmul(0, 0, 4)
+	fmul(1, 1, 5)
+	fmul(2, 2, 6)
+	fmul(3, 3, 7)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R3, R3
 	BGE loop55
@@ -689,7 +707,7 @@ end56:
 loop57:
 	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	fmul(0, 0, 4)
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R3, R3
 	BGE loop57
@@ -702,7 +720,7 @@ end58:
 loop59:
 	FMOVS.P 4(R1), F0
 	FMOVS.P 4(R2), F4
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	fmul(0, 0, 4)
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R3, R3
 	BGE loop59
@@ -787,15 +805,15 @@ loop67:
 	VLD1.P 32(R2), [V4.S4, V5.S4]
 	VLD1.P 32(R3), [V6.S4, V7.S4]
 	VEOR V24.B16, V6.B16, V6.B16
-	WORD $0x6e26dc0a // fmul v10.4s, v0.4s, v6.4s
+	fmul(10, 0, 6)
 	VEOR V25.B16, V6.B16, V6.B16
-	WORD $0x6e26dc48 // fmul v8.4s, v2.4s, v6.4s
+	fmul(8, 2, 6)
 	VFMLA V4.S4, V0.S4, V8.S4
 	VFMLA V4.S4, V2.S4, V10.S4
 	VEOR V24.B16, V7.B16, V7.B16
-	WORD $0x6e27dc2b // fmul v11.4s, v1.4s, v7.4s
+	fmul(11, 1, 7)
 	VEOR V25.B16, V7.B16, V7.B16
-	WORD $0x6e27dc69 // fmul v9.4s, v3.4s, v7.4s
+	fmul(9, 3, 7)
 	VFMLA V5.S4, V1.S4, V9.S4
 	VFMLA V5.S4, V3.S4, V11.S4
 	VST1.P [V8.S4, V9.S4], 32(R0)
@@ -814,9 +832,9 @@ loop69:
 	VLD1.P 16(R2), [V4.S4]
 	VLD1.P 16(R3), [V6.S4]
 	VEOR V24.B16, V6.B16, V6.B16
-	WORD $0x6e26dc0a // fmul v10.4s, v0.4s, v6.4s
+	fmul(10, 0, 6)
 	VEOR V25.B16, V6.B16, V6.B16
-	WORD $0x6e26dc48 // fmul v8.4s, v2.4s, v6.4s
+	fmul(8, 2, 6)
 	VFMLA V4.S4, V0.S4, V8.S4
 	VFMLA V4.S4, V2.S4, V10.S4
 	VST1.P [V8.S4], 16(R0)
@@ -835,9 +853,9 @@ loop71:
 	FMOVS.P 4(R2), F4
 	FMOVS.P 4(R3), F6
 	VEOR V24.B16, V6.B16, V6.B16
-	WORD $0x6e26dc0a // fmul v10.4s, v0.4s, v6.4s
+	fmul(10, 0, 6)
 	VEOR V25.B16, V6.B16, V6.B16
-	WORD $0x6e26dc48 // fmul v8.4s, v2.4s, v6.4s
+	fmul(8, 2, 6)
 	VFMLA V4.S4, V0.S4, V8.S4
 	VFMLA V4.S4, V2.S4, V10.S4
 	FMOVS.P F8, 4(R0)
@@ -873,9 +891,9 @@ loop73:
 	VTRN1 V1.S4, V0.S4, V2.S4
 	VTRN2 V1.S4, V0.S4, V3.S4
 	VEOR V24.B16, V5.B16, V5.B16
-	WORD $0x6e25dc47 // fmul v7.4s, v2.4s, v5.4s
+	fmul(7, 2, 5)
 	VEOR V25.B16, V5.B16, V5.B16
-	WORD $0x6e25dc66 // fmul v6.4s, v3.4s, v5.4s
+	fmul(6, 3, 5)
 	VFMLA V4.S4, V2.S4, V6.S4
 	VFMLA V4.S4, V3.S4, V7.S4
 	VTRN1 V7.S4, V6.S4, V0.S4
@@ -895,9 +913,9 @@ loop75:
 	FMOVS.P 4(R2), F4
 	FMOVS.P 4(R3), F5
 	VEOR V24.B16, V5.B16, V5.B16
-	WORD $0x6e25dc47 // fmul v7.4s, v2.4s, v5.4s
+	fmul(7, 2, 5)
 	VEOR V25.B16, V5.B16, V5.B16
-	WORD $0x6e25dc66 // fmul v6.4s, v3.4s, v5.4s
+	fmul(6, 3, 5)
 	VFMLA V4.S4, V2.S4, V6.S4
 	VFMLA V4.S4, V3.S4, V7.S4
 	FMOVS.P F6, 4(R0)
@@ -930,28 +948,28 @@ TEXT ·siluSIMD(SB), NOSPLIT, $0-24
 	BLT end78
 loop77:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
-	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	fmax(4, 4, 29)
 	VMOV V4.B16, V0.B16
-	WORD $0x4e3df4a5 // fmax v5.4s, v5.4s, v29.4s
+	fmax(5, 5, 29)
 	VMOV V5.B16, V1.B16
 	VEOR V27.B16, V0.B16, V0.B16
 	VEOR V27.B16, V1.B16, V1.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
-	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
+	fmin(0, 0, 24)
+	fmin(1, 1, 24)
+	fmax(0, 0, 25)
+	fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
 	FMOVQ 48(R26), F9
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -984,28 +1002,28 @@ loop77:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
 	VSUB V21.S4, V9.S4, V9.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
-	WORD $0x4f3f0531 // sshr v17.4s, v9.4s, #1
+	sshr1(17, 9)
 	VSUB V17.S4, V9.S4, V9.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V17.S4, V17.S4
 	VSHL $23, V17.S4, V17.S4
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
-	WORD $0x6e2cfc8c // fdiv v12.4s, v4.4s, v12.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
-	WORD $0x6e2dfcad // fdiv v13.4s, v5.4s, v13.4s
-	WORD $0x4e3ed5ad // fadd v13.4s, v13.4s, v30.4s
+	fmul(13, 13, 9)
+	fadd(12, 12, 28)
+	fadd(13, 13, 28)
+	fdiv(12, 4, 12)
+	fadd(12, 12, 30)
+	fdiv(13, 5, 13)
+	fadd(13, 13, 30)
 	VST1.P [V12.S4, V13.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop77
@@ -1017,18 +1035,18 @@ end78:
 	BLT end80
 loop79:
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	fmax(4, 4, 29)
 	VMOV V4.B16, V0.B16
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1047,17 +1065,17 @@ loop79:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cfc8c // fdiv v12.4s, v4.4s, v12.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 4, 12)
+	fadd(12, 12, 30)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop79
@@ -1069,18 +1087,18 @@ end80:
 	BLT end82
 loop81:
 	FMOVS.P 4(R1), F4
-	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	fmax(4, 4, 29)
 	VMOV V4.B16, V0.B16
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1099,17 +1117,17 @@ loop81:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cfc8c // fdiv v12.4s, v4.4s, v12.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 4, 12)
+	fadd(12, 12, 30)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop81
@@ -1140,28 +1158,28 @@ TEXT ·siluGateSIMD(SB), NOSPLIT, $0-32
 	BLT end84
 loop83:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
-	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	fmax(4, 4, 29)
 	VMOV V4.B16, V0.B16
-	WORD $0x4e3df4a5 // fmax v5.4s, v5.4s, v29.4s
+	fmax(5, 5, 29)
 	VMOV V5.B16, V1.B16
 	VEOR V27.B16, V0.B16, V0.B16
 	VEOR V27.B16, V1.B16, V1.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
-	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
+	fmin(0, 0, 24)
+	fmin(1, 1, 24)
+	fmax(0, 0, 25)
+	fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
 	FMOVQ 48(R26), F9
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1194,31 +1212,31 @@ loop83:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
 	VSUB V21.S4, V9.S4, V9.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
-	WORD $0x4f3f0531 // sshr v17.4s, v9.4s, #1
+	sshr1(17, 9)
 	VSUB V17.S4, V9.S4, V9.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V17.S4, V17.S4
 	VSHL $23, V17.S4, V17.S4
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
-	WORD $0x6e2cfc8c // fdiv v12.4s, v4.4s, v12.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
-	WORD $0x6e2dfcad // fdiv v13.4s, v5.4s, v13.4s
-	WORD $0x4e3ed5ad // fadd v13.4s, v13.4s, v30.4s
+	fmul(13, 13, 9)
+	fadd(12, 12, 28)
+	fadd(13, 13, 28)
+	fdiv(12, 4, 12)
+	fadd(12, 12, 30)
+	fdiv(13, 5, 13)
+	fadd(13, 13, 30)
 	VLD1.P 32(R2), [V0.S4, V1.S4]
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
-	WORD $0x6e21ddad // fmul v13.4s, v13.4s, v1.4s
+	fmul(12, 12, 0)
+	fmul(13, 13, 1)
 	VST1.P [V12.S4, V13.S4], 32(R0)
 	SUBS $8, R3, R3
 	BGE loop83
@@ -1230,18 +1248,18 @@ end84:
 	BLT end86
 loop85:
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	fmax(4, 4, 29)
 	VMOV V4.B16, V0.B16
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1260,19 +1278,19 @@ loop85:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cfc8c // fdiv v12.4s, v4.4s, v12.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 4, 12)
+	fadd(12, 12, 30)
 	VLD1.P 16(R2), [V0.S4]
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
+	fmul(12, 12, 0)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R3, R3
 	BGE loop85
@@ -1284,18 +1302,18 @@ end86:
 	BLT end88
 loop87:
 	FMOVS.P 4(R1), F4
-	WORD $0x4e3df484 // fmax v4.4s, v4.4s, v29.4s
+	fmax(4, 4, 29)
 	VMOV V4.B16, V0.B16
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1314,19 +1332,19 @@ loop87:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cfc8c // fdiv v12.4s, v4.4s, v12.4s
-	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 4, 12)
+	fadd(12, 12, 30)
 	FMOVS.P 4(R2), F0
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
+	fmul(12, 12, 0)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R3, R3
 	BGE loop87
@@ -1360,22 +1378,22 @@ loop89:
 	VMOV V5.B16, V1.B16
 	VEOR V27.B16, V0.B16, V0.B16
 	VEOR V27.B16, V1.B16, V1.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
-	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
+	fmin(0, 0, 24)
+	fmin(1, 1, 24)
+	fmax(0, 0, 25)
+	fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
 	FMOVQ 48(R26), F9
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1408,26 +1426,26 @@ loop89:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
 	VSUB V21.S4, V9.S4, V9.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
-	WORD $0x4f3f0531 // sshr v17.4s, v9.4s, #1
+	sshr1(17, 9)
 	VSUB V17.S4, V9.S4, V9.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V17.S4, V17.S4
 	VSHL $23, V17.S4, V17.S4
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
-	WORD $0x6e2cff8c // fdiv v12.4s, v28.4s, v12.4s
-	WORD $0x6e2dff8d // fdiv v13.4s, v28.4s, v13.4s
+	fmul(13, 13, 9)
+	fadd(12, 12, 28)
+	fadd(13, 13, 28)
+	fdiv(12, 28, 12)
+	fdiv(13, 28, 13)
 	VST1.P [V12.S4, V13.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop89
@@ -1441,15 +1459,15 @@ loop91:
 	VLD1.P 16(R1), [V4.S4]
 	VMOV V4.B16, V0.B16
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1468,16 +1486,16 @@ loop91:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cff8c // fdiv v12.4s, v28.4s, v12.4s
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 28, 12)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop91
@@ -1491,15 +1509,15 @@ loop93:
 	FMOVS.P 4(R1), F4
 	VMOV V4.B16, V0.B16
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1518,16 +1536,16 @@ loop93:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cff8c // fdiv v12.4s, v28.4s, v12.4s
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 28, 12)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop93
@@ -1559,22 +1577,22 @@ loop95:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
 	VMOV V4.B16, V0.B16
 	VMOV V5.B16, V1.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
-	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
+	fmin(0, 0, 24)
+	fmin(1, 1, 24)
+	fmax(0, 0, 25)
+	fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
 	FMOVQ 48(R26), F9
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1607,22 +1625,22 @@ loop95:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
 	VSUB V21.S4, V9.S4, V9.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
-	WORD $0x4f3f0531 // sshr v17.4s, v9.4s, #1
+	sshr1(17, 9)
 	VSUB V17.S4, V9.S4, V9.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V17.S4, V17.S4
 	VSHL $23, V17.S4, V17.S4
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
+	fmul(13, 13, 9)
 	VST1.P [V12.S4, V13.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop95
@@ -1635,15 +1653,15 @@ end96:
 loop97:
 	VLD1.P 16(R1), [V4.S4]
 	VMOV V4.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1662,14 +1680,14 @@ loop97:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop97
@@ -1682,15 +1700,15 @@ end98:
 loop99:
 	FMOVS.P 4(R1), F4
 	VMOV V4.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -1709,14 +1727,14 @@ loop99:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop99
@@ -1746,8 +1764,8 @@ TEXT ·reluSIMD(SB), NOSPLIT, $0-24
 	BLT end102
 loop101:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
-	WORD $0x4e3ef484 // fmax v4.4s, v4.4s, v30.4s
-	WORD $0x4e3ef4a5 // fmax v5.4s, v5.4s, v30.4s
+	fmax(4, 4, 30)
+	fmax(5, 5, 30)
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop101
@@ -1759,7 +1777,7 @@ end102:
 	BLT end104
 loop103:
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4e3ef484 // fmax v4.4s, v4.4s, v30.4s
+	fmax(4, 4, 30)
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop103
@@ -1771,7 +1789,7 @@ end104:
 	BLT end106
 loop105:
 	FMOVS.P 4(R1), F4
-	WORD $0x4e3ef484 // fmax v4.4s, v4.4s, v30.4s
+	fmax(4, 4, 30)
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop105
@@ -1801,10 +1819,10 @@ TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-24
 	BLT end108
 loop107:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
-	WORD $0x4e3ef484 // fmax v4.4s, v4.4s, v30.4s
-	WORD $0x4e3ef4a5 // fmax v5.4s, v5.4s, v30.4s
-	WORD $0x6e24dc84 // fmul v4.4s, v4.4s, v4.4s
-	WORD $0x6e25dca5 // fmul v5.4s, v5.4s, v5.4s
+	fmax(4, 4, 30)
+	fmax(5, 5, 30)
+	fmul(4, 4, 4)
+	fmul(5, 5, 5)
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop107
@@ -1816,8 +1834,8 @@ end108:
 	BLT end110
 loop109:
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4e3ef484 // fmax v4.4s, v4.4s, v30.4s
-	WORD $0x6e24dc84 // fmul v4.4s, v4.4s, v4.4s
+	fmax(4, 4, 30)
+	fmul(4, 4, 4)
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop109
@@ -1829,8 +1847,8 @@ end110:
 	BLT end112
 loop111:
 	FMOVS.P 4(R1), F4
-	WORD $0x4e3ef484 // fmax v4.4s, v4.4s, v30.4s
-	WORD $0x6e24dc84 // fmul v4.4s, v4.4s, v4.4s
+	fmax(4, 4, 30)
+	fmul(4, 4, 4)
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop111
@@ -1856,28 +1874,28 @@ TEXT ·tanhSIMD(SB), NOSPLIT, $0-24
 	BLT end114
 loop113:
 	VLD1.P 32(R1), [V0.S4, V1.S4]
-	WORD $0x6e20dc04 // fmul v4.4s, v0.4s, v0.4s
-	WORD $0x6e21dc25 // fmul v5.4s, v1.4s, v1.4s
+	fmul(4, 0, 0)
+	fmul(5, 1, 1)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
-	WORD $0x4eb0f442 // fmin v2.4s, v2.4s, v16.4s
-	WORD $0x4e22d442 // fadd v2.4s, v2.4s, v2.4s
-	WORD $0x4ea0f823 // fabs v3.4s, v1.4s
-	WORD $0x4eb0f463 // fmin v3.4s, v3.4s, v16.4s
-	WORD $0x4e23d463 // fadd v3.4s, v3.4s, v3.4s
+	fabs(2, 0)
+	fmin(2, 2, 16)
+	fadd(2, 2, 2)
+	fabs(3, 1)
+	fmin(3, 3, 16)
+	fadd(3, 3, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F6
 	FMOVQ 48(R26), F7
-	WORD $0x4f8c1046 // fmla v6.4s, v2.4s, v12.s[0]
-	WORD $0x4f8c1067 // fmla v7.4s, v3.4s, v12.s[0]
-	WORD $0x4eadd4c8 // fsub v8.4s, v6.4s, v13.4s
-	WORD $0x4eadd4e9 // fsub v9.4s, v7.4s, v13.4s
-	WORD $0x4fac5102 // fmls v2.4s, v8.4s, v12.s[1]
-	WORD $0x4fac5123 // fmls v3.4s, v9.4s, v12.s[1]
-	WORD $0x4f8c5902 // fmls v2.4s, v8.4s, v12.s[2]
-	WORD $0x4f8c5923 // fmls v3.4s, v9.4s, v12.s[2]
+	fmlaLane0(6, 2, 12)
+	fmlaLane0(7, 3, 12)
+	fsub(8, 6, 13)
+	fsub(9, 7, 13)
+	fmlsLane1(2, 8, 12)
+	fmlsLane1(3, 9, 12)
+	fmlsLane2(2, 8, 12)
+	fmlsLane2(3, 9, 12)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F8
@@ -1909,13 +1927,13 @@ loop113:
 	VSHL $23, V6.S4, V6.S4
 	VMOV V14.B16, V10.B16
 	VFMLA V6.S4, V8.S4, V10.S4
-	WORD $0x6e2afdea // fdiv v10.4s, v15.4s, v10.4s
-	WORD $0x4eaad5c8 // fsub v8.4s, v14.4s, v10.4s
+	fdiv(10, 15, 10)
+	fsub(8, 14, 10)
 	VSHL $23, V7.S4, V7.S4
 	VMOV V14.B16, V11.B16
 	VFMLA V7.S4, V9.S4, V11.S4
-	WORD $0x6e2bfdeb // fdiv v11.4s, v15.4s, v11.4s
-	WORD $0x4eabd5c9 // fsub v9.4s, v14.4s, v11.4s
+	fdiv(11, 15, 11)
+	fsub(9, 14, 11)
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 368(R26), F2
@@ -1944,15 +1962,15 @@ loop113:
 	FMOVQ 352(R26), F3
 	VFMLA V4.S4, V10.S4, V2.S4
 	VFMLA V5.S4, V11.S4, V3.S4
-	WORD $0x6e20dc8a // fmul v10.4s, v4.4s, v0.4s
+	fmul(10, 4, 0)
 	VMOV V0.B16, V6.B16
-	WORD $0x6e21dcab // fmul v11.4s, v5.4s, v1.4s
+	fmul(11, 5, 1)
 	VMOV V1.B16, V7.B16
 	VFMLA V2.S4, V10.S4, V6.S4
 	VFMLA V3.S4, V11.S4, V7.S4
-	WORD $0x6ea4e5c4 // fcmgt v4.4s, v14.4s, v4.4s
+	fcmgt(4, 14, 4)
 	VBIF V4.B16, V8.B16, V6.B16
-	WORD $0x6ea5e5c5 // fcmgt v5.4s, v14.4s, v5.4s
+	fcmgt(5, 14, 5)
 	VBIF V5.B16, V9.B16, V7.B16
 	VBIT V17.B16, V0.B16, V6.B16
 	VBIT V17.B16, V1.B16, V7.B16
@@ -1967,19 +1985,19 @@ end114:
 	BLT end116
 loop115:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x6e20dc04 // fmul v4.4s, v0.4s, v0.4s
+	fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
-	WORD $0x4eb0f442 // fmin v2.4s, v2.4s, v16.4s
-	WORD $0x4e22d442 // fadd v2.4s, v2.4s, v2.4s
+	fabs(2, 0)
+	fmin(2, 2, 16)
+	fadd(2, 2, 2)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F6
-	WORD $0x4f8c1046 // fmla v6.4s, v2.4s, v12.s[0]
-	WORD $0x4eadd4c8 // fsub v8.4s, v6.4s, v13.4s
-	WORD $0x4fac5102 // fmls v2.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c5902 // fmls v2.4s, v8.4s, v12.s[2]
+	fmlaLane0(6, 2, 12)
+	fsub(8, 6, 13)
+	fmlsLane1(2, 8, 12)
+	fmlsLane2(2, 8, 12)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F8
@@ -1998,8 +2016,8 @@ loop115:
 	VSHL $23, V6.S4, V6.S4
 	VMOV V14.B16, V10.B16
 	VFMLA V6.S4, V8.S4, V10.S4
-	WORD $0x6e2afdea // fdiv v10.4s, v15.4s, v10.4s
-	WORD $0x4eaad5c8 // fsub v8.4s, v14.4s, v10.4s
+	fdiv(10, 15, 10)
+	fsub(8, 14, 10)
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 368(R26), F2
@@ -2015,10 +2033,10 @@ loop115:
 	VFMLA V4.S4, V2.S4, V10.S4
 	FMOVQ 352(R26), F2
 	VFMLA V4.S4, V10.S4, V2.S4
-	WORD $0x6e20dc8a // fmul v10.4s, v4.4s, v0.4s
+	fmul(10, 4, 0)
 	VMOV V0.B16, V6.B16
 	VFMLA V2.S4, V10.S4, V6.S4
-	WORD $0x6ea4e5c4 // fcmgt v4.4s, v14.4s, v4.4s
+	fcmgt(4, 14, 4)
 	VBIF V4.B16, V8.B16, V6.B16
 	VBIT V17.B16, V0.B16, V6.B16
 	VST1.P [V6.S4], 16(R0)
@@ -2032,19 +2050,19 @@ end116:
 	BLT end118
 loop117:
 	FMOVS.P 4(R1), F0
-	WORD $0x6e20dc04 // fmul v4.4s, v0.4s, v0.4s
+	fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	WORD $0x4ea0f802 // fabs v2.4s, v0.4s
-	WORD $0x4eb0f442 // fmin v2.4s, v2.4s, v16.4s
-	WORD $0x4e22d442 // fadd v2.4s, v2.4s, v2.4s
+	fabs(2, 0)
+	fmin(2, 2, 16)
+	fadd(2, 2, 2)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F6
-	WORD $0x4f8c1046 // fmla v6.4s, v2.4s, v12.s[0]
-	WORD $0x4eadd4c8 // fsub v8.4s, v6.4s, v13.4s
-	WORD $0x4fac5102 // fmls v2.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c5902 // fmls v2.4s, v8.4s, v12.s[2]
+	fmlaLane0(6, 2, 12)
+	fsub(8, 6, 13)
+	fmlsLane1(2, 8, 12)
+	fmlsLane2(2, 8, 12)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F8
@@ -2063,8 +2081,8 @@ loop117:
 	VSHL $23, V6.S4, V6.S4
 	VMOV V14.B16, V10.B16
 	VFMLA V6.S4, V8.S4, V10.S4
-	WORD $0x6e2afdea // fdiv v10.4s, v15.4s, v10.4s
-	WORD $0x4eaad5c8 // fsub v8.4s, v14.4s, v10.4s
+	fdiv(10, 15, 10)
+	fsub(8, 14, 10)
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 368(R26), F2
@@ -2080,10 +2098,10 @@ loop117:
 	VFMLA V4.S4, V2.S4, V10.S4
 	FMOVQ 352(R26), F2
 	VFMLA V4.S4, V10.S4, V2.S4
-	WORD $0x6e20dc8a // fmul v10.4s, v4.4s, v0.4s
+	fmul(10, 4, 0)
 	VMOV V0.B16, V6.B16
 	VFMLA V2.S4, V10.S4, V6.S4
-	WORD $0x6ea4e5c4 // fcmgt v4.4s, v14.4s, v4.4s
+	fcmgt(4, 14, 4)
 	VBIF V4.B16, V8.B16, V6.B16
 	VBIT V17.B16, V0.B16, V6.B16
 	FMOVS.P F6, 4(R0)
@@ -2106,10 +2124,10 @@ TEXT ·geluSIMD(SB), NOSPLIT, $0-24
 	BLT end120
 loop119:
 	VLD1.P 32(R1), [V0.S4, V1.S4]
-	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x4e37f423 // fmax v3.4s, v1.4s, v23.4s
-	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	fmax(2, 0, 23)
+	fabs(0, 0)
+	fmax(3, 1, 23)
+	fabs(1, 1)
 
 	// Which polynomial
 	FMOVQ 384(R26), F22
@@ -2118,13 +2136,13 @@ loop119:
 	FMOVQ 400(R26), F9
 	VFMLA V22.S4, V1.S4, V9.S4
 	FMOVQ 416(R26), F22
-	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
-	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
-	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	fmul(6, 0, 22)
+	fmin(8, 8, 6)
+	fcvtzs(8, 8)
 	VSHL $2, V8.S4, V8.S4
-	WORD $0x6e36dc27 // fmul v7.4s, v1.4s, v22.4s
-	WORD $0x4ea7f529 // fmin v9.4s, v9.4s, v7.4s
-	WORD $0x4ea1b929 // fcvtzs v9.4s, v9.4s
+	fmul(7, 1, 22)
+	fmin(9, 9, 7)
+	fcvtzs(9, 9)
 	VSHL $2, V9.S4, V9.S4
 	FMOVQ 432(R26), F20
 	FMOVQ 448(R26), F22
@@ -2133,8 +2151,8 @@ loop119:
 	VTBL V20.B16, [V9.B16], V9.B16
 	VORR V22.B16, V9.B16, V9.B16
 	FMOVQ 128(R26), F22
-	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
-	WORD $0x4eb6f4e7 // fmin v7.4s, v7.4s, v22.4s
+	fmin(6, 6, 22)
+	fmin(7, 7, 22)
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 464(R26), F20
@@ -2145,10 +2163,10 @@ loop119:
 	FMOVQ 512(R26), F21
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
 	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	fsub(10, 0, 10)
 	VMOV V2.B16, V4.B16
 	VFMLS V6.S4, V14.S4, V4.S4
-	WORD $0x4eabd42b // fsub v11.4s, v1.4s, v11.4s
+	fsub(11, 1, 11)
 	VMOV V3.B16, V5.B16
 	VFMLS V7.S4, V15.S4, V5.S4
 
@@ -2204,41 +2222,41 @@ loop119:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16
-	WORD $0x4e21f5ce // fmax v14.4s, v14.4s, v1.4s
-	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	fmax(14, 14, 1)
+	fmaxv(14, 14)
 	FMOVQ 784(R26), F22
-	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	fcmgt(14, 22, 14)
 	VMOV V14.S[0], R3
 	CBNZ R3, below121
-	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6d3 // fcmgt v19.4s, v22.4s, v1.4s
+	fcmgt(18, 22, 0)
+	fcmgt(19, 22, 1)
 	FMOVQ 800(R26), F22
-	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
-	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
-	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	fmin(0, 0, 22)
+	fmul(6, 0, 0)
+	fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4
-	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
-	WORD $0x6e21dc27 // fmul v7.4s, v1.4s, v1.4s
-	WORD $0x4ea7d6e9 // fsub v9.4s, v23.4s, v7.4s
+	fmin(1, 1, 22)
+	fmul(7, 1, 1)
+	fsub(9, 23, 7)
 	VFMLA V1.S4, V1.S4, V9.S4
 	FMOVQ 48(R26), F20
 	FMOVQ 816(R26), F21
 	FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16
 	VFMLS V21.S4, V6.S4, V16.S4
-	WORD $0x4eb0d68a // fsub v10.4s, v20.4s, v16.4s
+	fsub(10, 20, 16)
 	VFMLS V21.S4, V6.S4, V10.S4
 	VFMLS V22.S4, V6.S4, V10.S4
 	VFMLS V21.S4, V8.S4, V10.S4
 	VMOV V20.B16, V17.B16
 	VFMLS V21.S4, V7.S4, V17.S4
-	WORD $0x4eb1d68b // fsub v11.4s, v20.4s, v17.4s
+	fsub(11, 20, 17)
 	VFMLS V21.S4, V7.S4, V11.S4
 	VFMLS V22.S4, V7.S4, V11.S4
 	VFMLS V21.S4, V9.S4, V11.S4
 	FMOVQ 128(R26), F22
-	WORD $0x6e26fec8 // fdiv v8.4s, v22.4s, v6.4s
-	WORD $0x6e27fec9 // fdiv v9.4s, v22.4s, v7.4s
+	fdiv(8, 22, 6)
+	fdiv(9, 22, 7)
 	FMOVQ 944(R26), F12
 	FMOVQ 944(R26), F13
 	FMOVQ 848(R26), F14
@@ -2266,9 +2284,9 @@ loop119:
 	VFMLA V8.S4, V14.S4, V12.S4
 	VFMLA V9.S4, V15.S4, V13.S4
 	VMOV V12.B16, V0.B16
-	WORD $0x6e2add86 // fmul v6.4s, v12.4s, v10.4s
+	fmul(6, 12, 10)
 	VMOV V13.B16, V1.B16
-	WORD $0x6e2bdda7 // fmul v7.4s, v13.4s, v11.4s
+	fmul(7, 13, 11)
 	FMOVQ 1040(R26), F14
 	FMOVQ 1040(R26), F15
 	FMOVQ 960(R26), F12
@@ -2295,31 +2313,31 @@ loop119:
 	VFMLA V13.S4, V7.S4, V1.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	VSUB V22.S4, V17.S4, V9.S4
-	WORD $0x4f3f052f // sshr v15.4s, v9.4s, #1
+	sshr1(15, 9)
 	VSUB V15.S4, V9.S4, V9.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edc0c // fmul v12.4s, v0.4s, v14.4s
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 0, 14)
+	fmul(12, 12, 8)
 	VADD V22.S4, V15.S4, V15.S4
 	VADD V22.S4, V9.S4, V9.S4
 	VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e2fdc2d // fmul v13.4s, v1.4s, v15.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	fmul(13, 1, 15)
+	fmul(13, 13, 9)
+	fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-	WORD $0x4eadd46d // fsub v13.4s, v3.4s, v13.4s
+	fsub(13, 3, 13)
 	VBIF V19.B16, V13.B16, V5.B16
 below121:
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	fadd(4, 4, 23)
+	fadd(5, 5, 23)
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop119
@@ -2331,24 +2349,24 @@ end120:
 	BLT end123
 loop122:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	fmax(2, 0, 23)
+	fabs(0, 0)
 
 	// Which polynomial
 	FMOVQ 384(R26), F22
 	FMOVQ 400(R26), F8
 	VFMLA V22.S4, V0.S4, V8.S4
 	FMOVQ 416(R26), F22
-	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
-	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
-	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	fmul(6, 0, 22)
+	fmin(8, 8, 6)
+	fcvtzs(8, 8)
 	VSHL $2, V8.S4, V8.S4
 	FMOVQ 432(R26), F20
 	FMOVQ 448(R26), F22
 	VTBL V20.B16, [V8.B16], V8.B16
 	VORR V22.B16, V8.B16, V8.B16
 	FMOVQ 128(R26), F22
-	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 464(R26), F20
@@ -2357,7 +2375,7 @@ loop122:
 	FMOVQ 496(R26), F20
 	FMOVQ 512(R26), F21
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	fsub(10, 0, 10)
 	VMOV V2.B16, V4.B16
 	VFMLS V6.S4, V14.S4, V4.S4
 
@@ -2397,28 +2415,28 @@ loop122:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16
-	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	fmaxv(14, 14)
 	FMOVQ 784(R26), F22
-	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	fcmgt(14, 22, 14)
 	VMOV V14.S[0], R3
 	CBNZ R3, below124
-	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	fcmgt(18, 22, 0)
 	FMOVQ 800(R26), F22
-	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
-	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
-	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	fmin(0, 0, 22)
+	fmul(6, 0, 0)
+	fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4
 	FMOVQ 48(R26), F20
 	FMOVQ 816(R26), F21
 	FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16
 	VFMLS V21.S4, V6.S4, V16.S4
-	WORD $0x4eb0d68a // fsub v10.4s, v20.4s, v16.4s
+	fsub(10, 20, 16)
 	VFMLS V21.S4, V6.S4, V10.S4
 	VFMLS V22.S4, V6.S4, V10.S4
 	VFMLS V21.S4, V8.S4, V10.S4
 	FMOVQ 128(R26), F22
-	WORD $0x6e26fec8 // fdiv v8.4s, v22.4s, v6.4s
+	fdiv(8, 22, 6)
 	FMOVQ 944(R26), F12
 	FMOVQ 848(R26), F14
 	VFMLA V8.S4, V12.S4, V14.S4
@@ -2433,7 +2451,7 @@ loop122:
 	FMOVQ 928(R26), F12
 	VFMLA V8.S4, V14.S4, V12.S4
 	VMOV V12.B16, V0.B16
-	WORD $0x6e2add86 // fmul v6.4s, v12.4s, v10.4s
+	fmul(6, 12, 10)
 	FMOVQ 1040(R26), F14
 	FMOVQ 960(R26), F12
 	VFMLA V10.S4, V14.S4, V12.S4
@@ -2448,19 +2466,19 @@ loop122:
 	VFMLA V12.S4, V6.S4, V0.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edc0c // fmul v12.4s, v0.4s, v14.4s
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	fmul(12, 0, 14)
+	fmul(12, 12, 8)
+	fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below124:
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	fadd(4, 4, 23)
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop122
@@ -2472,24 +2490,24 @@ end123:
 	BLT end126
 loop125:
 	FMOVS.P 4(R1), F0
-	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	fmax(2, 0, 23)
+	fabs(0, 0)
 
 	// Which polynomial
 	FMOVQ 384(R26), F22
 	FMOVQ 400(R26), F8
 	VFMLA V22.S4, V0.S4, V8.S4
 	FMOVQ 416(R26), F22
-	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
-	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
-	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	fmul(6, 0, 22)
+	fmin(8, 8, 6)
+	fcvtzs(8, 8)
 	VSHL $2, V8.S4, V8.S4
 	FMOVQ 432(R26), F20
 	FMOVQ 448(R26), F22
 	VTBL V20.B16, [V8.B16], V8.B16
 	VORR V22.B16, V8.B16, V8.B16
 	FMOVQ 128(R26), F22
-	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 464(R26), F20
@@ -2498,7 +2516,7 @@ loop125:
 	FMOVQ 496(R26), F20
 	FMOVQ 512(R26), F21
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	fsub(10, 0, 10)
 	VMOV V2.B16, V4.B16
 	VFMLS V6.S4, V14.S4, V4.S4
 
@@ -2538,28 +2556,28 @@ loop125:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16
-	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	fmaxv(14, 14)
 	FMOVQ 784(R26), F22
-	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	fcmgt(14, 22, 14)
 	VMOV V14.S[0], R3
 	CBNZ R3, below127
-	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	fcmgt(18, 22, 0)
 	FMOVQ 800(R26), F22
-	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
-	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
-	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	fmin(0, 0, 22)
+	fmul(6, 0, 0)
+	fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4
 	FMOVQ 48(R26), F20
 	FMOVQ 816(R26), F21
 	FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16
 	VFMLS V21.S4, V6.S4, V16.S4
-	WORD $0x4eb0d68a // fsub v10.4s, v20.4s, v16.4s
+	fsub(10, 20, 16)
 	VFMLS V21.S4, V6.S4, V10.S4
 	VFMLS V22.S4, V6.S4, V10.S4
 	VFMLS V21.S4, V8.S4, V10.S4
 	FMOVQ 128(R26), F22
-	WORD $0x6e26fec8 // fdiv v8.4s, v22.4s, v6.4s
+	fdiv(8, 22, 6)
 	FMOVQ 944(R26), F12
 	FMOVQ 848(R26), F14
 	VFMLA V8.S4, V12.S4, V14.S4
@@ -2574,7 +2592,7 @@ loop125:
 	FMOVQ 928(R26), F12
 	VFMLA V8.S4, V14.S4, V12.S4
 	VMOV V12.B16, V0.B16
-	WORD $0x6e2add86 // fmul v6.4s, v12.4s, v10.4s
+	fmul(6, 12, 10)
 	FMOVQ 1040(R26), F14
 	FMOVQ 960(R26), F12
 	VFMLA V10.S4, V14.S4, V12.S4
@@ -2589,19 +2607,19 @@ loop125:
 	VFMLA V12.S4, V6.S4, V0.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edc0c // fmul v12.4s, v0.4s, v14.4s
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	fmul(12, 0, 14)
+	fmul(12, 12, 8)
+	fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below127:
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	fadd(4, 4, 23)
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop125
@@ -2622,10 +2640,10 @@ TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-24
 	BLT end129
 loop128:
 	VLD1.P 32(R1), [V0.S4, V1.S4]
-	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x4e37f423 // fmax v3.4s, v1.4s, v23.4s
-	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	fmax(2, 0, 23)
+	fabs(0, 0)
+	fmax(3, 1, 23)
+	fabs(1, 1)
 
 	// Which polynomial
 	FMOVQ 1056(R26), F22
@@ -2634,13 +2652,13 @@ loop128:
 	FMOVQ 1072(R26), F9
 	VFMLA V22.S4, V1.S4, V9.S4
 	FMOVQ 416(R26), F22
-	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
-	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
-	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	fmul(6, 0, 22)
+	fmin(8, 8, 6)
+	fcvtzs(8, 8)
 	VSHL $2, V8.S4, V8.S4
-	WORD $0x6e36dc27 // fmul v7.4s, v1.4s, v22.4s
-	WORD $0x4ea7f529 // fmin v9.4s, v9.4s, v7.4s
-	WORD $0x4ea1b929 // fcvtzs v9.4s, v9.4s
+	fmul(7, 1, 22)
+	fmin(9, 9, 7)
+	fcvtzs(9, 9)
 	VSHL $2, V9.S4, V9.S4
 	FMOVQ 432(R26), F20
 	FMOVQ 448(R26), F22
@@ -2649,8 +2667,8 @@ loop128:
 	VTBL V20.B16, [V9.B16], V9.B16
 	VORR V22.B16, V9.B16, V9.B16
 	FMOVQ 128(R26), F22
-	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
-	WORD $0x4eb6f4e7 // fmin v7.4s, v7.4s, v22.4s
+	fmin(6, 6, 22)
+	fmin(7, 7, 22)
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 1088(R26), F20
@@ -2661,10 +2679,10 @@ loop128:
 	FMOVQ 1136(R26), F21
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
 	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	fsub(10, 0, 10)
 	VMOV V2.B16, V4.B16
 	VFMLS V6.S4, V14.S4, V4.S4
-	WORD $0x4eabd42b // fsub v11.4s, v1.4s, v11.4s
+	fsub(11, 1, 11)
 	VMOV V3.B16, V5.B16
 	VFMLS V7.S4, V15.S4, V5.S4
 
@@ -2720,54 +2738,54 @@ loop128:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16
-	WORD $0x4e21f5ce // fmax v14.4s, v14.4s, v1.4s
-	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	fmax(14, 14, 1)
+	fmaxv(14, 14)
 	FMOVQ 1408(R26), F22
-	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	fcmgt(14, 22, 14)
 	VMOV V14.S[0], R3
 	CBNZ R3, below130
-	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
-	WORD $0x6ea1e6d3 // fcmgt v19.4s, v22.4s, v1.4s
+	fcmgt(18, 22, 0)
+	fcmgt(19, 22, 1)
 	FMOVQ 1424(R26), F22
-	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
-	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
-	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	fmin(0, 0, 22)
+	fmul(6, 0, 0)
+	fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4
-	WORD $0x4eb6f421 // fmin v1.4s, v1.4s, v22.4s
-	WORD $0x6e21dc27 // fmul v7.4s, v1.4s, v1.4s
-	WORD $0x4ea7d6e9 // fsub v9.4s, v23.4s, v7.4s
+	fmin(1, 1, 22)
+	fmul(7, 1, 1)
+	fsub(9, 23, 7)
 	VFMLA V1.S4, V1.S4, V9.S4
 	FMOVQ 1440(R26), F20
 	FMOVQ 1456(R26), F21
 	VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4
-	WORD $0x4eacd68e // fsub v14.4s, v20.4s, v12.4s
+	fsub(14, 20, 12)
 	VFMLA V21.S4, V6.S4, V14.S4
 	VMOV V20.B16, V13.B16
 	VFMLA V21.S4, V7.S4, V13.S4
-	WORD $0x4eadd68f // fsub v15.4s, v20.4s, v13.4s
+	fsub(15, 20, 13)
 	VFMLA V21.S4, V7.S4, V15.S4
 	FMOVQ 1472(R26), F22
 	FMOVQ 1488(R26), F20
-	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	fadd(14, 14, 22)
 	VFMLA V20.S4, V6.S4, V14.S4
 	VFMLA V21.S4, V8.S4, V14.S4
-	WORD $0x4e36d5ef // fadd v15.4s, v15.4s, v22.4s
+	fadd(15, 15, 22)
 	VFMLA V20.S4, V7.S4, V15.S4
 	VFMLA V21.S4, V9.S4, V15.S4
 	FMOVQ 48(R26), F22
 	VMOV V22.B16, V16.B16
 	VFMLS V12.S4, V0.S4, V16.S4
-	WORD $0x4eb0d6ca // fsub v10.4s, v22.4s, v16.4s
+	fsub(10, 22, 16)
 	VFMLS V12.S4, V0.S4, V10.S4
 	VFMLS V14.S4, V0.S4, V10.S4
-	WORD $0x6e2adc06 // fmul v6.4s, v0.4s, v10.4s
+	fmul(6, 0, 10)
 	VMOV V22.B16, V17.B16
 	VFMLS V13.S4, V1.S4, V17.S4
-	WORD $0x4eb1d6cb // fsub v11.4s, v22.4s, v17.4s
+	fsub(11, 22, 17)
 	VFMLS V13.S4, V1.S4, V11.S4
 	VFMLS V15.S4, V1.S4, V11.S4
-	WORD $0x6e2bdc27 // fmul v7.4s, v1.4s, v11.4s
+	fmul(7, 1, 11)
 	FMOVQ 1040(R26), F14
 	FMOVQ 1040(R26), F15
 	FMOVQ 960(R26), F12
@@ -2799,55 +2817,55 @@ loop128:
 	VFMLA V13.S4, V11.S4, V7.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	VSUB V22.S4, V17.S4, V9.S4
-	WORD $0x4f3f052f // sshr v15.4s, v9.4s, #1
+	sshr1(15, 9)
 	VSUB V15.S4, V9.S4, V9.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edcca // fmul v10.4s, v6.4s, v14.4s
-	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
+	fmul(10, 6, 14)
+	fmul(10, 10, 8)
 	VADD V22.S4, V15.S4, V15.S4
 	VADD V22.S4, V9.S4, V9.S4
 	VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e2fdceb // fmul v11.4s, v7.4s, v15.4s
-	WORD $0x6e29dd6b // fmul v11.4s, v11.4s, v9.4s
+	fmul(11, 7, 15)
+	fmul(11, 11, 9)
 	VMOV V0.B16, V6.B16
 	VFMLS V0.S4, V10.S4, V6.S4
 	VMOV V1.B16, V7.B16
 	VFMLS V1.S4, V11.S4, V7.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	VSUB V22.S4, V17.S4, V9.S4
-	WORD $0x4f3f052f // sshr v15.4s, v9.4s, #1
+	sshr1(15, 9)
 	VSUB V15.S4, V9.S4, V9.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edccc // fmul v12.4s, v6.4s, v14.4s
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 6, 14)
+	fmul(12, 12, 8)
 	VADD V22.S4, V15.S4, V15.S4
 	VADD V22.S4, V9.S4, V9.S4
 	VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e2fdced // fmul v13.4s, v7.4s, v15.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	fmul(13, 7, 15)
+	fmul(13, 13, 9)
+	fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-	WORD $0x4eadd46d // fsub v13.4s, v3.4s, v13.4s
+	fsub(13, 3, 13)
 	VBIF V19.B16, V13.B16, V5.B16
 below130:
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s
+	fadd(4, 4, 23)
+	fadd(5, 5, 23)
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $8, R2, R2
 	BGE loop128
@@ -2859,24 +2877,24 @@ end129:
 	BLT end132
 loop131:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	fmax(2, 0, 23)
+	fabs(0, 0)
 
 	// Which polynomial
 	FMOVQ 1056(R26), F22
 	FMOVQ 1072(R26), F8
 	VFMLA V22.S4, V0.S4, V8.S4
 	FMOVQ 416(R26), F22
-	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
-	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
-	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	fmul(6, 0, 22)
+	fmin(8, 8, 6)
+	fcvtzs(8, 8)
 	VSHL $2, V8.S4, V8.S4
 	FMOVQ 432(R26), F20
 	FMOVQ 448(R26), F22
 	VTBL V20.B16, [V8.B16], V8.B16
 	VORR V22.B16, V8.B16, V8.B16
 	FMOVQ 128(R26), F22
-	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 1088(R26), F20
@@ -2885,7 +2903,7 @@ loop131:
 	FMOVQ 1120(R26), F20
 	FMOVQ 1136(R26), F21
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	fsub(10, 0, 10)
 	VMOV V2.B16, V4.B16
 	VFMLS V6.S4, V14.S4, V4.S4
 
@@ -2925,35 +2943,35 @@ loop131:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16
-	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	fmaxv(14, 14)
 	FMOVQ 1408(R26), F22
-	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	fcmgt(14, 22, 14)
 	VMOV V14.S[0], R3
 	CBNZ R3, below133
-	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	fcmgt(18, 22, 0)
 	FMOVQ 1424(R26), F22
-	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
-	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
-	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	fmin(0, 0, 22)
+	fmul(6, 0, 0)
+	fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4
 	FMOVQ 1440(R26), F20
 	FMOVQ 1456(R26), F21
 	VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4
-	WORD $0x4eacd68e // fsub v14.4s, v20.4s, v12.4s
+	fsub(14, 20, 12)
 	VFMLA V21.S4, V6.S4, V14.S4
 	FMOVQ 1472(R26), F22
 	FMOVQ 1488(R26), F20
-	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	fadd(14, 14, 22)
 	VFMLA V20.S4, V6.S4, V14.S4
 	VFMLA V21.S4, V8.S4, V14.S4
 	FMOVQ 48(R26), F22
 	VMOV V22.B16, V16.B16
 	VFMLS V12.S4, V0.S4, V16.S4
-	WORD $0x4eb0d6ca // fsub v10.4s, v22.4s, v16.4s
+	fsub(10, 22, 16)
 	VFMLS V12.S4, V0.S4, V10.S4
 	VFMLS V14.S4, V0.S4, V10.S4
-	WORD $0x6e2adc06 // fmul v6.4s, v0.4s, v10.4s
+	fmul(6, 0, 10)
 	FMOVQ 1040(R26), F14
 	FMOVQ 960(R26), F12
 	VFMLA V10.S4, V14.S4, V12.S4
@@ -2971,32 +2989,32 @@ loop131:
 	VFMLA V12.S4, V10.S4, V6.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edcca // fmul v10.4s, v6.4s, v14.4s
-	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
+	fmul(10, 6, 14)
+	fmul(10, 10, 8)
 	VMOV V0.B16, V6.B16
 	VFMLS V0.S4, V10.S4, V6.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edccc // fmul v12.4s, v6.4s, v14.4s
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	fmul(12, 6, 14)
+	fmul(12, 12, 8)
+	fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below133:
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	fadd(4, 4, 23)
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop131
@@ -3008,24 +3026,24 @@ end132:
 	BLT end135
 loop134:
 	FMOVS.P 4(R1), F0
-	WORD $0x4e37f402 // fmax v2.4s, v0.4s, v23.4s
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	fmax(2, 0, 23)
+	fabs(0, 0)
 
 	// Which polynomial
 	FMOVQ 1056(R26), F22
 	FMOVQ 1072(R26), F8
 	VFMLA V22.S4, V0.S4, V8.S4
 	FMOVQ 416(R26), F22
-	WORD $0x6e36dc06 // fmul v6.4s, v0.4s, v22.4s
-	WORD $0x4ea6f508 // fmin v8.4s, v8.4s, v6.4s
-	WORD $0x4ea1b908 // fcvtzs v8.4s, v8.4s
+	fmul(6, 0, 22)
+	fmin(8, 8, 6)
+	fcvtzs(8, 8)
 	VSHL $2, V8.S4, V8.S4
 	FMOVQ 432(R26), F20
 	FMOVQ 448(R26), F22
 	VTBL V20.B16, [V8.B16], V8.B16
 	VORR V22.B16, V8.B16, V8.B16
 	FMOVQ 128(R26), F22
-	WORD $0x4eb6f4c6 // fmin v6.4s, v6.4s, v22.4s
+	fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 1088(R26), F20
@@ -3034,7 +3052,7 @@ loop134:
 	FMOVQ 1120(R26), F20
 	FMOVQ 1136(R26), F21
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	WORD $0x4eaad40a // fsub v10.4s, v0.4s, v10.4s
+	fsub(10, 0, 10)
 	VMOV V2.B16, V4.B16
 	VFMLS V6.S4, V14.S4, V4.S4
 
@@ -3074,35 +3092,35 @@ loop134:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16
-	WORD $0x6e30f9ce // fmaxv s14, v14.4s
+	fmaxv(14, 14)
 	FMOVQ 1408(R26), F22
-	WORD $0x6eaee6ce // fcmgt v14.4s, v22.4s, v14.4s
+	fcmgt(14, 22, 14)
 	VMOV V14.S[0], R3
 	CBNZ R3, below136
-	WORD $0x6ea0e6d2 // fcmgt v18.4s, v22.4s, v0.4s
+	fcmgt(18, 22, 0)
 	FMOVQ 1424(R26), F22
-	WORD $0x4eb6f400 // fmin v0.4s, v0.4s, v22.4s
-	WORD $0x6e20dc06 // fmul v6.4s, v0.4s, v0.4s
-	WORD $0x4ea6d6e8 // fsub v8.4s, v23.4s, v6.4s
+	fmin(0, 0, 22)
+	fmul(6, 0, 0)
+	fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4
 	FMOVQ 1440(R26), F20
 	FMOVQ 1456(R26), F21
 	VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4
-	WORD $0x4eacd68e // fsub v14.4s, v20.4s, v12.4s
+	fsub(14, 20, 12)
 	VFMLA V21.S4, V6.S4, V14.S4
 	FMOVQ 1472(R26), F22
 	FMOVQ 1488(R26), F20
-	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s
+	fadd(14, 14, 22)
 	VFMLA V20.S4, V6.S4, V14.S4
 	VFMLA V21.S4, V8.S4, V14.S4
 	FMOVQ 48(R26), F22
 	VMOV V22.B16, V16.B16
 	VFMLS V12.S4, V0.S4, V16.S4
-	WORD $0x4eb0d6ca // fsub v10.4s, v22.4s, v16.4s
+	fsub(10, 22, 16)
 	VFMLS V12.S4, V0.S4, V10.S4
 	VFMLS V14.S4, V0.S4, V10.S4
-	WORD $0x6e2adc06 // fmul v6.4s, v0.4s, v10.4s
+	fmul(6, 0, 10)
 	FMOVQ 1040(R26), F14
 	FMOVQ 960(R26), F12
 	VFMLA V10.S4, V14.S4, V12.S4
@@ -3120,32 +3138,32 @@ loop134:
 	VFMLA V12.S4, V10.S4, V6.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edcca // fmul v10.4s, v6.4s, v14.4s
-	WORD $0x6e28dd4a // fmul v10.4s, v10.4s, v8.4s
+	fmul(10, 6, 14)
+	fmul(10, 10, 8)
 	VMOV V0.B16, V6.B16
 	VFMLS V0.S4, V10.S4, V6.S4
 	FMOVQ 48(R26), F22
 	VSUB V22.S4, V16.S4, V8.S4
-	WORD $0x4f3f050e // sshr v14.4s, v8.4s, #1
+	sshr1(14, 8)
 	VSUB V14.S4, V8.S4, V8.S4
 	FMOVQ 112(R26), F22
 	VADD V22.S4, V14.S4, V14.S4
 	VADD V22.S4, V8.S4, V8.S4
 	VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e2edccc // fmul v12.4s, v6.4s, v14.4s
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4eacd44c // fsub v12.4s, v2.4s, v12.4s
+	fmul(12, 6, 14)
+	fmul(12, 12, 8)
+	fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below136:
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s
+	fadd(4, 4, 23)
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop134
@@ -3180,28 +3198,28 @@ TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
 	BLT end138
 loop137:
 	VLD1.P 32(R1), [V4.S4, V5.S4]
-	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
-	WORD $0x6e3edc80 // fmul v0.4s, v4.4s, v30.4s
-	WORD $0x4ebff4a5 // fmin v5.4s, v5.4s, v31.4s
-	WORD $0x6e3edca1 // fmul v1.4s, v5.4s, v30.4s
+	fmin(4, 4, 31)
+	fmul(0, 4, 30)
+	fmin(5, 5, 31)
+	fmul(1, 5, 30)
 	VEOR V27.B16, V0.B16, V0.B16
 	VEOR V27.B16, V1.B16, V1.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8f421 // fmin v1.4s, v1.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
-	WORD $0x4e39f421 // fmax v1.4s, v1.4s, v25.4s
+	fmin(0, 0, 24)
+	fmin(1, 1, 24)
+	fmax(0, 0, 25)
+	fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
 	FMOVQ 48(R26), F9
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4f941029 // fmla v9.4s, v1.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4eb5d52d // fsub v13.4s, v9.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4fb451a1 // fmls v1.4s, v13.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
-	WORD $0x4f9459a1 // fmls v1.4s, v13.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20)
+	fsub(12, 8, 21)
+	fsub(13, 9, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane1(1, 13, 20)
+	fmlsLane2(0, 12, 20)
+	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -3234,49 +3252,49 @@ loop137:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
 	VSUB V21.S4, V9.S4, V9.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
-	WORD $0x4f3f0531 // sshr v17.4s, v9.4s, #1
+	sshr1(17, 9)
 	VSUB V17.S4, V9.S4, V9.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V17.S4, V17.S4
 	VSHL $23, V17.S4, V17.S4
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	fmul(12, 12, 8)
 	VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x4e3cd5ad // fadd v13.4s, v13.4s, v28.4s
-	WORD $0x6e2cff8c // fdiv v12.4s, v28.4s, v12.4s
-	WORD $0x6e2cdc8c // fmul v12.4s, v4.4s, v12.4s
-	WORD $0x6ea4e7a8 // fcmgt v8.4s, v29.4s, v4.4s
-	WORD $0x4e681d8c // bic v12.16b, v12.16b, v8.16b
-	WORD $0x6e2dff8d // fdiv v13.4s, v28.4s, v13.4s
-	WORD $0x6e2ddcad // fmul v13.4s, v5.4s, v13.4s
-	WORD $0x6ea5e7a9 // fcmgt v9.4s, v29.4s, v5.4s
-	WORD $0x4e691dad // bic v13.16b, v13.16b, v9.16b
+	fmul(13, 13, 9)
+	fadd(12, 12, 28)
+	fadd(13, 13, 28)
+	fdiv(12, 28, 12)
+	fmul(12, 4, 12)
+	fcmgt(8, 29, 4)
+	bic(12, 12, 8)
+	fdiv(13, 28, 13)
+	fmul(13, 5, 13)
+	fcmgt(9, 29, 5)
+	bic(13, 13, 9)
 	VLD1.P 32(R2), [V0.S4, V1.S4]
 	VEOR V27.B16, V29.B16, V16.B16
-	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16
-	WORD $0x4ea8f400 // fmin v0.4s, v0.4s, v8.4s
+	fmin(0, 0, 8)
 	VEOR V27.B16, V8.B16, V8.B16
-	WORD $0x4e28f400 // fmax v0.4s, v0.4s, v8.4s
-	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
+	fmax(0, 0, 8)
+	fadd(0, 0, 28)
+	fmul(12, 12, 0)
 	VEOR V27.B16, V29.B16, V17.B16
-	WORD $0x4ebff631 // fmin v17.4s, v17.4s, v31.4s
+	fmin(17, 17, 31)
 	VBSL V31.B16, V17.B16, V9.B16
-	WORD $0x4ea9f421 // fmin v1.4s, v1.4s, v9.4s
+	fmin(1, 1, 9)
 	VEOR V27.B16, V9.B16, V9.B16
-	WORD $0x4e29f421 // fmax v1.4s, v1.4s, v9.4s
-	WORD $0x4e3cd421 // fadd v1.4s, v1.4s, v28.4s
-	WORD $0x6e21ddad // fmul v13.4s, v13.4s, v1.4s
+	fmax(1, 1, 9)
+	fadd(1, 1, 28)
+	fmul(13, 13, 1)
 	VST1.P [V12.S4, V13.S4], 32(R0)
 	SUBS $8, R3, R3
 	BGE loop137
@@ -3288,18 +3306,18 @@ end138:
 	BLT end140
 loop139:
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
-	WORD $0x6e3edc80 // fmul v0.4s, v4.4s, v30.4s
+	fmin(4, 4, 31)
+	fmul(0, 4, 30)
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -3318,28 +3336,28 @@ loop139:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cff8c // fdiv v12.4s, v28.4s, v12.4s
-	WORD $0x6e2cdc8c // fmul v12.4s, v4.4s, v12.4s
-	WORD $0x6ea4e7a8 // fcmgt v8.4s, v29.4s, v4.4s
-	WORD $0x4e681d8c // bic v12.16b, v12.16b, v8.16b
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 28, 12)
+	fmul(12, 4, 12)
+	fcmgt(8, 29, 4)
+	bic(12, 12, 8)
 	VLD1.P 16(R2), [V0.S4]
 	VEOR V27.B16, V29.B16, V16.B16
-	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16
-	WORD $0x4ea8f400 // fmin v0.4s, v0.4s, v8.4s
+	fmin(0, 0, 8)
 	VEOR V27.B16, V8.B16, V8.B16
-	WORD $0x4e28f400 // fmax v0.4s, v0.4s, v8.4s
-	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
+	fmax(0, 0, 8)
+	fadd(0, 0, 28)
+	fmul(12, 12, 0)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R3, R3
 	BGE loop139
@@ -3351,18 +3369,18 @@ end140:
 	BLT end142
 loop141:
 	FMOVS.P 4(R1), F4
-	WORD $0x4ebff484 // fmin v4.4s, v4.4s, v31.4s
-	WORD $0x6e3edc80 // fmul v0.4s, v4.4s, v30.4s
+	fmin(4, 4, 31)
+	fmul(0, 4, 30)
 	VEOR V27.B16, V0.B16, V0.B16
-	WORD $0x4eb8f400 // fmin v0.4s, v0.4s, v24.4s
-	WORD $0x4e39f400 // fmax v0.4s, v0.4s, v25.4s
+	fmin(0, 0, 24)
+	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 48(R26), F8
-	WORD $0x4f941008 // fmla v8.4s, v0.4s, v20.s[0]
-	WORD $0x4eb5d50c // fsub v12.4s, v8.4s, v21.4s
-	WORD $0x4fb45180 // fmls v0.4s, v12.4s, v20.s[1]
-	WORD $0x4f945980 // fmls v0.4s, v12.4s, v20.s[2]
+	fmlaLane0(8, 0, 20)
+	fsub(12, 8, 21)
+	fmlsLane1(0, 12, 20)
+	fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
 	FMOVQ 224(R26), F12
@@ -3381,28 +3399,28 @@ loop141:
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4
-	WORD $0x4f3f0510 // sshr v16.4s, v8.4s, #1
+	sshr1(16, 8)
 	VSUB V16.S4, V8.S4, V8.S4
 	VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VADD V26.S4, V8.S4, V8.S4
 	VSHL $23, V8.S4, V8.S4
-	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s
-	WORD $0x6e2cff8c // fdiv v12.4s, v28.4s, v12.4s
-	WORD $0x6e2cdc8c // fmul v12.4s, v4.4s, v12.4s
-	WORD $0x6ea4e7a8 // fcmgt v8.4s, v29.4s, v4.4s
-	WORD $0x4e681d8c // bic v12.16b, v12.16b, v8.16b
+	fmul(12, 12, 8)
+	fadd(12, 12, 28)
+	fdiv(12, 28, 12)
+	fmul(12, 4, 12)
+	fcmgt(8, 29, 4)
+	bic(12, 12, 8)
 	FMOVS.P 4(R2), F0
 	VEOR V27.B16, V29.B16, V16.B16
-	WORD $0x4ebff610 // fmin v16.4s, v16.4s, v31.4s
+	fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16
-	WORD $0x4ea8f400 // fmin v0.4s, v0.4s, v8.4s
+	fmin(0, 0, 8)
 	VEOR V27.B16, V8.B16, V8.B16
-	WORD $0x4e28f400 // fmax v0.4s, v0.4s, v8.4s
-	WORD $0x4e3cd400 // fadd v0.4s, v0.4s, v28.4s
-	WORD $0x6e20dd8c // fmul v12.4s, v12.4s, v0.4s
+	fmax(0, 0, 8)
+	fadd(0, 0, 28)
+	fmul(12, 12, 0)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R3, R3
 	BGE loop141

@@ -4,6 +4,32 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define bic(d, n, m) WORD $(0x4e601c00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fabs(d, n) WORD $(0x4ea0f800 | (d)<<0 | (n)<<5)
+#define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define faddp(d, n) WORD $(0x7e30d800 | (d)<<0 | (n)<<5)
+#define fcmeq(d, n, m) WORD $(0x4e20e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fcmge(d, n, m) WORD $(0x6e20e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fcmgt(d, n, m) WORD $(0x6ea0e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fdiv(d, n, m) WORD $(0x6e20fc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmax(d, n, m) WORD $(0x4e20f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmaxnm(d, n, m) WORD $(0x4e20c400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmaxnmv(d, n) WORD $(0x6e30c800 | (d)<<0 | (n)<<5)
+#define fmaxv(d, n) WORD $(0x6e30f800 | (d)<<0 | (n)<<5)
+#define fmin(d, n, m) WORD $(0x4ea0f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane1(d, n, m) WORD $(0x4fa01000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane2(d, n, m) WORD $(0x4f801800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane3(d, n, m) WORD $(0x4fa01800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlsLane1(d, n, m) WORD $(0x4fa05000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlsLane2(d, n, m) WORD $(0x4f805800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define ldrq(d, n, m) WORD $(0x3ce06800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
+#define sshr31(d, n) WORD $(0x4f210400 | (d)<<0 | (n)<<5)
+
 // scoreSIMD works like scoreGeneric.
 TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
 	MOVD s+0(FP), R9
@@ -54,116 +80,116 @@ group2:
 loop3:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4f9813c8 // fmla v8.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e9 // fmla v9.4s, v31.4s, v24.s[0]
+	fmlaLane0(8, 30, 24)
+	fmlaLane0(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4f9813ca // fmla v10.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813eb // fmla v11.4s, v31.4s, v24.s[0]
+	fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4f9813cc // fmla v12.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ed // fmla v13.4s, v31.4s, v24.s[0]
+	fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4f9813ce // fmla v14.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
+	fmlaLane0(14, 30, 24)
+	fmlaLane0(15, 31, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb813c4 // fmla v4.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e5 // fmla v5.4s, v31.4s, v24.s[1]
+	fmlaLane1(4, 30, 24)
+	fmlaLane1(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e7 // fmla v7.4s, v31.4s, v24.s[1]
+	fmlaLane1(6, 30, 24)
+	fmlaLane1(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4fb813c8 // fmla v8.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e9 // fmla v9.4s, v31.4s, v24.s[1]
+	fmlaLane1(8, 30, 24)
+	fmlaLane1(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4fb813ca // fmla v10.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813eb // fmla v11.4s, v31.4s, v24.s[1]
+	fmlaLane1(10, 30, 24)
+	fmlaLane1(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4fb813cc // fmla v12.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813ed // fmla v13.4s, v31.4s, v24.s[1]
+	fmlaLane1(12, 30, 24)
+	fmlaLane1(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4fb813ce // fmla v14.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813ef // fmla v15.4s, v31.4s, v24.s[1]
+	fmlaLane1(14, 30, 24)
+	fmlaLane1(15, 31, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f981bc4 // fmla v4.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be5 // fmla v5.4s, v31.4s, v24.s[2]
+	fmlaLane2(4, 30, 24)
+	fmlaLane2(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f981bc6 // fmla v6.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be7 // fmla v7.4s, v31.4s, v24.s[2]
+	fmlaLane2(6, 30, 24)
+	fmlaLane2(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4f981bc8 // fmla v8.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be9 // fmla v9.4s, v31.4s, v24.s[2]
+	fmlaLane2(8, 30, 24)
+	fmlaLane2(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4f981bca // fmla v10.4s, v30.4s, v24.s[2]
-	WORD $0x4f981beb // fmla v11.4s, v31.4s, v24.s[2]
+	fmlaLane2(10, 30, 24)
+	fmlaLane2(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4f981bcc // fmla v12.4s, v30.4s, v24.s[2]
-	WORD $0x4f981bed // fmla v13.4s, v31.4s, v24.s[2]
+	fmlaLane2(12, 30, 24)
+	fmlaLane2(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4f981bce // fmla v14.4s, v30.4s, v24.s[2]
-	WORD $0x4f981bef // fmla v15.4s, v31.4s, v24.s[2]
+	fmlaLane2(14, 30, 24)
+	fmlaLane2(15, 31, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb81bc4 // fmla v4.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be5 // fmla v5.4s, v31.4s, v24.s[3]
+	fmlaLane3(4, 30, 24)
+	fmlaLane3(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb81bc6 // fmla v6.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be7 // fmla v7.4s, v31.4s, v24.s[3]
+	fmlaLane3(6, 30, 24)
+	fmlaLane3(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4fb81bc8 // fmla v8.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be9 // fmla v9.4s, v31.4s, v24.s[3]
+	fmlaLane3(8, 30, 24)
+	fmlaLane3(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4fb81bca // fmla v10.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81beb // fmla v11.4s, v31.4s, v24.s[3]
+	fmlaLane3(10, 30, 24)
+	fmlaLane3(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4fb81bcc // fmla v12.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81bed // fmla v13.4s, v31.4s, v24.s[3]
+	fmlaLane3(12, 30, 24)
+	fmlaLane3(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4fb81bce // fmla v14.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81bef // fmla v15.4s, v31.4s, v24.s[3]
+	fmlaLane3(14, 30, 24)
+	fmlaLane3(15, 31, 24)
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
 	BGE loop3
@@ -173,32 +199,32 @@ tail4:
 one5:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4f9813c8 // fmla v8.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e9 // fmla v9.4s, v31.4s, v24.s[0]
+	fmlaLane0(8, 30, 24)
+	fmlaLane0(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4f9813ca // fmla v10.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813eb // fmla v11.4s, v31.4s, v24.s[0]
+	fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4f9813cc // fmla v12.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ed // fmla v13.4s, v31.4s, v24.s[0]
+	fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4f9813ce // fmla v14.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
+	fmlaLane0(14, 30, 24)
+	fmlaLane0(15, 31, 24)
 	ADD R5, R22, R22
 	SUB $1, R15, R15
 	CBNZ R15, one5
@@ -256,92 +282,92 @@ loop9:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c8 // fmla v8.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e9 // fmla v9.4s, v31.4s, v25.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(8, 30, 25)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ca // fmla v10.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913eb // fmla v11.4s, v31.4s, v25.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(10, 30, 25)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb813c4 // fmla v4.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913cc // fmla v12.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e5 // fmla v5.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ed // fmla v13.4s, v31.4s, v25.s[1]
+	fmlaLane1(4, 30, 24)
+	fmlaLane1(12, 30, 25)
+	fmlaLane1(5, 31, 24)
+	fmlaLane1(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ce // fmla v14.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e7 // fmla v7.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ef // fmla v15.4s, v31.4s, v25.s[1]
+	fmlaLane1(6, 30, 24)
+	fmlaLane1(14, 30, 25)
+	fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc8 // fmla v8.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be9 // fmla v9.4s, v31.4s, v25.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(8, 30, 25)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bca // fmla v10.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991beb // fmla v11.4s, v31.4s, v25.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(10, 30, 25)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f981bc4 // fmla v4.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bcc // fmla v12.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be5 // fmla v5.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bed // fmla v13.4s, v31.4s, v25.s[2]
+	fmlaLane2(4, 30, 24)
+	fmlaLane2(12, 30, 25)
+	fmlaLane2(5, 31, 24)
+	fmlaLane2(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f981bc6 // fmla v6.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bce // fmla v14.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be7 // fmla v7.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bef // fmla v15.4s, v31.4s, v25.s[2]
+	fmlaLane2(6, 30, 24)
+	fmlaLane2(14, 30, 25)
+	fmlaLane2(7, 31, 24)
+	fmlaLane2(15, 31, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc8 // fmla v8.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be9 // fmla v9.4s, v31.4s, v25.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(8, 30, 25)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bca // fmla v10.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91beb // fmla v11.4s, v31.4s, v25.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(10, 30, 25)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb81bc4 // fmla v4.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bcc // fmla v12.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be5 // fmla v5.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bed // fmla v13.4s, v31.4s, v25.s[3]
+	fmlaLane3(4, 30, 24)
+	fmlaLane3(12, 30, 25)
+	fmlaLane3(5, 31, 24)
+	fmlaLane3(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb81bc6 // fmla v6.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bce // fmla v14.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be7 // fmla v7.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
+	fmlaLane3(6, 30, 24)
+	fmlaLane3(14, 30, 25)
+	fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop9
@@ -352,26 +378,26 @@ one11:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
 	ADD R5, R20, R20
 	SUB $1, R15, R15
 	CBNZ R15, one11
@@ -438,124 +464,124 @@ loop15:
 	FMOVQ.P 16(R22), F25
 	FMOVQ.P 16(R23), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d0 // fmla v16.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f1 // fmla v17.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(16, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
+	fmlaLane0(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d2 // fmla v18.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f3 // fmla v19.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(18, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d4 // fmla v20.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f5 // fmla v21.4s, v31.4s, v26.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(20, 30, 26)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d6 // fmla v22.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
+	fmlaLane0(23, 31, 26)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c8 // fmla v8.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d0 // fmla v16.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e9 // fmla v9.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f1 // fmla v17.4s, v31.4s, v26.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(8, 30, 25)
+	fmlaLane1(16, 30, 26)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(9, 31, 25)
+	fmlaLane1(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ca // fmla v10.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d2 // fmla v18.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913eb // fmla v11.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f3 // fmla v19.4s, v31.4s, v26.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(10, 30, 25)
+	fmlaLane1(18, 30, 26)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(11, 31, 25)
+	fmlaLane1(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb813c4 // fmla v4.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913cc // fmla v12.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d4 // fmla v20.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e5 // fmla v5.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ed // fmla v13.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f5 // fmla v21.4s, v31.4s, v26.s[1]
+	fmlaLane1(4, 30, 24)
+	fmlaLane1(12, 30, 25)
+	fmlaLane1(20, 30, 26)
+	fmlaLane1(5, 31, 24)
+	fmlaLane1(13, 31, 25)
+	fmlaLane1(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ce // fmla v14.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d6 // fmla v22.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e7 // fmla v7.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ef // fmla v15.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f7 // fmla v23.4s, v31.4s, v26.s[1]
+	fmlaLane1(6, 30, 24)
+	fmlaLane1(14, 30, 25)
+	fmlaLane1(22, 30, 26)
+	fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25)
+	fmlaLane1(23, 31, 26)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc8 // fmla v8.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd0 // fmla v16.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be9 // fmla v9.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf1 // fmla v17.4s, v31.4s, v26.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(8, 30, 25)
+	fmlaLane2(16, 30, 26)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(9, 31, 25)
+	fmlaLane2(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bca // fmla v10.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd2 // fmla v18.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991beb // fmla v11.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf3 // fmla v19.4s, v31.4s, v26.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(10, 30, 25)
+	fmlaLane2(18, 30, 26)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(11, 31, 25)
+	fmlaLane2(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f981bc4 // fmla v4.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bcc // fmla v12.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd4 // fmla v20.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be5 // fmla v5.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bed // fmla v13.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf5 // fmla v21.4s, v31.4s, v26.s[2]
+	fmlaLane2(4, 30, 24)
+	fmlaLane2(12, 30, 25)
+	fmlaLane2(20, 30, 26)
+	fmlaLane2(5, 31, 24)
+	fmlaLane2(13, 31, 25)
+	fmlaLane2(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f981bc6 // fmla v6.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bce // fmla v14.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd6 // fmla v22.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be7 // fmla v7.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bef // fmla v15.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf7 // fmla v23.4s, v31.4s, v26.s[2]
+	fmlaLane2(6, 30, 24)
+	fmlaLane2(14, 30, 25)
+	fmlaLane2(22, 30, 26)
+	fmlaLane2(7, 31, 24)
+	fmlaLane2(15, 31, 25)
+	fmlaLane2(23, 31, 26)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc8 // fmla v8.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd0 // fmla v16.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be9 // fmla v9.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf1 // fmla v17.4s, v31.4s, v26.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(8, 30, 25)
+	fmlaLane3(16, 30, 26)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(9, 31, 25)
+	fmlaLane3(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bca // fmla v10.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd2 // fmla v18.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91beb // fmla v11.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf3 // fmla v19.4s, v31.4s, v26.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(10, 30, 25)
+	fmlaLane3(18, 30, 26)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(11, 31, 25)
+	fmlaLane3(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb81bc4 // fmla v4.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bcc // fmla v12.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd4 // fmla v20.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be5 // fmla v5.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bed // fmla v13.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf5 // fmla v21.4s, v31.4s, v26.s[3]
+	fmlaLane3(4, 30, 24)
+	fmlaLane3(12, 30, 25)
+	fmlaLane3(20, 30, 26)
+	fmlaLane3(5, 31, 24)
+	fmlaLane3(13, 31, 25)
+	fmlaLane3(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb81bc6 // fmla v6.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bce // fmla v14.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd6 // fmla v22.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be7 // fmla v7.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf7 // fmla v23.4s, v31.4s, v26.s[3]
+	fmlaLane3(6, 30, 24)
+	fmlaLane3(14, 30, 25)
+	fmlaLane3(22, 30, 26)
+	fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25)
+	fmlaLane3(23, 31, 26)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop15
@@ -567,34 +593,34 @@ one17:
 	FMOVS.P 4(R22), F25
 	FMOVS.P 4(R23), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d0 // fmla v16.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f1 // fmla v17.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(16, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
+	fmlaLane0(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d2 // fmla v18.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f3 // fmla v19.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(18, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d4 // fmla v20.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f5 // fmla v21.4s, v31.4s, v26.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(20, 30, 26)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d6 // fmla v22.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
+	fmlaLane0(23, 31, 26)
 	ADD R5, R20, R20
 	SUB $1, R15, R15
 	CBNZ R15, one17
@@ -689,112 +715,112 @@ loop19:
 	FMOVQ.P 16(R24), F28
 	FMOVQ.P 16(R25), F29
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d4 // fmla v20.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f5 // fmla v21.4s, v31.4s, v29.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
+	fmlaLane0(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(22, 30, 29)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
+	fmlaLane0(23, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d0 // fmla v16.4s, v30.4s, v28.s[1]
-	WORD $0x4fbd13d4 // fmla v20.4s, v30.4s, v29.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f1 // fmla v17.4s, v31.4s, v28.s[1]
-	WORD $0x4fbd13f5 // fmla v21.4s, v31.4s, v29.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27)
+	fmlaLane1(16, 30, 28)
+	fmlaLane1(20, 30, 29)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
+	fmlaLane1(13, 31, 27)
+	fmlaLane1(17, 31, 28)
+	fmlaLane1(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d2 // fmla v18.4s, v30.4s, v28.s[1]
-	WORD $0x4fbd13d6 // fmla v22.4s, v30.4s, v29.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f3 // fmla v19.4s, v31.4s, v28.s[1]
-	WORD $0x4fbd13f7 // fmla v23.4s, v31.4s, v29.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27)
+	fmlaLane1(18, 30, 28)
+	fmlaLane1(22, 30, 29)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27)
+	fmlaLane1(19, 31, 28)
+	fmlaLane1(23, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd0 // fmla v16.4s, v30.4s, v28.s[2]
-	WORD $0x4f9d1bd4 // fmla v20.4s, v30.4s, v29.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf1 // fmla v17.4s, v31.4s, v28.s[2]
-	WORD $0x4f9d1bf5 // fmla v21.4s, v31.4s, v29.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27)
+	fmlaLane2(16, 30, 28)
+	fmlaLane2(20, 30, 29)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27)
+	fmlaLane2(17, 31, 28)
+	fmlaLane2(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd2 // fmla v18.4s, v30.4s, v28.s[2]
-	WORD $0x4f9d1bd6 // fmla v22.4s, v30.4s, v29.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf3 // fmla v19.4s, v31.4s, v28.s[2]
-	WORD $0x4f9d1bf7 // fmla v23.4s, v31.4s, v29.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(14, 30, 27)
+	fmlaLane2(18, 30, 28)
+	fmlaLane2(22, 30, 29)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
+	fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28)
+	fmlaLane2(23, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
-	WORD $0x4fbd1bd4 // fmla v20.4s, v30.4s, v29.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf1 // fmla v17.4s, v31.4s, v28.s[3]
-	WORD $0x4fbd1bf5 // fmla v21.4s, v31.4s, v29.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(12, 30, 27)
+	fmlaLane3(16, 30, 28)
+	fmlaLane3(20, 30, 29)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
+	fmlaLane3(13, 31, 27)
+	fmlaLane3(17, 31, 28)
+	fmlaLane3(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd2 // fmla v18.4s, v30.4s, v28.s[3]
-	WORD $0x4fbd1bd6 // fmla v22.4s, v30.4s, v29.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
-	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27)
+	fmlaLane3(18, 30, 28)
+	fmlaLane3(22, 30, 29)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
+	fmlaLane3(15, 31, 27)
+	fmlaLane3(19, 31, 28)
+	fmlaLane3(23, 31, 29)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop19
@@ -809,31 +835,31 @@ one21:
 	FMOVS.P 4(R24), F28
 	FMOVS.P 4(R25), F29
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d4 // fmla v20.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f5 // fmla v21.4s, v31.4s, v29.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
+	fmlaLane0(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(22, 30, 29)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
+	fmlaLane0(23, 31, 29)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one21
@@ -951,96 +977,96 @@ loop28:
 	FMOVQ.P 16(R23), F27
 	FMOVQ.P 16(R24), F28
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d0 // fmla v16.4s, v30.4s, v28.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f1 // fmla v17.4s, v31.4s, v28.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27)
+	fmlaLane1(16, 30, 28)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
+	fmlaLane1(13, 31, 27)
+	fmlaLane1(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d2 // fmla v18.4s, v30.4s, v28.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f3 // fmla v19.4s, v31.4s, v28.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27)
+	fmlaLane1(18, 30, 28)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27)
+	fmlaLane1(19, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd0 // fmla v16.4s, v30.4s, v28.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf1 // fmla v17.4s, v31.4s, v28.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27)
+	fmlaLane2(16, 30, 28)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27)
+	fmlaLane2(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd2 // fmla v18.4s, v30.4s, v28.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf3 // fmla v19.4s, v31.4s, v28.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(14, 30, 27)
+	fmlaLane2(18, 30, 28)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
+	fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf1 // fmla v17.4s, v31.4s, v28.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(12, 30, 27)
+	fmlaLane3(16, 30, 28)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
+	fmlaLane3(13, 31, 27)
+	fmlaLane3(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd2 // fmla v18.4s, v30.4s, v28.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27)
+	fmlaLane3(18, 30, 28)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
+	fmlaLane3(15, 31, 27)
+	fmlaLane3(19, 31, 28)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop28
@@ -1054,27 +1080,27 @@ one30:
 	FMOVS.P 4(R23), F27
 	FMOVS.P 4(R24), F28
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one30
@@ -1181,80 +1207,80 @@ loop37:
 	FMOVQ.P 16(R22), F26
 	FMOVQ.P 16(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
+	fmlaLane1(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(14, 30, 27)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
+	fmlaLane2(15, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(12, 30, 27)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
+	fmlaLane3(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
+	fmlaLane3(15, 31, 27)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop37
@@ -1267,23 +1293,23 @@ one39:
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one39
@@ -1379,64 +1405,64 @@ loop46:
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop46
@@ -1448,19 +1474,19 @@ one48:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one48
@@ -1545,48 +1571,48 @@ loop55:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop55
@@ -1597,15 +1623,15 @@ one57:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one57
@@ -1679,32 +1705,32 @@ panel1:
 loop64:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop64
@@ -1714,11 +1740,11 @@ tail65:
 one66:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one66
@@ -1842,22 +1868,22 @@ used75:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready76:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -1869,116 +1895,116 @@ ready76:
 loop77:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4f9813c8 // fmla v8.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e9 // fmla v9.4s, v31.4s, v24.s[0]
+	fmlaLane0(8, 30, 24)
+	fmlaLane0(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4f9813ca // fmla v10.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813eb // fmla v11.4s, v31.4s, v24.s[0]
+	fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4f9813cc // fmla v12.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ed // fmla v13.4s, v31.4s, v24.s[0]
+	fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4f9813ce // fmla v14.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
+	fmlaLane0(14, 30, 24)
+	fmlaLane0(15, 31, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb813c4 // fmla v4.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e5 // fmla v5.4s, v31.4s, v24.s[1]
+	fmlaLane1(4, 30, 24)
+	fmlaLane1(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e7 // fmla v7.4s, v31.4s, v24.s[1]
+	fmlaLane1(6, 30, 24)
+	fmlaLane1(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4fb813c8 // fmla v8.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e9 // fmla v9.4s, v31.4s, v24.s[1]
+	fmlaLane1(8, 30, 24)
+	fmlaLane1(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4fb813ca // fmla v10.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813eb // fmla v11.4s, v31.4s, v24.s[1]
+	fmlaLane1(10, 30, 24)
+	fmlaLane1(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4fb813cc // fmla v12.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813ed // fmla v13.4s, v31.4s, v24.s[1]
+	fmlaLane1(12, 30, 24)
+	fmlaLane1(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4fb813ce // fmla v14.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813ef // fmla v15.4s, v31.4s, v24.s[1]
+	fmlaLane1(14, 30, 24)
+	fmlaLane1(15, 31, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f981bc4 // fmla v4.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be5 // fmla v5.4s, v31.4s, v24.s[2]
+	fmlaLane2(4, 30, 24)
+	fmlaLane2(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f981bc6 // fmla v6.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be7 // fmla v7.4s, v31.4s, v24.s[2]
+	fmlaLane2(6, 30, 24)
+	fmlaLane2(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4f981bc8 // fmla v8.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be9 // fmla v9.4s, v31.4s, v24.s[2]
+	fmlaLane2(8, 30, 24)
+	fmlaLane2(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4f981bca // fmla v10.4s, v30.4s, v24.s[2]
-	WORD $0x4f981beb // fmla v11.4s, v31.4s, v24.s[2]
+	fmlaLane2(10, 30, 24)
+	fmlaLane2(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4f981bcc // fmla v12.4s, v30.4s, v24.s[2]
-	WORD $0x4f981bed // fmla v13.4s, v31.4s, v24.s[2]
+	fmlaLane2(12, 30, 24)
+	fmlaLane2(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4f981bce // fmla v14.4s, v30.4s, v24.s[2]
-	WORD $0x4f981bef // fmla v15.4s, v31.4s, v24.s[2]
+	fmlaLane2(14, 30, 24)
+	fmlaLane2(15, 31, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb81bc4 // fmla v4.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be5 // fmla v5.4s, v31.4s, v24.s[3]
+	fmlaLane3(4, 30, 24)
+	fmlaLane3(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb81bc6 // fmla v6.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be7 // fmla v7.4s, v31.4s, v24.s[3]
+	fmlaLane3(6, 30, 24)
+	fmlaLane3(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4fb81bc8 // fmla v8.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be9 // fmla v9.4s, v31.4s, v24.s[3]
+	fmlaLane3(8, 30, 24)
+	fmlaLane3(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4fb81bca // fmla v10.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81beb // fmla v11.4s, v31.4s, v24.s[3]
+	fmlaLane3(10, 30, 24)
+	fmlaLane3(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4fb81bcc // fmla v12.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81bed // fmla v13.4s, v31.4s, v24.s[3]
+	fmlaLane3(12, 30, 24)
+	fmlaLane3(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4fb81bce // fmla v14.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81bef // fmla v15.4s, v31.4s, v24.s[3]
+	fmlaLane3(14, 30, 24)
+	fmlaLane3(15, 31, 24)
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
 	BGE loop77
@@ -1988,32 +2014,32 @@ tail78:
 one79:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(5, 31, 24)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(7, 31, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x4f9813c8 // fmla v8.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e9 // fmla v9.4s, v31.4s, v24.s[0]
+	fmlaLane0(8, 30, 24)
+	fmlaLane0(9, 31, 24)
 	FLDPQ 32(R21), (F30, F31)
-	WORD $0x4f9813ca // fmla v10.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813eb // fmla v11.4s, v31.4s, v24.s[0]
+	fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x4f9813cc // fmla v12.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ed // fmla v13.4s, v31.4s, v24.s[0]
+	fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24)
 	FLDPQ 32(R22), (F30, F31)
-	WORD $0x4f9813ce // fmla v14.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813ef // fmla v15.4s, v31.4s, v24.s[0]
+	fmlaLane0(14, 30, 24)
+	fmlaLane0(15, 31, 24)
 	ADD R5, R22, R22
 	SUB $1, R15, R15
 	CBNZ R15, one79
@@ -2067,23 +2093,23 @@ used83:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready84:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -2095,92 +2121,92 @@ loop85:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c8 // fmla v8.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e9 // fmla v9.4s, v31.4s, v25.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(8, 30, 25)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ca // fmla v10.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913eb // fmla v11.4s, v31.4s, v25.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(10, 30, 25)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb813c4 // fmla v4.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913cc // fmla v12.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e5 // fmla v5.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ed // fmla v13.4s, v31.4s, v25.s[1]
+	fmlaLane1(4, 30, 24)
+	fmlaLane1(12, 30, 25)
+	fmlaLane1(5, 31, 24)
+	fmlaLane1(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ce // fmla v14.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e7 // fmla v7.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ef // fmla v15.4s, v31.4s, v25.s[1]
+	fmlaLane1(6, 30, 24)
+	fmlaLane1(14, 30, 25)
+	fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc8 // fmla v8.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be9 // fmla v9.4s, v31.4s, v25.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(8, 30, 25)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bca // fmla v10.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991beb // fmla v11.4s, v31.4s, v25.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(10, 30, 25)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f981bc4 // fmla v4.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bcc // fmla v12.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be5 // fmla v5.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bed // fmla v13.4s, v31.4s, v25.s[2]
+	fmlaLane2(4, 30, 24)
+	fmlaLane2(12, 30, 25)
+	fmlaLane2(5, 31, 24)
+	fmlaLane2(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f981bc6 // fmla v6.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bce // fmla v14.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be7 // fmla v7.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bef // fmla v15.4s, v31.4s, v25.s[2]
+	fmlaLane2(6, 30, 24)
+	fmlaLane2(14, 30, 25)
+	fmlaLane2(7, 31, 24)
+	fmlaLane2(15, 31, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc8 // fmla v8.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be9 // fmla v9.4s, v31.4s, v25.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(8, 30, 25)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bca // fmla v10.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91beb // fmla v11.4s, v31.4s, v25.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(10, 30, 25)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb81bc4 // fmla v4.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bcc // fmla v12.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be5 // fmla v5.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bed // fmla v13.4s, v31.4s, v25.s[3]
+	fmlaLane3(4, 30, 24)
+	fmlaLane3(12, 30, 25)
+	fmlaLane3(5, 31, 24)
+	fmlaLane3(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb81bc6 // fmla v6.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bce // fmla v14.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be7 // fmla v7.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
+	fmlaLane3(6, 30, 24)
+	fmlaLane3(14, 30, 25)
+	fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop85
@@ -2191,26 +2217,26 @@ one87:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
 	ADD R5, R20, R20
 	SUB $1, R15, R15
 	CBNZ R15, one87
@@ -2268,32 +2294,32 @@ used91:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3ede10 // fmul v16.4s, v16.4s, v30.4s
-	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
-	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
-	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
-	WORD $0x6e3ede94 // fmul v20.4s, v20.4s, v30.4s
-	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
-	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
-	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
+	fmul(16, 16, 30)
+	fmul(17, 17, 30)
+	fmul(18, 18, 30)
+	fmul(19, 19, 30)
+	fmul(20, 20, 30)
+	fmul(21, 21, 30)
+	fmul(22, 22, 30)
+	fmul(23, 23, 30)
 ready92:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -2307,124 +2333,124 @@ loop93:
 	FMOVQ.P 16(R22), F25
 	FMOVQ.P 16(R23), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d0 // fmla v16.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f1 // fmla v17.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(16, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
+	fmlaLane0(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d2 // fmla v18.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f3 // fmla v19.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(18, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d4 // fmla v20.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f5 // fmla v21.4s, v31.4s, v26.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(20, 30, 26)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d6 // fmla v22.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
+	fmlaLane0(23, 31, 26)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c8 // fmla v8.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d0 // fmla v16.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e9 // fmla v9.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f1 // fmla v17.4s, v31.4s, v26.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(8, 30, 25)
+	fmlaLane1(16, 30, 26)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(9, 31, 25)
+	fmlaLane1(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ca // fmla v10.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d2 // fmla v18.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913eb // fmla v11.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f3 // fmla v19.4s, v31.4s, v26.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(10, 30, 25)
+	fmlaLane1(18, 30, 26)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(11, 31, 25)
+	fmlaLane1(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb813c4 // fmla v4.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913cc // fmla v12.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d4 // fmla v20.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e5 // fmla v5.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ed // fmla v13.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f5 // fmla v21.4s, v31.4s, v26.s[1]
+	fmlaLane1(4, 30, 24)
+	fmlaLane1(12, 30, 25)
+	fmlaLane1(20, 30, 26)
+	fmlaLane1(5, 31, 24)
+	fmlaLane1(13, 31, 25)
+	fmlaLane1(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb813c6 // fmla v6.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913ce // fmla v14.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13d6 // fmla v22.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e7 // fmla v7.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913ef // fmla v15.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13f7 // fmla v23.4s, v31.4s, v26.s[1]
+	fmlaLane1(6, 30, 24)
+	fmlaLane1(14, 30, 25)
+	fmlaLane1(22, 30, 26)
+	fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25)
+	fmlaLane1(23, 31, 26)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc8 // fmla v8.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd0 // fmla v16.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be9 // fmla v9.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf1 // fmla v17.4s, v31.4s, v26.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(8, 30, 25)
+	fmlaLane2(16, 30, 26)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(9, 31, 25)
+	fmlaLane2(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bca // fmla v10.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd2 // fmla v18.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991beb // fmla v11.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf3 // fmla v19.4s, v31.4s, v26.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(10, 30, 25)
+	fmlaLane2(18, 30, 26)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(11, 31, 25)
+	fmlaLane2(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f981bc4 // fmla v4.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bcc // fmla v12.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd4 // fmla v20.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be5 // fmla v5.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bed // fmla v13.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf5 // fmla v21.4s, v31.4s, v26.s[2]
+	fmlaLane2(4, 30, 24)
+	fmlaLane2(12, 30, 25)
+	fmlaLane2(20, 30, 26)
+	fmlaLane2(5, 31, 24)
+	fmlaLane2(13, 31, 25)
+	fmlaLane2(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f981bc6 // fmla v6.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bce // fmla v14.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bd6 // fmla v22.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be7 // fmla v7.4s, v31.4s, v24.s[2]
-	WORD $0x4f991bef // fmla v15.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1bf7 // fmla v23.4s, v31.4s, v26.s[2]
+	fmlaLane2(6, 30, 24)
+	fmlaLane2(14, 30, 25)
+	fmlaLane2(22, 30, 26)
+	fmlaLane2(7, 31, 24)
+	fmlaLane2(15, 31, 25)
+	fmlaLane2(23, 31, 26)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc8 // fmla v8.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd0 // fmla v16.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be9 // fmla v9.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf1 // fmla v17.4s, v31.4s, v26.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(8, 30, 25)
+	fmlaLane3(16, 30, 26)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(9, 31, 25)
+	fmlaLane3(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bca // fmla v10.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd2 // fmla v18.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91beb // fmla v11.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf3 // fmla v19.4s, v31.4s, v26.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(10, 30, 25)
+	fmlaLane3(18, 30, 26)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(11, 31, 25)
+	fmlaLane3(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4fb81bc4 // fmla v4.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bcc // fmla v12.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd4 // fmla v20.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be5 // fmla v5.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bed // fmla v13.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf5 // fmla v21.4s, v31.4s, v26.s[3]
+	fmlaLane3(4, 30, 24)
+	fmlaLane3(12, 30, 25)
+	fmlaLane3(20, 30, 26)
+	fmlaLane3(5, 31, 24)
+	fmlaLane3(13, 31, 25)
+	fmlaLane3(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4fb81bc6 // fmla v6.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bce // fmla v14.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bd6 // fmla v22.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be7 // fmla v7.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91bef // fmla v15.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1bf7 // fmla v23.4s, v31.4s, v26.s[3]
+	fmlaLane3(6, 30, 24)
+	fmlaLane3(14, 30, 25)
+	fmlaLane3(22, 30, 26)
+	fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25)
+	fmlaLane3(23, 31, 26)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop93
@@ -2436,34 +2462,34 @@ one95:
 	FMOVS.P 4(R22), F25
 	FMOVS.P 4(R23), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c8 // fmla v8.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d0 // fmla v16.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e9 // fmla v9.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f1 // fmla v17.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25)
+	fmlaLane0(16, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25)
+	fmlaLane0(17, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ca // fmla v10.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d2 // fmla v18.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913eb // fmla v11.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f3 // fmla v19.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25)
+	fmlaLane0(18, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x4f9813c4 // fmla v4.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913cc // fmla v12.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d4 // fmla v20.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e5 // fmla v5.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ed // fmla v13.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f5 // fmla v21.4s, v31.4s, v26.s[0]
+	fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25)
+	fmlaLane0(20, 30, 26)
+	fmlaLane0(5, 31, 24)
+	fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26)
 	FLDPQ 32(R20), (F30, F31)
-	WORD $0x4f9813c6 // fmla v6.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913ce // fmla v14.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13d6 // fmla v22.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e7 // fmla v7.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913ef // fmla v15.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13f7 // fmla v23.4s, v31.4s, v26.s[0]
+	fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26)
+	fmlaLane0(7, 31, 24)
+	fmlaLane0(15, 31, 25)
+	fmlaLane0(23, 31, 26)
 	ADD R5, R20, R20
 	SUB $1, R15, R15
 	CBNZ R15, one95
@@ -2547,35 +2573,35 @@ used97:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3ede10 // fmul v16.4s, v16.4s, v30.4s
-	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
-	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
-	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
+	fmul(16, 16, 30)
+	fmul(17, 17, 30)
+	fmul(18, 18, 30)
+	fmul(19, 19, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3ede94 // fmul v20.4s, v20.4s, v30.4s
-	WORD $0x6e3edeb5 // fmul v21.4s, v21.4s, v30.4s
-	WORD $0x6e3eded6 // fmul v22.4s, v22.4s, v30.4s
-	WORD $0x6e3edef7 // fmul v23.4s, v23.4s, v30.4s
+	fmul(20, 20, 30)
+	fmul(21, 21, 30)
+	fmul(22, 22, 30)
+	fmul(23, 23, 30)
 ready98:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -2594,112 +2620,112 @@ loop99:
 	FMOVQ.P 16(R24), F28
 	FMOVQ.P 16(R25), F29
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d4 // fmla v20.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f5 // fmla v21.4s, v31.4s, v29.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
+	fmlaLane0(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(22, 30, 29)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
+	fmlaLane0(23, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d0 // fmla v16.4s, v30.4s, v28.s[1]
-	WORD $0x4fbd13d4 // fmla v20.4s, v30.4s, v29.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f1 // fmla v17.4s, v31.4s, v28.s[1]
-	WORD $0x4fbd13f5 // fmla v21.4s, v31.4s, v29.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27)
+	fmlaLane1(16, 30, 28)
+	fmlaLane1(20, 30, 29)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
+	fmlaLane1(13, 31, 27)
+	fmlaLane1(17, 31, 28)
+	fmlaLane1(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d2 // fmla v18.4s, v30.4s, v28.s[1]
-	WORD $0x4fbd13d6 // fmla v22.4s, v30.4s, v29.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f3 // fmla v19.4s, v31.4s, v28.s[1]
-	WORD $0x4fbd13f7 // fmla v23.4s, v31.4s, v29.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27)
+	fmlaLane1(18, 30, 28)
+	fmlaLane1(22, 30, 29)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27)
+	fmlaLane1(19, 31, 28)
+	fmlaLane1(23, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd0 // fmla v16.4s, v30.4s, v28.s[2]
-	WORD $0x4f9d1bd4 // fmla v20.4s, v30.4s, v29.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf1 // fmla v17.4s, v31.4s, v28.s[2]
-	WORD $0x4f9d1bf5 // fmla v21.4s, v31.4s, v29.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27)
+	fmlaLane2(16, 30, 28)
+	fmlaLane2(20, 30, 29)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27)
+	fmlaLane2(17, 31, 28)
+	fmlaLane2(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd2 // fmla v18.4s, v30.4s, v28.s[2]
-	WORD $0x4f9d1bd6 // fmla v22.4s, v30.4s, v29.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf3 // fmla v19.4s, v31.4s, v28.s[2]
-	WORD $0x4f9d1bf7 // fmla v23.4s, v31.4s, v29.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(14, 30, 27)
+	fmlaLane2(18, 30, 28)
+	fmlaLane2(22, 30, 29)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
+	fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28)
+	fmlaLane2(23, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
-	WORD $0x4fbd1bd4 // fmla v20.4s, v30.4s, v29.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf1 // fmla v17.4s, v31.4s, v28.s[3]
-	WORD $0x4fbd1bf5 // fmla v21.4s, v31.4s, v29.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(12, 30, 27)
+	fmlaLane3(16, 30, 28)
+	fmlaLane3(20, 30, 29)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
+	fmlaLane3(13, 31, 27)
+	fmlaLane3(17, 31, 28)
+	fmlaLane3(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd2 // fmla v18.4s, v30.4s, v28.s[3]
-	WORD $0x4fbd1bd6 // fmla v22.4s, v30.4s, v29.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
-	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27)
+	fmlaLane3(18, 30, 28)
+	fmlaLane3(22, 30, 29)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
+	fmlaLane3(15, 31, 27)
+	fmlaLane3(19, 31, 28)
+	fmlaLane3(23, 31, 29)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop99
@@ -2714,31 +2740,31 @@ one101:
 	FMOVS.P 4(R24), F28
 	FMOVS.P 4(R25), F29
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d4 // fmla v20.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f5 // fmla v21.4s, v31.4s, v29.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
+	fmlaLane0(21, 31, 29)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(22, 30, 29)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
+	fmlaLane0(23, 31, 29)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one101
@@ -2807,30 +2833,30 @@ used103:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3ede10 // fmul v16.4s, v16.4s, v30.4s
-	WORD $0x6e3ede31 // fmul v17.4s, v17.4s, v30.4s
-	WORD $0x6e3ede52 // fmul v18.4s, v18.4s, v30.4s
-	WORD $0x6e3ede73 // fmul v19.4s, v19.4s, v30.4s
+	fmul(16, 16, 30)
+	fmul(17, 17, 30)
+	fmul(18, 18, 30)
+	fmul(19, 19, 30)
 ready104:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -2847,96 +2873,96 @@ loop105:
 	FMOVQ.P 16(R23), F27
 	FMOVQ.P 16(R24), F28
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d0 // fmla v16.4s, v30.4s, v28.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f1 // fmla v17.4s, v31.4s, v28.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27)
+	fmlaLane1(16, 30, 28)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
+	fmlaLane1(13, 31, 27)
+	fmlaLane1(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13d2 // fmla v18.4s, v30.4s, v28.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13f3 // fmla v19.4s, v31.4s, v28.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27)
+	fmlaLane1(18, 30, 28)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27)
+	fmlaLane1(19, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd0 // fmla v16.4s, v30.4s, v28.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf1 // fmla v17.4s, v31.4s, v28.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27)
+	fmlaLane2(16, 30, 28)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27)
+	fmlaLane2(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bd2 // fmla v18.4s, v30.4s, v28.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1bf3 // fmla v19.4s, v31.4s, v28.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(14, 30, 27)
+	fmlaLane2(18, 30, 28)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
+	fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf1 // fmla v17.4s, v31.4s, v28.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(12, 30, 27)
+	fmlaLane3(16, 30, 28)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
+	fmlaLane3(13, 31, 27)
+	fmlaLane3(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bd2 // fmla v18.4s, v30.4s, v28.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27)
+	fmlaLane3(18, 30, 28)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
+	fmlaLane3(15, 31, 27)
+	fmlaLane3(19, 31, 28)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop105
@@ -2950,27 +2976,27 @@ one107:
 	FMOVS.P 4(R23), F27
 	FMOVS.P 4(R24), F28
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(16, 30, 28)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
+	fmlaLane0(17, 31, 28)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
+	fmlaLane0(19, 31, 28)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one107
@@ -3031,25 +3057,25 @@ used109:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready110:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3064,80 +3090,80 @@ loop111:
 	FMOVQ.P 16(R22), F26
 	FMOVQ.P 16(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
+	fmlaLane1(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(14, 30, 27)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
+	fmlaLane2(15, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(12, 30, 27)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
+	fmlaLane3(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
+	fmlaLane3(15, 31, 27)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop111
@@ -3150,23 +3176,23 @@ one113:
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
+	fmlaLane0(15, 31, 27)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one113
@@ -3219,20 +3245,20 @@ used115:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready116:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3245,64 +3271,64 @@ loop117:
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
+	fmlaLane1(11, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
+	fmlaLane2(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
+	fmlaLane2(11, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
+	fmlaLane3(11, 31, 26)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop117
@@ -3314,19 +3340,19 @@ one119:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
+	fmlaLane0(9, 31, 26)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one119
@@ -3371,15 +3397,15 @@ used121:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready122:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3390,48 +3416,48 @@ loop123:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25)
+	fmlaLane1(3, 31, 24)
+	fmlaLane1(7, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25)
+	fmlaLane2(3, 31, 24)
+	fmlaLane2(7, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25)
+	fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop123
@@ -3442,15 +3468,15 @@ one125:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25)
+	fmlaLane0(3, 31, 24)
+	fmlaLane0(7, 31, 25)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one125
@@ -3487,10 +3513,10 @@ used127:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready128:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3499,32 +3525,32 @@ ready128:
 loop129:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
+	fmlaLane1(2, 30, 24)
+	fmlaLane1(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
+	fmlaLane2(2, 30, 24)
+	fmlaLane2(3, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
+	fmlaLane3(2, 30, 24)
+	fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop129
@@ -3534,11 +3560,11 @@ tail130:
 one131:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	FLDPQ 32(R19), (F30, F31)
-	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	fmlaLane0(2, 30, 24)
+	fmlaLane0(3, 31, 24)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one131
@@ -3616,23 +3642,23 @@ used133:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready134:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3651,60 +3677,60 @@ loop135:
 	FMOVQ.P 16(R24), F28
 	FMOVQ.P 16(R25), F29
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13ca // fmla v10.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27)
+	fmlaLane0(8, 30, 28)
+	fmlaLane0(10, 30, 29)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27)
+	fmlaLane0(9, 31, 28)
+	fmlaLane0(11, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13c6 // fmla v6.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13c8 // fmla v8.4s, v30.4s, v28.s[1]
-	WORD $0x4fbd13ca // fmla v10.4s, v30.4s, v29.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13e7 // fmla v7.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13e9 // fmla v9.4s, v31.4s, v28.s[1]
-	WORD $0x4fbd13eb // fmla v11.4s, v31.4s, v29.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(2, 30, 25)
+	fmlaLane1(4, 30, 26)
+	fmlaLane1(6, 30, 27)
+	fmlaLane1(8, 30, 28)
+	fmlaLane1(10, 30, 29)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25)
+	fmlaLane1(5, 31, 26)
+	fmlaLane1(7, 31, 27)
+	fmlaLane1(9, 31, 28)
+	fmlaLane1(11, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bc6 // fmla v6.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bc8 // fmla v8.4s, v30.4s, v28.s[2]
-	WORD $0x4f9d1bca // fmla v10.4s, v30.4s, v29.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1be7 // fmla v7.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1be9 // fmla v9.4s, v31.4s, v28.s[2]
-	WORD $0x4f9d1beb // fmla v11.4s, v31.4s, v29.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25)
+	fmlaLane2(4, 30, 26)
+	fmlaLane2(6, 30, 27)
+	fmlaLane2(8, 30, 28)
+	fmlaLane2(10, 30, 29)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(3, 31, 25)
+	fmlaLane2(5, 31, 26)
+	fmlaLane2(7, 31, 27)
+	fmlaLane2(9, 31, 28)
+	fmlaLane2(11, 31, 29)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bc6 // fmla v6.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bc8 // fmla v8.4s, v30.4s, v28.s[3]
-	WORD $0x4fbd1bca // fmla v10.4s, v30.4s, v29.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
-	WORD $0x4fbd1beb // fmla v11.4s, v31.4s, v29.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(2, 30, 25)
+	fmlaLane3(4, 30, 26)
+	fmlaLane3(6, 30, 27)
+	fmlaLane3(8, 30, 28)
+	fmlaLane3(10, 30, 29)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25)
+	fmlaLane3(5, 31, 26)
+	fmlaLane3(7, 31, 27)
+	fmlaLane3(9, 31, 28)
+	fmlaLane3(11, 31, 29)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop135
@@ -3719,18 +3745,18 @@ one137:
 	FMOVS.P 4(R24), F28
 	FMOVS.P 4(R25), F29
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9d13ca // fmla v10.4s, v30.4s, v29.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
-	WORD $0x4f9d13eb // fmla v11.4s, v31.4s, v29.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27)
+	fmlaLane0(8, 30, 28)
+	fmlaLane0(10, 30, 29)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27)
+	fmlaLane0(9, 31, 28)
+	fmlaLane0(11, 31, 29)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one137
@@ -3788,20 +3814,20 @@ used139:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
 ready140:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3818,52 +3844,52 @@ loop141:
 	FMOVQ.P 16(R23), F27
 	FMOVQ.P 16(R24), F28
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27)
+	fmlaLane0(8, 30, 28)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27)
+	fmlaLane0(9, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13c6 // fmla v6.4s, v30.4s, v27.s[1]
-	WORD $0x4fbc13c8 // fmla v8.4s, v30.4s, v28.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13e7 // fmla v7.4s, v31.4s, v27.s[1]
-	WORD $0x4fbc13e9 // fmla v9.4s, v31.4s, v28.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(2, 30, 25)
+	fmlaLane1(4, 30, 26)
+	fmlaLane1(6, 30, 27)
+	fmlaLane1(8, 30, 28)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25)
+	fmlaLane1(5, 31, 26)
+	fmlaLane1(7, 31, 27)
+	fmlaLane1(9, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bc6 // fmla v6.4s, v30.4s, v27.s[2]
-	WORD $0x4f9c1bc8 // fmla v8.4s, v30.4s, v28.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1be7 // fmla v7.4s, v31.4s, v27.s[2]
-	WORD $0x4f9c1be9 // fmla v9.4s, v31.4s, v28.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25)
+	fmlaLane2(4, 30, 26)
+	fmlaLane2(6, 30, 27)
+	fmlaLane2(8, 30, 28)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(3, 31, 25)
+	fmlaLane2(5, 31, 26)
+	fmlaLane2(7, 31, 27)
+	fmlaLane2(9, 31, 28)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bc6 // fmla v6.4s, v30.4s, v27.s[3]
-	WORD $0x4fbc1bc8 // fmla v8.4s, v30.4s, v28.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
-	WORD $0x4fbc1be9 // fmla v9.4s, v31.4s, v28.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(2, 30, 25)
+	fmlaLane3(4, 30, 26)
+	fmlaLane3(6, 30, 27)
+	fmlaLane3(8, 30, 28)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25)
+	fmlaLane3(5, 31, 26)
+	fmlaLane3(7, 31, 27)
+	fmlaLane3(9, 31, 28)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop141
@@ -3877,16 +3903,16 @@ one143:
 	FMOVS.P 4(R23), F27
 	FMOVS.P 4(R24), F28
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9c13c8 // fmla v8.4s, v30.4s, v28.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
-	WORD $0x4f9c13e9 // fmla v9.4s, v31.4s, v28.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27)
+	fmlaLane0(8, 30, 28)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27)
+	fmlaLane0(9, 31, 28)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one143
@@ -3938,17 +3964,17 @@ used145:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready146:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3963,44 +3989,44 @@ loop147:
 	FMOVQ.P 16(R22), F26
 	FMOVQ.P 16(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fbb13c6 // fmla v6.4s, v30.4s, v27.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
-	WORD $0x4fbb13e7 // fmla v7.4s, v31.4s, v27.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(2, 30, 25)
+	fmlaLane1(4, 30, 26)
+	fmlaLane1(6, 30, 27)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25)
+	fmlaLane1(5, 31, 26)
+	fmlaLane1(7, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f9b1bc6 // fmla v6.4s, v30.4s, v27.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
-	WORD $0x4f9b1be7 // fmla v7.4s, v31.4s, v27.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25)
+	fmlaLane2(4, 30, 26)
+	fmlaLane2(6, 30, 27)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(3, 31, 25)
+	fmlaLane2(5, 31, 26)
+	fmlaLane2(7, 31, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fbb1bc6 // fmla v6.4s, v30.4s, v27.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
-	WORD $0x4fbb1be7 // fmla v7.4s, v31.4s, v27.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(2, 30, 25)
+	fmlaLane3(4, 30, 26)
+	fmlaLane3(6, 30, 27)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25)
+	fmlaLane3(5, 31, 26)
+	fmlaLane3(7, 31, 27)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop147
@@ -4013,14 +4039,14 @@ one149:
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9b13c6 // fmla v6.4s, v30.4s, v27.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
-	WORD $0x4f9b13e7 // fmla v7.4s, v31.4s, v27.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one149
@@ -4066,14 +4092,14 @@ used151:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
 ready152:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4086,36 +4112,36 @@ loop153:
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fba13c4 // fmla v4.4s, v30.4s, v26.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
-	WORD $0x4fba13e5 // fmla v5.4s, v31.4s, v26.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(2, 30, 25)
+	fmlaLane1(4, 30, 26)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25)
+	fmlaLane1(5, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f9a1bc4 // fmla v4.4s, v30.4s, v26.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
-	WORD $0x4f9a1be5 // fmla v5.4s, v31.4s, v26.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25)
+	fmlaLane2(4, 30, 26)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(3, 31, 25)
+	fmlaLane2(5, 31, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fba1bc4 // fmla v4.4s, v30.4s, v26.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
-	WORD $0x4fba1be5 // fmla v5.4s, v31.4s, v26.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(2, 30, 25)
+	fmlaLane3(4, 30, 26)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25)
+	fmlaLane3(5, 31, 26)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop153
@@ -4127,12 +4153,12 @@ one155:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9a13c4 // fmla v4.4s, v30.4s, v26.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
-	WORD $0x4f9a13e5 // fmla v5.4s, v31.4s, v26.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
+	fmlaLane0(5, 31, 26)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one155
@@ -4172,11 +4198,11 @@ used157:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready158:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4187,28 +4213,28 @@ loop159:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb913c2 // fmla v2.4s, v30.4s, v25.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
-	WORD $0x4fb913e3 // fmla v3.4s, v31.4s, v25.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(2, 30, 25)
+	fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f991bc2 // fmla v2.4s, v30.4s, v25.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
-	WORD $0x4f991be3 // fmla v3.4s, v31.4s, v25.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25)
+	fmlaLane2(1, 31, 24)
+	fmlaLane2(3, 31, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb91bc2 // fmla v2.4s, v30.4s, v25.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
-	WORD $0x4fb91be3 // fmla v3.4s, v31.4s, v25.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(2, 30, 25)
+	fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop159
@@ -4219,10 +4245,10 @@ one161:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9913c2 // fmla v2.4s, v30.4s, v25.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
-	WORD $0x4f9913e3 // fmla v3.4s, v31.4s, v25.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25)
+	fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one161
@@ -4256,8 +4282,8 @@ used163:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 ready164:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4266,20 +4292,20 @@ ready164:
 loop165:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
-	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
+	fmlaLane1(0, 30, 24)
+	fmlaLane1(1, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
-	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
+	fmlaLane2(0, 30, 24)
+	fmlaLane2(1, 31, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
-	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
+	fmlaLane3(0, 30, 24)
+	fmlaLane3(1, 31, 24)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop165
@@ -4289,8 +4315,8 @@ tail166:
 one167:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
-	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	fmlaLane0(0, 30, 24)
+	fmlaLane0(1, 31, 24)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one167
@@ -4381,25 +4407,25 @@ used169:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready170:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4411,41 +4437,41 @@ one171:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	VFMLA V16.S4, V20.S4, V2.S4
 	VFMLA V16.S4, V21.S4, V3.S4
 	VLD1R.P 4(R21), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V4.S4
 	VFMLA V16.S4, V19.S4, V5.S4
 	VFMLA V16.S4, V20.S4, V6.S4
 	VFMLA V16.S4, V21.S4, V7.S4
 	VLD1R.P 4(R22), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V8.S4
 	VFMLA V16.S4, V19.S4, V9.S4
 	VFMLA V16.S4, V20.S4, V10.S4
 	VFMLA V16.S4, V21.S4, V11.S4
 	VLD1R.P 4(R23), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V12.S4
 	VFMLA V16.S4, V19.S4, V13.S4
 	VFMLA V16.S4, V20.S4, V14.S4
@@ -4497,15 +4523,15 @@ used172:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready173:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4515,21 +4541,21 @@ one174:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	VFMLA V16.S4, V20.S4, V2.S4
 	VFMLA V16.S4, V21.S4, V3.S4
 	VLD1R.P 4(R21), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V4.S4
 	VFMLA V16.S4, V19.S4, V5.S4
 	VFMLA V16.S4, V20.S4, V6.S4
@@ -4568,10 +4594,10 @@ used175:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready176:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4580,11 +4606,11 @@ one177:
 	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
-	WORD $0x4e711f14 // bic v20.16b, v24.16b, v17.16b
-	WORD $0x4e711f35 // bic v21.16b, v25.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
+	bic(20, 24, 17)
+	bic(21, 25, 17)
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	VFMLA V16.S4, V20.S4, V2.S4
@@ -4648,17 +4674,17 @@ used178:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready179:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4670,27 +4696,27 @@ one180:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	VLD1R.P 4(R21), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4
 	VLD1R.P 4(R22), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V4.S4
 	VFMLA V16.S4, V19.S4, V5.S4
 	VLD1R.P 4(R23), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V6.S4
 	VFMLA V16.S4, V19.S4, V7.S4
 	SUB $1, R15, R15
@@ -4734,11 +4760,11 @@ used181:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready182:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4748,15 +4774,15 @@ one183:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	VLD1R.P 4(R21), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4
 	SUB $1, R15, R15
@@ -4790,8 +4816,8 @@ used184:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
 ready185:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -4800,9 +4826,9 @@ one186:
 	VLD1 (R19), [V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VLD1R.P 4(R20), [V16.S4]
-	WORD $0x4f210611 // sshr v17.4s, v16.4s, #31
-	WORD $0x4e711ed2 // bic v18.16b, v22.16b, v17.16b
-	WORD $0x4e711ef3 // bic v19.16b, v23.16b, v17.16b
+	sshr31(17, 16)
+	bic(18, 22, 17)
+	bic(19, 23, 17)
 	VFMLA V16.S4, V18.S4, V0.S4
 	VFMLA V16.S4, V19.S4, V1.S4
 	SUB $1, R15, R15
@@ -4888,9 +4914,9 @@ loop187:
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
 	FMOVQ.P 16(R25), F19
-	WORD $0x3ce56a75 // ldr q21, [x19, x5]
-	WORD $0x3ce66a76 // ldr q22, [x19, x6]
-	WORD $0x3ce76a77 // ldr q23, [x19, x7]
+	ldrq(21, 19, 5)
+	ldrq(22, 19, 6)
+	ldrq(23, 19, 7)
 	FMOVQ.P 16(R19), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -4900,25 +4926,25 @@ loop187:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911384 // fmla v4.4s, v28.4s, v17.s[0]
-	WORD $0x4f921388 // fmla v8.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138c // fmla v12.4s, v28.4s, v19.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a4 // fmla v4.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213a8 // fmla v8.4s, v29.4s, v18.s[1]
-	WORD $0x4fb313ac // fmla v12.4s, v29.4s, v19.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc4 // fmla v4.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bc8 // fmla v8.4s, v30.4s, v18.s[2]
-	WORD $0x4f931bcc // fmla v12.4s, v30.4s, v19.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be4 // fmla v4.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21be8 // fmla v8.4s, v31.4s, v18.s[3]
-	WORD $0x4fb31bec // fmla v12.4s, v31.4s, v19.s[3]
-	WORD $0x3ce56a95 // ldr q21, [x20, x5]
-	WORD $0x3ce66a96 // ldr q22, [x20, x6]
-	WORD $0x3ce76a97 // ldr q23, [x20, x7]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17)
+	fmlaLane0(8, 28, 18)
+	fmlaLane0(12, 28, 19)
+	fmlaLane1(0, 29, 16)
+	fmlaLane1(4, 29, 17)
+	fmlaLane1(8, 29, 18)
+	fmlaLane1(12, 29, 19)
+	fmlaLane2(0, 30, 16)
+	fmlaLane2(4, 30, 17)
+	fmlaLane2(8, 30, 18)
+	fmlaLane2(12, 30, 19)
+	fmlaLane3(0, 31, 16)
+	fmlaLane3(4, 31, 17)
+	fmlaLane3(8, 31, 18)
+	fmlaLane3(12, 31, 19)
+	ldrq(21, 20, 5)
+	ldrq(22, 20, 6)
+	ldrq(23, 20, 7)
 	FMOVQ.P 16(R20), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -4928,25 +4954,25 @@ loop187:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4f911385 // fmla v5.4s, v28.4s, v17.s[0]
-	WORD $0x4f921389 // fmla v9.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138d // fmla v13.4s, v28.4s, v19.s[0]
-	WORD $0x4fb013a1 // fmla v1.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a5 // fmla v5.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213a9 // fmla v9.4s, v29.4s, v18.s[1]
-	WORD $0x4fb313ad // fmla v13.4s, v29.4s, v19.s[1]
-	WORD $0x4f901bc1 // fmla v1.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc5 // fmla v5.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bc9 // fmla v9.4s, v30.4s, v18.s[2]
-	WORD $0x4f931bcd // fmla v13.4s, v30.4s, v19.s[2]
-	WORD $0x4fb01be1 // fmla v1.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be5 // fmla v5.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21be9 // fmla v9.4s, v31.4s, v18.s[3]
-	WORD $0x4fb31bed // fmla v13.4s, v31.4s, v19.s[3]
-	WORD $0x3ce56ab5 // ldr q21, [x21, x5]
-	WORD $0x3ce66ab6 // ldr q22, [x21, x6]
-	WORD $0x3ce76ab7 // ldr q23, [x21, x7]
+	fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17)
+	fmlaLane0(9, 28, 18)
+	fmlaLane0(13, 28, 19)
+	fmlaLane1(1, 29, 16)
+	fmlaLane1(5, 29, 17)
+	fmlaLane1(9, 29, 18)
+	fmlaLane1(13, 29, 19)
+	fmlaLane2(1, 30, 16)
+	fmlaLane2(5, 30, 17)
+	fmlaLane2(9, 30, 18)
+	fmlaLane2(13, 30, 19)
+	fmlaLane3(1, 31, 16)
+	fmlaLane3(5, 31, 17)
+	fmlaLane3(9, 31, 18)
+	fmlaLane3(13, 31, 19)
+	ldrq(21, 21, 5)
+	ldrq(22, 21, 6)
+	ldrq(23, 21, 7)
 	FMOVQ.P 16(R21), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -4956,25 +4982,25 @@ loop187:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4f911386 // fmla v6.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138a // fmla v10.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138e // fmla v14.4s, v28.4s, v19.s[0]
-	WORD $0x4fb013a2 // fmla v2.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a6 // fmla v6.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213aa // fmla v10.4s, v29.4s, v18.s[1]
-	WORD $0x4fb313ae // fmla v14.4s, v29.4s, v19.s[1]
-	WORD $0x4f901bc2 // fmla v2.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc6 // fmla v6.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bca // fmla v10.4s, v30.4s, v18.s[2]
-	WORD $0x4f931bce // fmla v14.4s, v30.4s, v19.s[2]
-	WORD $0x4fb01be2 // fmla v2.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be6 // fmla v6.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21bea // fmla v10.4s, v31.4s, v18.s[3]
-	WORD $0x4fb31bee // fmla v14.4s, v31.4s, v19.s[3]
-	WORD $0x3ce56ad5 // ldr q21, [x22, x5]
-	WORD $0x3ce66ad6 // ldr q22, [x22, x6]
-	WORD $0x3ce76ad7 // ldr q23, [x22, x7]
+	fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17)
+	fmlaLane0(10, 28, 18)
+	fmlaLane0(14, 28, 19)
+	fmlaLane1(2, 29, 16)
+	fmlaLane1(6, 29, 17)
+	fmlaLane1(10, 29, 18)
+	fmlaLane1(14, 29, 19)
+	fmlaLane2(2, 30, 16)
+	fmlaLane2(6, 30, 17)
+	fmlaLane2(10, 30, 18)
+	fmlaLane2(14, 30, 19)
+	fmlaLane3(2, 31, 16)
+	fmlaLane3(6, 31, 17)
+	fmlaLane3(10, 31, 18)
+	fmlaLane3(14, 31, 19)
+	ldrq(21, 22, 5)
+	ldrq(22, 22, 6)
+	ldrq(23, 22, 7)
 	FMOVQ.P 16(R22), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -4984,22 +5010,22 @@ loop187:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138f // fmla v15.4s, v28.4s, v19.s[0]
-	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a7 // fmla v7.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213ab // fmla v11.4s, v29.4s, v18.s[1]
-	WORD $0x4fb313af // fmla v15.4s, v29.4s, v19.s[1]
-	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc7 // fmla v7.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bcb // fmla v11.4s, v30.4s, v18.s[2]
-	WORD $0x4f931bcf // fmla v15.4s, v30.4s, v19.s[2]
-	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
-	WORD $0x4fb31bef // fmla v15.4s, v31.4s, v19.s[3]
+	fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17)
+	fmlaLane0(11, 28, 18)
+	fmlaLane0(15, 28, 19)
+	fmlaLane1(3, 29, 16)
+	fmlaLane1(7, 29, 17)
+	fmlaLane1(11, 29, 18)
+	fmlaLane1(15, 29, 19)
+	fmlaLane2(3, 30, 16)
+	fmlaLane2(7, 30, 17)
+	fmlaLane2(11, 30, 18)
+	fmlaLane2(15, 30, 19)
+	fmlaLane3(3, 31, 16)
+	fmlaLane3(7, 31, 17)
+	fmlaLane3(11, 31, 18)
+	fmlaLane3(15, 31, 19)
 	SUBS $4, R12, R12
 	BGE loop187
 tail188:
@@ -5017,10 +5043,10 @@ one189:
 	ADD R7, R19, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R19), V28.S[0]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911384 // fmla v4.4s, v28.4s, v17.s[0]
-	WORD $0x4f921388 // fmla v8.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138c // fmla v12.4s, v28.4s, v19.s[0]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17)
+	fmlaLane0(8, 28, 18)
+	fmlaLane0(12, 28, 19)
 	ADD R5, R20, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R20, R13
@@ -5028,10 +5054,10 @@ one189:
 	ADD R7, R20, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R20), V28.S[0]
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4f911385 // fmla v5.4s, v28.4s, v17.s[0]
-	WORD $0x4f921389 // fmla v9.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138d // fmla v13.4s, v28.4s, v19.s[0]
+	fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17)
+	fmlaLane0(9, 28, 18)
+	fmlaLane0(13, 28, 19)
 	ADD R5, R21, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R21, R13
@@ -5039,10 +5065,10 @@ one189:
 	ADD R7, R21, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R21), V28.S[0]
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4f911386 // fmla v6.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138a // fmla v10.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138e // fmla v14.4s, v28.4s, v19.s[0]
+	fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17)
+	fmlaLane0(10, 28, 18)
+	fmlaLane0(14, 28, 19)
 	ADD R5, R22, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R22, R13
@@ -5050,10 +5076,10 @@ one189:
 	ADD R7, R22, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R22), V28.S[0]
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
-	WORD $0x4f93138f // fmla v15.4s, v28.4s, v19.s[0]
+	fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17)
+	fmlaLane0(11, 28, 18)
+	fmlaLane0(15, 28, 19)
 	SUB $1, R12, R12
 	CBNZ R12, one189
 end190:
@@ -5112,22 +5138,22 @@ loop191:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
-	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
-	WORD $0x4f931383 // fmla v3.4s, v28.4s, v19.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a1 // fmla v1.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213a2 // fmla v2.4s, v29.4s, v18.s[1]
-	WORD $0x4fb313a3 // fmla v3.4s, v29.4s, v19.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc1 // fmla v1.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bc2 // fmla v2.4s, v30.4s, v18.s[2]
-	WORD $0x4f931bc3 // fmla v3.4s, v30.4s, v19.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
-	WORD $0x4fb31be3 // fmla v3.4s, v31.4s, v19.s[3]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17)
+	fmlaLane0(2, 28, 18)
+	fmlaLane0(3, 28, 19)
+	fmlaLane1(0, 29, 16)
+	fmlaLane1(1, 29, 17)
+	fmlaLane1(2, 29, 18)
+	fmlaLane1(3, 29, 19)
+	fmlaLane2(0, 30, 16)
+	fmlaLane2(1, 30, 17)
+	fmlaLane2(2, 30, 18)
+	fmlaLane2(3, 30, 19)
+	fmlaLane3(0, 31, 16)
+	fmlaLane3(1, 31, 17)
+	fmlaLane3(2, 31, 18)
+	fmlaLane3(3, 31, 19)
 	SUBS $4, R12, R12
 	BGE loop191
 tail192:
@@ -5142,10 +5168,10 @@ one193:
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
 	VLD1.P 4(R22), V28.S[3]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
-	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
-	WORD $0x4f931383 // fmla v3.4s, v28.4s, v19.s[0]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17)
+	fmlaLane0(2, 28, 18)
+	fmlaLane0(3, 28, 19)
 	SUB $1, R12, R12
 	CBNZ R12, one193
 end194:
@@ -5243,9 +5269,9 @@ loop199:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
 	FMOVQ.P 16(R17), F18
-	WORD $0x3ce56a75 // ldr q21, [x19, x5]
-	WORD $0x3ce66a76 // ldr q22, [x19, x6]
-	WORD $0x3ce76a77 // ldr q23, [x19, x7]
+	ldrq(21, 19, 5)
+	ldrq(22, 19, 6)
+	ldrq(23, 19, 7)
 	FMOVQ.P 16(R19), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5255,21 +5281,21 @@ loop199:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911384 // fmla v4.4s, v28.4s, v17.s[0]
-	WORD $0x4f921388 // fmla v8.4s, v28.4s, v18.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a4 // fmla v4.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213a8 // fmla v8.4s, v29.4s, v18.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc4 // fmla v4.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bc8 // fmla v8.4s, v30.4s, v18.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be4 // fmla v4.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21be8 // fmla v8.4s, v31.4s, v18.s[3]
-	WORD $0x3ce56a95 // ldr q21, [x20, x5]
-	WORD $0x3ce66a96 // ldr q22, [x20, x6]
-	WORD $0x3ce76a97 // ldr q23, [x20, x7]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17)
+	fmlaLane0(8, 28, 18)
+	fmlaLane1(0, 29, 16)
+	fmlaLane1(4, 29, 17)
+	fmlaLane1(8, 29, 18)
+	fmlaLane2(0, 30, 16)
+	fmlaLane2(4, 30, 17)
+	fmlaLane2(8, 30, 18)
+	fmlaLane3(0, 31, 16)
+	fmlaLane3(4, 31, 17)
+	fmlaLane3(8, 31, 18)
+	ldrq(21, 20, 5)
+	ldrq(22, 20, 6)
+	ldrq(23, 20, 7)
 	FMOVQ.P 16(R20), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5279,21 +5305,21 @@ loop199:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4f911385 // fmla v5.4s, v28.4s, v17.s[0]
-	WORD $0x4f921389 // fmla v9.4s, v28.4s, v18.s[0]
-	WORD $0x4fb013a1 // fmla v1.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a5 // fmla v5.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213a9 // fmla v9.4s, v29.4s, v18.s[1]
-	WORD $0x4f901bc1 // fmla v1.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc5 // fmla v5.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bc9 // fmla v9.4s, v30.4s, v18.s[2]
-	WORD $0x4fb01be1 // fmla v1.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be5 // fmla v5.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21be9 // fmla v9.4s, v31.4s, v18.s[3]
-	WORD $0x3ce56ab5 // ldr q21, [x21, x5]
-	WORD $0x3ce66ab6 // ldr q22, [x21, x6]
-	WORD $0x3ce76ab7 // ldr q23, [x21, x7]
+	fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17)
+	fmlaLane0(9, 28, 18)
+	fmlaLane1(1, 29, 16)
+	fmlaLane1(5, 29, 17)
+	fmlaLane1(9, 29, 18)
+	fmlaLane2(1, 30, 16)
+	fmlaLane2(5, 30, 17)
+	fmlaLane2(9, 30, 18)
+	fmlaLane3(1, 31, 16)
+	fmlaLane3(5, 31, 17)
+	fmlaLane3(9, 31, 18)
+	ldrq(21, 21, 5)
+	ldrq(22, 21, 6)
+	ldrq(23, 21, 7)
 	FMOVQ.P 16(R21), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5303,21 +5329,21 @@ loop199:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4f911386 // fmla v6.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138a // fmla v10.4s, v28.4s, v18.s[0]
-	WORD $0x4fb013a2 // fmla v2.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a6 // fmla v6.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213aa // fmla v10.4s, v29.4s, v18.s[1]
-	WORD $0x4f901bc2 // fmla v2.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc6 // fmla v6.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bca // fmla v10.4s, v30.4s, v18.s[2]
-	WORD $0x4fb01be2 // fmla v2.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be6 // fmla v6.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21bea // fmla v10.4s, v31.4s, v18.s[3]
-	WORD $0x3ce56ad5 // ldr q21, [x22, x5]
-	WORD $0x3ce66ad6 // ldr q22, [x22, x6]
-	WORD $0x3ce76ad7 // ldr q23, [x22, x7]
+	fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17)
+	fmlaLane0(10, 28, 18)
+	fmlaLane1(2, 29, 16)
+	fmlaLane1(6, 29, 17)
+	fmlaLane1(10, 29, 18)
+	fmlaLane2(2, 30, 16)
+	fmlaLane2(6, 30, 17)
+	fmlaLane2(10, 30, 18)
+	fmlaLane3(2, 31, 16)
+	fmlaLane3(6, 31, 17)
+	fmlaLane3(10, 31, 18)
+	ldrq(21, 22, 5)
+	ldrq(22, 22, 6)
+	ldrq(23, 22, 7)
 	FMOVQ.P 16(R22), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5327,18 +5353,18 @@ loop199:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
-	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a7 // fmla v7.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213ab // fmla v11.4s, v29.4s, v18.s[1]
-	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc7 // fmla v7.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bcb // fmla v11.4s, v30.4s, v18.s[2]
-	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21beb // fmla v11.4s, v31.4s, v18.s[3]
+	fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17)
+	fmlaLane0(11, 28, 18)
+	fmlaLane1(3, 29, 16)
+	fmlaLane1(7, 29, 17)
+	fmlaLane1(11, 29, 18)
+	fmlaLane2(3, 30, 16)
+	fmlaLane2(7, 30, 17)
+	fmlaLane2(11, 30, 18)
+	fmlaLane3(3, 31, 16)
+	fmlaLane3(7, 31, 17)
+	fmlaLane3(11, 31, 18)
 	SUBS $4, R12, R12
 	BGE loop199
 tail200:
@@ -5355,9 +5381,9 @@ one201:
 	ADD R7, R19, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R19), V28.S[0]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911384 // fmla v4.4s, v28.4s, v17.s[0]
-	WORD $0x4f921388 // fmla v8.4s, v28.4s, v18.s[0]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17)
+	fmlaLane0(8, 28, 18)
 	ADD R5, R20, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R20, R13
@@ -5365,9 +5391,9 @@ one201:
 	ADD R7, R20, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R20), V28.S[0]
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4f911385 // fmla v5.4s, v28.4s, v17.s[0]
-	WORD $0x4f921389 // fmla v9.4s, v28.4s, v18.s[0]
+	fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17)
+	fmlaLane0(9, 28, 18)
 	ADD R5, R21, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R21, R13
@@ -5375,9 +5401,9 @@ one201:
 	ADD R7, R21, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R21), V28.S[0]
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4f911386 // fmla v6.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138a // fmla v10.4s, v28.4s, v18.s[0]
+	fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17)
+	fmlaLane0(10, 28, 18)
 	ADD R5, R22, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R22, R13
@@ -5385,9 +5411,9 @@ one201:
 	ADD R7, R22, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R22), V28.S[0]
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
-	WORD $0x4f92138b // fmla v11.4s, v28.4s, v18.s[0]
+	fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17)
+	fmlaLane0(11, 28, 18)
 	SUB $1, R12, R12
 	CBNZ R12, one201
 end202:
@@ -5441,18 +5467,18 @@ loop203:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
-	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a1 // fmla v1.4s, v29.4s, v17.s[1]
-	WORD $0x4fb213a2 // fmla v2.4s, v29.4s, v18.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc1 // fmla v1.4s, v30.4s, v17.s[2]
-	WORD $0x4f921bc2 // fmla v2.4s, v30.4s, v18.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
-	WORD $0x4fb21be2 // fmla v2.4s, v31.4s, v18.s[3]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17)
+	fmlaLane0(2, 28, 18)
+	fmlaLane1(0, 29, 16)
+	fmlaLane1(1, 29, 17)
+	fmlaLane1(2, 29, 18)
+	fmlaLane2(0, 30, 16)
+	fmlaLane2(1, 30, 17)
+	fmlaLane2(2, 30, 18)
+	fmlaLane3(0, 31, 16)
+	fmlaLane3(1, 31, 17)
+	fmlaLane3(2, 31, 18)
 	SUBS $4, R12, R12
 	BGE loop203
 tail204:
@@ -5466,9 +5492,9 @@ one205:
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
 	VLD1.P 4(R22), V28.S[3]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
-	WORD $0x4f921382 // fmla v2.4s, v28.4s, v18.s[0]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17)
+	fmlaLane0(2, 28, 18)
 	SUB $1, R12, R12
 	CBNZ R12, one205
 end206:
@@ -5547,9 +5573,9 @@ keys16for2:
 loop210:
 	FMOVQ.P 16(R15), F16
 	FMOVQ.P 16(R16), F17
-	WORD $0x3ce56a75 // ldr q21, [x19, x5]
-	WORD $0x3ce66a76 // ldr q22, [x19, x6]
-	WORD $0x3ce76a77 // ldr q23, [x19, x7]
+	ldrq(21, 19, 5)
+	ldrq(22, 19, 6)
+	ldrq(23, 19, 7)
 	FMOVQ.P 16(R19), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5559,17 +5585,17 @@ loop210:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911384 // fmla v4.4s, v28.4s, v17.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a4 // fmla v4.4s, v29.4s, v17.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc4 // fmla v4.4s, v30.4s, v17.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be4 // fmla v4.4s, v31.4s, v17.s[3]
-	WORD $0x3ce56a95 // ldr q21, [x20, x5]
-	WORD $0x3ce66a96 // ldr q22, [x20, x6]
-	WORD $0x3ce76a97 // ldr q23, [x20, x7]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17)
+	fmlaLane1(0, 29, 16)
+	fmlaLane1(4, 29, 17)
+	fmlaLane2(0, 30, 16)
+	fmlaLane2(4, 30, 17)
+	fmlaLane3(0, 31, 16)
+	fmlaLane3(4, 31, 17)
+	ldrq(21, 20, 5)
+	ldrq(22, 20, 6)
+	ldrq(23, 20, 7)
 	FMOVQ.P 16(R20), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5579,17 +5605,17 @@ loop210:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4f911385 // fmla v5.4s, v28.4s, v17.s[0]
-	WORD $0x4fb013a1 // fmla v1.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a5 // fmla v5.4s, v29.4s, v17.s[1]
-	WORD $0x4f901bc1 // fmla v1.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc5 // fmla v5.4s, v30.4s, v17.s[2]
-	WORD $0x4fb01be1 // fmla v1.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be5 // fmla v5.4s, v31.4s, v17.s[3]
-	WORD $0x3ce56ab5 // ldr q21, [x21, x5]
-	WORD $0x3ce66ab6 // ldr q22, [x21, x6]
-	WORD $0x3ce76ab7 // ldr q23, [x21, x7]
+	fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17)
+	fmlaLane1(1, 29, 16)
+	fmlaLane1(5, 29, 17)
+	fmlaLane2(1, 30, 16)
+	fmlaLane2(5, 30, 17)
+	fmlaLane3(1, 31, 16)
+	fmlaLane3(5, 31, 17)
+	ldrq(21, 21, 5)
+	ldrq(22, 21, 6)
+	ldrq(23, 21, 7)
 	FMOVQ.P 16(R21), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5599,17 +5625,17 @@ loop210:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4f911386 // fmla v6.4s, v28.4s, v17.s[0]
-	WORD $0x4fb013a2 // fmla v2.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a6 // fmla v6.4s, v29.4s, v17.s[1]
-	WORD $0x4f901bc2 // fmla v2.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc6 // fmla v6.4s, v30.4s, v17.s[2]
-	WORD $0x4fb01be2 // fmla v2.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be6 // fmla v6.4s, v31.4s, v17.s[3]
-	WORD $0x3ce56ad5 // ldr q21, [x22, x5]
-	WORD $0x3ce66ad6 // ldr q22, [x22, x6]
-	WORD $0x3ce76ad7 // ldr q23, [x22, x7]
+	fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17)
+	fmlaLane1(2, 29, 16)
+	fmlaLane1(6, 29, 17)
+	fmlaLane2(2, 30, 16)
+	fmlaLane2(6, 30, 17)
+	fmlaLane3(2, 31, 16)
+	fmlaLane3(6, 31, 17)
+	ldrq(21, 22, 5)
+	ldrq(22, 22, 6)
+	ldrq(23, 22, 7)
 	FMOVQ.P 16(R22), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5619,14 +5645,14 @@ loop210:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
-	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a7 // fmla v7.4s, v29.4s, v17.s[1]
-	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc7 // fmla v7.4s, v30.4s, v17.s[2]
-	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be7 // fmla v7.4s, v31.4s, v17.s[3]
+	fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17)
+	fmlaLane1(3, 29, 16)
+	fmlaLane1(7, 29, 17)
+	fmlaLane2(3, 30, 16)
+	fmlaLane2(7, 30, 17)
+	fmlaLane3(3, 31, 16)
+	fmlaLane3(7, 31, 17)
 	SUBS $4, R12, R12
 	BGE loop210
 tail211:
@@ -5642,8 +5668,8 @@ one212:
 	ADD R7, R19, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R19), V28.S[0]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911384 // fmla v4.4s, v28.4s, v17.s[0]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17)
 	ADD R5, R20, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R20, R13
@@ -5651,8 +5677,8 @@ one212:
 	ADD R7, R20, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R20), V28.S[0]
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4f911385 // fmla v5.4s, v28.4s, v17.s[0]
+	fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17)
 	ADD R5, R21, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R21, R13
@@ -5660,8 +5686,8 @@ one212:
 	ADD R7, R21, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R21), V28.S[0]
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4f911386 // fmla v6.4s, v28.4s, v17.s[0]
+	fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17)
 	ADD R5, R22, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R22, R13
@@ -5669,8 +5695,8 @@ one212:
 	ADD R7, R22, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R22), V28.S[0]
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4f911387 // fmla v7.4s, v28.4s, v17.s[0]
+	fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17)
 	SUB $1, R12, R12
 	CBNZ R12, one212
 end213:
@@ -5719,14 +5745,14 @@ loop214:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4fb113a1 // fmla v1.4s, v29.4s, v17.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4f911bc1 // fmla v1.4s, v30.4s, v17.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x4fb11be1 // fmla v1.4s, v31.4s, v17.s[3]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17)
+	fmlaLane1(0, 29, 16)
+	fmlaLane1(1, 29, 17)
+	fmlaLane2(0, 30, 16)
+	fmlaLane2(1, 30, 17)
+	fmlaLane3(0, 31, 16)
+	fmlaLane3(1, 31, 17)
 	SUBS $4, R12, R12
 	BGE loop214
 tail215:
@@ -5739,8 +5765,8 @@ one216:
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
 	VLD1.P 4(R22), V28.S[3]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4f911381 // fmla v1.4s, v28.4s, v17.s[0]
+	fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17)
 	SUB $1, R12, R12
 	CBNZ R12, one216
 end217:
@@ -5800,9 +5826,9 @@ keys16for1:
 	BLT tail221
 loop220:
 	FMOVQ.P 16(R15), F16
-	WORD $0x3ce56a75 // ldr q21, [x19, x5]
-	WORD $0x3ce66a76 // ldr q22, [x19, x6]
-	WORD $0x3ce76a77 // ldr q23, [x19, x7]
+	ldrq(21, 19, 5)
+	ldrq(22, 19, 6)
+	ldrq(23, 19, 7)
 	FMOVQ.P 16(R19), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5812,13 +5838,13 @@ loop220:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
-	WORD $0x3ce56a95 // ldr q21, [x20, x5]
-	WORD $0x3ce66a96 // ldr q22, [x20, x6]
-	WORD $0x3ce76a97 // ldr q23, [x20, x7]
+	fmlaLane0(0, 28, 16)
+	fmlaLane1(0, 29, 16)
+	fmlaLane2(0, 30, 16)
+	fmlaLane3(0, 31, 16)
+	ldrq(21, 20, 5)
+	ldrq(22, 20, 6)
+	ldrq(23, 20, 7)
 	FMOVQ.P 16(R20), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5828,13 +5854,13 @@ loop220:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
-	WORD $0x4fb013a1 // fmla v1.4s, v29.4s, v16.s[1]
-	WORD $0x4f901bc1 // fmla v1.4s, v30.4s, v16.s[2]
-	WORD $0x4fb01be1 // fmla v1.4s, v31.4s, v16.s[3]
-	WORD $0x3ce56ab5 // ldr q21, [x21, x5]
-	WORD $0x3ce66ab6 // ldr q22, [x21, x6]
-	WORD $0x3ce76ab7 // ldr q23, [x21, x7]
+	fmlaLane0(1, 28, 16)
+	fmlaLane1(1, 29, 16)
+	fmlaLane2(1, 30, 16)
+	fmlaLane3(1, 31, 16)
+	ldrq(21, 21, 5)
+	ldrq(22, 21, 6)
+	ldrq(23, 21, 7)
 	FMOVQ.P 16(R21), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5844,13 +5870,13 @@ loop220:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
-	WORD $0x4fb013a2 // fmla v2.4s, v29.4s, v16.s[1]
-	WORD $0x4f901bc2 // fmla v2.4s, v30.4s, v16.s[2]
-	WORD $0x4fb01be2 // fmla v2.4s, v31.4s, v16.s[3]
-	WORD $0x3ce56ad5 // ldr q21, [x22, x5]
-	WORD $0x3ce66ad6 // ldr q22, [x22, x6]
-	WORD $0x3ce76ad7 // ldr q23, [x22, x7]
+	fmlaLane0(2, 28, 16)
+	fmlaLane1(2, 29, 16)
+	fmlaLane2(2, 30, 16)
+	fmlaLane3(2, 31, 16)
+	ldrq(21, 22, 5)
+	ldrq(22, 22, 6)
+	ldrq(23, 22, 7)
 	FMOVQ.P 16(R22), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -5860,10 +5886,10 @@ loop220:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
-	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
-	WORD $0x4f901bc3 // fmla v3.4s, v30.4s, v16.s[2]
-	WORD $0x4fb01be3 // fmla v3.4s, v31.4s, v16.s[3]
+	fmlaLane0(3, 28, 16)
+	fmlaLane1(3, 29, 16)
+	fmlaLane2(3, 30, 16)
+	fmlaLane3(3, 31, 16)
 	SUBS $4, R12, R12
 	BGE loop220
 tail221:
@@ -5878,7 +5904,7 @@ one222:
 	ADD R7, R19, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R19), V28.S[0]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
+	fmlaLane0(0, 28, 16)
 	ADD R5, R20, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R20, R13
@@ -5886,7 +5912,7 @@ one222:
 	ADD R7, R20, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R20), V28.S[0]
-	WORD $0x4f901381 // fmla v1.4s, v28.4s, v16.s[0]
+	fmlaLane0(1, 28, 16)
 	ADD R5, R21, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R21, R13
@@ -5894,7 +5920,7 @@ one222:
 	ADD R7, R21, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R21), V28.S[0]
-	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	fmlaLane0(2, 28, 16)
 	ADD R5, R22, R13
 	VLD1 (R13), V28.S[1]
 	ADD R6, R22, R13
@@ -5902,7 +5928,7 @@ one222:
 	ADD R7, R22, R13
 	VLD1 (R13), V28.S[3]
 	VLD1.P 4(R22), V28.S[0]
-	WORD $0x4f901383 // fmla v3.4s, v28.4s, v16.s[0]
+	fmlaLane0(3, 28, 16)
 	SUB $1, R12, R12
 	CBNZ R12, one222
 end223:
@@ -5946,10 +5972,10 @@ loop224:
 	VTRN2 V26.D2, V24.D2, V30.D2
 	VTRN1 V27.D2, V25.D2, V29.D2
 	VTRN2 V27.D2, V25.D2, V31.D2
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
-	WORD $0x4fb013a0 // fmla v0.4s, v29.4s, v16.s[1]
-	WORD $0x4f901bc0 // fmla v0.4s, v30.4s, v16.s[2]
-	WORD $0x4fb01be0 // fmla v0.4s, v31.4s, v16.s[3]
+	fmlaLane0(0, 28, 16)
+	fmlaLane1(0, 29, 16)
+	fmlaLane2(0, 30, 16)
+	fmlaLane3(0, 31, 16)
 	SUBS $4, R12, R12
 	BGE loop224
 tail225:
@@ -5961,7 +5987,7 @@ one226:
 	VLD1.P 4(R20), V28.S[1]
 	VLD1.P 4(R21), V28.S[2]
 	VLD1.P 4(R22), V28.S[3]
-	WORD $0x4f901380 // fmla v0.4s, v28.4s, v16.s[0]
+	fmlaLane0(0, 28, 16)
 	SUB $1, R12, R12
 	CBNZ R12, one226
 end227:
@@ -6010,20 +6036,20 @@ maxRow:
 	MOVD $4, R8
 maxQuarter:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
+	fcmgt(4, 0, 24)
 	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
+	fcmgt(5, 1, 25)
 	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
+	fcmgt(6, 2, 26)
 	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
+	fcmgt(7, 3, 27)
 	VBIT V7.B16, V3.B16, V27.B16
 	SUB $1, R8, R8
 	CBNZ R8, maxQuarter
-	WORD $0x4e39c718 // fmaxnm v24.4s, v24.4s, v25.4s
-	WORD $0x4e3bc75a // fmaxnm v26.4s, v26.4s, v27.4s
-	WORD $0x4e3ac718 // fmaxnm v24.4s, v24.4s, v26.4s
-	WORD $0x6e30cb18 // fmaxnmv s24, v24.4s
+	fmaxnm(24, 24, 25)
+	fmaxnm(26, 26, 27)
+	fmaxnm(24, 24, 26)
+	fmaxnmv(24, 24)
 	FMOVS.P F24, 4(R3)
 	SUB $1, R5, R5
 	CBNZ R5, maxRow
@@ -6042,21 +6068,21 @@ maxQuarter:
 loop229:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
-	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
+	fcmgt(26, 25, 24)
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
-	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	fadd(26, 26, 31)
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
-	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
+	fcmeq(27, 26, 31)
+	bic(23, 26, 27)
 	VORR V27.B16, V29.B16, V29.B16
 	VST1.P [V26.S4], 16(R1)
-	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
+	fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	VFMLA V20.S4, V0.S4, V4.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	fsub(12, 21, 4)
 	VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
@@ -6073,10 +6099,10 @@ loop229:
 	VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	fmul(8, 8, 4)
+	bic(8, 8, 0)
 	VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5
 	BGE loop229
@@ -6089,23 +6115,23 @@ end230:
 loop231:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
-	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
+	fcmgt(26, 25, 24)
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
-	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	fadd(26, 26, 31)
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
-	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
+	fcmeq(27, 26, 31)
+	bic(23, 26, 27)
 	FMOVQ 144(R26), F31
 	VAND V31.B16, V27.B16, V27.B16
 	VORR V27.B16, V29.B16, V29.B16
 	FMOVS.P F26, 4(R1)
-	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
+	fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	VFMLA V20.S4, V0.S4, V4.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	fsub(12, 21, 4)
 	VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
@@ -6122,10 +6148,10 @@ loop231:
 	VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	fmul(8, 8, 4)
+	bic(8, 8, 0)
 	FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5
 	BGE loop231
@@ -6146,8 +6172,8 @@ end232:
 expRow:
 	VLD1R.P 4(R1), [V23.S4]
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe6fd // fcmeq v29.4s, v23.4s, v31.4s
-	WORD $0x4e7d1ef7 // bic v23.16b, v23.16b, v29.16b
+	fcmeq(29, 23, 31)
+	bic(23, 23, 29)
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -6155,10 +6181,10 @@ expRow:
 	MOVD $4, R8
 quarter:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4eb7d400 // fsub v0.4s, v0.4s, v23.4s
-	WORD $0x4eb7d421 // fsub v1.4s, v1.4s, v23.4s
-	WORD $0x4eb7d442 // fsub v2.4s, v2.4s, v23.4s
-	WORD $0x4eb7d463 // fsub v3.4s, v3.4s, v23.4s
+	fsub(0, 0, 23)
+	fsub(1, 1, 23)
+	fsub(2, 2, 23)
+	fsub(3, 3, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
@@ -6169,10 +6195,10 @@ quarter:
 	VFMLA V20.S4, V1.S4, V5.S4
 	VFMLA V20.S4, V2.S4, V6.S4
 	VFMLA V20.S4, V3.S4, V7.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
-	WORD $0x4ea5d6ad // fsub v13.4s, v21.4s, v5.4s
-	WORD $0x4ea6d6ae // fsub v14.4s, v21.4s, v6.4s
-	WORD $0x4ea7d6af // fsub v15.4s, v21.4s, v7.4s
+	fsub(12, 21, 4)
+	fsub(13, 21, 5)
+	fsub(14, 21, 6)
+	fsub(15, 21, 7)
 	VFMLA V20.S4, V0.S4, V12.S4
 	VFMLA V20.S4, V1.S4, V13.S4
 	VFMLA V20.S4, V2.S4, V14.S4
@@ -6225,35 +6251,35 @@ quarter:
 	VFMLA V15.S4, V3.S4, V11.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	fcmge(1, 22, 5)
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e26e6c2 // fcmge v2.4s, v22.4s, v6.4s
+	fcmge(2, 22, 6)
 	VSHL $23, V6.S4, V6.S4
-	WORD $0x6e27e6c3 // fcmge v3.4s, v22.4s, v7.4s
+	fcmge(3, 22, 7)
 	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x6e25dd29 // fmul v9.4s, v9.4s, v5.4s
-	WORD $0x6e26dd4a // fmul v10.4s, v10.4s, v6.4s
-	WORD $0x6e27dd6b // fmul v11.4s, v11.4s, v7.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
-	WORD $0x4e611d29 // bic v9.16b, v9.16b, v1.16b
-	WORD $0x4e621d4a // bic v10.16b, v10.16b, v2.16b
-	WORD $0x4e631d6b // bic v11.16b, v11.16b, v3.16b
-	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s
-	WORD $0x4e29d739 // fadd v25.4s, v25.4s, v9.4s
-	WORD $0x4e2ad75a // fadd v26.4s, v26.4s, v10.4s
-	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
+	fmul(8, 8, 4)
+	fmul(9, 9, 5)
+	fmul(10, 10, 6)
+	fmul(11, 11, 7)
+	bic(8, 8, 0)
+	bic(9, 9, 1)
+	bic(10, 10, 2)
+	bic(11, 11, 3)
+	fadd(24, 24, 8)
+	fadd(25, 25, 9)
+	fadd(26, 26, 10)
+	fadd(27, 27, 11)
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R8, R8
 	CBNZ R8, quarter
-	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
-	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
-	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
+	fadd(24, 24, 26)
+	fadd(25, 25, 27)
+	fadd(24, 24, 25)
 	VEXT $8, V24.B16, V24.B16, V31.B16
-	WORD $0x4e3fd718 // fadd v24.4s, v24.4s, v31.4s
-	WORD $0x7e30db18 // faddp s24, v24.2s
+	fadd(24, 24, 31)
+	faddp(24, 24)
 	FMOVS.P 4(R3), F0
 	FMOVS 0(R2), F1
 	VFMLA V1.S4, V0.S4, V24.S4
@@ -6307,22 +6333,22 @@ maxQuarter:
 	VDUP R7, V28.S4
 	LSR $16, R7, R7
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6eb8e404 // fcmgt v4.4s, v0.4s, v24.4s
+	fcmgt(4, 0, 24)
 	FMOVQ 176(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V4.B16, V4.B16
 	VBIT V4.B16, V0.B16, V24.B16
-	WORD $0x6eb9e425 // fcmgt v5.4s, v1.4s, v25.4s
+	fcmgt(5, 1, 25)
 	FMOVQ 192(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V5.B16, V5.B16
 	VBIT V5.B16, V1.B16, V25.B16
-	WORD $0x6ebae446 // fcmgt v6.4s, v2.4s, v26.4s
+	fcmgt(6, 2, 26)
 	FMOVQ 208(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V6.B16, V6.B16
 	VBIT V6.B16, V2.B16, V26.B16
-	WORD $0x6ebbe467 // fcmgt v7.4s, v3.4s, v27.4s
+	fcmgt(7, 3, 27)
 	FMOVQ 224(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VAND V29.B16, V7.B16, V7.B16
@@ -6337,10 +6363,10 @@ maxQuarterRest:
 	SUB $1, R8, R8
 	CBNZ R8, maxQuarterRest
 maxQuarterEnd:
-	WORD $0x4e39c718 // fmaxnm v24.4s, v24.4s, v25.4s
-	WORD $0x4e3bc75a // fmaxnm v26.4s, v26.4s, v27.4s
-	WORD $0x4e3ac718 // fmaxnm v24.4s, v24.4s, v26.4s
-	WORD $0x6e30cb18 // fmaxnmv s24, v24.4s
+	fmaxnm(24, 24, 25)
+	fmaxnm(26, 26, 27)
+	fmaxnm(24, 24, 26)
+	fmaxnmv(24, 24)
 	FMOVS.P F24, 4(R3)
 	SUB $1, R5, R5
 	CBNZ R5, maxRow
@@ -6360,21 +6386,21 @@ maxQuarterEnd:
 loop233:
 	VLD1 (R1), [V24.S4]
 	VLD1 (R3), [V25.S4]
-	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
+	fcmgt(26, 25, 24)
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
-	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	fadd(26, 26, 31)
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
-	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
+	fcmeq(27, 26, 31)
+	bic(23, 26, 27)
 	VORR V27.B16, V29.B16, V29.B16
 	VST1.P [V26.S4], 16(R1)
-	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
+	fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	VFMLA V20.S4, V0.S4, V4.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	fsub(12, 21, 4)
 	VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
@@ -6391,10 +6417,10 @@ loop233:
 	VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	fmul(8, 8, 4)
+	bic(8, 8, 0)
 	VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5
 	BGE loop233
@@ -6407,23 +6433,23 @@ end234:
 loop235:
 	FMOVS 0(R1), F24
 	FMOVS 0(R3), F25
-	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
+	fcmgt(26, 25, 24)
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
-	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	fadd(26, 26, 31)
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe75b // fcmeq v27.4s, v26.4s, v31.4s
-	WORD $0x4e7b1f57 // bic v23.16b, v26.16b, v27.16b
+	fcmeq(27, 26, 31)
+	bic(23, 26, 27)
 	FMOVQ 144(R26), F31
 	VAND V31.B16, V27.B16, V27.B16
 	VORR V27.B16, V29.B16, V29.B16
 	FMOVS.P F26, 4(R1)
-	WORD $0x4eb7d700 // fsub v0.4s, v24.4s, v23.4s
+	fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	VFMLA V20.S4, V0.S4, V4.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	fsub(12, 21, 4)
 	VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
@@ -6440,10 +6466,10 @@ loop235:
 	VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	fmul(8, 8, 4)
+	bic(8, 8, 0)
 	FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5
 	BGE loop235
@@ -6466,8 +6492,8 @@ expRow:
 	MOVD.P 8(R4), R7
 	VLD1R.P 4(R1), [V23.S4]
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe6fd // fcmeq v29.4s, v23.4s, v31.4s
-	WORD $0x4e7d1ef7 // bic v23.16b, v23.16b, v29.16b
+	fcmeq(29, 23, 31)
+	bic(23, 23, 29)
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
@@ -6475,10 +6501,10 @@ expRow:
 	MOVD R10, R8
 quarter:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4eb7d400 // fsub v0.4s, v0.4s, v23.4s
-	WORD $0x4eb7d421 // fsub v1.4s, v1.4s, v23.4s
-	WORD $0x4eb7d442 // fsub v2.4s, v2.4s, v23.4s
-	WORD $0x4eb7d463 // fsub v3.4s, v3.4s, v23.4s
+	fsub(0, 0, 23)
+	fsub(1, 1, 23)
+	fsub(2, 2, 23)
+	fsub(3, 3, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
@@ -6489,10 +6515,10 @@ quarter:
 	VFMLA V20.S4, V1.S4, V5.S4
 	VFMLA V20.S4, V2.S4, V6.S4
 	VFMLA V20.S4, V3.S4, V7.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
-	WORD $0x4ea5d6ad // fsub v13.4s, v21.4s, v5.4s
-	WORD $0x4ea6d6ae // fsub v14.4s, v21.4s, v6.4s
-	WORD $0x4ea7d6af // fsub v15.4s, v21.4s, v7.4s
+	fsub(12, 21, 4)
+	fsub(13, 21, 5)
+	fsub(14, 21, 6)
+	fsub(15, 21, 7)
 	VFMLA V20.S4, V0.S4, V12.S4
 	VFMLA V20.S4, V1.S4, V13.S4
 	VFMLA V20.S4, V2.S4, V14.S4
@@ -6545,22 +6571,22 @@ quarter:
 	VFMLA V15.S4, V3.S4, V11.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	fcmge(1, 22, 5)
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e26e6c2 // fcmge v2.4s, v22.4s, v6.4s
+	fcmge(2, 22, 6)
 	VSHL $23, V6.S4, V6.S4
-	WORD $0x6e27e6c3 // fcmge v3.4s, v22.4s, v7.4s
+	fcmge(3, 22, 7)
 	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x6e25dd29 // fmul v9.4s, v9.4s, v5.4s
-	WORD $0x6e26dd4a // fmul v10.4s, v10.4s, v6.4s
-	WORD $0x6e27dd6b // fmul v11.4s, v11.4s, v7.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
-	WORD $0x4e611d29 // bic v9.16b, v9.16b, v1.16b
-	WORD $0x4e621d4a // bic v10.16b, v10.16b, v2.16b
-	WORD $0x4e631d6b // bic v11.16b, v11.16b, v3.16b
+	fmul(8, 8, 4)
+	fmul(9, 9, 5)
+	fmul(10, 10, 6)
+	fmul(11, 11, 7)
+	bic(8, 8, 0)
+	bic(9, 9, 1)
+	bic(10, 10, 2)
+	bic(11, 11, 3)
 	VDUP R7, V28.S4
 	LSR $16, R7, R7
 	FMOVQ 176(R26), F29
@@ -6575,10 +6601,10 @@ quarter:
 	FMOVQ 224(R26), F29
 	VCMTST V28.S4, V29.S4, V29.S4
 	VBIF V29.B16, V30.B16, V11.B16
-	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s
-	WORD $0x4e29d739 // fadd v25.4s, v25.4s, v9.4s
-	WORD $0x4e2ad75a // fadd v26.4s, v26.4s, v10.4s
-	WORD $0x4e2bd77b // fadd v27.4s, v27.4s, v11.4s
+	fadd(24, 24, 8)
+	fadd(25, 25, 9)
+	fadd(26, 26, 10)
+	fadd(27, 27, 11)
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R8, R8
 	CBNZ R8, quarter
@@ -6594,12 +6620,12 @@ quarterRest:
 	SUB $1, R8, R8
 	CBNZ R8, quarterRest
 quarterEnd:
-	WORD $0x4e3ad718 // fadd v24.4s, v24.4s, v26.4s
-	WORD $0x4e3bd739 // fadd v25.4s, v25.4s, v27.4s
-	WORD $0x4e39d718 // fadd v24.4s, v24.4s, v25.4s
+	fadd(24, 24, 26)
+	fadd(25, 25, 27)
+	fadd(24, 24, 25)
 	VEXT $8, V24.B16, V24.B16, V31.B16
-	WORD $0x4e3fd718 // fadd v24.4s, v24.4s, v31.4s
-	WORD $0x7e30db18 // faddp s24, v24.2s
+	fadd(24, 24, 31)
+	faddp(24, 24)
 	FMOVS.P 4(R3), F0
 	FMOVS 0(R2), F1
 	VFMLA V1.S4, V0.S4, V24.S4
@@ -6632,9 +6658,9 @@ panel:
 	SUBS $4, R4, R7
 	BLT tail238
 loop237:
-	WORD $0x3ce26a75 // ldr q21, [x19, x2]
-	WORD $0x3ce56a76 // ldr q22, [x19, x5]
-	WORD $0x3ce66a77 // ldr q23, [x19, x6]
+	ldrq(21, 19, 2)
+	ldrq(22, 19, 5)
+	ldrq(23, 19, 6)
 	FMOVQ.P 16(R19), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -6644,9 +6670,9 @@ loop237:
 	VTRN2 V26.D2, V24.D2, V8.D2
 	VTRN1 V27.D2, V25.D2, V4.D2
 	VTRN2 V27.D2, V25.D2, V12.D2
-	WORD $0x3ce26a95 // ldr q21, [x20, x2]
-	WORD $0x3ce56a96 // ldr q22, [x20, x5]
-	WORD $0x3ce66a97 // ldr q23, [x20, x6]
+	ldrq(21, 20, 2)
+	ldrq(22, 20, 5)
+	ldrq(23, 20, 6)
 	FMOVQ.P 16(R20), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -6656,9 +6682,9 @@ loop237:
 	VTRN2 V26.D2, V24.D2, V9.D2
 	VTRN1 V27.D2, V25.D2, V5.D2
 	VTRN2 V27.D2, V25.D2, V13.D2
-	WORD $0x3ce26ab5 // ldr q21, [x21, x2]
-	WORD $0x3ce56ab6 // ldr q22, [x21, x5]
-	WORD $0x3ce66ab7 // ldr q23, [x21, x6]
+	ldrq(21, 21, 2)
+	ldrq(22, 21, 5)
+	ldrq(23, 21, 6)
 	FMOVQ.P 16(R21), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -6668,9 +6694,9 @@ loop237:
 	VTRN2 V26.D2, V24.D2, V10.D2
 	VTRN1 V27.D2, V25.D2, V6.D2
 	VTRN2 V27.D2, V25.D2, V14.D2
-	WORD $0x3ce26ad5 // ldr q21, [x22, x2]
-	WORD $0x3ce56ad6 // ldr q22, [x22, x5]
-	WORD $0x3ce66ad7 // ldr q23, [x22, x6]
+	ldrq(21, 22, 2)
+	ldrq(22, 22, 5)
+	ldrq(23, 22, 6)
 	FMOVQ.P 16(R22), F20
 	VTRN1 V21.S4, V20.S4, V24.S4
 	VTRN2 V21.S4, V20.S4, V25.S4
@@ -6936,14 +6962,14 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	BLT end251
 loop250:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s
-	WORD $0x6e31dc42 // fmul v2.4s, v2.4s, v17.4s
-	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
-	WORD $0x6e31dc63 // fmul v3.4s, v3.4s, v17.4s
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+	fmul(0, 0, 17)
+	fadd(0, 0, 16)
+	fmul(1, 1, 17)
+	fadd(1, 1, 16)
+	fmul(2, 2, 17)
+	fadd(2, 2, 16)
+	fmul(3, 3, 17)
+	fadd(3, 3, 16)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUBS $16, R2, R2
 	BGE loop250
@@ -6955,8 +6981,8 @@ end251:
 	BLT end253
 loop252:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	fmul(0, 0, 17)
+	fadd(0, 0, 16)
 	VST1.P [V0.S4], 16(R0)
 	SUBS $4, R2, R2
 	BGE loop252
@@ -6968,8 +6994,8 @@ end253:
 	BLT end255
 loop254:
 	FMOVS.P 4(R1), F0
-	WORD $0x6e31dc00 // fmul v0.4s, v0.4s, v17.4s
-	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	fmul(0, 0, 17)
+	fadd(0, 0, 16)
 	FMOVS.P F0, 4(R0)
 	SUBS $1, R2, R2
 	BGE loop254
@@ -6993,13 +7019,13 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 loop256:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R1), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
+	fmul(4, 4, 17)
 	VFMLA V16.S4, V0.S4, V4.S4
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	fmul(5, 5, 17)
 	VFMLA V16.S4, V1.S4, V5.S4
-	WORD $0x6e31dcc6 // fmul v6.4s, v6.4s, v17.4s
+	fmul(6, 6, 17)
 	VFMLA V16.S4, V2.S4, V6.S4
-	WORD $0x6e31dce7 // fmul v7.4s, v7.4s, v17.4s
+	fmul(7, 7, 17)
 	VFMLA V16.S4, V3.S4, V7.S4
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
 	SUBS $16, R2, R2
@@ -7013,7 +7039,7 @@ end257:
 loop258:
 	VLD1 (R0), [V0.S4]
 	VLD1.P 16(R1), [V4.S4]
-	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
+	fmul(4, 4, 17)
 	VFMLA V16.S4, V0.S4, V4.S4
 	VST1.P [V4.S4], 16(R0)
 	SUBS $4, R2, R2
@@ -7027,7 +7053,7 @@ end259:
 loop260:
 	FMOVS 0(R0), F0
 	FMOVS.P 4(R1), F4
-	WORD $0x6e31dc84 // fmul v4.4s, v4.4s, v17.4s
+	fmul(4, 4, 17)
 	VFMLA V16.S4, V0.S4, V4.S4
 	FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2
@@ -7057,24 +7083,24 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
 loop262:
 	VLD1 (R0), [V24.S4]
 	VLD1.P 16(R2), [V25.S4]
-	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
+	fcmgt(26, 25, 24)
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
-	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	fadd(26, 26, 31)
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe75c // fcmeq v28.4s, v26.4s, v31.4s
-	WORD $0x4e7c1f5b // bic v27.16b, v26.16b, v28.16b
+	fcmeq(28, 26, 31)
+	bic(27, 26, 28)
 	VST1.P [V26.S4], 16(R0)
-	WORD $0x4ebbd700 // fsub v0.4s, v24.4s, v27.4s
-	WORD $0x4ebbd721 // fsub v1.4s, v25.4s, v27.4s
+	fsub(0, 24, 27)
+	fsub(1, 25, 27)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	FMOVQ 0(R26), F5
 	VFMLA V20.S4, V0.S4, V4.S4
 	VFMLA V20.S4, V1.S4, V5.S4
-	WORD $0x4ea4d6a8 // fsub v8.4s, v21.4s, v4.4s
-	WORD $0x4ea5d6a9 // fsub v9.4s, v21.4s, v5.4s
+	fsub(8, 21, 4)
+	fsub(9, 21, 5)
 	VFMLA V20.S4, V0.S4, V8.S4
 	VFMLA V20.S4, V1.S4, V9.S4
 
@@ -7103,19 +7129,19 @@ loop262:
 	VFMLA V9.S4, V1.S4, V7.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	fcmge(1, 22, 5)
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
-	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
-	WORD $0x4e601cc6 // bic v6.16b, v6.16b, v0.16b
-	WORD $0x4e611ce7 // bic v7.16b, v7.16b, v1.16b
+	fmul(6, 6, 4)
+	fmul(7, 7, 5)
+	bic(6, 6, 0)
+	bic(7, 7, 1)
 	VST1.P [V6.S4], 16(R4)
 	VST1.P [V7.S4], 16(R5)
 	VLD1 (R1), [V29.S4]
 	VLD1.P 16(R3), [V30.S4]
-	WORD $0x6e27dfde // fmul v30.4s, v30.4s, v7.4s
+	fmul(30, 30, 7)
 	VFMLA V6.S4, V29.S4, V30.S4
 	VST1.P [V30.S4], 16(R1)
 	SUBS $4, R6, R6
@@ -7129,24 +7155,24 @@ end263:
 loop264:
 	FMOVS 0(R0), F24
 	FMOVS.P 4(R2), F25
-	WORD $0x6eb8e73a // fcmgt v26.4s, v25.4s, v24.4s
+	fcmgt(26, 25, 24)
 	VBSL V24.B16, V25.B16, V26.B16
 	VEOR V31.B16, V31.B16, V31.B16
-	WORD $0x4e3fd75a // fadd v26.4s, v26.4s, v31.4s
+	fadd(26, 26, 31)
 	FMOVQ 32(R26), F31
-	WORD $0x4e3fe75c // fcmeq v28.4s, v26.4s, v31.4s
-	WORD $0x4e7c1f5b // bic v27.16b, v26.16b, v28.16b
+	fcmeq(28, 26, 31)
+	bic(27, 26, 28)
 	FMOVS.P F26, 4(R0)
-	WORD $0x4ebbd700 // fsub v0.4s, v24.4s, v27.4s
-	WORD $0x4ebbd721 // fsub v1.4s, v25.4s, v27.4s
+	fsub(0, 24, 27)
+	fsub(1, 25, 27)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	FMOVQ 0(R26), F5
 	VFMLA V20.S4, V0.S4, V4.S4
 	VFMLA V20.S4, V1.S4, V5.S4
-	WORD $0x4ea4d6a8 // fsub v8.4s, v21.4s, v4.4s
-	WORD $0x4ea5d6a9 // fsub v9.4s, v21.4s, v5.4s
+	fsub(8, 21, 4)
+	fsub(9, 21, 5)
 	VFMLA V20.S4, V0.S4, V8.S4
 	VFMLA V20.S4, V1.S4, V9.S4
 
@@ -7175,19 +7201,19 @@ loop264:
 	VFMLA V9.S4, V1.S4, V7.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	fcmge(1, 22, 5)
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
-	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
-	WORD $0x4e601cc6 // bic v6.16b, v6.16b, v0.16b
-	WORD $0x4e611ce7 // bic v7.16b, v7.16b, v1.16b
+	fmul(6, 6, 4)
+	fmul(7, 7, 5)
+	bic(6, 6, 0)
+	bic(7, 7, 1)
 	FMOVS.P F6, 4(R4)
 	FMOVS.P F7, 4(R5)
 	FMOVS 0(R1), F29
 	FMOVS.P 4(R3), F30
-	WORD $0x6e27dfde // fmul v30.4s, v30.4s, v7.4s
+	fmul(30, 30, 7)
 	VFMLA V6.S4, V29.S4, V30.S4
 	FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6
@@ -7217,20 +7243,20 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	BLT end267
 loop266:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
-	WORD $0x6e3fdc21 // fmul v1.4s, v1.4s, v31.4s
-	WORD $0x6e3fdc42 // fmul v2.4s, v2.4s, v31.4s
-	WORD $0x6e3fdc63 // fmul v3.4s, v3.4s, v31.4s
-	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
-	WORD $0x6e21dc29 // fmul v9.4s, v1.4s, v1.4s
-	WORD $0x6e22dc4a // fmul v10.4s, v2.4s, v2.4s
-	WORD $0x6e23dc6b // fmul v11.4s, v3.4s, v3.4s
+	fmul(0, 0, 31)
+	fmul(1, 1, 31)
+	fmul(2, 2, 31)
+	fmul(3, 3, 31)
+	fmul(8, 0, 0)
+	fmul(9, 1, 1)
+	fmul(10, 2, 2)
+	fmul(11, 3, 3)
 	VMOV V8.B16, V12.B16
-	WORD $0x4e29f58c // fmax v12.4s, v12.4s, v9.4s
-	WORD $0x4e2af58c // fmax v12.4s, v12.4s, v10.4s
-	WORD $0x4e2bf58c // fmax v12.4s, v12.4s, v11.4s
-	WORD $0x6e30f98c // fmaxv s12, v12.4s
-	WORD $0x6eace74c // fcmgt v12.4s, v26.4s, v12.4s
+	fmax(12, 12, 9)
+	fmax(12, 12, 10)
+	fmax(12, 12, 11)
+	fmaxv(12, 12)
+	fcmgt(12, 26, 12)
 	VMOV V12.S[0], R2
 	CBZ R2, large268
 
@@ -7287,13 +7313,13 @@ loop266:
 	VFMLA V9.S4, V21.S4, V5.S4
 	VFMLA V10.S4, V22.S4, V6.S4
 	VFMLA V11.S4, V23.S4, V7.S4
-	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	fmul(20, 8, 0)
 	VMOV V0.B16, V12.B16
-	WORD $0x6e21dd35 // fmul v21.4s, v9.4s, v1.4s
+	fmul(21, 9, 1)
 	VMOV V1.B16, V13.B16
-	WORD $0x6e22dd56 // fmul v22.4s, v10.4s, v2.4s
+	fmul(22, 10, 2)
 	VMOV V2.B16, V14.B16
-	WORD $0x6e23dd77 // fmul v23.4s, v11.4s, v3.4s
+	fmul(23, 11, 3)
 	VMOV V3.B16, V15.B16
 	VFMLA V4.S4, V20.S4, V12.S4
 	VFMLA V5.S4, V21.S4, V13.S4
@@ -7303,40 +7329,40 @@ loop266:
 large268:
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
-	WORD $0x4ebcf484 // fmin v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
-	WORD $0x4ea0f825 // fabs v5.4s, v1.4s
-	WORD $0x4ebcf4a5 // fmin v5.4s, v5.4s, v28.4s
-	WORD $0x4e25d4a5 // fadd v5.4s, v5.4s, v5.4s
-	WORD $0x4ea0f846 // fabs v6.4s, v2.4s
-	WORD $0x4ebcf4c6 // fmin v6.4s, v6.4s, v28.4s
-	WORD $0x4e26d4c6 // fadd v6.4s, v6.4s, v6.4s
-	WORD $0x4ea0f867 // fabs v7.4s, v3.4s
-	WORD $0x4ebcf4e7 // fmin v7.4s, v7.4s, v28.4s
-	WORD $0x4e27d4e7 // fadd v7.4s, v7.4s, v7.4s
+	fabs(4, 0)
+	fmin(4, 4, 28)
+	fadd(4, 4, 4)
+	fabs(5, 1)
+	fmin(5, 5, 28)
+	fadd(5, 5, 5)
+	fabs(6, 2)
+	fmin(6, 6, 28)
+	fadd(6, 6, 6)
+	fabs(7, 3)
+	fmin(7, 7, 28)
+	fadd(7, 7, 7)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 288(R26), F12
 	FMOVQ 288(R26), F13
 	FMOVQ 288(R26), F14
 	FMOVQ 288(R26), F15
-	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
-	WORD $0x4f9810ad // fmla v13.4s, v5.4s, v24.s[0]
-	WORD $0x4f9810ce // fmla v14.4s, v6.4s, v24.s[0]
-	WORD $0x4f9810ef // fmla v15.4s, v7.4s, v24.s[0]
-	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
-	WORD $0x4eb9d5b1 // fsub v17.4s, v13.4s, v25.4s
-	WORD $0x4eb9d5d2 // fsub v18.4s, v14.4s, v25.4s
-	WORD $0x4eb9d5f3 // fsub v19.4s, v15.4s, v25.4s
-	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
-	WORD $0x4fb85225 // fmls v5.4s, v17.4s, v24.s[1]
-	WORD $0x4fb85246 // fmls v6.4s, v18.4s, v24.s[1]
-	WORD $0x4fb85267 // fmls v7.4s, v19.4s, v24.s[1]
-	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
-	WORD $0x4f985a25 // fmls v5.4s, v17.4s, v24.s[2]
-	WORD $0x4f985a46 // fmls v6.4s, v18.4s, v24.s[2]
-	WORD $0x4f985a67 // fmls v7.4s, v19.4s, v24.s[2]
+	fmlaLane0(12, 4, 24)
+	fmlaLane0(13, 5, 24)
+	fmlaLane0(14, 6, 24)
+	fmlaLane0(15, 7, 24)
+	fsub(16, 12, 25)
+	fsub(17, 13, 25)
+	fsub(18, 14, 25)
+	fsub(19, 15, 25)
+	fmlsLane1(4, 16, 24)
+	fmlsLane1(5, 17, 24)
+	fmlsLane1(6, 18, 24)
+	fmlsLane1(7, 19, 24)
+	fmlsLane2(4, 16, 24)
+	fmlsLane2(5, 17, 24)
+	fmlsLane2(6, 18, 24)
+	fmlsLane2(7, 19, 24)
 
 	// exp(r) by the polynomial
 	FMOVQ 528(R26), F16
@@ -7394,23 +7420,23 @@ large268:
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
 	VFMLA V12.S4, V16.S4, V20.S4
-	WORD $0x6e34ff74 // fdiv v20.4s, v27.4s, v20.4s
-	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
+	fdiv(20, 27, 20)
+	fsub(16, 26, 20)
 	VSHL $23, V13.S4, V13.S4
 	VMOV V26.B16, V21.B16
 	VFMLA V13.S4, V17.S4, V21.S4
-	WORD $0x6e35ff75 // fdiv v21.4s, v27.4s, v21.4s
-	WORD $0x4eb5d751 // fsub v17.4s, v26.4s, v21.4s
+	fdiv(21, 27, 21)
+	fsub(17, 26, 21)
 	VSHL $23, V14.S4, V14.S4
 	VMOV V26.B16, V22.B16
 	VFMLA V14.S4, V18.S4, V22.S4
-	WORD $0x6e36ff76 // fdiv v22.4s, v27.4s, v22.4s
-	WORD $0x4eb6d752 // fsub v18.4s, v26.4s, v22.4s
+	fdiv(22, 27, 22)
+	fsub(18, 26, 22)
 	VSHL $23, V15.S4, V15.S4
 	VMOV V26.B16, V23.B16
 	VFMLA V15.S4, V19.S4, V23.S4
-	WORD $0x6e37ff77 // fdiv v23.4s, v27.4s, v23.4s
-	WORD $0x4eb7d753 // fsub v19.4s, v26.4s, v23.4s
+	fdiv(23, 27, 23)
+	fsub(19, 26, 23)
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 448(R26), F4
@@ -7465,37 +7491,37 @@ large268:
 	VFMLA V9.S4, V21.S4, V5.S4
 	VFMLA V10.S4, V22.S4, V6.S4
 	VFMLA V11.S4, V23.S4, V7.S4
-	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	fmul(20, 8, 0)
 	VMOV V0.B16, V12.B16
-	WORD $0x6e21dd35 // fmul v21.4s, v9.4s, v1.4s
+	fmul(21, 9, 1)
 	VMOV V1.B16, V13.B16
-	WORD $0x6e22dd56 // fmul v22.4s, v10.4s, v2.4s
+	fmul(22, 10, 2)
 	VMOV V2.B16, V14.B16
-	WORD $0x6e23dd77 // fmul v23.4s, v11.4s, v3.4s
+	fmul(23, 11, 3)
 	VMOV V3.B16, V15.B16
 	VFMLA V4.S4, V20.S4, V12.S4
 	VFMLA V5.S4, V21.S4, V13.S4
 	VFMLA V6.S4, V22.S4, V14.S4
 	VFMLA V7.S4, V23.S4, V15.S4
-	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
+	fcmgt(8, 26, 8)
 	VBIF V8.B16, V16.B16, V12.B16
-	WORD $0x6ea9e749 // fcmgt v9.4s, v26.4s, v9.4s
+	fcmgt(9, 26, 9)
 	VBIF V9.B16, V17.B16, V13.B16
-	WORD $0x6eaae74a // fcmgt v10.4s, v26.4s, v10.4s
+	fcmgt(10, 26, 10)
 	VBIF V10.B16, V18.B16, V14.B16
-	WORD $0x6eabe74b // fcmgt v11.4s, v26.4s, v11.4s
+	fcmgt(11, 26, 11)
 	VBIF V11.B16, V19.B16, V15.B16
 capped269:
 
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 30)
 	VBIT V29.B16, V1.B16, V13.B16
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
+	fmul(13, 13, 30)
 	VBIT V29.B16, V2.B16, V14.B16
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
+	fmul(14, 14, 30)
 	VBIT V29.B16, V3.B16, V15.B16
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(15, 15, 30)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	SUBS $16, R1, R1
 	BGE loop266
@@ -7507,20 +7533,20 @@ end267:
 	BLT end271
 loop270:
 	VLD1 (R0), [V0.S4]
-	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
-	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
+	fmul(0, 0, 31)
+	fmul(8, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
-	WORD $0x4ebcf484 // fmin v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
+	fabs(4, 0)
+	fmin(4, 4, 28)
+	fadd(4, 4, 4)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 288(R26), F12
-	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
-	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
-	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
-	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
+	fmlaLane0(12, 4, 24)
+	fsub(16, 12, 25)
+	fmlsLane1(4, 16, 24)
+	fmlsLane2(4, 16, 24)
 
 	// exp(r) by the polynomial
 	FMOVQ 528(R26), F16
@@ -7539,8 +7565,8 @@ loop270:
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
 	VFMLA V12.S4, V16.S4, V20.S4
-	WORD $0x6e34ff74 // fdiv v20.4s, v27.4s, v20.4s
-	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
+	fdiv(20, 27, 20)
+	fsub(16, 26, 20)
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 448(R26), F4
@@ -7556,16 +7582,16 @@ loop270:
 	VFMLA V8.S4, V4.S4, V20.S4
 	FMOVQ 432(R26), F4
 	VFMLA V8.S4, V20.S4, V4.S4
-	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	fmul(20, 8, 0)
 	VMOV V0.B16, V12.B16
 	VFMLA V4.S4, V20.S4, V12.S4
-	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
+	fcmgt(8, 26, 8)
 	VBIF V8.B16, V16.B16, V12.B16
 capped273:
 
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 30)
 	VST1.P [V12.S4], 16(R0)
 	SUBS $4, R1, R1
 	BGE loop270
@@ -7577,20 +7603,20 @@ end271:
 	BLT end275
 loop274:
 	FMOVS 0(R0), F0
-	WORD $0x6e3fdc00 // fmul v0.4s, v0.4s, v31.4s
-	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
+	fmul(0, 0, 31)
+	fmul(8, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	WORD $0x4ea0f804 // fabs v4.4s, v0.4s
-	WORD $0x4ebcf484 // fmin v4.4s, v4.4s, v28.4s
-	WORD $0x4e24d484 // fadd v4.4s, v4.4s, v4.4s
+	fabs(4, 0)
+	fmin(4, 4, 28)
+	fadd(4, 4, 4)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	FMOVQ 288(R26), F12
-	WORD $0x4f98108c // fmla v12.4s, v4.4s, v24.s[0]
-	WORD $0x4eb9d590 // fsub v16.4s, v12.4s, v25.4s
-	WORD $0x4fb85204 // fmls v4.4s, v16.4s, v24.s[1]
-	WORD $0x4f985a04 // fmls v4.4s, v16.4s, v24.s[2]
+	fmlaLane0(12, 4, 24)
+	fsub(16, 12, 25)
+	fmlsLane1(4, 16, 24)
+	fmlsLane2(4, 16, 24)
 
 	// exp(r) by the polynomial
 	FMOVQ 528(R26), F16
@@ -7609,8 +7635,8 @@ loop274:
 	VSHL $23, V12.S4, V12.S4
 	VMOV V26.B16, V20.B16
 	VFMLA V12.S4, V16.S4, V20.S4
-	WORD $0x6e34ff74 // fdiv v20.4s, v27.4s, v20.4s
-	WORD $0x4eb4d750 // fsub v16.4s, v26.4s, v20.4s
+	fdiv(20, 27, 20)
+	fsub(16, 26, 20)
 
 	// |x| < 1: x + x³·P(x²)
 	FMOVQ 448(R26), F4
@@ -7626,16 +7652,16 @@ loop274:
 	VFMLA V8.S4, V4.S4, V20.S4
 	FMOVQ 432(R26), F4
 	VFMLA V8.S4, V20.S4, V4.S4
-	WORD $0x6e20dd14 // fmul v20.4s, v8.4s, v0.4s
+	fmul(20, 8, 0)
 	VMOV V0.B16, V12.B16
 	VFMLA V4.S4, V20.S4, V12.S4
-	WORD $0x6ea8e748 // fcmgt v8.4s, v26.4s, v8.4s
+	fcmgt(8, 26, 8)
 	VBIF V8.B16, V16.B16, V12.B16
 capped277:
 
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
+	fmul(12, 12, 30)
 	FMOVS.P F12, 4(R0)
 	SUBS $1, R1, R1
 	BGE loop274
@@ -7664,16 +7690,16 @@ loop278:
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
-	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	scvtf(19, 17)
 	VFMLA V16.S4, V19.S4, V0.S4
 	VADD V18.S4, V17.S4, V17.S4
-	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	scvtf(19, 17)
 	VFMLA V16.S4, V19.S4, V1.S4
 	VADD V18.S4, V17.S4, V17.S4
-	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	scvtf(19, 17)
 	VFMLA V16.S4, V19.S4, V2.S4
 	VADD V18.S4, V17.S4, V17.S4
-	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	scvtf(19, 17)
 	VFMLA V16.S4, V19.S4, V3.S4
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
@@ -7689,7 +7715,7 @@ loop280:
 	VLD1 (R0), [V0.S4]
 	MOVD $4, R3
 	VDUP R3, V18.S4
-	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	scvtf(19, 17)
 	VFMLA V16.S4, V19.S4, V0.S4
 	VADD V18.S4, V17.S4, V17.S4
 	VST1.P [V0.S4], 16(R0)
@@ -7705,7 +7731,7 @@ loop282:
 	FMOVS 0(R0), F0
 	MOVD $1, R3
 	VDUP R3, V18.S4
-	WORD $0x4e21da33 // scvtf v19.4s, v17.4s
+	scvtf(19, 17)
 	VFMLA V16.S4, V19.S4, V0.S4
 	VADD V18.S4, V17.S4, V17.S4
 	FMOVS.P F0, 4(R0)
@@ -7786,26 +7812,26 @@ TEXT ·maskBiasRowSIMD(SB), NOSPLIT, $0-32
 	BLT end291
 loop290:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4e30e404 // fcmeq v4.4s, v0.4s, v16.4s
-	WORD $0x4e641e98 // bic v24.16b, v20.16b, v4.16b
-	WORD $0x4e31e404 // fcmeq v4.4s, v0.4s, v17.4s
-	WORD $0x4e641f1c // bic v28.16b, v24.16b, v4.16b
-	WORD $0x4e30e424 // fcmeq v4.4s, v1.4s, v16.4s
-	WORD $0x4e641eb9 // bic v25.16b, v21.16b, v4.16b
-	WORD $0x4e31e424 // fcmeq v4.4s, v1.4s, v17.4s
-	WORD $0x4e641f3d // bic v29.16b, v25.16b, v4.16b
+	fcmeq(4, 0, 16)
+	bic(24, 20, 4)
+	fcmeq(4, 0, 17)
+	bic(28, 24, 4)
+	fcmeq(4, 1, 16)
+	bic(25, 21, 4)
+	fcmeq(4, 1, 17)
+	bic(29, 25, 4)
 	VORR V25.B16, V24.B16, V24.B16
 	VORR V29.B16, V28.B16, V28.B16
-	WORD $0x4e30e444 // fcmeq v4.4s, v2.4s, v16.4s
-	WORD $0x4e641eda // bic v26.16b, v22.16b, v4.16b
-	WORD $0x4e31e444 // fcmeq v4.4s, v2.4s, v17.4s
-	WORD $0x4e641f5e // bic v30.16b, v26.16b, v4.16b
+	fcmeq(4, 2, 16)
+	bic(26, 22, 4)
+	fcmeq(4, 2, 17)
+	bic(30, 26, 4)
 	VORR V26.B16, V24.B16, V24.B16
 	VORR V30.B16, V28.B16, V28.B16
-	WORD $0x4e30e464 // fcmeq v4.4s, v3.4s, v16.4s
-	WORD $0x4e641efb // bic v27.16b, v23.16b, v4.16b
-	WORD $0x4e31e464 // fcmeq v4.4s, v3.4s, v17.4s
-	WORD $0x4e641f7f // bic v31.16b, v27.16b, v4.16b
+	fcmeq(4, 3, 16)
+	bic(27, 23, 4)
+	fcmeq(4, 3, 17)
+	bic(31, 27, 4)
 	VORR V27.B16, V24.B16, V24.B16
 	VORR V31.B16, V28.B16, V28.B16
 	VADDV V24.S4, V24
@@ -7827,10 +7853,10 @@ end291:
 	BLT end293
 loop292:
 	VLD1.P 16(R0), [V0.S4]
-	WORD $0x4e30e404 // fcmeq v4.4s, v0.4s, v16.4s
-	WORD $0x4e641e98 // bic v24.16b, v20.16b, v4.16b
-	WORD $0x4e31e404 // fcmeq v4.4s, v0.4s, v17.4s
-	WORD $0x4e641f1c // bic v28.16b, v24.16b, v4.16b
+	fcmeq(4, 0, 16)
+	bic(24, 20, 4)
+	fcmeq(4, 0, 17)
+	bic(28, 24, 4)
 	VADDV V24.S4, V24
 	VMOV V24.S[0], R4
 	LSL R3, R4, R4
@@ -7850,10 +7876,10 @@ end293:
 	BLT end295
 loop294:
 	FMOVS.P 4(R0), F0
-	WORD $0x4e30e404 // fcmeq v4.4s, v0.4s, v16.4s
-	WORD $0x4e641e98 // bic v24.16b, v20.16b, v4.16b
-	WORD $0x4e31e404 // fcmeq v4.4s, v0.4s, v17.4s
-	WORD $0x4e641f1c // bic v28.16b, v24.16b, v4.16b
+	fcmeq(4, 0, 16)
+	bic(24, 20, 4)
+	fcmeq(4, 0, 17)
+	bic(28, 24, 4)
 	FMOVQ 144(R26), F31
 	VAND V31.B16, V24.B16, V24.B16
 	FMOVQ 144(R26), F31
@@ -7930,10 +7956,10 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 	BLT end301
 loop300:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
-	WORD $0x4eb8d421 // fsub v1.4s, v1.4s, v24.4s
-	WORD $0x4eb8d442 // fsub v2.4s, v2.4s, v24.4s
-	WORD $0x4eb8d463 // fsub v3.4s, v3.4s, v24.4s
+	fsub(0, 0, 24)
+	fsub(1, 1, 24)
+	fsub(2, 2, 24)
+	fsub(3, 3, 24)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
@@ -7944,10 +7970,10 @@ loop300:
 	VFMLA V20.S4, V1.S4, V5.S4
 	VFMLA V20.S4, V2.S4, V6.S4
 	VFMLA V20.S4, V3.S4, V7.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
-	WORD $0x4ea5d6ad // fsub v13.4s, v21.4s, v5.4s
-	WORD $0x4ea6d6ae // fsub v14.4s, v21.4s, v6.4s
-	WORD $0x4ea7d6af // fsub v15.4s, v21.4s, v7.4s
+	fsub(12, 21, 4)
+	fsub(13, 21, 5)
+	fsub(14, 21, 6)
+	fsub(15, 21, 7)
 	VFMLA V20.S4, V0.S4, V12.S4
 	VFMLA V20.S4, V1.S4, V13.S4
 	VFMLA V20.S4, V2.S4, V14.S4
@@ -8000,37 +8026,37 @@ loop300:
 	VFMLA V15.S4, V3.S4, V11.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e25e6c1 // fcmge v1.4s, v22.4s, v5.4s
+	fcmge(1, 22, 5)
 	VSHL $23, V5.S4, V5.S4
-	WORD $0x6e26e6c2 // fcmge v2.4s, v22.4s, v6.4s
+	fcmge(2, 22, 6)
 	VSHL $23, V6.S4, V6.S4
-	WORD $0x6e27e6c3 // fcmge v3.4s, v22.4s, v7.4s
+	fcmge(3, 22, 7)
 	VSHL $23, V7.S4, V7.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x6e25dd29 // fmul v9.4s, v9.4s, v5.4s
-	WORD $0x6e26dd4a // fmul v10.4s, v10.4s, v6.4s
-	WORD $0x6e27dd6b // fmul v11.4s, v11.4s, v7.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
-	WORD $0x4e611d29 // bic v9.16b, v9.16b, v1.16b
-	WORD $0x4e621d4a // bic v10.16b, v10.16b, v2.16b
-	WORD $0x4e631d6b // bic v11.16b, v11.16b, v3.16b
+	fmul(8, 8, 4)
+	fmul(9, 9, 5)
+	fmul(10, 10, 6)
+	fmul(11, 11, 7)
+	bic(8, 8, 0)
+	bic(9, 9, 1)
+	bic(10, 10, 2)
+	bic(11, 11, 3)
 	VDUP R3, V26.S4
 	LSR $16, R3, R3
-	WORD $0x6e39dd08 // fmul v8.4s, v8.4s, v25.4s
+	fmul(8, 8, 25)
 	FMOVQ 176(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V8.B16, V8.B16
-	WORD $0x6e39dd29 // fmul v9.4s, v9.4s, v25.4s
+	fmul(9, 9, 25)
 	FMOVQ 192(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V9.B16, V9.B16
-	WORD $0x6e39dd4a // fmul v10.4s, v10.4s, v25.4s
+	fmul(10, 10, 25)
 	FMOVQ 208(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V10.B16, V10.B16
-	WORD $0x6e39dd6b // fmul v11.4s, v11.4s, v25.4s
+	fmul(11, 11, 25)
 	FMOVQ 224(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V11.B16, V11.B16
@@ -8045,12 +8071,12 @@ end301:
 	BLT end303
 loop302:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
+	fsub(0, 0, 24)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	VFMLA V20.S4, V0.S4, V4.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	fsub(12, 21, 4)
 	VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
@@ -8067,13 +8093,13 @@ loop302:
 	VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	fmul(8, 8, 4)
+	bic(8, 8, 0)
 	VDUP R3, V26.S4
 	LSR $4, R3, R3
-	WORD $0x6e39dd08 // fmul v8.4s, v8.4s, v25.4s
+	fmul(8, 8, 25)
 	FMOVQ 176(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V8.B16, V8.B16
@@ -8088,12 +8114,12 @@ end303:
 	BLT end305
 loop304:
 	FMOVS.P 4(R1), F0
-	WORD $0x4eb8d400 // fsub v0.4s, v0.4s, v24.4s
+	fsub(0, 0, 24)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4
 	VFMLA V20.S4, V0.S4, V4.S4
-	WORD $0x4ea4d6ac // fsub v12.4s, v21.4s, v4.4s
+	fsub(12, 21, 4)
 	VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
@@ -8110,13 +8136,13 @@ loop304:
 	VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	WORD $0x6e24e6c0 // fcmge v0.4s, v22.4s, v4.4s
+	fcmge(0, 22, 4)
 	VSHL $23, V4.S4, V4.S4
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e601d08 // bic v8.16b, v8.16b, v0.16b
+	fmul(8, 8, 4)
+	bic(8, 8, 0)
 	VDUP R3, V26.S4
 	LSR $1, R3, R3
-	WORD $0x6e39dd08 // fmul v8.4s, v8.4s, v25.4s
+	fmul(8, 8, 25)
 	FMOVQ 176(R26), F27
 	VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V8.B16, V8.B16
@@ -8172,12 +8198,12 @@ loop310:
 	BGE loop310
 end311:
 	ADD $1, R1, R1
-	WORD $0x4e26d484 // fadd v4.4s, v4.4s, v6.4s
-	WORD $0x4e27d4a5 // fadd v5.4s, v5.4s, v7.4s
-	WORD $0x4e25d484 // fadd v4.4s, v4.4s, v5.4s
+	fadd(4, 4, 6)
+	fadd(5, 5, 7)
+	fadd(4, 4, 5)
 	VEXT $8, V4.B16, V4.B16, V31.B16
-	WORD $0x4e3fd484 // fadd v4.4s, v4.4s, v31.4s
-	WORD $0x7e30d884 // faddp s4, v4.2s
+	fadd(4, 4, 31)
+	faddp(4, 4)
 	FCMPS F4, F4
 	CSET VC, R2
 	MOVB R2, ret+16(FP)
@@ -8201,10 +8227,10 @@ row:
 loop312:
 	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
-	WORD $0x6e25dc21 // fmul v1.4s, v1.4s, v5.4s
-	WORD $0x6e26dc42 // fmul v2.4s, v2.4s, v6.4s
-	WORD $0x6e27dc63 // fmul v3.4s, v3.4s, v7.4s
+	fmul(0, 0, 4)
+	fmul(1, 1, 5)
+	fmul(2, 2, 6)
+	fmul(3, 3, 7)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
 	SUBS $16, R7, R7
 	BGE loop312
@@ -8217,7 +8243,7 @@ end313:
 loop314:
 	VLD1 (R5), [V0.S4]
 	VLD1.P 16(R6), [V4.S4]
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	fmul(0, 0, 4)
 	VST1.P [V0.S4], 16(R5)
 	SUBS $4, R7, R7
 	BGE loop314
@@ -8230,7 +8256,7 @@ end315:
 loop316:
 	FMOVS 0(R5), F0
 	FMOVS.P 4(R6), F4
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s
+	fmul(0, 0, 4)
 	FMOVS.P F0, 4(R5)
 	SUBS $1, R7, R7
 	BGE loop316

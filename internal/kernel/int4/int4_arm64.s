@@ -4,6 +4,23 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define bic(d, n, m) WORD $(0x4e601c00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fabs(d, n) WORD $(0x4ea0f800 | (d)<<0 | (n)<<5)
+#define fcmge(d, n, m) WORD $(0x6e20e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fdiv(d, n, m) WORD $(0x6e20fc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
+#define sdotLane0(d, n, m) WORD $(0x4f80e000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane1(d, n, m) WORD $(0x4fa0e000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane2(d, n, m) WORD $(0x4f80e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane3(d, n, m) WORD $(0x4fa0e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sqxtn(d, n) WORD $(0x0e614800 | (d)<<0 | (n)<<5)
+#define sqxtn2(d, n) WORD $(0x4e614800 | (d)<<0 | (n)<<5)
+#define sqxtn216b(d, n) WORD $(0x4e214800 | (d)<<0 | (n)<<5)
+#define sqxtn8b(d, n) WORD $(0x0e214800 | (d)<<0 | (n)<<5)
+
 // encodeSIMD works like encodeGeneric.
 TEXT ·encodeSIMD(SB), NOSPLIT, $0-28
 	MOVD dst+0(FP), R0
@@ -31,84 +48,84 @@ TEXT ·encodeSIMD(SB), NOSPLIT, $0-28
 	BLT end2
 loop1:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
-	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
-	WORD $0x6e30fc42 // fdiv v2.4s, v2.4s, v16.4s
-	WORD $0x6e30fc63 // fdiv v3.4s, v3.4s, v16.4s
+	fdiv(0, 0, 16)
+	fdiv(1, 1, 16)
+	fdiv(2, 2, 16)
+	fdiv(3, 3, 16)
 	VUSHR $31, V0.S4, V4.S4
 	VSHL $3, V4.S4, V4.S4
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
+	fabs(0, 0)
 	VUSHR $31, V1.S4, V5.S4
 	VSHL $3, V5.S4, V5.S4
-	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
+	fabs(1, 1)
 	VUSHR $31, V2.S4, V6.S4
 	VSHL $3, V6.S4, V6.S4
-	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
+	fabs(2, 2)
 	VUSHR $31, V3.S4, V7.S4
 	VSHL $3, V7.S4, V7.S4
-	WORD $0x4ea0f863 // fabs v3.4s, v3.4s
-	WORD $0x6e31e408 // fcmge v8.4s, v0.4s, v17.4s
+	fabs(3, 3)
+	fcmge(8, 0, 17)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e31e429 // fcmge v9.4s, v1.4s, v17.4s
+	fcmge(9, 1, 17)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e31e44a // fcmge v10.4s, v2.4s, v17.4s
+	fcmge(10, 2, 17)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e31e46b // fcmge v11.4s, v3.4s, v17.4s
+	fcmge(11, 3, 17)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x6e32e408 // fcmge v8.4s, v0.4s, v18.4s
+	fcmge(8, 0, 18)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e32e429 // fcmge v9.4s, v1.4s, v18.4s
+	fcmge(9, 1, 18)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e32e44a // fcmge v10.4s, v2.4s, v18.4s
+	fcmge(10, 2, 18)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e32e46b // fcmge v11.4s, v3.4s, v18.4s
+	fcmge(11, 3, 18)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x6e33e408 // fcmge v8.4s, v0.4s, v19.4s
+	fcmge(8, 0, 19)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e33e429 // fcmge v9.4s, v1.4s, v19.4s
+	fcmge(9, 1, 19)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e33e44a // fcmge v10.4s, v2.4s, v19.4s
+	fcmge(10, 2, 19)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e33e46b // fcmge v11.4s, v3.4s, v19.4s
+	fcmge(11, 3, 19)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x6e34e408 // fcmge v8.4s, v0.4s, v20.4s
+	fcmge(8, 0, 20)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e34e429 // fcmge v9.4s, v1.4s, v20.4s
+	fcmge(9, 1, 20)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e34e44a // fcmge v10.4s, v2.4s, v20.4s
+	fcmge(10, 2, 20)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e34e46b // fcmge v11.4s, v3.4s, v20.4s
+	fcmge(11, 3, 20)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x6e35e408 // fcmge v8.4s, v0.4s, v21.4s
+	fcmge(8, 0, 21)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e35e429 // fcmge v9.4s, v1.4s, v21.4s
+	fcmge(9, 1, 21)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e35e44a // fcmge v10.4s, v2.4s, v21.4s
+	fcmge(10, 2, 21)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e35e46b // fcmge v11.4s, v3.4s, v21.4s
+	fcmge(11, 3, 21)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x6e36e408 // fcmge v8.4s, v0.4s, v22.4s
+	fcmge(8, 0, 22)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e36e429 // fcmge v9.4s, v1.4s, v22.4s
+	fcmge(9, 1, 22)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e36e44a // fcmge v10.4s, v2.4s, v22.4s
+	fcmge(10, 2, 22)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e36e46b // fcmge v11.4s, v3.4s, v22.4s
+	fcmge(11, 3, 22)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x6e37e408 // fcmge v8.4s, v0.4s, v23.4s
+	fcmge(8, 0, 23)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e37e429 // fcmge v9.4s, v1.4s, v23.4s
+	fcmge(9, 1, 23)
 	VSUB V9.S4, V5.S4, V5.S4
-	WORD $0x6e37e44a // fcmge v10.4s, v2.4s, v23.4s
+	fcmge(10, 2, 23)
 	VSUB V10.S4, V6.S4, V6.S4
-	WORD $0x6e37e46b // fcmge v11.4s, v3.4s, v23.4s
+	fcmge(11, 3, 23)
 	VSUB V11.S4, V7.S4, V7.S4
-	WORD $0x0e61488c // sqxtn v12.4h, v4.4s
-	WORD $0x4e6148ac // sqxtn2 v12.8h, v5.4s
-	WORD $0x0e6148cd // sqxtn v13.4h, v6.4s
-	WORD $0x4e6148ed // sqxtn2 v13.8h, v7.4s
-	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
-	WORD $0x4e2149ac // sqxtn2 v12.16b, v13.8h
+	sqxtn(12, 4)
+	sqxtn2(12, 5)
+	sqxtn(13, 6)
+	sqxtn2(13, 7)
+	sqxtn8b(12, 12)
+	sqxtn216b(12, 13)
 	FMOVQ.P F12, 16(R0)
 	SUBS $16, R2, R2
 	BGE loop1
@@ -120,26 +137,26 @@ end2:
 	BLT end4
 loop3:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	fdiv(0, 0, 16)
 	VUSHR $31, V0.S4, V4.S4
 	VSHL $3, V4.S4, V4.S4
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x6e31e408 // fcmge v8.4s, v0.4s, v17.4s
+	fabs(0, 0)
+	fcmge(8, 0, 17)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e32e408 // fcmge v8.4s, v0.4s, v18.4s
+	fcmge(8, 0, 18)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e33e408 // fcmge v8.4s, v0.4s, v19.4s
+	fcmge(8, 0, 19)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e34e408 // fcmge v8.4s, v0.4s, v20.4s
+	fcmge(8, 0, 20)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e35e408 // fcmge v8.4s, v0.4s, v21.4s
+	fcmge(8, 0, 21)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e36e408 // fcmge v8.4s, v0.4s, v22.4s
+	fcmge(8, 0, 22)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e37e408 // fcmge v8.4s, v0.4s, v23.4s
+	fcmge(8, 0, 23)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x0e61488c // sqxtn v12.4h, v4.4s
-	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
+	sqxtn(12, 4)
+	sqxtn8b(12, 12)
 	FMOVS.P F12, 4(R0)
 	SUBS $4, R2, R2
 	BGE loop3
@@ -151,26 +168,26 @@ end4:
 	BLT end6
 loop5:
 	FMOVS.P 4(R1), F0
-	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
+	fdiv(0, 0, 16)
 	VUSHR $31, V0.S4, V4.S4
 	VSHL $3, V4.S4, V4.S4
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x6e31e408 // fcmge v8.4s, v0.4s, v17.4s
+	fabs(0, 0)
+	fcmge(8, 0, 17)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e32e408 // fcmge v8.4s, v0.4s, v18.4s
+	fcmge(8, 0, 18)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e33e408 // fcmge v8.4s, v0.4s, v19.4s
+	fcmge(8, 0, 19)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e34e408 // fcmge v8.4s, v0.4s, v20.4s
+	fcmge(8, 0, 20)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e35e408 // fcmge v8.4s, v0.4s, v21.4s
+	fcmge(8, 0, 21)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e36e408 // fcmge v8.4s, v0.4s, v22.4s
+	fcmge(8, 0, 22)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x6e37e408 // fcmge v8.4s, v0.4s, v23.4s
+	fcmge(8, 0, 23)
 	VSUB V8.S4, V4.S4, V4.S4
-	WORD $0x0e61488c // sqxtn v12.4h, v4.4s
-	WORD $0x0e21498c // sqxtn v12.8b, v12.8h
+	sqxtn(12, 4)
+	sqxtn8b(12, 12)
 	VST1.P V12.B[0], 1(R0)
 	SUBS $1, R2, R2
 	BGE loop5
@@ -299,42 +316,42 @@ groups11:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
-	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
-	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
-	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
-	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
+	sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27)
+	sdotLane0(14, 18, 27)
+	sdotLane0(15, 19, 27)
 	VTBL V20.B16, [V28.B16], V20.B16
 	VTBL V21.B16, [V28.B16], V21.B16
 	VTBL V22.B16, [V28.B16], V22.B16
 	VTBL V23.B16, [V28.B16], V23.B16
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
-	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
-	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
-	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
-	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
-	WORD $0x4fbbe28c // sdot v12.4s, v20.16b, v27.4b[1]
-	WORD $0x4fbbe2ad // sdot v13.4s, v21.16b, v27.4b[1]
-	WORD $0x4fbbe2ce // sdot v14.4s, v22.16b, v27.4b[1]
-	WORD $0x4fbbe2ef // sdot v15.4s, v23.16b, v27.4b[1]
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
+	sdotLane1(8, 20, 26)
+	sdotLane1(9, 21, 26)
+	sdotLane1(10, 22, 26)
+	sdotLane1(11, 23, 26)
+	sdotLane1(12, 20, 27)
+	sdotLane1(13, 21, 27)
+	sdotLane1(14, 22, 27)
+	sdotLane1(15, 23, 27)
 	SUB $1, R15, R15
 	CBNZ R15, groups11
 last12:
@@ -355,62 +372,62 @@ last12:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
-	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
-	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
-	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
-	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
+	sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27)
+	sdotLane0(14, 18, 27)
+	sdotLane0(15, 19, 27)
 end13:
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
-	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
-	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
-	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	fmul(8, 8, 16)
+	fmul(9, 9, 17)
+	fmul(10, 10, 18)
+	fmul(11, 11, 19)
 	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
-	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
-	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
+	fmul(12, 12, 16)
+	fmul(13, 13, 17)
+	fmul(14, 14, 18)
+	fmul(15, 15, 19)
 	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -464,34 +481,34 @@ groups15:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
 	VTBL V20.B16, [V28.B16], V20.B16
 	VTBL V21.B16, [V28.B16], V21.B16
 	VTBL V22.B16, [V28.B16], V22.B16
 	VTBL V23.B16, [V28.B16], V23.B16
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
-	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
-	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
-	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
-	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
+	sdotLane1(8, 20, 26)
+	sdotLane1(9, 21, 26)
+	sdotLane1(10, 22, 26)
+	sdotLane1(11, 23, 26)
 	SUB $1, R15, R15
 	CBNZ R15, groups15
 last16:
@@ -511,48 +528,48 @@ last16:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
 end17:
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
-	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
-	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
-	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	fmul(8, 8, 16)
+	fmul(9, 9, 17)
+	fmul(10, 10, 18)
+	fmul(11, 11, 19)
 	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -598,26 +615,26 @@ groups19:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
 	VTBL V20.B16, [V28.B16], V20.B16
 	VTBL V21.B16, [V28.B16], V21.B16
 	VTBL V22.B16, [V28.B16], V22.B16
 	VTBL V23.B16, [V28.B16], V23.B16
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
 	SUB $1, R15, R15
 	CBNZ R15, groups19
 last20:
@@ -636,34 +653,34 @@ last20:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
 end21:
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -701,18 +718,18 @@ groups23:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
 	VTBL V20.B16, [V28.B16], V20.B16
 	VTBL V21.B16, [V28.B16], V21.B16
 	VTBL V22.B16, [V28.B16], V22.B16
 	VTBL V23.B16, [V28.B16], V23.B16
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
 	SUB $1, R15, R15
 	CBNZ R15, groups23
 last24:
@@ -730,20 +747,20 @@ last24:
 	VTBL V17.B16, [V28.B16], V17.B16
 	VTBL V18.B16, [V28.B16], V18.B16
 	VTBL V19.B16, [V28.B16], V19.B16
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
 end25:
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -833,7 +850,7 @@ groups30:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -843,7 +860,7 @@ groups30:
 	VADD V26.H8, V26.H8, V26.H8
 	VADD V27.H8, V27.H8, V27.H8
 	VUZP2 V27.B16, V26.B16, V27.B16
-	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	bic(26, 31, 29)
 	VEOR V29.B16, V27.B16, V27.B16
 	VTBL V30.B16, [V26.B16], V26.B16
 	VTBL V30.B16, [V27.B16], V27.B16
@@ -858,26 +875,26 @@ groups30:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
-	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
-	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
-	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
-	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
-	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
-	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
-	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
-	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
+	sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26)
+	sdotLane0(10, 22, 26)
+	sdotLane0(11, 23, 26)
+	sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27)
+	sdotLane0(14, 22, 27)
+	sdotLane0(15, 23, 27)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VUSHR $4, V20.B16, V20.B16
@@ -888,26 +905,26 @@ groups30:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
-	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
-	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
-	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
-	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
-	WORD $0x4fbbe28c // sdot v12.4s, v20.16b, v27.4b[1]
-	WORD $0x4fbbe2ad // sdot v13.4s, v21.16b, v27.4b[1]
-	WORD $0x4fbbe2ce // sdot v14.4s, v22.16b, v27.4b[1]
-	WORD $0x4fbbe2ef // sdot v15.4s, v23.16b, v27.4b[1]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
+	sdotLane1(8, 20, 26)
+	sdotLane1(9, 21, 26)
+	sdotLane1(10, 22, 26)
+	sdotLane1(11, 23, 26)
+	sdotLane1(12, 20, 27)
+	sdotLane1(13, 21, 27)
+	sdotLane1(14, 22, 27)
+	sdotLane1(15, 23, 27)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VAND V29.B16, V20.B16, V20.B16
 	VAND V29.B16, V21.B16, V21.B16
@@ -917,26 +934,26 @@ groups30:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
-	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
-	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
-	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
-	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
-	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
-	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
-	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
-	WORD $0x4f9aea88 // sdot v8.4s, v20.16b, v26.4b[2]
-	WORD $0x4f9aeaa9 // sdot v9.4s, v21.16b, v26.4b[2]
-	WORD $0x4f9aeaca // sdot v10.4s, v22.16b, v26.4b[2]
-	WORD $0x4f9aeaeb // sdot v11.4s, v23.16b, v26.4b[2]
-	WORD $0x4f9bea8c // sdot v12.4s, v20.16b, v27.4b[2]
-	WORD $0x4f9beaad // sdot v13.4s, v21.16b, v27.4b[2]
-	WORD $0x4f9beace // sdot v14.4s, v22.16b, v27.4b[2]
-	WORD $0x4f9beaef // sdot v15.4s, v23.16b, v27.4b[2]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24)
+	sdotLane2(2, 22, 24)
+	sdotLane2(3, 23, 24)
+	sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25)
+	sdotLane2(6, 22, 25)
+	sdotLane2(7, 23, 25)
+	sdotLane2(8, 20, 26)
+	sdotLane2(9, 21, 26)
+	sdotLane2(10, 22, 26)
+	sdotLane2(11, 23, 26)
+	sdotLane2(12, 20, 27)
+	sdotLane2(13, 21, 27)
+	sdotLane2(14, 22, 27)
+	sdotLane2(15, 23, 27)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VUSHR $4, V20.B16, V20.B16
@@ -947,26 +964,26 @@ groups30:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
-	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
-	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
-	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
-	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
-	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
-	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
-	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
-	WORD $0x4fbaea88 // sdot v8.4s, v20.16b, v26.4b[3]
-	WORD $0x4fbaeaa9 // sdot v9.4s, v21.16b, v26.4b[3]
-	WORD $0x4fbaeaca // sdot v10.4s, v22.16b, v26.4b[3]
-	WORD $0x4fbaeaeb // sdot v11.4s, v23.16b, v26.4b[3]
-	WORD $0x4fbbea8c // sdot v12.4s, v20.16b, v27.4b[3]
-	WORD $0x4fbbeaad // sdot v13.4s, v21.16b, v27.4b[3]
-	WORD $0x4fbbeace // sdot v14.4s, v22.16b, v27.4b[3]
-	WORD $0x4fbbeaef // sdot v15.4s, v23.16b, v27.4b[3]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24)
+	sdotLane3(2, 22, 24)
+	sdotLane3(3, 23, 24)
+	sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25)
+	sdotLane3(6, 22, 25)
+	sdotLane3(7, 23, 25)
+	sdotLane3(8, 20, 26)
+	sdotLane3(9, 21, 26)
+	sdotLane3(10, 22, 26)
+	sdotLane3(11, 23, 26)
+	sdotLane3(12, 20, 27)
+	sdotLane3(13, 21, 27)
+	sdotLane3(14, 22, 27)
+	sdotLane3(15, 23, 27)
 	SUBS $4, R15, R15
 	BGE groups30
 tail31:
@@ -981,7 +998,7 @@ one32:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -992,7 +1009,7 @@ one32:
 	VADD V26.H8, V26.H8, V26.H8
 	VADD V27.H8, V27.H8, V27.H8
 	VUZP2 V27.B16, V26.B16, V27.B16
-	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	bic(26, 31, 29)
 	VEOR V29.B16, V27.B16, V27.B16
 	VTBL V30.B16, [V26.B16], V26.B16
 	VTBL V30.B16, [V27.B16], V27.B16
@@ -1007,26 +1024,26 @@ one32:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
-	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
-	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
-	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
-	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
-	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
-	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
-	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
-	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
+	sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26)
+	sdotLane0(10, 22, 26)
+	sdotLane0(11, 23, 26)
+	sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27)
+	sdotLane0(14, 22, 27)
+	sdotLane0(15, 23, 27)
 	SUB $1, R15, R15
 	CBZ R15, end33
 	FMOVQ 48(R22), F29
@@ -1037,7 +1054,7 @@ one32:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -1048,7 +1065,7 @@ one32:
 	VADD V26.H8, V26.H8, V26.H8
 	VADD V27.H8, V27.H8, V27.H8
 	VUZP2 V27.B16, V26.B16, V27.B16
-	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	bic(26, 31, 29)
 	VEOR V29.B16, V27.B16, V27.B16
 	VTBL V30.B16, [V26.B16], V26.B16
 	VTBL V30.B16, [V27.B16], V27.B16
@@ -1064,26 +1081,26 @@ one32:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
-	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
-	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
-	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
-	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
-	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
-	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
-	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
-	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
+	sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26)
+	sdotLane0(10, 22, 26)
+	sdotLane0(11, 23, 26)
+	sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27)
+	sdotLane0(14, 22, 27)
+	sdotLane0(15, 23, 27)
 	SUB $1, R15, R15
 	CBNZ R15, one32
 end33:
@@ -1094,19 +1111,19 @@ end33:
 	VSHL $7, V4.S4, V4.S4
 	VADD V4.S4, V0.S4, V0.S4
 	VADD V16.S4, V0.S4, V0.S4
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	scvtf(0, 0)
 	VSHL $7, V5.S4, V5.S4
 	VADD V5.S4, V1.S4, V1.S4
 	VADD V17.S4, V1.S4, V1.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	scvtf(1, 1)
 	VSHL $7, V6.S4, V6.S4
 	VADD V6.S4, V2.S4, V2.S4
 	VADD V18.S4, V2.S4, V2.S4
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	scvtf(2, 2)
 	VSHL $7, V7.S4, V7.S4
 	VADD V7.S4, V3.S4, V3.S4
 	VADD V19.S4, V3.S4, V3.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin34
@@ -1119,34 +1136,34 @@ begin34:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
 	CBZ R16, plain35
 	VLD1R.P 4(R16), [V31.S4]
-	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
-	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
-	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
-	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+	fmul(20, 20, 31)
+	fmul(21, 21, 31)
+	fmul(22, 22, 31)
+	fmul(23, 23, 31)
 plain35:
 ready36:
-	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
-	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
-	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
-	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	fmlaLane0(20, 0, 24)
+	fmlaLane0(21, 1, 24)
+	fmlaLane0(22, 2, 24)
+	fmlaLane0(23, 3, 24)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
 	ADD R3, R0, R0
 	VSHL $7, V12.S4, V12.S4
 	VADD V12.S4, V8.S4, V8.S4
 	VADD V16.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	scvtf(8, 8)
 	VSHL $7, V13.S4, V13.S4
 	VADD V13.S4, V9.S4, V9.S4
 	VADD V17.S4, V9.S4, V9.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	scvtf(9, 9)
 	VSHL $7, V14.S4, V14.S4
 	VADD V14.S4, V10.S4, V10.S4
 	VADD V18.S4, V10.S4, V10.S4
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	scvtf(10, 10)
 	VSHL $7, V15.S4, V15.S4
 	VADD V15.S4, V11.S4, V11.S4
 	VADD V19.S4, V11.S4, V11.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	scvtf(11, 11)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin37
@@ -1159,16 +1176,16 @@ begin37:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
 	CBZ R16, plain38
 	VLD1R.P 4(R16), [V31.S4]
-	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
-	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
-	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
-	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+	fmul(20, 20, 31)
+	fmul(21, 21, 31)
+	fmul(22, 22, 31)
+	fmul(23, 23, 31)
 plain38:
 ready39:
-	WORD $0x4f981114 // fmla v20.4s, v8.4s, v24.s[0]
-	WORD $0x4f981135 // fmla v21.4s, v9.4s, v24.s[0]
-	WORD $0x4f981156 // fmla v22.4s, v10.4s, v24.s[0]
-	WORD $0x4f981177 // fmla v23.4s, v11.4s, v24.s[0]
+	fmlaLane0(20, 8, 24)
+	fmlaLane0(21, 9, 24)
+	fmlaLane0(22, 10, 24)
+	fmlaLane0(23, 11, 24)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -1205,7 +1222,7 @@ groups41:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -1220,18 +1237,18 @@ groups41:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VUSHR $4, V20.B16, V20.B16
@@ -1242,18 +1259,18 @@ groups41:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VAND V29.B16, V20.B16, V20.B16
 	VAND V29.B16, V21.B16, V21.B16
@@ -1263,18 +1280,18 @@ groups41:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
-	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
-	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
-	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
-	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
-	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
-	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
-	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24)
+	sdotLane2(2, 22, 24)
+	sdotLane2(3, 23, 24)
+	sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25)
+	sdotLane2(6, 22, 25)
+	sdotLane2(7, 23, 25)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
 	VUSHR $4, V20.B16, V20.B16
@@ -1285,18 +1302,18 @@ groups41:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
-	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
-	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
-	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
-	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
-	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
-	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
-	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24)
+	sdotLane3(2, 22, 24)
+	sdotLane3(3, 23, 24)
+	sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25)
+	sdotLane3(6, 22, 25)
+	sdotLane3(7, 23, 25)
 	SUBS $4, R15, R15
 	BGE groups41
 tail42:
@@ -1311,7 +1328,7 @@ one43:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -1326,18 +1343,18 @@ one43:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
 	SUB $1, R15, R15
 	CBZ R15, end44
 	FMOVQ 48(R22), F29
@@ -1348,7 +1365,7 @@ one43:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -1364,18 +1381,18 @@ one43:
 	VTBL V21.B16, [V31.B16], V21.B16
 	VTBL V22.B16, [V31.B16], V22.B16
 	VTBL V23.B16, [V31.B16], V23.B16
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
 	SUB $1, R15, R15
 	CBNZ R15, one43
 end44:
@@ -1386,19 +1403,19 @@ end44:
 	VSHL $7, V4.S4, V4.S4
 	VADD V4.S4, V0.S4, V0.S4
 	VADD V16.S4, V0.S4, V0.S4
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	scvtf(0, 0)
 	VSHL $7, V5.S4, V5.S4
 	VADD V5.S4, V1.S4, V1.S4
 	VADD V17.S4, V1.S4, V1.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	scvtf(1, 1)
 	VSHL $7, V6.S4, V6.S4
 	VADD V6.S4, V2.S4, V2.S4
 	VADD V18.S4, V2.S4, V2.S4
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	scvtf(2, 2)
 	VSHL $7, V7.S4, V7.S4
 	VADD V7.S4, V3.S4, V3.S4
 	VADD V19.S4, V3.S4, V3.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin45
@@ -1411,16 +1428,16 @@ begin45:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
 	CBZ R16, plain46
 	VLD1R.P 4(R16), [V31.S4]
-	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
-	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
-	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
-	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+	fmul(20, 20, 31)
+	fmul(21, 21, 31)
+	fmul(22, 22, 31)
+	fmul(23, 23, 31)
 plain46:
 ready47:
-	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
-	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
-	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
-	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	fmlaLane0(20, 0, 24)
+	fmlaLane0(21, 1, 24)
+	fmlaLane0(22, 2, 24)
+	fmlaLane0(23, 3, 24)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1

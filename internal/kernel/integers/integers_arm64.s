@@ -4,6 +4,27 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define bic(d, n, m) WORD $(0x4e601c00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fabs(d, n) WORD $(0x4ea0f800 | (d)<<0 | (n)<<5)
+#define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fcvtns(d, n) WORD $(0x4e21a800 | (d)<<0 | (n)<<5)
+#define fdiv(d, n, m) WORD $(0x6e20fc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmax(d, n, m) WORD $(0x4e20f400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmaxv(d, n) WORD $(0x6e30f800 | (d)<<0 | (n)<<5)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
+#define sdotLane0(d, n, m) WORD $(0x4f80e000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane1(d, n, m) WORD $(0x4fa0e000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane2(d, n, m) WORD $(0x4f80e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sdotLane3(d, n, m) WORD $(0x4fa0e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sqxtn(d, n) WORD $(0x0e614800 | (d)<<0 | (n)<<5)
+#define sqxtn2(d, n) WORD $(0x4e614800 | (d)<<0 | (n)<<5)
+#define sqxtn216b(d, n) WORD $(0x4e214800 | (d)<<0 | (n)<<5)
+#define sqxtn8b(d, n) WORD $(0x0e214800 | (d)<<0 | (n)<<5)
+
 // largestSIMD works like largestGeneric.
 TEXT ·largestSIMD(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0
@@ -18,14 +39,14 @@ TEXT ·largestSIMD(SB), NOSPLIT, $0-20
 	BLT end2
 loop1:
 	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
-	WORD $0x4ea0f821 // fabs v1.4s, v1.4s
-	WORD $0x4e21f4a5 // fmax v5.4s, v5.4s, v1.4s
-	WORD $0x4ea0f842 // fabs v2.4s, v2.4s
-	WORD $0x4e22f4c6 // fmax v6.4s, v6.4s, v2.4s
-	WORD $0x4ea0f863 // fabs v3.4s, v3.4s
-	WORD $0x4e23f4e7 // fmax v7.4s, v7.4s, v3.4s
+	fabs(0, 0)
+	fmax(4, 4, 0)
+	fabs(1, 1)
+	fmax(5, 5, 1)
+	fabs(2, 2)
+	fmax(6, 6, 2)
+	fabs(3, 3)
+	fmax(7, 7, 3)
 	SUBS $16, R1, R1
 	BGE loop1
 end2:
@@ -36,8 +57,8 @@ end2:
 	BLT end4
 loop3:
 	VLD1.P 16(R0), [V0.S4]
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	fabs(0, 0)
+	fmax(4, 4, 0)
 	SUBS $4, R1, R1
 	BGE loop3
 end4:
@@ -48,16 +69,16 @@ end4:
 	BLT end6
 loop5:
 	FMOVS.P 4(R0), F0
-	WORD $0x4ea0f800 // fabs v0.4s, v0.4s
-	WORD $0x4e20f484 // fmax v4.4s, v4.4s, v0.4s
+	fabs(0, 0)
+	fmax(4, 4, 0)
 	SUBS $1, R1, R1
 	BGE loop5
 end6:
 	ADD $1, R1, R1
-	WORD $0x4e25f484 // fmax v4.4s, v4.4s, v5.4s
-	WORD $0x4e27f4c6 // fmax v6.4s, v6.4s, v7.4s
-	WORD $0x4e26f484 // fmax v4.4s, v4.4s, v6.4s
-	WORD $0x6e30f884 // fmaxv s4, v4.4s
+	fmax(4, 4, 5)
+	fmax(6, 6, 7)
+	fmax(4, 4, 6)
+	fmaxv(4, 4)
 	FMOVS F4, ret+16(FP)
 	RET
 
@@ -74,20 +95,20 @@ TEXT ·quantizeSIMD(SB), NOSPLIT, $0-28
 	BLT end8
 loop7:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
-	WORD $0x6e30fc21 // fdiv v1.4s, v1.4s, v16.4s
-	WORD $0x6e30fc42 // fdiv v2.4s, v2.4s, v16.4s
-	WORD $0x6e30fc63 // fdiv v3.4s, v3.4s, v16.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x0e614804 // sqxtn v4.4h, v0.4s
-	WORD $0x4e614824 // sqxtn2 v4.8h, v1.4s
-	WORD $0x0e614845 // sqxtn v5.4h, v2.4s
-	WORD $0x4e614865 // sqxtn2 v5.8h, v3.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
-	WORD $0x4e2148a4 // sqxtn2 v4.16b, v5.8h
+	fdiv(0, 0, 16)
+	fdiv(1, 1, 16)
+	fdiv(2, 2, 16)
+	fdiv(3, 3, 16)
+	fcvtns(0, 0)
+	fcvtns(1, 1)
+	fcvtns(2, 2)
+	fcvtns(3, 3)
+	sqxtn(4, 0)
+	sqxtn2(4, 1)
+	sqxtn(5, 2)
+	sqxtn2(5, 3)
+	sqxtn8b(4, 4)
+	sqxtn216b(4, 5)
 	FMOVQ.P F4, 16(R0)
 	SUBS $16, R2, R2
 	BGE loop7
@@ -99,10 +120,10 @@ end8:
 	BLT end10
 loop9:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x0e614804 // sqxtn v4.4h, v0.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	fdiv(0, 0, 16)
+	fcvtns(0, 0)
+	sqxtn(4, 0)
+	sqxtn8b(4, 4)
 	FMOVS.P F4, 4(R0)
 	SUBS $4, R2, R2
 	BGE loop9
@@ -114,10 +135,10 @@ end10:
 	BLT end12
 loop11:
 	FMOVS.P 4(R1), F0
-	WORD $0x6e30fc00 // fdiv v0.4s, v0.4s, v16.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x0e614804 // sqxtn v4.4h, v0.4s
-	WORD $0x0e214884 // sqxtn v4.8b, v4.8h
+	fdiv(0, 0, 16)
+	fcvtns(0, 0)
+	sqxtn(4, 0)
+	sqxtn8b(4, 4)
 	VST1.P V4.B[0], 1(R0)
 	SUBS $1, R2, R2
 	BGE loop11
@@ -143,8 +164,8 @@ two:
 	FMOVD 0(R0), F0
 	VREV64 V0.S4, V1.S4
 	VEOR V17.B16, V0.B16, V0.B16
-	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	fadd(0, 1, 0)
+	fmul(0, 0, 16)
 	FMOVD.P F0, 8(R0)
 	SUBS $2, R1, R1
 	BGT two
@@ -158,10 +179,10 @@ loop13:
 	FMOVQ 0(R3), F0
 	VREV64 V0.S4, V1.S4
 	VEOR V17.B16, V0.B16, V0.B16
-	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
+	fadd(0, 1, 0)
 	VEXT $8, V0.B16, V0.B16, V1.B16
 	VEOR V18.B16, V0.B16, V0.B16
-	WORD $0x4e20d420 // fadd v0.4s, v1.4s, v0.4s
+	fadd(0, 1, 0)
 	FMOVQ.P F0, 16(R3)
 	SUBS $4, R4, R4
 	BGT loop13
@@ -180,8 +201,8 @@ pairs:
 pair:
 	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
-	WORD $0x4e21d402 // fadd v2.4s, v0.4s, v1.4s
-	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	fadd(2, 0, 1)
+	fsub(0, 0, 1)
 	FMOVQ.P F2, 16(R6)
 	FMOVQ.P F0, 16(R7)
 	CMP R8, R6
@@ -199,7 +220,7 @@ factor:
 	MOVD R1, R4
 loop14:
 	FMOVQ 0(R3), F0
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	fmul(0, 0, 16)
 	FMOVQ.P F0, 16(R3)
 	SUBS $4, R4, R4
 	BGT loop14
@@ -262,63 +283,63 @@ group19:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
-	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
-	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
-	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
-	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
+	sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27)
+	sdotLane0(14, 18, 27)
+	sdotLane0(15, 19, 27)
 	SUB $1, R15, R15
 	CBNZ R15, group19
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
-	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
-	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
-	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	fmul(8, 8, 16)
+	fmul(9, 9, 17)
+	fmul(10, 10, 18)
+	fmul(11, 11, 19)
 	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
-	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
-	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
+	fmul(12, 12, 16)
+	fmul(13, 13, 17)
+	fmul(14, 14, 18)
+	fmul(15, 15, 19)
 	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -356,49 +377,49 @@ group21:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
 	SUB $1, R15, R15
 	CBNZ R15, group21
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
-	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
-	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
-	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
-	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
+	fmul(8, 8, 16)
+	fmul(9, 9, 17)
+	fmul(10, 10, 18)
+	fmul(11, 11, 19)
 	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -429,35 +450,35 @@ group23:
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
 	SUB $1, R15, R15
 	CBNZ R15, group23
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
+	fmul(4, 4, 16)
+	fmul(5, 5, 17)
+	fmul(6, 6, 18)
+	fmul(7, 7, 19)
 	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -481,21 +502,21 @@ group25:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
 	SUB $1, R15, R15
 	CBNZ R15, group25
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
+	fmul(0, 0, 16)
+	fmul(1, 1, 17)
+	fmul(2, 2, 18)
+	fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -574,28 +595,28 @@ group30:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
-	WORD $0x4f9be20c // sdot v12.4s, v16.16b, v27.4b[0]
-	WORD $0x4f9be22d // sdot v13.4s, v17.16b, v27.4b[0]
-	WORD $0x4f9be24e // sdot v14.4s, v18.16b, v27.4b[0]
-	WORD $0x4f9be26f // sdot v15.4s, v19.16b, v27.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
+	sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27)
+	sdotLane0(14, 18, 27)
+	sdotLane0(15, 19, 27)
 	SUB $1, R15, R15
 	CBNZ R15, group30
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin31
@@ -607,16 +628,16 @@ group30:
 begin31:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready32:
-	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
-	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
-	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
-	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	fmlaLane0(16, 0, 24)
+	fmlaLane0(17, 1, 24)
+	fmlaLane0(18, 2, 24)
+	fmlaLane0(19, 3, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin33
@@ -628,16 +649,16 @@ ready32:
 begin33:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready34:
-	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
-	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
-	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
-	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	fmlaLane0(16, 4, 24)
+	fmlaLane0(17, 5, 24)
+	fmlaLane0(18, 6, 24)
+	fmlaLane0(19, 7, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin35
@@ -649,16 +670,16 @@ ready34:
 begin35:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready36:
-	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
-	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
-	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
-	WORD $0x4f981173 // fmla v19.4s, v11.4s, v24.s[0]
+	fmlaLane0(16, 8, 24)
+	fmlaLane0(17, 9, 24)
+	fmlaLane0(18, 10, 24)
+	fmlaLane0(19, 11, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d98c // scvtf v12.4s, v12.4s
-	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s
-	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s
-	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s
+	scvtf(12, 12)
+	scvtf(13, 13)
+	scvtf(14, 14)
+	scvtf(15, 15)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin37
@@ -670,10 +691,10 @@ ready36:
 begin37:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready38:
-	WORD $0x4f981190 // fmla v16.4s, v12.4s, v24.s[0]
-	WORD $0x4f9811b1 // fmla v17.4s, v13.4s, v24.s[0]
-	WORD $0x4f9811d2 // fmla v18.4s, v14.4s, v24.s[0]
-	WORD $0x4f9811f3 // fmla v19.4s, v15.4s, v24.s[0]
+	fmlaLane0(16, 12, 24)
+	fmlaLane0(17, 13, 24)
+	fmlaLane0(18, 14, 24)
+	fmlaLane0(19, 15, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -711,24 +732,24 @@ group40:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
-	WORD $0x4f9ae208 // sdot v8.4s, v16.16b, v26.4b[0]
-	WORD $0x4f9ae229 // sdot v9.4s, v17.16b, v26.4b[0]
-	WORD $0x4f9ae24a // sdot v10.4s, v18.16b, v26.4b[0]
-	WORD $0x4f9ae26b // sdot v11.4s, v19.16b, v26.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
+	sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
 	SUB $1, R15, R15
 	CBNZ R15, group40
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin41
@@ -740,16 +761,16 @@ group40:
 begin41:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready42:
-	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
-	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
-	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
-	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	fmlaLane0(16, 0, 24)
+	fmlaLane0(17, 1, 24)
+	fmlaLane0(18, 2, 24)
+	fmlaLane0(19, 3, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin43
@@ -761,16 +782,16 @@ ready42:
 begin43:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready44:
-	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
-	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
-	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
-	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	fmlaLane0(16, 4, 24)
+	fmlaLane0(17, 5, 24)
+	fmlaLane0(18, 6, 24)
+	fmlaLane0(19, 7, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	scvtf(8, 8)
+	scvtf(9, 9)
+	scvtf(10, 10)
+	scvtf(11, 11)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin45
@@ -782,10 +803,10 @@ ready44:
 begin45:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready46:
-	WORD $0x4f981110 // fmla v16.4s, v8.4s, v24.s[0]
-	WORD $0x4f981131 // fmla v17.4s, v9.4s, v24.s[0]
-	WORD $0x4f981152 // fmla v18.4s, v10.4s, v24.s[0]
-	WORD $0x4f981173 // fmla v19.4s, v11.4s, v24.s[0]
+	fmlaLane0(16, 8, 24)
+	fmlaLane0(17, 9, 24)
+	fmlaLane0(18, 10, 24)
+	fmlaLane0(19, 11, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -816,20 +837,20 @@ group48:
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
-	WORD $0x4f99e204 // sdot v4.4s, v16.16b, v25.4b[0]
-	WORD $0x4f99e225 // sdot v5.4s, v17.16b, v25.4b[0]
-	WORD $0x4f99e246 // sdot v6.4s, v18.16b, v25.4b[0]
-	WORD $0x4f99e267 // sdot v7.4s, v19.16b, v25.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
+	sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25)
 	SUB $1, R15, R15
 	CBNZ R15, group48
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin49
@@ -841,16 +862,16 @@ group48:
 begin49:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready50:
-	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
-	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
-	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
-	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	fmlaLane0(16, 0, 24)
+	fmlaLane0(17, 1, 24)
+	fmlaLane0(18, 2, 24)
+	fmlaLane0(19, 3, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
-	WORD $0x4e21d884 // scvtf v4.4s, v4.4s
-	WORD $0x4e21d8a5 // scvtf v5.4s, v5.4s
-	WORD $0x4e21d8c6 // scvtf v6.4s, v6.4s
-	WORD $0x4e21d8e7 // scvtf v7.4s, v7.4s
+	scvtf(4, 4)
+	scvtf(5, 5)
+	scvtf(6, 6)
+	scvtf(7, 7)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin51
@@ -862,10 +883,10 @@ ready50:
 begin51:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready52:
-	WORD $0x4f981090 // fmla v16.4s, v4.4s, v24.s[0]
-	WORD $0x4f9810b1 // fmla v17.4s, v5.4s, v24.s[0]
-	WORD $0x4f9810d2 // fmla v18.4s, v6.4s, v24.s[0]
-	WORD $0x4f9810f3 // fmla v19.4s, v7.4s, v24.s[0]
+	fmlaLane0(16, 4, 24)
+	fmlaLane0(17, 5, 24)
+	fmlaLane0(18, 6, 24)
+	fmlaLane0(19, 7, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -889,16 +910,16 @@ group54:
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	ADD R5, R19, R19
 	FMOVS.P 4(R20), F24
-	WORD $0x4f98e200 // sdot v0.4s, v16.16b, v24.4b[0]
-	WORD $0x4f98e221 // sdot v1.4s, v17.16b, v24.4b[0]
-	WORD $0x4f98e242 // sdot v2.4s, v18.16b, v24.4b[0]
-	WORD $0x4f98e263 // sdot v3.4s, v19.16b, v24.4b[0]
+	sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24)
 	SUB $1, R15, R15
 	CBNZ R15, group54
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(0, 0)
+	scvtf(1, 1)
+	scvtf(2, 2)
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin55
@@ -910,10 +931,10 @@ group54:
 begin55:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready56:
-	WORD $0x4f981010 // fmla v16.4s, v0.4s, v24.s[0]
-	WORD $0x4f981031 // fmla v17.4s, v1.4s, v24.s[0]
-	WORD $0x4f981052 // fmla v18.4s, v2.4s, v24.s[0]
-	WORD $0x4f981073 // fmla v19.4s, v3.4s, v24.s[0]
+	fmlaLane0(16, 0, 24)
+	fmlaLane0(17, 1, 24)
+	fmlaLane0(18, 2, 24)
+	fmlaLane0(19, 3, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -1000,7 +1021,7 @@ groups61:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -1010,98 +1031,98 @@ groups61:
 	VADD V26.H8, V26.H8, V26.H8
 	VADD V27.H8, V27.H8, V27.H8
 	VUZP2 V27.B16, V26.B16, V27.B16
-	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	bic(26, 31, 29)
 	VEOR V29.B16, V27.B16, V27.B16
 	VTBL V30.B16, [V26.B16], V26.B16
 	VTBL V30.B16, [V27.B16], V27.B16
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
-	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
-	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
-	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
-	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
-	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
-	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
-	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
-	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
+	sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26)
+	sdotLane0(10, 22, 26)
+	sdotLane0(11, 23, 26)
+	sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27)
+	sdotLane0(14, 22, 27)
+	sdotLane0(15, 23, 27)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
-	WORD $0x4fbae288 // sdot v8.4s, v20.16b, v26.4b[1]
-	WORD $0x4fbae2a9 // sdot v9.4s, v21.16b, v26.4b[1]
-	WORD $0x4fbae2ca // sdot v10.4s, v22.16b, v26.4b[1]
-	WORD $0x4fbae2eb // sdot v11.4s, v23.16b, v26.4b[1]
-	WORD $0x4fbbe28c // sdot v12.4s, v20.16b, v27.4b[1]
-	WORD $0x4fbbe2ad // sdot v13.4s, v21.16b, v27.4b[1]
-	WORD $0x4fbbe2ce // sdot v14.4s, v22.16b, v27.4b[1]
-	WORD $0x4fbbe2ef // sdot v15.4s, v23.16b, v27.4b[1]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
+	sdotLane1(8, 20, 26)
+	sdotLane1(9, 21, 26)
+	sdotLane1(10, 22, 26)
+	sdotLane1(11, 23, 26)
+	sdotLane1(12, 20, 27)
+	sdotLane1(13, 21, 27)
+	sdotLane1(14, 22, 27)
+	sdotLane1(15, 23, 27)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
-	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
-	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
-	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
-	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
-	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
-	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
-	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
-	WORD $0x4f9aea88 // sdot v8.4s, v20.16b, v26.4b[2]
-	WORD $0x4f9aeaa9 // sdot v9.4s, v21.16b, v26.4b[2]
-	WORD $0x4f9aeaca // sdot v10.4s, v22.16b, v26.4b[2]
-	WORD $0x4f9aeaeb // sdot v11.4s, v23.16b, v26.4b[2]
-	WORD $0x4f9bea8c // sdot v12.4s, v20.16b, v27.4b[2]
-	WORD $0x4f9beaad // sdot v13.4s, v21.16b, v27.4b[2]
-	WORD $0x4f9beace // sdot v14.4s, v22.16b, v27.4b[2]
-	WORD $0x4f9beaef // sdot v15.4s, v23.16b, v27.4b[2]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24)
+	sdotLane2(2, 22, 24)
+	sdotLane2(3, 23, 24)
+	sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25)
+	sdotLane2(6, 22, 25)
+	sdotLane2(7, 23, 25)
+	sdotLane2(8, 20, 26)
+	sdotLane2(9, 21, 26)
+	sdotLane2(10, 22, 26)
+	sdotLane2(11, 23, 26)
+	sdotLane2(12, 20, 27)
+	sdotLane2(13, 21, 27)
+	sdotLane2(14, 22, 27)
+	sdotLane2(15, 23, 27)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
-	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
-	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
-	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
-	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
-	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
-	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
-	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
-	WORD $0x4fbaea88 // sdot v8.4s, v20.16b, v26.4b[3]
-	WORD $0x4fbaeaa9 // sdot v9.4s, v21.16b, v26.4b[3]
-	WORD $0x4fbaeaca // sdot v10.4s, v22.16b, v26.4b[3]
-	WORD $0x4fbaeaeb // sdot v11.4s, v23.16b, v26.4b[3]
-	WORD $0x4fbbea8c // sdot v12.4s, v20.16b, v27.4b[3]
-	WORD $0x4fbbeaad // sdot v13.4s, v21.16b, v27.4b[3]
-	WORD $0x4fbbeace // sdot v14.4s, v22.16b, v27.4b[3]
-	WORD $0x4fbbeaef // sdot v15.4s, v23.16b, v27.4b[3]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24)
+	sdotLane3(2, 22, 24)
+	sdotLane3(3, 23, 24)
+	sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25)
+	sdotLane3(6, 22, 25)
+	sdotLane3(7, 23, 25)
+	sdotLane3(8, 20, 26)
+	sdotLane3(9, 21, 26)
+	sdotLane3(10, 22, 26)
+	sdotLane3(11, 23, 26)
+	sdotLane3(12, 20, 27)
+	sdotLane3(13, 21, 27)
+	sdotLane3(14, 22, 27)
+	sdotLane3(15, 23, 27)
 	SUBS $4, R15, R15
 	BGE groups61
 tail62:
@@ -1115,7 +1136,7 @@ one63:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
@@ -1126,32 +1147,32 @@ one63:
 	VADD V26.H8, V26.H8, V26.H8
 	VADD V27.H8, V27.H8, V27.H8
 	VUZP2 V27.B16, V26.B16, V27.B16
-	WORD $0x4e7d1ffa // bic v26.16b, v31.16b, v29.16b
+	bic(26, 31, 29)
 	VEOR V29.B16, V27.B16, V27.B16
 	VTBL V30.B16, [V26.B16], V26.B16
 	VTBL V30.B16, [V27.B16], V27.B16
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
-	WORD $0x4f9ae288 // sdot v8.4s, v20.16b, v26.4b[0]
-	WORD $0x4f9ae2a9 // sdot v9.4s, v21.16b, v26.4b[0]
-	WORD $0x4f9ae2ca // sdot v10.4s, v22.16b, v26.4b[0]
-	WORD $0x4f9ae2eb // sdot v11.4s, v23.16b, v26.4b[0]
-	WORD $0x4f9be28c // sdot v12.4s, v20.16b, v27.4b[0]
-	WORD $0x4f9be2ad // sdot v13.4s, v21.16b, v27.4b[0]
-	WORD $0x4f9be2ce // sdot v14.4s, v22.16b, v27.4b[0]
-	WORD $0x4f9be2ef // sdot v15.4s, v23.16b, v27.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
+	sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26)
+	sdotLane0(10, 22, 26)
+	sdotLane0(11, 23, 26)
+	sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27)
+	sdotLane0(14, 22, 27)
+	sdotLane0(15, 23, 27)
 	SUB $1, R15, R15
 	CBNZ R15, one63
 end64:
@@ -1162,19 +1183,19 @@ end64:
 	VSHL $7, V4.S4, V4.S4
 	VADD V4.S4, V0.S4, V0.S4
 	VADD V16.S4, V0.S4, V0.S4
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	scvtf(0, 0)
 	VSHL $7, V5.S4, V5.S4
 	VADD V5.S4, V1.S4, V1.S4
 	VADD V17.S4, V1.S4, V1.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	scvtf(1, 1)
 	VSHL $7, V6.S4, V6.S4
 	VADD V6.S4, V2.S4, V2.S4
 	VADD V18.S4, V2.S4, V2.S4
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	scvtf(2, 2)
 	VSHL $7, V7.S4, V7.S4
 	VADD V7.S4, V3.S4, V3.S4
 	VADD V19.S4, V3.S4, V3.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin65
@@ -1187,34 +1208,34 @@ begin65:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
 	CBZ R16, plain66
 	VLD1R.P 4(R16), [V31.S4]
-	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
-	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
-	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
-	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+	fmul(20, 20, 31)
+	fmul(21, 21, 31)
+	fmul(22, 22, 31)
+	fmul(23, 23, 31)
 plain66:
 ready67:
-	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
-	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
-	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
-	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	fmlaLane0(20, 0, 24)
+	fmlaLane0(21, 1, 24)
+	fmlaLane0(22, 2, 24)
+	fmlaLane0(23, 3, 24)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
 	ADD R3, R0, R0
 	VSHL $7, V12.S4, V12.S4
 	VADD V12.S4, V8.S4, V8.S4
 	VADD V16.S4, V8.S4, V8.S4
-	WORD $0x4e21d908 // scvtf v8.4s, v8.4s
+	scvtf(8, 8)
 	VSHL $7, V13.S4, V13.S4
 	VADD V13.S4, V9.S4, V9.S4
 	VADD V17.S4, V9.S4, V9.S4
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s
+	scvtf(9, 9)
 	VSHL $7, V14.S4, V14.S4
 	VADD V14.S4, V10.S4, V10.S4
 	VADD V18.S4, V10.S4, V10.S4
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s
+	scvtf(10, 10)
 	VSHL $7, V15.S4, V15.S4
 	VADD V15.S4, V11.S4, V11.S4
 	VADD V19.S4, V11.S4, V11.S4
-	WORD $0x4e21d96b // scvtf v11.4s, v11.4s
+	scvtf(11, 11)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin68
@@ -1227,16 +1248,16 @@ begin68:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
 	CBZ R16, plain69
 	VLD1R.P 4(R16), [V31.S4]
-	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
-	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
-	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
-	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+	fmul(20, 20, 31)
+	fmul(21, 21, 31)
+	fmul(22, 22, 31)
+	fmul(23, 23, 31)
 plain69:
 ready70:
-	WORD $0x4f981114 // fmla v20.4s, v8.4s, v24.s[0]
-	WORD $0x4f981135 // fmla v21.4s, v9.4s, v24.s[0]
-	WORD $0x4f981156 // fmla v22.4s, v10.4s, v24.s[0]
-	WORD $0x4f981177 // fmla v23.4s, v11.4s, v24.s[0]
+	fmlaLane0(20, 8, 24)
+	fmlaLane0(21, 9, 24)
+	fmlaLane0(22, 10, 24)
+	fmlaLane0(23, 11, 24)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -1272,66 +1293,66 @@ groups72:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8e280 // sdot v0.4s, v20.16b, v24.4b[1]
-	WORD $0x4fb8e2a1 // sdot v1.4s, v21.16b, v24.4b[1]
-	WORD $0x4fb8e2c2 // sdot v2.4s, v22.16b, v24.4b[1]
-	WORD $0x4fb8e2e3 // sdot v3.4s, v23.16b, v24.4b[1]
-	WORD $0x4fb9e284 // sdot v4.4s, v20.16b, v25.4b[1]
-	WORD $0x4fb9e2a5 // sdot v5.4s, v21.16b, v25.4b[1]
-	WORD $0x4fb9e2c6 // sdot v6.4s, v22.16b, v25.4b[1]
-	WORD $0x4fb9e2e7 // sdot v7.4s, v23.16b, v25.4b[1]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24)
+	sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24)
+	sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25)
+	sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98ea80 // sdot v0.4s, v20.16b, v24.4b[2]
-	WORD $0x4f98eaa1 // sdot v1.4s, v21.16b, v24.4b[2]
-	WORD $0x4f98eac2 // sdot v2.4s, v22.16b, v24.4b[2]
-	WORD $0x4f98eae3 // sdot v3.4s, v23.16b, v24.4b[2]
-	WORD $0x4f99ea84 // sdot v4.4s, v20.16b, v25.4b[2]
-	WORD $0x4f99eaa5 // sdot v5.4s, v21.16b, v25.4b[2]
-	WORD $0x4f99eac6 // sdot v6.4s, v22.16b, v25.4b[2]
-	WORD $0x4f99eae7 // sdot v7.4s, v23.16b, v25.4b[2]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24)
+	sdotLane2(2, 22, 24)
+	sdotLane2(3, 23, 24)
+	sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25)
+	sdotLane2(6, 22, 25)
+	sdotLane2(7, 23, 25)
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4fb8ea80 // sdot v0.4s, v20.16b, v24.4b[3]
-	WORD $0x4fb8eaa1 // sdot v1.4s, v21.16b, v24.4b[3]
-	WORD $0x4fb8eac2 // sdot v2.4s, v22.16b, v24.4b[3]
-	WORD $0x4fb8eae3 // sdot v3.4s, v23.16b, v24.4b[3]
-	WORD $0x4fb9ea84 // sdot v4.4s, v20.16b, v25.4b[3]
-	WORD $0x4fb9eaa5 // sdot v5.4s, v21.16b, v25.4b[3]
-	WORD $0x4fb9eac6 // sdot v6.4s, v22.16b, v25.4b[3]
-	WORD $0x4fb9eae7 // sdot v7.4s, v23.16b, v25.4b[3]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24)
+	sdotLane3(2, 22, 24)
+	sdotLane3(3, 23, 24)
+	sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25)
+	sdotLane3(6, 22, 25)
+	sdotLane3(7, 23, 25)
 	SUBS $4, R15, R15
 	BGE groups72
 tail73:
@@ -1345,24 +1366,24 @@ one74:
 	VADD V24.H8, V24.H8, V24.H8
 	VADD V25.H8, V25.H8, V25.H8
 	VUZP2 V25.B16, V24.B16, V25.B16
-	WORD $0x4e7d1ff8 // bic v24.16b, v31.16b, v29.16b
+	bic(24, 31, 29)
 	VEOR V29.B16, V25.B16, V25.B16
 	VTBL V30.B16, [V24.B16], V24.B16
 	VTBL V30.B16, [V25.B16], V25.B16
 	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
 	ADD R5, R19, R19
-	WORD $0x4f9ce290 // sdot v16.4s, v20.16b, v28.4b[0]
-	WORD $0x4f9ce2b1 // sdot v17.4s, v21.16b, v28.4b[0]
-	WORD $0x4f9ce2d2 // sdot v18.4s, v22.16b, v28.4b[0]
-	WORD $0x4f9ce2f3 // sdot v19.4s, v23.16b, v28.4b[0]
-	WORD $0x4f98e280 // sdot v0.4s, v20.16b, v24.4b[0]
-	WORD $0x4f98e2a1 // sdot v1.4s, v21.16b, v24.4b[0]
-	WORD $0x4f98e2c2 // sdot v2.4s, v22.16b, v24.4b[0]
-	WORD $0x4f98e2e3 // sdot v3.4s, v23.16b, v24.4b[0]
-	WORD $0x4f99e284 // sdot v4.4s, v20.16b, v25.4b[0]
-	WORD $0x4f99e2a5 // sdot v5.4s, v21.16b, v25.4b[0]
-	WORD $0x4f99e2c6 // sdot v6.4s, v22.16b, v25.4b[0]
-	WORD $0x4f99e2e7 // sdot v7.4s, v23.16b, v25.4b[0]
+	sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28)
+	sdotLane0(18, 22, 28)
+	sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24)
+	sdotLane0(2, 22, 24)
+	sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25)
+	sdotLane0(6, 22, 25)
+	sdotLane0(7, 23, 25)
 	SUB $1, R15, R15
 	CBNZ R15, one74
 end75:
@@ -1373,19 +1394,19 @@ end75:
 	VSHL $7, V4.S4, V4.S4
 	VADD V4.S4, V0.S4, V0.S4
 	VADD V16.S4, V0.S4, V0.S4
-	WORD $0x4e21d800 // scvtf v0.4s, v0.4s
+	scvtf(0, 0)
 	VSHL $7, V5.S4, V5.S4
 	VADD V5.S4, V1.S4, V1.S4
 	VADD V17.S4, V1.S4, V1.S4
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
+	scvtf(1, 1)
 	VSHL $7, V6.S4, V6.S4
 	VADD V6.S4, V2.S4, V2.S4
 	VADD V18.S4, V2.S4, V2.S4
-	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	scvtf(2, 2)
 	VSHL $7, V7.S4, V7.S4
 	VADD V7.S4, V3.S4, V3.S4
 	VADD V19.S4, V3.S4, V3.S4
-	WORD $0x4e21d863 // scvtf v3.4s, v3.4s
+	scvtf(3, 3)
 	FMOVS 0(R13), F24
 	ADD R25, R13, R13
 	CBZ R26, begin76
@@ -1398,16 +1419,16 @@ begin76:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
 	CBZ R16, plain77
 	VLD1R.P 4(R16), [V31.S4]
-	WORD $0x6e3fde94 // fmul v20.4s, v20.4s, v31.4s
-	WORD $0x6e3fdeb5 // fmul v21.4s, v21.4s, v31.4s
-	WORD $0x6e3fded6 // fmul v22.4s, v22.4s, v31.4s
-	WORD $0x6e3fdef7 // fmul v23.4s, v23.4s, v31.4s
+	fmul(20, 20, 31)
+	fmul(21, 21, 31)
+	fmul(22, 22, 31)
+	fmul(23, 23, 31)
 plain77:
 ready78:
-	WORD $0x4f981014 // fmla v20.4s, v0.4s, v24.s[0]
-	WORD $0x4f981035 // fmla v21.4s, v1.4s, v24.s[0]
-	WORD $0x4f981056 // fmla v22.4s, v2.4s, v24.s[0]
-	WORD $0x4f981077 // fmla v23.4s, v3.4s, v24.s[0]
+	fmlaLane0(20, 0, 24)
+	fmlaLane0(21, 1, 24)
+	fmlaLane0(22, 2, 24)
+	fmlaLane0(23, 3, 24)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
 	ADD R3, R0, R0
 	ADD R4, R1, R1
@@ -1449,16 +1470,16 @@ all:
 	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VDUP R7, V20.S4
 	LSR $16, R7, R7
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	fmul(0, 0, 16)
 	VCMTST V20.S4, V25.S4, V21.S4
 	VAND V21.B16, V0.B16, V0.B16
-	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	fmul(1, 1, 17)
 	VCMTST V20.S4, V26.S4, V21.S4
 	VAND V21.B16, V1.B16, V1.B16
-	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	fmul(2, 2, 18)
 	VCMTST V20.S4, V27.S4, V21.S4
 	VAND V21.B16, V2.B16, V2.B16
-	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	fmul(3, 3, 19)
 	VCMTST V20.S4, V28.S4, V21.S4
 	VAND V21.B16, V3.B16, V3.B16
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R8)
@@ -1466,16 +1487,16 @@ all:
 	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VDUP R7, V20.S4
 	LSR $16, R7, R7
-	WORD $0x6e30dc84 // fmul v4.4s, v4.4s, v16.4s
+	fmul(4, 4, 16)
 	VCMTST V20.S4, V25.S4, V21.S4
 	VAND V21.B16, V4.B16, V4.B16
-	WORD $0x6e31dca5 // fmul v5.4s, v5.4s, v17.4s
+	fmul(5, 5, 17)
 	VCMTST V20.S4, V26.S4, V21.S4
 	VAND V21.B16, V5.B16, V5.B16
-	WORD $0x6e32dcc6 // fmul v6.4s, v6.4s, v18.4s
+	fmul(6, 6, 18)
 	VCMTST V20.S4, V27.S4, V21.S4
 	VAND V21.B16, V6.B16, V6.B16
-	WORD $0x6e33dce7 // fmul v7.4s, v7.4s, v19.4s
+	fmul(7, 7, 19)
 	VCMTST V20.S4, V28.S4, V21.S4
 	VAND V21.B16, V7.B16, V7.B16
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R8)
@@ -1483,16 +1504,16 @@ all:
 	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VDUP R7, V20.S4
 	LSR $16, R7, R7
-	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s
+	fmul(8, 8, 16)
 	VCMTST V20.S4, V25.S4, V21.S4
 	VAND V21.B16, V8.B16, V8.B16
-	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s
+	fmul(9, 9, 17)
 	VCMTST V20.S4, V26.S4, V21.S4
 	VAND V21.B16, V9.B16, V9.B16
-	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s
+	fmul(10, 10, 18)
 	VCMTST V20.S4, V27.S4, V21.S4
 	VAND V21.B16, V10.B16, V10.B16
-	WORD $0x6e33dd6b // fmul v11.4s, v11.4s, v19.4s
+	fmul(11, 11, 19)
 	VCMTST V20.S4, V28.S4, V21.S4
 	VAND V21.B16, V11.B16, V11.B16
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R8)
@@ -1500,35 +1521,35 @@ all:
 	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VDUP R7, V20.S4
 	LSR $16, R7, R7
-	WORD $0x6e30dd8c // fmul v12.4s, v12.4s, v16.4s
+	fmul(12, 12, 16)
 	VCMTST V20.S4, V25.S4, V21.S4
 	VAND V21.B16, V12.B16, V12.B16
-	WORD $0x6e31ddad // fmul v13.4s, v13.4s, v17.4s
+	fmul(13, 13, 17)
 	VCMTST V20.S4, V26.S4, V21.S4
 	VAND V21.B16, V13.B16, V13.B16
-	WORD $0x6e32ddce // fmul v14.4s, v14.4s, v18.4s
+	fmul(14, 14, 18)
 	VCMTST V20.S4, V27.S4, V21.S4
 	VAND V21.B16, V14.B16, V14.B16
-	WORD $0x6e33ddef // fmul v15.4s, v15.4s, v19.4s
+	fmul(15, 15, 19)
 	VCMTST V20.S4, V28.S4, V21.S4
 	VAND V21.B16, V15.B16, V15.B16
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R8)
-	WORD $0x4e21f415 // fmax v21.4s, v0.4s, v1.4s
-	WORD $0x4e22f6b5 // fmax v21.4s, v21.4s, v2.4s
-	WORD $0x4e23f6b5 // fmax v21.4s, v21.4s, v3.4s
-	WORD $0x4e24f6b5 // fmax v21.4s, v21.4s, v4.4s
-	WORD $0x4e25f6b5 // fmax v21.4s, v21.4s, v5.4s
-	WORD $0x4e26f6b5 // fmax v21.4s, v21.4s, v6.4s
-	WORD $0x4e27f6b5 // fmax v21.4s, v21.4s, v7.4s
-	WORD $0x4e28f6b5 // fmax v21.4s, v21.4s, v8.4s
-	WORD $0x4e29f6b5 // fmax v21.4s, v21.4s, v9.4s
-	WORD $0x4e2af6b5 // fmax v21.4s, v21.4s, v10.4s
-	WORD $0x4e2bf6b5 // fmax v21.4s, v21.4s, v11.4s
-	WORD $0x4e2cf6b5 // fmax v21.4s, v21.4s, v12.4s
-	WORD $0x4e2df6b5 // fmax v21.4s, v21.4s, v13.4s
-	WORD $0x4e2ef6b5 // fmax v21.4s, v21.4s, v14.4s
-	WORD $0x4e2ff6b5 // fmax v21.4s, v21.4s, v15.4s
-	WORD $0x6e30fab5 // fmaxv s21, v21.4s
+	fmax(21, 0, 1)
+	fmax(21, 21, 2)
+	fmax(21, 21, 3)
+	fmax(21, 21, 4)
+	fmax(21, 21, 5)
+	fmax(21, 21, 6)
+	fmax(21, 21, 7)
+	fmax(21, 21, 8)
+	fmax(21, 21, 9)
+	fmax(21, 21, 10)
+	fmax(21, 21, 11)
+	fmax(21, 21, 12)
+	fmax(21, 21, 13)
+	fmax(21, 21, 14)
+	fmax(21, 21, 15)
+	fmaxv(21, 21)
 	VMOV V21.S[0], R7
 	MOVD $226492416, R8
 	SUB R8, R7, R7
@@ -1538,71 +1559,71 @@ all:
 	CMP R8, R7
 	BGE rare
 	VDUP V21.S[0], V21.S4
-	WORD $0x6e35fef6 // fdiv v22.4s, v23.4s, v21.4s
-	WORD $0x6e37feb5 // fdiv v21.4s, v21.4s, v23.4s
+	fdiv(22, 23, 21)
+	fdiv(21, 21, 23)
 	FMOVS.P F21, 4(R1)
-	WORD $0x6e36dc00 // fmul v0.4s, v0.4s, v22.4s
-	WORD $0x4e21a800 // fcvtns v0.4s, v0.4s
-	WORD $0x6e36dc21 // fmul v1.4s, v1.4s, v22.4s
-	WORD $0x4e21a821 // fcvtns v1.4s, v1.4s
-	WORD $0x6e36dc42 // fmul v2.4s, v2.4s, v22.4s
-	WORD $0x4e21a842 // fcvtns v2.4s, v2.4s
-	WORD $0x6e36dc63 // fmul v3.4s, v3.4s, v22.4s
-	WORD $0x4e21a863 // fcvtns v3.4s, v3.4s
-	WORD $0x6e36dc84 // fmul v4.4s, v4.4s, v22.4s
-	WORD $0x4e21a884 // fcvtns v4.4s, v4.4s
-	WORD $0x6e36dca5 // fmul v5.4s, v5.4s, v22.4s
-	WORD $0x4e21a8a5 // fcvtns v5.4s, v5.4s
-	WORD $0x6e36dcc6 // fmul v6.4s, v6.4s, v22.4s
-	WORD $0x4e21a8c6 // fcvtns v6.4s, v6.4s
-	WORD $0x6e36dce7 // fmul v7.4s, v7.4s, v22.4s
-	WORD $0x4e21a8e7 // fcvtns v7.4s, v7.4s
-	WORD $0x6e36dd08 // fmul v8.4s, v8.4s, v22.4s
-	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
-	WORD $0x6e36dd29 // fmul v9.4s, v9.4s, v22.4s
-	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
-	WORD $0x6e36dd4a // fmul v10.4s, v10.4s, v22.4s
-	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
-	WORD $0x6e36dd6b // fmul v11.4s, v11.4s, v22.4s
-	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
-	WORD $0x6e36dd8c // fmul v12.4s, v12.4s, v22.4s
-	WORD $0x4e21a98c // fcvtns v12.4s, v12.4s
-	WORD $0x6e36ddad // fmul v13.4s, v13.4s, v22.4s
-	WORD $0x4e21a9ad // fcvtns v13.4s, v13.4s
-	WORD $0x6e36ddce // fmul v14.4s, v14.4s, v22.4s
-	WORD $0x4e21a9ce // fcvtns v14.4s, v14.4s
-	WORD $0x6e36ddef // fmul v15.4s, v15.4s, v22.4s
-	WORD $0x4e21a9ef // fcvtns v15.4s, v15.4s
-	WORD $0x0e614815 // sqxtn v21.4h, v0.4s
-	WORD $0x4e614835 // sqxtn2 v21.8h, v1.4s
+	fmul(0, 0, 22)
+	fcvtns(0, 0)
+	fmul(1, 1, 22)
+	fcvtns(1, 1)
+	fmul(2, 2, 22)
+	fcvtns(2, 2)
+	fmul(3, 3, 22)
+	fcvtns(3, 3)
+	fmul(4, 4, 22)
+	fcvtns(4, 4)
+	fmul(5, 5, 22)
+	fcvtns(5, 5)
+	fmul(6, 6, 22)
+	fcvtns(6, 6)
+	fmul(7, 7, 22)
+	fcvtns(7, 7)
+	fmul(8, 8, 22)
+	fcvtns(8, 8)
+	fmul(9, 9, 22)
+	fcvtns(9, 9)
+	fmul(10, 10, 22)
+	fcvtns(10, 10)
+	fmul(11, 11, 22)
+	fcvtns(11, 11)
+	fmul(12, 12, 22)
+	fcvtns(12, 12)
+	fmul(13, 13, 22)
+	fcvtns(13, 13)
+	fmul(14, 14, 22)
+	fcvtns(14, 14)
+	fmul(15, 15, 22)
+	fcvtns(15, 15)
+	sqxtn(21, 0)
+	sqxtn2(21, 1)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e614855 // sqxtn v21.4h, v2.4s
-	WORD $0x4e614875 // sqxtn2 v21.8h, v3.4s
+	sqxtn(21, 2)
+	sqxtn2(21, 3)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e614895 // sqxtn v21.4h, v4.4s
-	WORD $0x4e6148b5 // sqxtn2 v21.8h, v5.4s
+	sqxtn(21, 4)
+	sqxtn2(21, 5)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e6148d5 // sqxtn v21.4h, v6.4s
-	WORD $0x4e6148f5 // sqxtn2 v21.8h, v7.4s
+	sqxtn(21, 6)
+	sqxtn2(21, 7)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e614915 // sqxtn v21.4h, v8.4s
-	WORD $0x4e614935 // sqxtn2 v21.8h, v9.4s
+	sqxtn(21, 8)
+	sqxtn2(21, 9)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e614955 // sqxtn v21.4h, v10.4s
-	WORD $0x4e614975 // sqxtn2 v21.8h, v11.4s
+	sqxtn(21, 10)
+	sqxtn2(21, 11)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e614995 // sqxtn v21.4h, v12.4s
-	WORD $0x4e6149b5 // sqxtn2 v21.8h, v13.4s
+	sqxtn(21, 12)
+	sqxtn2(21, 13)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
-	WORD $0x0e6149d5 // sqxtn v21.4h, v14.4s
-	WORD $0x4e6149f5 // sqxtn2 v21.8h, v15.4s
+	sqxtn(21, 14)
+	sqxtn2(21, 15)
 	VTBL V24.B16, [V21.B16], V21.B16
 	FMOVQ.P F21, 16(R0)
 	B next

@@ -4,6 +4,21 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define fcmeq(d, n, m) WORD $(0x4e20e400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fcvtl(d, n) WORD $(0x0e217800 | (d)<<0 | (n)<<5)
+#define fcvtl2(d, n) WORD $(0x4e217800 | (d)<<0 | (n)<<5)
+#define fcvtn(d, n) WORD $(0x0e216800 | (d)<<0 | (n)<<5)
+#define fcvtn2(d, n) WORD $(0x4e216800 | (d)<<0 | (n)<<5)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane1(d, n, m) WORD $(0x4fa01000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane2(d, n, m) WORD $(0x4f801800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmlaLane3(d, n, m) WORD $(0x4fa01800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define shll(d, n) WORD $(0x2e613800 | (d)<<0 | (n)<<5)
+#define shll2(d, n) WORD $(0x6e613800 | (d)<<0 | (n)<<5)
+
 // accumulateF16SIMD works like accumulateTypedGeneric.
 TEXT ·accumulateF16SIMD(SB), NOSPLIT, $0-64
 	MOVD o+0(FP), R9
@@ -65,22 +80,22 @@ used3:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready4:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -92,164 +107,164 @@ ready4:
 loop5:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
-	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(8, 16, 24)
+	fmlaLane0(9, 17, 24)
+	fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
-	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(12, 16, 24)
+	fmlaLane0(13, 17, 24)
+	fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
-	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
-	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(4, 16, 24)
+	fmlaLane1(5, 17, 24)
+	fmlaLane1(6, 18, 24)
+	fmlaLane1(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81208 // fmla v8.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81229 // fmla v9.4s, v17.4s, v24.s[1]
-	WORD $0x4fb8124a // fmla v10.4s, v18.4s, v24.s[1]
-	WORD $0x4fb8126b // fmla v11.4s, v19.4s, v24.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(8, 16, 24)
+	fmlaLane1(9, 17, 24)
+	fmlaLane1(10, 18, 24)
+	fmlaLane1(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb8120c // fmla v12.4s, v16.4s, v24.s[1]
-	WORD $0x4fb8122d // fmla v13.4s, v17.4s, v24.s[1]
-	WORD $0x4fb8124e // fmla v14.4s, v18.4s, v24.s[1]
-	WORD $0x4fb8126f // fmla v15.4s, v19.4s, v24.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(12, 16, 24)
+	fmlaLane1(13, 17, 24)
+	fmlaLane1(14, 18, 24)
+	fmlaLane1(15, 19, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(4, 16, 24)
+	fmlaLane2(5, 17, 24)
+	fmlaLane2(6, 18, 24)
+	fmlaLane2(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a08 // fmla v8.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a29 // fmla v9.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a4a // fmla v10.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a6b // fmla v11.4s, v19.4s, v24.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(8, 16, 24)
+	fmlaLane2(9, 17, 24)
+	fmlaLane2(10, 18, 24)
+	fmlaLane2(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a0c // fmla v12.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a2d // fmla v13.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a4e // fmla v14.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a6f // fmla v15.4s, v19.4s, v24.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(12, 16, 24)
+	fmlaLane2(13, 17, 24)
+	fmlaLane2(14, 18, 24)
+	fmlaLane2(15, 19, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(4, 16, 24)
+	fmlaLane3(5, 17, 24)
+	fmlaLane3(6, 18, 24)
+	fmlaLane3(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a08 // fmla v8.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a29 // fmla v9.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a4a // fmla v10.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a6b // fmla v11.4s, v19.4s, v24.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(8, 16, 24)
+	fmlaLane3(9, 17, 24)
+	fmlaLane3(10, 18, 24)
+	fmlaLane3(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a0c // fmla v12.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a2d // fmla v13.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a4e // fmla v14.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(12, 16, 24)
+	fmlaLane3(13, 17, 24)
+	fmlaLane3(14, 18, 24)
+	fmlaLane3(15, 19, 24)
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
 	BGE loop5
@@ -259,44 +274,44 @@ tail6:
 one7:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
-	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(8, 16, 24)
+	fmlaLane0(9, 17, 24)
+	fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
-	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(12, 16, 24)
+	fmlaLane0(13, 17, 24)
+	fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24)
 	ADD R5, R22, R22
 	SUB $1, R15, R15
 	CBNZ R15, one7
@@ -350,23 +365,23 @@ used11:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready12:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -378,116 +393,116 @@ loop13:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(10, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(14, 18, 25)
+	fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91208 // fmla v8.4s, v16.4s, v25.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91229 // fmla v9.4s, v17.4s, v25.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb9124a // fmla v10.4s, v18.4s, v25.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb9126b // fmla v11.4s, v19.4s, v25.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(8, 16, 25)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(9, 17, 25)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(10, 18, 25)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
-	WORD $0x4fb9120c // fmla v12.4s, v16.4s, v25.s[1]
-	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122d // fmla v13.4s, v17.4s, v25.s[1]
-	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
-	WORD $0x4fb9124e // fmla v14.4s, v18.4s, v25.s[1]
-	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
-	WORD $0x4fb9126f // fmla v15.4s, v19.4s, v25.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(4, 16, 24)
+	fmlaLane1(12, 16, 25)
+	fmlaLane1(5, 17, 24)
+	fmlaLane1(13, 17, 25)
+	fmlaLane1(6, 18, 24)
+	fmlaLane1(14, 18, 25)
+	fmlaLane1(7, 19, 24)
+	fmlaLane1(15, 19, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a08 // fmla v8.4s, v16.4s, v25.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a29 // fmla v9.4s, v17.4s, v25.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4a // fmla v10.4s, v18.4s, v25.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a6b // fmla v11.4s, v19.4s, v25.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(8, 16, 25)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(9, 17, 25)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(10, 18, 25)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a0c // fmla v12.4s, v16.4s, v25.s[2]
-	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a2d // fmla v13.4s, v17.4s, v25.s[2]
-	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4e // fmla v14.4s, v18.4s, v25.s[2]
-	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a6f // fmla v15.4s, v19.4s, v25.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(4, 16, 24)
+	fmlaLane2(12, 16, 25)
+	fmlaLane2(5, 17, 24)
+	fmlaLane2(13, 17, 25)
+	fmlaLane2(6, 18, 24)
+	fmlaLane2(14, 18, 25)
+	fmlaLane2(7, 19, 24)
+	fmlaLane2(15, 19, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a08 // fmla v8.4s, v16.4s, v25.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a29 // fmla v9.4s, v17.4s, v25.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a4a // fmla v10.4s, v18.4s, v25.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6b // fmla v11.4s, v19.4s, v25.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(8, 16, 25)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(9, 17, 25)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(10, 18, 25)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a0c // fmla v12.4s, v16.4s, v25.s[3]
-	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a2d // fmla v13.4s, v17.4s, v25.s[3]
-	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a4e // fmla v14.4s, v18.4s, v25.s[3]
-	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(4, 16, 24)
+	fmlaLane3(12, 16, 25)
+	fmlaLane3(5, 17, 24)
+	fmlaLane3(13, 17, 25)
+	fmlaLane3(6, 18, 24)
+	fmlaLane3(14, 18, 25)
+	fmlaLane3(7, 19, 24)
+	fmlaLane3(15, 19, 25)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop13
@@ -498,32 +513,32 @@ one15:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(10, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(14, 18, 25)
+	fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25)
 	ADD R5, R20, R20
 	SUB $1, R15, R15
 	CBNZ R15, one15
@@ -590,25 +605,25 @@ used17:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready18:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -623,92 +638,92 @@ loop19:
 	FMOVQ.P 16(R22), F26
 	FMOVQ.P 16(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
-	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
+	fmlaLane0(15, 19, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
-	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
-	WORD $0x4fbb120c // fmla v12.4s, v16.4s, v27.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
-	WORD $0x4fbb122d // fmla v13.4s, v17.4s, v27.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
-	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
-	WORD $0x4fbb124e // fmla v14.4s, v18.4s, v27.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
-	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
-	WORD $0x4fbb126f // fmla v15.4s, v19.4s, v27.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(4, 16, 25)
+	fmlaLane1(8, 16, 26)
+	fmlaLane1(12, 16, 27)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(9, 17, 26)
+	fmlaLane1(13, 17, 27)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(6, 18, 25)
+	fmlaLane1(10, 18, 26)
+	fmlaLane1(14, 18, 27)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25)
+	fmlaLane1(11, 19, 26)
+	fmlaLane1(15, 19, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
-	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
-	WORD $0x4f9b1a0c // fmla v12.4s, v16.4s, v27.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
-	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
-	WORD $0x4f9b1a2d // fmla v13.4s, v17.4s, v27.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
-	WORD $0x4f9b1a4e // fmla v14.4s, v18.4s, v27.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
-	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
-	WORD $0x4f9b1a6f // fmla v15.4s, v19.4s, v27.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(4, 16, 25)
+	fmlaLane2(8, 16, 26)
+	fmlaLane2(12, 16, 27)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25)
+	fmlaLane2(9, 17, 26)
+	fmlaLane2(13, 17, 27)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(10, 18, 26)
+	fmlaLane2(14, 18, 27)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25)
+	fmlaLane2(11, 19, 26)
+	fmlaLane2(15, 19, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
-	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
-	WORD $0x4fbb1a0c // fmla v12.4s, v16.4s, v27.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
-	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
-	WORD $0x4fbb1a2d // fmla v13.4s, v17.4s, v27.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
-	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
-	WORD $0x4fbb1a4e // fmla v14.4s, v18.4s, v27.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
-	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(4, 16, 25)
+	fmlaLane3(8, 16, 26)
+	fmlaLane3(12, 16, 27)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25)
+	fmlaLane3(9, 17, 26)
+	fmlaLane3(13, 17, 27)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25)
+	fmlaLane3(10, 18, 26)
+	fmlaLane3(14, 18, 27)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26)
+	fmlaLane3(15, 19, 27)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop19
@@ -721,26 +736,26 @@ one21:
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
-	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
+	fmlaLane0(15, 19, 27)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one21
@@ -793,20 +808,20 @@ used23:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready24:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -819,76 +834,76 @@ loop25:
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
-	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
-	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
-	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(4, 16, 25)
+	fmlaLane1(8, 16, 26)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(9, 17, 26)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(6, 18, 25)
+	fmlaLane1(10, 18, 26)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25)
+	fmlaLane1(11, 19, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
-	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
-	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
-	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(4, 16, 25)
+	fmlaLane2(8, 16, 26)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25)
+	fmlaLane2(9, 17, 26)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(10, 18, 26)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25)
+	fmlaLane2(11, 19, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
-	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
-	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
-	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(4, 16, 25)
+	fmlaLane3(8, 16, 26)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25)
+	fmlaLane3(9, 17, 26)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25)
+	fmlaLane3(10, 18, 26)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop25
@@ -900,22 +915,22 @@ one27:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one27
@@ -960,15 +975,15 @@ used29:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready30:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -979,60 +994,60 @@ loop31:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(4, 16, 25)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(6, 18, 25)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(4, 16, 25)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(4, 16, 25)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop31
@@ -1043,18 +1058,18 @@ one33:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one33
@@ -1091,10 +1106,10 @@ used35:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready36:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -1103,44 +1118,44 @@ ready36:
 loop37:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop37
@@ -1150,14 +1165,14 @@ tail38:
 one39:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one39
@@ -1241,22 +1256,22 @@ used43:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready44:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -1268,164 +1283,164 @@ ready44:
 loop45:
 	FMOVQ.P 16(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
-	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(8, 16, 24)
+	fmlaLane0(9, 17, 24)
+	fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
-	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(12, 16, 24)
+	fmlaLane0(13, 17, 24)
+	fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
-	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
-	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(4, 16, 24)
+	fmlaLane1(5, 17, 24)
+	fmlaLane1(6, 18, 24)
+	fmlaLane1(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81208 // fmla v8.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81229 // fmla v9.4s, v17.4s, v24.s[1]
-	WORD $0x4fb8124a // fmla v10.4s, v18.4s, v24.s[1]
-	WORD $0x4fb8126b // fmla v11.4s, v19.4s, v24.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(8, 16, 24)
+	fmlaLane1(9, 17, 24)
+	fmlaLane1(10, 18, 24)
+	fmlaLane1(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb8120c // fmla v12.4s, v16.4s, v24.s[1]
-	WORD $0x4fb8122d // fmla v13.4s, v17.4s, v24.s[1]
-	WORD $0x4fb8124e // fmla v14.4s, v18.4s, v24.s[1]
-	WORD $0x4fb8126f // fmla v15.4s, v19.4s, v24.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(12, 16, 24)
+	fmlaLane1(13, 17, 24)
+	fmlaLane1(14, 18, 24)
+	fmlaLane1(15, 19, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(4, 16, 24)
+	fmlaLane2(5, 17, 24)
+	fmlaLane2(6, 18, 24)
+	fmlaLane2(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a08 // fmla v8.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a29 // fmla v9.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a4a // fmla v10.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a6b // fmla v11.4s, v19.4s, v24.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(8, 16, 24)
+	fmlaLane2(9, 17, 24)
+	fmlaLane2(10, 18, 24)
+	fmlaLane2(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a0c // fmla v12.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a2d // fmla v13.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a4e // fmla v14.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a6f // fmla v15.4s, v19.4s, v24.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(12, 16, 24)
+	fmlaLane2(13, 17, 24)
+	fmlaLane2(14, 18, 24)
+	fmlaLane2(15, 19, 24)
 	ADD R5, R22, R22
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(4, 16, 24)
+	fmlaLane3(5, 17, 24)
+	fmlaLane3(6, 18, 24)
+	fmlaLane3(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a08 // fmla v8.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a29 // fmla v9.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a4a // fmla v10.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a6b // fmla v11.4s, v19.4s, v24.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(8, 16, 24)
+	fmlaLane3(9, 17, 24)
+	fmlaLane3(10, 18, 24)
+	fmlaLane3(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a0c // fmla v12.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a2d // fmla v13.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a4e // fmla v14.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(12, 16, 24)
+	fmlaLane3(13, 17, 24)
+	fmlaLane3(14, 18, 24)
+	fmlaLane3(15, 19, 24)
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
 	BGE loop45
@@ -1435,44 +1450,44 @@ tail46:
 one47:
 	FMOVS.P 4(R23), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24)
 	ADD R5, R20, R20
 	FLDPQ 0(R21), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
-	WORD $0x4f981229 // fmla v9.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124a // fmla v10.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126b // fmla v11.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(8, 16, 24)
+	fmlaLane0(9, 17, 24)
+	fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24)
 	ADD R5, R21, R21
 	FLDPQ 0(R22), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
-	WORD $0x4f98122d // fmla v13.4s, v17.4s, v24.s[0]
-	WORD $0x4f98124e // fmla v14.4s, v18.4s, v24.s[0]
-	WORD $0x4f98126f // fmla v15.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(12, 16, 24)
+	fmlaLane0(13, 17, 24)
+	fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24)
 	ADD R5, R22, R22
 	SUB $1, R15, R15
 	CBNZ R15, one47
@@ -1526,23 +1541,23 @@ used51:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready52:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -1554,116 +1569,116 @@ loop53:
 	FMOVQ.P 16(R21), F24
 	FMOVQ.P 16(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(10, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(14, 18, 25)
+	fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91208 // fmla v8.4s, v16.4s, v25.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91229 // fmla v9.4s, v17.4s, v25.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb9124a // fmla v10.4s, v18.4s, v25.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb9126b // fmla v11.4s, v19.4s, v25.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(8, 16, 25)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(9, 17, 25)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(10, 18, 25)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81204 // fmla v4.4s, v16.4s, v24.s[1]
-	WORD $0x4fb9120c // fmla v12.4s, v16.4s, v25.s[1]
-	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122d // fmla v13.4s, v17.4s, v25.s[1]
-	WORD $0x4fb81246 // fmla v6.4s, v18.4s, v24.s[1]
-	WORD $0x4fb9124e // fmla v14.4s, v18.4s, v25.s[1]
-	WORD $0x4fb81267 // fmla v7.4s, v19.4s, v24.s[1]
-	WORD $0x4fb9126f // fmla v15.4s, v19.4s, v25.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(4, 16, 24)
+	fmlaLane1(12, 16, 25)
+	fmlaLane1(5, 17, 24)
+	fmlaLane1(13, 17, 25)
+	fmlaLane1(6, 18, 24)
+	fmlaLane1(14, 18, 25)
+	fmlaLane1(7, 19, 24)
+	fmlaLane1(15, 19, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a08 // fmla v8.4s, v16.4s, v25.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a29 // fmla v9.4s, v17.4s, v25.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4a // fmla v10.4s, v18.4s, v25.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a6b // fmla v11.4s, v19.4s, v25.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(8, 16, 25)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(9, 17, 25)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(10, 18, 25)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a04 // fmla v4.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a0c // fmla v12.4s, v16.4s, v25.s[2]
-	WORD $0x4f981a25 // fmla v5.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a2d // fmla v13.4s, v17.4s, v25.s[2]
-	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4e // fmla v14.4s, v18.4s, v25.s[2]
-	WORD $0x4f981a67 // fmla v7.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a6f // fmla v15.4s, v19.4s, v25.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(4, 16, 24)
+	fmlaLane2(12, 16, 25)
+	fmlaLane2(5, 17, 24)
+	fmlaLane2(13, 17, 25)
+	fmlaLane2(6, 18, 24)
+	fmlaLane2(14, 18, 25)
+	fmlaLane2(7, 19, 24)
+	fmlaLane2(15, 19, 25)
 	ADD R5, R20, R20
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a08 // fmla v8.4s, v16.4s, v25.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a29 // fmla v9.4s, v17.4s, v25.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a4a // fmla v10.4s, v18.4s, v25.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6b // fmla v11.4s, v19.4s, v25.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(8, 16, 25)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(9, 17, 25)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(10, 18, 25)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a04 // fmla v4.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a0c // fmla v12.4s, v16.4s, v25.s[3]
-	WORD $0x4fb81a25 // fmla v5.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a2d // fmla v13.4s, v17.4s, v25.s[3]
-	WORD $0x4fb81a46 // fmla v6.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a4e // fmla v14.4s, v18.4s, v25.s[3]
-	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(4, 16, 24)
+	fmlaLane3(12, 16, 25)
+	fmlaLane3(5, 17, 24)
+	fmlaLane3(13, 17, 25)
+	fmlaLane3(6, 18, 24)
+	fmlaLane3(14, 18, 25)
+	fmlaLane3(7, 19, 24)
+	fmlaLane3(15, 19, 25)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop53
@@ -1674,32 +1689,32 @@ one55:
 	FMOVS.P 4(R21), F24
 	FMOVS.P 4(R22), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991229 // fmla v9.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124a // fmla v10.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126b // fmla v11.4s, v19.4s, v25.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(10, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R20), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
-	WORD $0x4f981225 // fmla v5.4s, v17.4s, v24.s[0]
-	WORD $0x4f99122d // fmla v13.4s, v17.4s, v25.s[0]
-	WORD $0x4f981246 // fmla v6.4s, v18.4s, v24.s[0]
-	WORD $0x4f99124e // fmla v14.4s, v18.4s, v25.s[0]
-	WORD $0x4f981267 // fmla v7.4s, v19.4s, v24.s[0]
-	WORD $0x4f99126f // fmla v15.4s, v19.4s, v25.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25)
+	fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25)
+	fmlaLane0(6, 18, 24)
+	fmlaLane0(14, 18, 25)
+	fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25)
 	ADD R5, R20, R20
 	SUB $1, R15, R15
 	CBNZ R15, one55
@@ -1766,25 +1781,25 @@ used57:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready58:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -1799,92 +1814,92 @@ loop59:
 	FMOVQ.P 16(R22), F26
 	FMOVQ.P 16(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
-	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
+	fmlaLane0(15, 19, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
-	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
-	WORD $0x4fbb120c // fmla v12.4s, v16.4s, v27.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
-	WORD $0x4fbb122d // fmla v13.4s, v17.4s, v27.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
-	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
-	WORD $0x4fbb124e // fmla v14.4s, v18.4s, v27.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
-	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
-	WORD $0x4fbb126f // fmla v15.4s, v19.4s, v27.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(4, 16, 25)
+	fmlaLane1(8, 16, 26)
+	fmlaLane1(12, 16, 27)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(9, 17, 26)
+	fmlaLane1(13, 17, 27)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(6, 18, 25)
+	fmlaLane1(10, 18, 26)
+	fmlaLane1(14, 18, 27)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25)
+	fmlaLane1(11, 19, 26)
+	fmlaLane1(15, 19, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
-	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
-	WORD $0x4f9b1a0c // fmla v12.4s, v16.4s, v27.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
-	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
-	WORD $0x4f9b1a2d // fmla v13.4s, v17.4s, v27.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
-	WORD $0x4f9b1a4e // fmla v14.4s, v18.4s, v27.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
-	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
-	WORD $0x4f9b1a6f // fmla v15.4s, v19.4s, v27.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(4, 16, 25)
+	fmlaLane2(8, 16, 26)
+	fmlaLane2(12, 16, 27)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25)
+	fmlaLane2(9, 17, 26)
+	fmlaLane2(13, 17, 27)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(10, 18, 26)
+	fmlaLane2(14, 18, 27)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25)
+	fmlaLane2(11, 19, 26)
+	fmlaLane2(15, 19, 27)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
-	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
-	WORD $0x4fbb1a0c // fmla v12.4s, v16.4s, v27.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
-	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
-	WORD $0x4fbb1a2d // fmla v13.4s, v17.4s, v27.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
-	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
-	WORD $0x4fbb1a4e // fmla v14.4s, v18.4s, v27.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
-	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(4, 16, 25)
+	fmlaLane3(8, 16, 26)
+	fmlaLane3(12, 16, 27)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25)
+	fmlaLane3(9, 17, 26)
+	fmlaLane3(13, 17, 27)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25)
+	fmlaLane3(10, 18, 26)
+	fmlaLane3(14, 18, 27)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26)
+	fmlaLane3(15, 19, 27)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop59
@@ -1897,26 +1912,26 @@ one61:
 	FMOVS.P 4(R22), F26
 	FMOVS.P 4(R23), F27
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f9b122d // fmla v13.4s, v17.4s, v27.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f9b124e // fmla v14.4s, v18.4s, v27.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
-	WORD $0x4f9b126f // fmla v15.4s, v19.4s, v27.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
+	fmlaLane0(15, 19, 27)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one61
@@ -1969,20 +1984,20 @@ used63:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready64:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -1995,76 +2010,76 @@ loop65:
 	FMOVQ.P 16(R21), F25
 	FMOVQ.P 16(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
-	WORD $0x4fba1208 // fmla v8.4s, v16.4s, v26.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
-	WORD $0x4fba124a // fmla v10.4s, v18.4s, v26.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
-	WORD $0x4fba126b // fmla v11.4s, v19.4s, v26.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(4, 16, 25)
+	fmlaLane1(8, 16, 26)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(9, 17, 26)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(6, 18, 25)
+	fmlaLane1(10, 18, 26)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25)
+	fmlaLane1(11, 19, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
-	WORD $0x4f9a1a08 // fmla v8.4s, v16.4s, v26.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
-	WORD $0x4f9a1a29 // fmla v9.4s, v17.4s, v26.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
-	WORD $0x4f9a1a6b // fmla v11.4s, v19.4s, v26.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(4, 16, 25)
+	fmlaLane2(8, 16, 26)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25)
+	fmlaLane2(9, 17, 26)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(10, 18, 26)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25)
+	fmlaLane2(11, 19, 26)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
-	WORD $0x4fba1a08 // fmla v8.4s, v16.4s, v26.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
-	WORD $0x4fba1a29 // fmla v9.4s, v17.4s, v26.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
-	WORD $0x4fba1a4a // fmla v10.4s, v18.4s, v26.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(4, 16, 25)
+	fmlaLane3(8, 16, 26)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25)
+	fmlaLane3(9, 17, 26)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25)
+	fmlaLane3(10, 18, 26)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop65
@@ -2076,22 +2091,22 @@ one67:
 	FMOVS.P 4(R21), F25
 	FMOVS.P 4(R22), F26
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f9a1229 // fmla v9.4s, v17.4s, v26.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f9a124a // fmla v10.4s, v18.4s, v26.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
-	WORD $0x4f9a126b // fmla v11.4s, v19.4s, v26.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
+	fmlaLane0(11, 19, 26)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one67
@@ -2136,15 +2151,15 @@ used69:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready70:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -2155,60 +2170,60 @@ loop71:
 	FMOVQ.P 16(R20), F24
 	FMOVQ.P 16(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb91204 // fmla v4.4s, v16.4s, v25.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb91246 // fmla v6.4s, v18.4s, v25.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
-	WORD $0x4fb91267 // fmla v7.4s, v19.4s, v25.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(4, 16, 25)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(6, 18, 25)
+	fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f991a04 // fmla v4.4s, v16.4s, v25.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f991a25 // fmla v5.4s, v17.4s, v25.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
-	WORD $0x4f991a67 // fmla v7.4s, v19.4s, v25.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(4, 16, 25)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb91a04 // fmla v4.4s, v16.4s, v25.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb91a25 // fmla v5.4s, v17.4s, v25.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb91a46 // fmla v6.4s, v18.4s, v25.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(4, 16, 25)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop71
@@ -2219,18 +2234,18 @@ one73:
 	FMOVS.P 4(R20), F24
 	FMOVS.P 4(R21), F25
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f991225 // fmla v5.4s, v17.4s, v25.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f991246 // fmla v6.4s, v18.4s, v25.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
-	WORD $0x4f991267 // fmla v7.4s, v19.4s, v25.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(6, 18, 25)
+	fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one73
@@ -2267,10 +2282,10 @@ used75:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready76:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -2279,44 +2294,44 @@ ready76:
 loop77:
 	FMOVQ.P 16(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81200 // fmla v0.4s, v16.4s, v24.s[1]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb81242 // fmla v2.4s, v18.4s, v24.s[1]
-	WORD $0x4fb81263 // fmla v3.4s, v19.4s, v24.s[1]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane1(0, 16, 24)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981a00 // fmla v0.4s, v16.4s, v24.s[2]
-	WORD $0x4f981a21 // fmla v1.4s, v17.4s, v24.s[2]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f981a63 // fmla v3.4s, v19.4s, v24.s[2]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane2(0, 16, 24)
+	fmlaLane2(1, 17, 24)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24)
 	ADD R5, R19, R19
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4fb81a00 // fmla v0.4s, v16.4s, v24.s[3]
-	WORD $0x4fb81a21 // fmla v1.4s, v17.4s, v24.s[3]
-	WORD $0x4fb81a42 // fmla v2.4s, v18.4s, v24.s[3]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane3(0, 16, 24)
+	fmlaLane3(1, 17, 24)
+	fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop77
@@ -2326,14 +2341,14 @@ tail78:
 one79:
 	FMOVS.P 4(R20), F24
 	FLDPQ 0(R19), (F30, F31)
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f981221 // fmla v1.4s, v17.4s, v24.s[0]
-	WORD $0x4f981242 // fmla v2.4s, v18.4s, v24.s[0]
-	WORD $0x4f981263 // fmla v3.4s, v19.4s, v24.s[0]
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(1, 17, 24)
+	fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24)
 	ADD R5, R19, R19
 	SUB $1, R15, R15
 	CBNZ R15, one79
@@ -2425,22 +2440,22 @@ used83:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready84:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -2457,56 +2472,56 @@ loop85:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane1(0, 17, 24)
+	fmlaLane2(0, 18, 24)
+	fmlaLane3(0, 19, 24)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane1(1, 17, 24)
+	fmlaLane2(1, 18, 24)
+	fmlaLane3(1, 19, 24)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane1(2, 17, 24)
+	fmlaLane2(2, 18, 24)
+	fmlaLane3(2, 19, 24)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane1(3, 17, 24)
+	fmlaLane2(3, 18, 24)
+	fmlaLane3(3, 19, 24)
 	ADD R5, R19, R19
 	FMOVQ 0(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -2514,56 +2529,56 @@ loop85:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81224 // fmla v4.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a44 // fmla v4.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a64 // fmla v4.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(4, 16, 24)
+	fmlaLane1(4, 17, 24)
+	fmlaLane2(4, 18, 24)
+	fmlaLane3(4, 19, 24)
 	FMOVQ 16(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a45 // fmla v5.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a65 // fmla v5.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(5, 16, 24)
+	fmlaLane1(5, 17, 24)
+	fmlaLane2(5, 18, 24)
+	fmlaLane3(5, 19, 24)
 	FMOVQ 32(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81226 // fmla v6.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a66 // fmla v6.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(6, 16, 24)
+	fmlaLane1(6, 17, 24)
+	fmlaLane2(6, 18, 24)
+	fmlaLane3(6, 19, 24)
 	FMOVQ 48(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81227 // fmla v7.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a47 // fmla v7.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(7, 16, 24)
+	fmlaLane1(7, 17, 24)
+	fmlaLane2(7, 18, 24)
+	fmlaLane3(7, 19, 24)
 	ADD R5, R20, R20
 	FMOVQ 0(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -2571,56 +2586,56 @@ loop85:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81228 // fmla v8.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a48 // fmla v8.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a68 // fmla v8.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(8, 16, 24)
+	fmlaLane1(8, 17, 24)
+	fmlaLane2(8, 18, 24)
+	fmlaLane3(8, 19, 24)
 	FMOVQ 16(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981209 // fmla v9.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81229 // fmla v9.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a49 // fmla v9.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a69 // fmla v9.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(9, 16, 24)
+	fmlaLane1(9, 17, 24)
+	fmlaLane2(9, 18, 24)
+	fmlaLane3(9, 19, 24)
 	FMOVQ 32(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f98120a // fmla v10.4s, v16.4s, v24.s[0]
-	WORD $0x4fb8122a // fmla v10.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a4a // fmla v10.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a6a // fmla v10.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(10, 16, 24)
+	fmlaLane1(10, 17, 24)
+	fmlaLane2(10, 18, 24)
+	fmlaLane3(10, 19, 24)
 	FMOVQ 48(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f98120b // fmla v11.4s, v16.4s, v24.s[0]
-	WORD $0x4fb8122b // fmla v11.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a4b // fmla v11.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a6b // fmla v11.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(11, 16, 24)
+	fmlaLane1(11, 17, 24)
+	fmlaLane2(11, 18, 24)
+	fmlaLane3(11, 19, 24)
 	ADD R5, R21, R21
 	FMOVQ 0(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -2628,56 +2643,56 @@ loop85:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
-	WORD $0x4fb8122c // fmla v12.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a4c // fmla v12.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a6c // fmla v12.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(12, 16, 24)
+	fmlaLane1(12, 17, 24)
+	fmlaLane2(12, 18, 24)
+	fmlaLane3(12, 19, 24)
 	FMOVQ 16(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f98120d // fmla v13.4s, v16.4s, v24.s[0]
-	WORD $0x4fb8122d // fmla v13.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a4d // fmla v13.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a6d // fmla v13.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(13, 16, 24)
+	fmlaLane1(13, 17, 24)
+	fmlaLane2(13, 18, 24)
+	fmlaLane3(13, 19, 24)
 	FMOVQ 32(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f98120e // fmla v14.4s, v16.4s, v24.s[0]
-	WORD $0x4fb8122e // fmla v14.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a4e // fmla v14.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a6e // fmla v14.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(14, 16, 24)
+	fmlaLane1(14, 17, 24)
+	fmlaLane2(14, 18, 24)
+	fmlaLane3(14, 19, 24)
 	FMOVQ 48(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f98120f // fmla v15.4s, v16.4s, v24.s[0]
-	WORD $0x4fb8122f // fmla v15.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a4f // fmla v15.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a6f // fmla v15.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(15, 16, 24)
+	fmlaLane1(15, 17, 24)
+	fmlaLane2(15, 18, 24)
+	fmlaLane3(15, 19, 24)
 	ADD R5, R22, R22
 	SUBS $4, R15, R15
 	BGE loop85
@@ -2691,83 +2706,83 @@ one87:
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(1, 16, 24)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(3, 16, 24)
 	FMOVQ 0(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(4, 16, 24)
 	FMOVQ 16(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(5, 16, 24)
 	FMOVQ 32(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(6, 16, 24)
 	FMOVQ 48(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(7, 16, 24)
 	FMOVQ 0(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981208 // fmla v8.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(8, 16, 24)
 	FMOVQ 16(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981209 // fmla v9.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(9, 16, 24)
 	FMOVQ 32(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f98120a // fmla v10.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(10, 16, 24)
 	FMOVQ 48(R21), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f98120b // fmla v11.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(11, 16, 24)
 	FMOVQ 0(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f98120c // fmla v12.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(12, 16, 24)
 	FMOVQ 16(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f98120d // fmla v13.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(13, 16, 24)
 	FMOVQ 32(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f98120e // fmla v14.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(14, 16, 24)
 	FMOVQ 48(R22), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f98120f // fmla v15.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(15, 16, 24)
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
 	CBNZ R15, one87
@@ -2821,23 +2836,23 @@ used91:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready92:
 	MOVD R2, R19
 	ADD R8, R19, R20
@@ -2854,72 +2869,72 @@ loop93:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91228 // fmla v8.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a48 // fmla v8.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a68 // fmla v8.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25)
+	fmlaLane1(0, 17, 24)
+	fmlaLane1(8, 17, 25)
+	fmlaLane2(0, 18, 24)
+	fmlaLane2(8, 18, 25)
+	fmlaLane3(0, 19, 24)
+	fmlaLane3(8, 19, 25)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991209 // fmla v9.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91229 // fmla v9.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a49 // fmla v9.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a69 // fmla v9.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(9, 16, 25)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(9, 17, 25)
+	fmlaLane2(1, 18, 24)
+	fmlaLane2(9, 18, 25)
+	fmlaLane3(1, 19, 24)
+	fmlaLane3(9, 19, 25)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120a // fmla v10.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122a // fmla v10.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4a // fmla v10.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6a // fmla v10.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(10, 16, 25)
+	fmlaLane1(2, 17, 24)
+	fmlaLane1(10, 17, 25)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(10, 18, 25)
+	fmlaLane3(2, 19, 24)
+	fmlaLane3(10, 19, 25)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120b // fmla v11.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122b // fmla v11.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4b // fmla v11.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6b // fmla v11.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(11, 16, 25)
+	fmlaLane1(3, 17, 24)
+	fmlaLane1(11, 17, 25)
+	fmlaLane2(3, 18, 24)
+	fmlaLane2(11, 18, 25)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(11, 19, 25)
 	ADD R5, R19, R19
 	FMOVQ 0(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
@@ -2927,72 +2942,72 @@ loop93:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81224 // fmla v4.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122c // fmla v12.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a44 // fmla v4.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4c // fmla v12.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a64 // fmla v4.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6c // fmla v12.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25)
+	fmlaLane1(4, 17, 24)
+	fmlaLane1(12, 17, 25)
+	fmlaLane2(4, 18, 24)
+	fmlaLane2(12, 18, 25)
+	fmlaLane3(4, 19, 24)
+	fmlaLane3(12, 19, 25)
 	FMOVQ 16(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120d // fmla v13.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81225 // fmla v5.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122d // fmla v13.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a45 // fmla v5.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4d // fmla v13.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a65 // fmla v5.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6d // fmla v13.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(5, 16, 24)
+	fmlaLane0(13, 16, 25)
+	fmlaLane1(5, 17, 24)
+	fmlaLane1(13, 17, 25)
+	fmlaLane2(5, 18, 24)
+	fmlaLane2(13, 18, 25)
+	fmlaLane3(5, 19, 24)
+	fmlaLane3(13, 19, 25)
 	FMOVQ 32(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120e // fmla v14.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81226 // fmla v6.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122e // fmla v14.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a46 // fmla v6.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4e // fmla v14.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a66 // fmla v6.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6e // fmla v14.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(6, 16, 24)
+	fmlaLane0(14, 16, 25)
+	fmlaLane1(6, 17, 24)
+	fmlaLane1(14, 17, 25)
+	fmlaLane2(6, 18, 24)
+	fmlaLane2(14, 18, 25)
+	fmlaLane3(6, 19, 24)
+	fmlaLane3(14, 19, 25)
 	FMOVQ 48(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120f // fmla v15.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81227 // fmla v7.4s, v17.4s, v24.s[1]
-	WORD $0x4fb9122f // fmla v15.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a47 // fmla v7.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a4f // fmla v15.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a67 // fmla v7.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a6f // fmla v15.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(7, 16, 24)
+	fmlaLane0(15, 16, 25)
+	fmlaLane1(7, 17, 24)
+	fmlaLane1(15, 17, 25)
+	fmlaLane2(7, 18, 24)
+	fmlaLane2(15, 18, 25)
+	fmlaLane3(7, 19, 24)
+	fmlaLane3(15, 19, 25)
 	ADD R5, R20, R20
 	SUBS $4, R15, R15
 	BGE loop93
@@ -3007,51 +3022,51 @@ one95:
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991208 // fmla v8.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991209 // fmla v9.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(9, 16, 25)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120a // fmla v10.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(10, 16, 25)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120b // fmla v11.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(11, 16, 25)
 	FMOVQ 0(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981204 // fmla v4.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120c // fmla v12.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25)
 	FMOVQ 16(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981205 // fmla v5.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120d // fmla v13.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(5, 16, 24)
+	fmlaLane0(13, 16, 25)
 	FMOVQ 32(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981206 // fmla v6.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120e // fmla v14.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(6, 16, 24)
+	fmlaLane0(14, 16, 25)
 	FMOVQ 48(R20), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981207 // fmla v7.4s, v16.4s, v24.s[0]
-	WORD $0x4f99120f // fmla v15.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(7, 16, 24)
+	fmlaLane0(15, 16, 25)
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
 	CBNZ R15, one95
@@ -3118,25 +3133,25 @@ used97:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd8c // fmul v12.4s, v12.4s, v30.4s
-	WORD $0x6e3eddad // fmul v13.4s, v13.4s, v30.4s
-	WORD $0x6e3eddce // fmul v14.4s, v14.4s, v30.4s
-	WORD $0x6e3eddef // fmul v15.4s, v15.4s, v30.4s
+	fmul(12, 12, 30)
+	fmul(13, 13, 30)
+	fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready98:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3156,104 +3171,104 @@ loop99:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
-	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91224 // fmla v4.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1228 // fmla v8.4s, v17.4s, v26.s[1]
-	WORD $0x4fbb122c // fmla v12.4s, v17.4s, v27.s[1]
-	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a44 // fmla v4.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a48 // fmla v8.4s, v18.4s, v26.s[2]
-	WORD $0x4f9b1a4c // fmla v12.4s, v18.4s, v27.s[2]
-	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a64 // fmla v4.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a68 // fmla v8.4s, v19.4s, v26.s[3]
-	WORD $0x4fbb1a6c // fmla v12.4s, v19.4s, v27.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27)
+	fmlaLane1(0, 17, 24)
+	fmlaLane1(4, 17, 25)
+	fmlaLane1(8, 17, 26)
+	fmlaLane1(12, 17, 27)
+	fmlaLane2(0, 18, 24)
+	fmlaLane2(4, 18, 25)
+	fmlaLane2(8, 18, 26)
+	fmlaLane2(12, 18, 27)
+	fmlaLane3(0, 19, 24)
+	fmlaLane3(4, 19, 25)
+	fmlaLane3(8, 19, 26)
+	fmlaLane3(12, 19, 27)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120d // fmla v13.4s, v16.4s, v27.s[0]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
-	WORD $0x4fbb122d // fmla v13.4s, v17.4s, v27.s[1]
-	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a45 // fmla v5.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a49 // fmla v9.4s, v18.4s, v26.s[2]
-	WORD $0x4f9b1a4d // fmla v13.4s, v18.4s, v27.s[2]
-	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a65 // fmla v5.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a69 // fmla v9.4s, v19.4s, v26.s[3]
-	WORD $0x4fbb1a6d // fmla v13.4s, v19.4s, v27.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25)
+	fmlaLane0(9, 16, 26)
+	fmlaLane0(13, 16, 27)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(9, 17, 26)
+	fmlaLane1(13, 17, 27)
+	fmlaLane2(1, 18, 24)
+	fmlaLane2(5, 18, 25)
+	fmlaLane2(9, 18, 26)
+	fmlaLane2(13, 18, 27)
+	fmlaLane3(1, 19, 24)
+	fmlaLane3(5, 19, 25)
+	fmlaLane3(9, 19, 26)
+	fmlaLane3(13, 19, 27)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120e // fmla v14.4s, v16.4s, v27.s[0]
-	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91226 // fmla v6.4s, v17.4s, v25.s[1]
-	WORD $0x4fba122a // fmla v10.4s, v17.4s, v26.s[1]
-	WORD $0x4fbb122e // fmla v14.4s, v17.4s, v27.s[1]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
-	WORD $0x4f9b1a4e // fmla v14.4s, v18.4s, v27.s[2]
-	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a66 // fmla v6.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6a // fmla v10.4s, v19.4s, v26.s[3]
-	WORD $0x4fbb1a6e // fmla v14.4s, v19.4s, v27.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25)
+	fmlaLane0(10, 16, 26)
+	fmlaLane0(14, 16, 27)
+	fmlaLane1(2, 17, 24)
+	fmlaLane1(6, 17, 25)
+	fmlaLane1(10, 17, 26)
+	fmlaLane1(14, 17, 27)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(10, 18, 26)
+	fmlaLane2(14, 18, 27)
+	fmlaLane3(2, 19, 24)
+	fmlaLane3(6, 19, 25)
+	fmlaLane3(10, 19, 26)
+	fmlaLane3(14, 19, 27)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120f // fmla v15.4s, v16.4s, v27.s[0]
-	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91227 // fmla v7.4s, v17.4s, v25.s[1]
-	WORD $0x4fba122b // fmla v11.4s, v17.4s, v26.s[1]
-	WORD $0x4fbb122f // fmla v15.4s, v17.4s, v27.s[1]
-	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a47 // fmla v7.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4b // fmla v11.4s, v18.4s, v26.s[2]
-	WORD $0x4f9b1a4f // fmla v15.4s, v18.4s, v27.s[2]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
-	WORD $0x4fbb1a6f // fmla v15.4s, v19.4s, v27.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25)
+	fmlaLane0(11, 16, 26)
+	fmlaLane0(15, 16, 27)
+	fmlaLane1(3, 17, 24)
+	fmlaLane1(7, 17, 25)
+	fmlaLane1(11, 17, 26)
+	fmlaLane1(15, 17, 27)
+	fmlaLane2(3, 18, 24)
+	fmlaLane2(7, 18, 25)
+	fmlaLane2(11, 18, 26)
+	fmlaLane2(15, 18, 27)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26)
+	fmlaLane3(15, 19, 27)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop99
@@ -3270,35 +3285,35 @@ one101:
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120c // fmla v12.4s, v16.4s, v27.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120d // fmla v13.4s, v16.4s, v27.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25)
+	fmlaLane0(9, 16, 26)
+	fmlaLane0(13, 16, 27)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120e // fmla v14.4s, v16.4s, v27.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25)
+	fmlaLane0(10, 16, 26)
+	fmlaLane0(14, 16, 27)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
-	WORD $0x4f9b120f // fmla v15.4s, v16.4s, v27.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25)
+	fmlaLane0(11, 16, 26)
+	fmlaLane0(15, 16, 27)
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
 	CBNZ R15, one101
@@ -3351,20 +3366,20 @@ used103:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edd08 // fmul v8.4s, v8.4s, v30.4s
-	WORD $0x6e3edd29 // fmul v9.4s, v9.4s, v30.4s
-	WORD $0x6e3edd4a // fmul v10.4s, v10.4s, v30.4s
-	WORD $0x6e3edd6b // fmul v11.4s, v11.4s, v30.4s
+	fmul(8, 8, 30)
+	fmul(9, 9, 30)
+	fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready104:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3382,88 +3397,88 @@ loop105:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
-	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91224 // fmla v4.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1228 // fmla v8.4s, v17.4s, v26.s[1]
-	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a44 // fmla v4.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a48 // fmla v8.4s, v18.4s, v26.s[2]
-	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a64 // fmla v4.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a68 // fmla v8.4s, v19.4s, v26.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
+	fmlaLane1(0, 17, 24)
+	fmlaLane1(4, 17, 25)
+	fmlaLane1(8, 17, 26)
+	fmlaLane2(0, 18, 24)
+	fmlaLane2(4, 18, 25)
+	fmlaLane2(8, 18, 26)
+	fmlaLane3(0, 19, 24)
+	fmlaLane3(4, 19, 25)
+	fmlaLane3(8, 19, 26)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4fba1229 // fmla v9.4s, v17.4s, v26.s[1]
-	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a45 // fmla v5.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a49 // fmla v9.4s, v18.4s, v26.s[2]
-	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a65 // fmla v5.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a69 // fmla v9.4s, v19.4s, v26.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25)
+	fmlaLane0(9, 16, 26)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane1(9, 17, 26)
+	fmlaLane2(1, 18, 24)
+	fmlaLane2(5, 18, 25)
+	fmlaLane2(9, 18, 26)
+	fmlaLane3(1, 19, 24)
+	fmlaLane3(5, 19, 25)
+	fmlaLane3(9, 19, 26)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
-	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91226 // fmla v6.4s, v17.4s, v25.s[1]
-	WORD $0x4fba122a // fmla v10.4s, v17.4s, v26.s[1]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4a // fmla v10.4s, v18.4s, v26.s[2]
-	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a66 // fmla v6.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6a // fmla v10.4s, v19.4s, v26.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25)
+	fmlaLane0(10, 16, 26)
+	fmlaLane1(2, 17, 24)
+	fmlaLane1(6, 17, 25)
+	fmlaLane1(10, 17, 26)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane2(10, 18, 26)
+	fmlaLane3(2, 19, 24)
+	fmlaLane3(6, 19, 25)
+	fmlaLane3(10, 19, 26)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
-	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91227 // fmla v7.4s, v17.4s, v25.s[1]
-	WORD $0x4fba122b // fmla v11.4s, v17.4s, v26.s[1]
-	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a47 // fmla v7.4s, v18.4s, v25.s[2]
-	WORD $0x4f9a1a4b // fmla v11.4s, v18.4s, v26.s[2]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
-	WORD $0x4fba1a6b // fmla v11.4s, v19.4s, v26.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25)
+	fmlaLane0(11, 16, 26)
+	fmlaLane1(3, 17, 24)
+	fmlaLane1(7, 17, 25)
+	fmlaLane1(11, 17, 26)
+	fmlaLane2(3, 18, 24)
+	fmlaLane2(7, 18, 25)
+	fmlaLane2(11, 18, 26)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop105
@@ -3479,31 +3494,31 @@ one107:
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1208 // fmla v8.4s, v16.4s, v26.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane0(8, 16, 26)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a1209 // fmla v9.4s, v16.4s, v26.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25)
+	fmlaLane0(9, 16, 26)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120a // fmla v10.4s, v16.4s, v26.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25)
+	fmlaLane0(10, 16, 26)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
-	WORD $0x4f9a120b // fmla v11.4s, v16.4s, v26.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25)
+	fmlaLane0(11, 16, 26)
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
 	CBNZ R15, one107
@@ -3548,15 +3563,15 @@ used109:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc84 // fmul v4.4s, v4.4s, v30.4s
-	WORD $0x6e3edca5 // fmul v5.4s, v5.4s, v30.4s
-	WORD $0x6e3edcc6 // fmul v6.4s, v6.4s, v30.4s
-	WORD $0x6e3edce7 // fmul v7.4s, v7.4s, v30.4s
+	fmul(4, 4, 30)
+	fmul(5, 5, 30)
+	fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready110:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3572,72 +3587,72 @@ loop111:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91224 // fmla v4.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a44 // fmla v4.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a64 // fmla v4.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
+	fmlaLane1(0, 17, 24)
+	fmlaLane1(4, 17, 25)
+	fmlaLane2(0, 18, 24)
+	fmlaLane2(4, 18, 25)
+	fmlaLane3(0, 19, 24)
+	fmlaLane3(4, 19, 25)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91225 // fmla v5.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a45 // fmla v5.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a65 // fmla v5.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25)
+	fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25)
+	fmlaLane2(1, 18, 24)
+	fmlaLane2(5, 18, 25)
+	fmlaLane3(1, 19, 24)
+	fmlaLane3(5, 19, 25)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91226 // fmla v6.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a46 // fmla v6.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a66 // fmla v6.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25)
+	fmlaLane1(2, 17, 24)
+	fmlaLane1(6, 17, 25)
+	fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25)
+	fmlaLane3(2, 19, 24)
+	fmlaLane3(6, 19, 25)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
-	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
-	WORD $0x4fb91227 // fmla v7.4s, v17.4s, v25.s[1]
-	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
-	WORD $0x4f991a47 // fmla v7.4s, v18.4s, v25.s[2]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
-	WORD $0x4fb91a67 // fmla v7.4s, v19.4s, v25.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25)
+	fmlaLane1(3, 17, 24)
+	fmlaLane1(7, 17, 25)
+	fmlaLane2(3, 18, 24)
+	fmlaLane2(7, 18, 25)
+	fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop111
@@ -3652,27 +3667,27 @@ one113:
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4f991204 // fmla v4.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4f991205 // fmla v5.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4f991206 // fmla v6.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4f991207 // fmla v7.4s, v16.4s, v25.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25)
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
 	CBNZ R15, one113
@@ -3709,10 +3724,10 @@ used115:
 	// o·alpha
 	MOVD R13, R16
 	VLD1R.P 4(R16), [V30.S4]
-	WORD $0x6e3edc00 // fmul v0.4s, v0.4s, v30.4s
-	WORD $0x6e3edc21 // fmul v1.4s, v1.4s, v30.4s
-	WORD $0x6e3edc42 // fmul v2.4s, v2.4s, v30.4s
-	WORD $0x6e3edc63 // fmul v3.4s, v3.4s, v30.4s
+	fmul(0, 0, 30)
+	fmul(1, 1, 30)
+	fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready116:
 	MOVD R2, R19
 	MOVD R1, R20
@@ -3726,56 +3741,56 @@ loop117:
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81220 // fmla v0.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a40 // fmla v0.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a60 // fmla v0.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(0, 16, 24)
+	fmlaLane1(0, 17, 24)
+	fmlaLane2(0, 18, 24)
+	fmlaLane3(0, 19, 24)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81221 // fmla v1.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a41 // fmla v1.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a61 // fmla v1.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(1, 16, 24)
+	fmlaLane1(1, 17, 24)
+	fmlaLane2(1, 18, 24)
+	fmlaLane3(1, 19, 24)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81222 // fmla v2.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a42 // fmla v2.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a62 // fmla v2.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(2, 16, 24)
+	fmlaLane1(2, 17, 24)
+	fmlaLane2(2, 18, 24)
+	fmlaLane3(2, 19, 24)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V16.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V17.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V18.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V19.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4ebdd631 // fsub v17.4s, v17.4s, v29.4s
-	WORD $0x4ebdd652 // fsub v18.4s, v18.4s, v29.4s
-	WORD $0x4ebdd673 // fsub v19.4s, v19.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
-	WORD $0x4fb81223 // fmla v3.4s, v17.4s, v24.s[1]
-	WORD $0x4f981a43 // fmla v3.4s, v18.4s, v24.s[2]
-	WORD $0x4fb81a63 // fmla v3.4s, v19.4s, v24.s[3]
+	fsub(16, 16, 29)
+	fsub(17, 17, 29)
+	fsub(18, 18, 29)
+	fsub(19, 19, 29)
+	fmlaLane0(3, 16, 24)
+	fmlaLane1(3, 17, 24)
+	fmlaLane2(3, 18, 24)
+	fmlaLane3(3, 19, 24)
 	ADD R5, R19, R19
 	SUBS $4, R15, R15
 	BGE loop117
@@ -3789,23 +3804,23 @@ one119:
 	FMOVQ 0(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981200 // fmla v0.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24)
 	FMOVQ 16(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981201 // fmla v1.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(1, 16, 24)
 	FMOVQ 32(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981202 // fmla v2.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24)
 	FMOVQ 48(R19), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V18.B16, [V30.B16, V31.B16], V16.B16
-	WORD $0x4ebdd610 // fsub v16.4s, v16.4s, v29.4s
-	WORD $0x4f981203 // fmla v3.4s, v16.4s, v24.s[0]
+	fsub(16, 16, 29)
+	fmlaLane0(3, 16, 24)
 	VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15
 	CBNZ R15, one119
@@ -3835,10 +3850,10 @@ TEXT ·widenF16SIMD(SB), NOSPLIT, $0-24
 	MOVD n+16(FP), R2
 loop121:
 	VLD1.P 32(R1), [V30.S4, V31.S4]
-	WORD $0x0e217bd0 // fcvtl v16.4s, v30.4h
-	WORD $0x4e217bd1 // fcvtl2 v17.4s, v30.8h
-	WORD $0x0e217bf2 // fcvtl v18.4s, v31.4h
-	WORD $0x4e217bf3 // fcvtl2 v19.4s, v31.8h
+	fcvtl(16, 30)
+	fcvtl2(17, 30)
+	fcvtl(18, 31)
+	fcvtl2(19, 31)
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
 	SUBS $16, R2, R2
 	BGT loop121
@@ -3851,10 +3866,10 @@ TEXT ·widenBF16SIMD(SB), NOSPLIT, $0-24
 	MOVD n+16(FP), R2
 loop122:
 	VLD1.P 32(R1), [V30.S4, V31.S4]
-	WORD $0x2e613bd0 // shll v16.4s, v30.4h, #16
-	WORD $0x6e613bd1 // shll2 v17.4s, v30.8h, #16
-	WORD $0x2e613bf2 // shll v18.4s, v31.4h, #16
-	WORD $0x6e613bf3 // shll2 v19.4s, v31.8h, #16
+	shll(16, 30)
+	shll2(17, 30)
+	shll(18, 31)
+	shll2(19, 31)
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
 	SUBS $16, R2, R2
 	BGT loop122
@@ -3881,40 +3896,40 @@ loop123:
 	VTBL V21.B16, [V30.B16, V31.B16], V4.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V8.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V12.B16
-	WORD $0x4ebdd400 // fsub v0.4s, v0.4s, v29.4s
-	WORD $0x4ebdd484 // fsub v4.4s, v4.4s, v29.4s
-	WORD $0x4ebdd508 // fsub v8.4s, v8.4s, v29.4s
-	WORD $0x4ebdd58c // fsub v12.4s, v12.4s, v29.4s
+	fsub(0, 0, 29)
+	fsub(4, 4, 29)
+	fsub(8, 8, 29)
+	fsub(12, 12, 29)
 	FMOVQ 16(R1), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V1.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V5.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V9.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V13.B16
-	WORD $0x4ebdd421 // fsub v1.4s, v1.4s, v29.4s
-	WORD $0x4ebdd4a5 // fsub v5.4s, v5.4s, v29.4s
-	WORD $0x4ebdd529 // fsub v9.4s, v9.4s, v29.4s
-	WORD $0x4ebdd5ad // fsub v13.4s, v13.4s, v29.4s
+	fsub(1, 1, 29)
+	fsub(5, 5, 29)
+	fsub(9, 9, 29)
+	fsub(13, 13, 29)
 	FMOVQ 32(R1), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V2.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V6.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V10.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V14.B16
-	WORD $0x4ebdd442 // fsub v2.4s, v2.4s, v29.4s
-	WORD $0x4ebdd4c6 // fsub v6.4s, v6.4s, v29.4s
-	WORD $0x4ebdd54a // fsub v10.4s, v10.4s, v29.4s
-	WORD $0x4ebdd5ce // fsub v14.4s, v14.4s, v29.4s
+	fsub(2, 2, 29)
+	fsub(6, 6, 29)
+	fsub(10, 10, 29)
+	fsub(14, 14, 29)
 	FMOVQ 48(R1), F30
 	VEOR V28.B16, V30.B16, V30.B16
 	VTBL V20.B16, [V30.B16, V31.B16], V3.B16
 	VTBL V21.B16, [V30.B16, V31.B16], V7.B16
 	VTBL V22.B16, [V30.B16, V31.B16], V11.B16
 	VTBL V23.B16, [V30.B16, V31.B16], V15.B16
-	WORD $0x4ebdd463 // fsub v3.4s, v3.4s, v29.4s
-	WORD $0x4ebdd4e7 // fsub v7.4s, v7.4s, v29.4s
-	WORD $0x4ebdd56b // fsub v11.4s, v11.4s, v29.4s
-	WORD $0x4ebdd5ef // fsub v15.4s, v15.4s, v29.4s
+	fsub(3, 3, 29)
+	fsub(7, 7, 29)
+	fsub(11, 11, 29)
+	fsub(15, 15, 29)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	SUB $1, R2, R2
 	CBZ R2, end124
@@ -3943,10 +3958,10 @@ TEXT ·narrowF16SIMD(SB), NOSPLIT, $0-24
 	BLT end126
 loop125:
 	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
-	WORD $0x4e216824 // fcvtn2 v4.8h, v1.4s
-	WORD $0x0e216845 // fcvtn v5.4h, v2.4s
-	WORD $0x4e216865 // fcvtn2 v5.8h, v3.4s
+	fcvtn(4, 0)
+	fcvtn2(4, 1)
+	fcvtn(5, 2)
+	fcvtn2(5, 3)
 	VST1.P [V4.S4, V5.S4], 32(R0)
 	SUBS $16, R2, R2
 	BGE loop125
@@ -3958,7 +3973,7 @@ end126:
 	BLT end128
 loop127:
 	VLD1.P 16(R1), [V0.S4]
-	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
+	fcvtn(4, 0)
 	FMOVD.P F4, 8(R0)
 	SUBS $4, R2, R2
 	BGE loop127
@@ -3970,7 +3985,7 @@ end128:
 	BLT end130
 loop129:
 	FMOVS.P 4(R1), F0
-	WORD $0x0e216804 // fcvtn v4.4h, v0.4s
+	fcvtn(4, 0)
 	VST1.P V4.H[0], 2(R0)
 	SUBS $1, R2, R2
 	BGE loop129
@@ -3998,28 +4013,28 @@ loop131:
 	VADD V25.S4, V4.S4, V4.S4
 	VADD V0.S4, V4.S4, V4.S4
 	VORR V26.B16, V0.B16, V8.B16
-	WORD $0x4e20e40c // fcmeq v12.4s, v0.4s, v0.4s
+	fcmeq(12, 0, 0)
 	VBSL V8.B16, V4.B16, V12.B16
 	VUSHR $16, V1.S4, V5.S4
 	VAND V24.B16, V5.B16, V5.B16
 	VADD V25.S4, V5.S4, V5.S4
 	VADD V1.S4, V5.S4, V5.S4
 	VORR V26.B16, V1.B16, V9.B16
-	WORD $0x4e21e42d // fcmeq v13.4s, v1.4s, v1.4s
+	fcmeq(13, 1, 1)
 	VBSL V9.B16, V5.B16, V13.B16
 	VUSHR $16, V2.S4, V6.S4
 	VAND V24.B16, V6.B16, V6.B16
 	VADD V25.S4, V6.S4, V6.S4
 	VADD V2.S4, V6.S4, V6.S4
 	VORR V26.B16, V2.B16, V10.B16
-	WORD $0x4e22e44e // fcmeq v14.4s, v2.4s, v2.4s
+	fcmeq(14, 2, 2)
 	VBSL V10.B16, V6.B16, V14.B16
 	VUSHR $16, V3.S4, V7.S4
 	VAND V24.B16, V7.B16, V7.B16
 	VADD V25.S4, V7.S4, V7.S4
 	VADD V3.S4, V7.S4, V7.S4
 	VORR V26.B16, V3.B16, V11.B16
-	WORD $0x4e23e46f // fcmeq v15.4s, v3.4s, v3.4s
+	fcmeq(15, 3, 3)
 	VBSL V11.B16, V7.B16, V15.B16
 	VUZP2 V13.H8, V12.H8, V0.H8
 	VUZP2 V15.H8, V14.H8, V1.H8
@@ -4039,7 +4054,7 @@ loop133:
 	VADD V25.S4, V4.S4, V4.S4
 	VADD V0.S4, V4.S4, V4.S4
 	VORR V26.B16, V0.B16, V8.B16
-	WORD $0x4e20e40c // fcmeq v12.4s, v0.4s, v0.4s
+	fcmeq(12, 0, 0)
 	VBSL V8.B16, V4.B16, V12.B16
 	VUZP2 V12.H8, V12.H8, V0.H8
 	FMOVD.P F0, 8(R0)
@@ -4058,7 +4073,7 @@ loop135:
 	VADD V25.S4, V4.S4, V4.S4
 	VADD V0.S4, V4.S4, V4.S4
 	VORR V26.B16, V0.B16, V8.B16
-	WORD $0x4e20e40c // fcmeq v12.4s, v0.4s, v0.4s
+	fcmeq(12, 0, 0)
 	VBSL V8.B16, V4.B16, V12.B16
 	VUZP2 V12.H8, V12.H8, V0.H8
 	VST1.P V0.H[0], 2(R0)

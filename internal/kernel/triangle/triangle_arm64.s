@@ -4,6 +4,10 @@
 
 #include "textflag.h"
 
+// Instructions that Go's assembler does not know, with the numbers of their registers.
+#define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
+
 // substituteSIMD works like substituteGeneric.
 TEXT ·substituteSIMD(SB), NOSPLIT, $0-96
 	MOVD u+0(FP), R0
@@ -38,14 +42,14 @@ row3:
 	VLD1.P 64(R21), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R21), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1R.P 4(R15), [V24.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
-	WORD $0x6e38dc42 // fmul v2.4s, v2.4s, v24.4s
-	WORD $0x6e38dc63 // fmul v3.4s, v3.4s, v24.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
-	WORD $0x6e38dca5 // fmul v5.4s, v5.4s, v24.4s
-	WORD $0x6e38dcc6 // fmul v6.4s, v6.4s, v24.4s
-	WORD $0x6e38dce7 // fmul v7.4s, v7.4s, v24.4s
+	fmul(0, 0, 24)
+	fmul(1, 1, 24)
+	fmul(2, 2, 24)
+	fmul(3, 3, 24)
+	fmul(4, 4, 24)
+	fmul(5, 5, 24)
+	fmul(6, 6, 24)
+	fmul(7, 7, 24)
 	MOVD R0, R21
 	MOVD R14, R22
 	MOVD R17, R23
@@ -71,22 +75,22 @@ done5:
 	VLD1.P 64(R21), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R21), [V20.S4, V21.S4, V22.S4, V23.S4]
 	VLD1R.P 4(R16), [V25.S4]
-	WORD $0x4ea0d610 // fsub v16.4s, v16.4s, v0.4s
-	WORD $0x6e39de10 // fmul v16.4s, v16.4s, v25.4s
-	WORD $0x4ea1d631 // fsub v17.4s, v17.4s, v1.4s
-	WORD $0x6e39de31 // fmul v17.4s, v17.4s, v25.4s
-	WORD $0x4ea2d652 // fsub v18.4s, v18.4s, v2.4s
-	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s
-	WORD $0x4ea3d673 // fsub v19.4s, v19.4s, v3.4s
-	WORD $0x6e39de73 // fmul v19.4s, v19.4s, v25.4s
-	WORD $0x4ea4d694 // fsub v20.4s, v20.4s, v4.4s
-	WORD $0x6e39de94 // fmul v20.4s, v20.4s, v25.4s
-	WORD $0x4ea5d6b5 // fsub v21.4s, v21.4s, v5.4s
-	WORD $0x6e39deb5 // fmul v21.4s, v21.4s, v25.4s
-	WORD $0x4ea6d6d6 // fsub v22.4s, v22.4s, v6.4s
-	WORD $0x6e39ded6 // fmul v22.4s, v22.4s, v25.4s
-	WORD $0x4ea7d6f7 // fsub v23.4s, v23.4s, v7.4s
-	WORD $0x6e39def7 // fmul v23.4s, v23.4s, v25.4s
+	fsub(16, 16, 0)
+	fmul(16, 16, 25)
+	fsub(17, 17, 1)
+	fmul(17, 17, 25)
+	fsub(18, 18, 2)
+	fmul(18, 18, 25)
+	fsub(19, 19, 3)
+	fmul(19, 19, 25)
+	fsub(20, 20, 4)
+	fmul(20, 20, 25)
+	fsub(21, 21, 5)
+	fmul(21, 21, 25)
+	fsub(22, 22, 6)
+	fmul(22, 22, 25)
+	fsub(23, 23, 7)
+	fmul(23, 23, 25)
 	MOVD R20, R21
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R21)
 	VST1.P [V20.S4, V21.S4, V22.S4, V23.S4], 64(R21)
@@ -119,10 +123,10 @@ row8:
 	MOVD R12, R21
 	VLD1.P 64(R21), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1R.P 4(R15), [V24.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
-	WORD $0x6e38dc42 // fmul v2.4s, v2.4s, v24.4s
-	WORD $0x6e38dc63 // fmul v3.4s, v3.4s, v24.4s
+	fmul(0, 0, 24)
+	fmul(1, 1, 24)
+	fmul(2, 2, 24)
+	fmul(3, 3, 24)
 	MOVD R0, R21
 	MOVD R14, R22
 	MOVD R17, R23
@@ -142,14 +146,14 @@ done10:
 	MOVD R13, R21
 	VLD1.P 64(R21), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1R.P 4(R16), [V25.S4]
-	WORD $0x4ea0d610 // fsub v16.4s, v16.4s, v0.4s
-	WORD $0x6e39de10 // fmul v16.4s, v16.4s, v25.4s
-	WORD $0x4ea1d631 // fsub v17.4s, v17.4s, v1.4s
-	WORD $0x6e39de31 // fmul v17.4s, v17.4s, v25.4s
-	WORD $0x4ea2d652 // fsub v18.4s, v18.4s, v2.4s
-	WORD $0x6e39de52 // fmul v18.4s, v18.4s, v25.4s
-	WORD $0x4ea3d673 // fsub v19.4s, v19.4s, v3.4s
-	WORD $0x6e39de73 // fmul v19.4s, v19.4s, v25.4s
+	fsub(16, 16, 0)
+	fmul(16, 16, 25)
+	fsub(17, 17, 1)
+	fmul(17, 17, 25)
+	fsub(18, 18, 2)
+	fmul(18, 18, 25)
+	fsub(19, 19, 3)
+	fmul(19, 19, 25)
 	MOVD R20, R21
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R21)
 	ADD R9, R20, R20
@@ -199,14 +203,14 @@ row13:
 	VLD1.P 64(R21), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R21), [V4.S4, V5.S4, V6.S4, V7.S4]
 	VLD1R.P 4(R15), [V24.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
-	WORD $0x6e38dc42 // fmul v2.4s, v2.4s, v24.4s
-	WORD $0x6e38dc63 // fmul v3.4s, v3.4s, v24.4s
-	WORD $0x6e38dc84 // fmul v4.4s, v4.4s, v24.4s
-	WORD $0x6e38dca5 // fmul v5.4s, v5.4s, v24.4s
-	WORD $0x6e38dcc6 // fmul v6.4s, v6.4s, v24.4s
-	WORD $0x6e38dce7 // fmul v7.4s, v7.4s, v24.4s
+	fmul(0, 0, 24)
+	fmul(1, 1, 24)
+	fmul(2, 2, 24)
+	fmul(3, 3, 24)
+	fmul(4, 4, 24)
+	fmul(5, 5, 24)
+	fmul(6, 6, 24)
+	fmul(7, 7, 24)
 	MOVD R0, R21
 	MOVD R14, R22
 	MOVD R17, R23
@@ -227,14 +231,14 @@ loop14:
 	SUBS $1, R23, R23
 	BNE loop14
 done15:
-	WORD $0x6e39dc00 // fmul v0.4s, v0.4s, v25.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
-	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
-	WORD $0x6e39dc84 // fmul v4.4s, v4.4s, v25.4s
-	WORD $0x6e39dca5 // fmul v5.4s, v5.4s, v25.4s
-	WORD $0x6e39dcc6 // fmul v6.4s, v6.4s, v25.4s
-	WORD $0x6e39dce7 // fmul v7.4s, v7.4s, v25.4s
+	fmul(0, 0, 25)
+	fmul(1, 1, 25)
+	fmul(2, 2, 25)
+	fmul(3, 3, 25)
+	fmul(4, 4, 25)
+	fmul(5, 5, 25)
+	fmul(6, 6, 25)
+	fmul(7, 7, 25)
 	MOVD R13, R21
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R21)
 	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R21)
@@ -263,10 +267,10 @@ row18:
 	MOVD R12, R21
 	VLD1.P 64(R21), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1R.P 4(R15), [V24.S4]
-	WORD $0x6e38dc00 // fmul v0.4s, v0.4s, v24.4s
-	WORD $0x6e38dc21 // fmul v1.4s, v1.4s, v24.4s
-	WORD $0x6e38dc42 // fmul v2.4s, v2.4s, v24.4s
-	WORD $0x6e38dc63 // fmul v3.4s, v3.4s, v24.4s
+	fmul(0, 0, 24)
+	fmul(1, 1, 24)
+	fmul(2, 2, 24)
+	fmul(3, 3, 24)
 	MOVD R0, R21
 	MOVD R14, R22
 	MOVD R17, R23
@@ -282,10 +286,10 @@ loop19:
 	SUBS $1, R23, R23
 	BNE loop19
 done20:
-	WORD $0x6e39dc00 // fmul v0.4s, v0.4s, v25.4s
-	WORD $0x6e39dc21 // fmul v1.4s, v1.4s, v25.4s
-	WORD $0x6e39dc42 // fmul v2.4s, v2.4s, v25.4s
-	WORD $0x6e39dc63 // fmul v3.4s, v3.4s, v25.4s
+	fmul(0, 0, 25)
+	fmul(1, 1, 25)
+	fmul(2, 2, 25)
+	fmul(3, 3, 25)
 	MOVD R13, R21
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R21)
 	ADD $1, R17, R17
@@ -314,10 +318,10 @@ TEXT ·decayRowSIMD(SB), NOSPLIT, $0-32
 channel:
 	VLD1R.P 4(R1), [V16.S4]
 	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
-	WORD $0x6e30dc21 // fmul v1.4s, v1.4s, v16.4s
-	WORD $0x6e30dc42 // fmul v2.4s, v2.4s, v16.4s
-	WORD $0x6e30dc63 // fmul v3.4s, v3.4s, v16.4s
+	fmul(0, 0, 16)
+	fmul(1, 1, 16)
+	fmul(2, 2, 16)
+	fmul(3, 3, 16)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 	FMOVS.P F17, 4(R3)
 	ADD $60, R3, R3
@@ -349,13 +353,13 @@ one:
 	VLD1.P 64(R2), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
 	VLD1R.P 4(R1), [V24.S4]
-	WORD $0x6e38dd10 // fmul v16.4s, v8.4s, v24.4s
+	fmul(16, 8, 24)
 	VFMLA V12.S4, V16.S4, V0.S4
-	WORD $0x6e38dd31 // fmul v17.4s, v9.4s, v24.4s
+	fmul(17, 9, 24)
 	VFMLA V13.S4, V17.S4, V1.S4
-	WORD $0x6e38dd52 // fmul v18.4s, v10.4s, v24.4s
+	fmul(18, 10, 24)
 	VFMLA V14.S4, V18.S4, V2.S4
-	WORD $0x6e38dd73 // fmul v19.4s, v11.4s, v24.4s
+	fmul(19, 11, 24)
 	VFMLA V15.S4, V19.S4, V3.S4
 	SUBS $1, R4, R4
 	BNE one
@@ -365,22 +369,22 @@ two:
 	VLD1.P 64(R2), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4]
 	VLD1R.P 4(R1), [V24.S4]
-	WORD $0x6e38dd10 // fmul v16.4s, v8.4s, v24.4s
+	fmul(16, 8, 24)
 	VFMLA V12.S4, V16.S4, V0.S4
-	WORD $0x6e38dd31 // fmul v17.4s, v9.4s, v24.4s
+	fmul(17, 9, 24)
 	VFMLA V13.S4, V17.S4, V1.S4
-	WORD $0x6e38dd52 // fmul v18.4s, v10.4s, v24.4s
+	fmul(18, 10, 24)
 	VFMLA V14.S4, V18.S4, V2.S4
-	WORD $0x6e38dd73 // fmul v19.4s, v11.4s, v24.4s
+	fmul(19, 11, 24)
 	VFMLA V15.S4, V19.S4, V3.S4
 	VLD1R.P 4(R7), [V24.S4]
-	WORD $0x6e38dd10 // fmul v16.4s, v8.4s, v24.4s
+	fmul(16, 8, 24)
 	VFMLA V12.S4, V16.S4, V4.S4
-	WORD $0x6e38dd31 // fmul v17.4s, v9.4s, v24.4s
+	fmul(17, 9, 24)
 	VFMLA V13.S4, V17.S4, V5.S4
-	WORD $0x6e38dd52 // fmul v18.4s, v10.4s, v24.4s
+	fmul(18, 10, 24)
 	VFMLA V14.S4, V18.S4, V6.S4
-	WORD $0x6e38dd73 // fmul v19.4s, v11.4s, v24.4s
+	fmul(19, 11, 24)
 	VFMLA V15.S4, V19.S4, V7.S4
 	SUBS $1, R4, R4
 	BNE two
