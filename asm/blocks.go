@@ -96,7 +96,7 @@ func (p *program) multiplyBlocks(name string, sums blockSums, sizes []int) {
 		"o a w rows blocks oStride aStride overwrite:bool", "")
 	p.arg("o", cPanel)
 	p.arg("a", aFirst)
-	p.arg("rows", left)
+	p.arg("rows", rowsLeft)
 	p.arg("oStride", cStride)
 	p.LslImm(cStride, cStride, 2)
 	p.arg("aStride", aStride)
@@ -106,12 +106,12 @@ func (p *program) multiplyBlocks(name string, sums blockSums, sizes []int) {
 	p.Label(tiles)
 	for _, r := range sizes {
 		fewer := p.label("fewer")
-		p.CmpImm(left, r)
+		p.CmpImm(rowsLeft, r)
 		p.Bcond(LT, fewer)
 		t := blockTile{p, sums, r}
 		t.emit()
-		p.SubImm(left, left, r)
-		p.Cbnz(left, tiles)
+		p.SubImm(rowsLeft, rowsLeft, r)
+		p.Cbnz(rowsLeft, tiles)
 		p.Ret()
 		p.Label(fewer)
 	}

@@ -23,8 +23,8 @@ const (
 	bitsSign   = 0x80000000
 )
 
-// row is a vector of the constant table.
-type row struct {
+// tableRow is a vector of the constant table.
+type tableRow struct {
 	words  [lanes]uint32
 	remark string
 }
@@ -57,7 +57,7 @@ func (p *program) tableRow(remark string, words [lanes]uint32) int {
 			return vector * i
 		}
 	}
-	p.table = append(p.table, row{words, remark})
+	p.table = append(p.table, tableRow{words, remark})
 	return vector * (len(p.table) - 1)
 }
 
@@ -83,5 +83,5 @@ func (p *program) constantTable() {
 	}
 	p.Line("GLOBL constants<>(SB), RODATA|NOPTR, $%d", vector*len(p.table))
 	p.Line("DATA zeros<>+0(SB)/4, $0")
-	p.Line("GLOBL %s, RODATA|NOPTR, $%d", zeros, zeroBytes)
+	p.Line("GLOBL %s, RODATA|NOPTR, $%d", zeroTable, zeroBytes)
 }

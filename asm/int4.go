@@ -88,8 +88,8 @@ func (p *program) lowerHalves() int {
 func (t *int8Kernel) codeTile(r int) {
 	t.beginTile(r)
 	loop, last, end := t.label("groups"), t.label("last"), t.label("end")
-	t.LsrImm(count, steps, 1)
-	t.Cbz(count, last)
+	t.LsrImm(stepsLeft, steps, 1)
+	t.Cbz(stepsLeft, last)
 	t.Label(loop)
 	t.Ld1(int8Groups, b0)
 	t.Add(b0, b0, bStride)
@@ -104,12 +104,12 @@ func (t *int8Kernel) codeTile(r int) {
 	for half, group := range [][]Vec{int8Groups, upperCodes} {
 		t.addCodes(r, group, half)
 	}
-	t.SubImm(count, count, 1)
-	t.Cbnz(count, loop)
+	t.SubImm(stepsLeft, stepsLeft, 1)
+	t.Cbnz(stepsLeft, loop)
 	t.Label(last)
-	t.LsrImm(count, steps, 1)
-	t.LslImm(count, count, 1)
-	t.Cmp(count, steps)
+	t.LsrImm(stepsLeft, steps, 1)
+	t.LslImm(stepsLeft, stepsLeft, 1)
+	t.Cmp(stepsLeft, steps)
 	t.Bcond(EQ, end)
 	t.Ld1(int8Groups, b0)
 	for i := range r {

@@ -48,7 +48,7 @@ func (t *int8Kernel) outputs() {
 	t.LslImm(int8Stride, int8Stride, 2)
 	t.arg("b", moving)
 	t.AddImm(moving, moving, t.offsets.Get("PanelLayout.Overwrite"))
-	t.LdrbPost(half, moving)
+	t.LdrbPost(halfPanel, moving)
 }
 
 // arguments loads what both kernels have. half is whether outputs begin at 0.
@@ -58,7 +58,7 @@ func (t *int8Kernel) arguments(c, a, b, f, stride string) {
 	t.arg(b, bPanel)
 	t.arg(f, int8Factors)
 	t.arg(stride, aStride)
-	t.arg("rows", rows)
+	t.arg("rows", allRows)
 	t.arg("b", moving)
 	at := func(field string) int { return t.offsets.Get("PanelLayout." + field) }
 	t.Ldr(steps, moving, at("Keys"))
@@ -76,17 +76,17 @@ func (t *int8Kernel) panelLoop(maxRows int, tile func(r int)) {
 	t.Label(next)
 	t.Mov(cTile, cPanel)
 	t.Mov(aTile, aFirst)
-	t.Mov(left, rows)
+	t.Mov(rowsLeft, allRows)
 	t.Mov(int8Factor, int8Factors)
 	t.Mov(alpha8, alphaFirst8) // which only values have
 	t.Label(tiles)
 	end := t.label("rowsEnd")
 	for r := maxRows; r >= 1; r-- {
 		fewer := t.label("fewer")
-		t.CmpImm(left, r)
+		t.CmpImm(rowsLeft, r)
 		t.Bcond(LT, fewer)
 		tile(r)
-		t.SubsImm(left, left, r)
+		t.SubsImm(rowsLeft, rowsLeft, r)
 		t.Bcond(GT, tiles)
 		t.B(end)
 		t.Label(fewer)
@@ -105,7 +105,7 @@ func (t *int8Kernel) panelLoop(maxRows int, tile func(r int)) {
 // tile computes r rows of a panel and moves on by these rows.
 func (t *int8Kernel) tile(r int) {
 	t.beginTile(r)
-	t.Mov(count, steps)
+	t.Mov(stepsLeft, steps)
 	loop := t.label("group")
 	t.Label(loop)
 	t.Ld1(int8Groups, b0)
@@ -118,8 +118,8 @@ func (t *int8Kernel) tile(r int) {
 			t.SdotLane(acc(i, v, len(int8Groups)), b, aVec(i), 0)
 		}
 	}
-	t.SubImm(count, count, 1)
-	t.Cbnz(count, loop)
+	t.SubImm(stepsLeft, stepsLeft, 1)
+	t.Cbnz(stepsLeft, loop)
 	t.finish(r)
 	t.nextRows(r)
 }
@@ -169,7 +169,7 @@ func (t *int8Kernel) finish(r int) {
 		factor, begin, ready := aVec(0), t.label("begin"), t.label("ready")
 		t.LdrS(factor, int8Factor, 0)
 		t.Add(int8Factor, int8Factor, int8Stride)
-		t.Cbz(half, begin)
+		t.Cbz(halfPanel, begin)
 		for _, v := range int8Groups {
 			t.Zero(v)
 		}

@@ -71,25 +71,25 @@ func (t *int8Kernel) valueTile(r int) {
 	}
 	t.rowPointers(r)
 	loop, tail, one, end := t.label("groups"), t.label("tail"), t.label("one"), t.label("end")
-	t.SubsImm(count, steps, 4)
+	t.SubsImm(stepsLeft, steps, 4)
 	t.Bcond(LT, tail)
 	t.Label(loop)
 	t.digits(r, true)
 	for lane := range 4 {
 		t.valueStep(r, lane, lane%2)
 	}
-	t.SubsImm(count, count, 4)
+	t.SubsImm(stepsLeft, stepsLeft, 4)
 	t.Bcond(GE, loop)
 	t.Label(tail)
-	t.AddImm(count, count, 4)
-	t.Cbz(count, end)
+	t.AddImm(stepsLeft, stepsLeft, 4)
+	t.Cbz(stepsLeft, end)
 	t.Label(one)
 	t.oneGroup(r, 0)
 	if t.codes {
-		t.Cbz(count, end)
+		t.Cbz(stepsLeft, end)
 		t.oneGroup(r, 1)
 	}
-	t.Cbnz(count, one)
+	t.Cbnz(stepsLeft, one)
 	t.Label(end)
 	for _, v := range sumsOfValues {
 		t.Shl(v, v, 14)
@@ -104,7 +104,7 @@ func (t *int8Kernel) valueTile(r int) {
 func (t *int8Kernel) oneGroup(r, half int) {
 	t.digits(r, false)
 	t.valueStep(r, 0, half)
-	t.SubImm(count, count, 1)
+	t.SubImm(stepsLeft, stepsLeft, 1)
 }
 
 // digits loads the weights of r rows. Codes need registers that they use.
@@ -174,7 +174,7 @@ func (t *int8Kernel) finishValues(i int) {
 	begin, plain, ready := t.label("begin"), t.label("plain"), t.label("ready")
 	t.LdrS(int8Low, int8Factor, 0)
 	t.Add(int8Factor, int8Factor, int8Stride)
-	t.Cbz(half, begin)
+	t.Cbz(halfPanel, begin)
 	for _, v := range valueGroups {
 		t.Zero(v)
 	}

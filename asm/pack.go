@@ -62,7 +62,7 @@ func (p *program) packKeys() {
 	p.MovImm(group4, groups)
 	p.Label("group")
 	p.lowMask(16, n, mask, work)
-	four := pointers{key0, key0 + 1, key0 + 2, key0 + 3}
+	four := keyPointers{key0, key0 + 1, key0 + 2, key0 + 3}
 	four.clamp(p, k, stride, n)
 	p.Mov(out, dst)
 	store := func(v Vec) {
@@ -72,13 +72,13 @@ func (p *program) packKeys() {
 	}
 	p.dimensions(d, count, func() {
 		four.loadFour(p, keyVec)
-		p.transpose(column, keyVec, mixed)
-		for _, v := range column {
+		p.transpose(keyColumns, keyVec, mixed)
+		for _, v := range keyColumns {
 			store(v)
 		}
 	}, func() {
-		four.loadOne(p, column[0])
-		store(column[0])
+		four.loadOne(p, keyColumns[0])
+		store(keyColumns[0])
 	})
 	p.Comment("With no keys left, the last ones are read again and masked.")
 	p.CmpImm(n, lanes)

@@ -13,7 +13,7 @@ type program struct {
 	Asm
 	values  constants.Values  // of internal/f32/elementary.go and gelu.go
 	offsets constants.Offsets // of the structs that kernels are given
-	table   []row
+	table   []tableRow
 	args    map[string]int // offsets of the kernel's arguments
 	labels  int
 }

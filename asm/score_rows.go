@@ -33,17 +33,17 @@ const (
 	rowWork    = R13
 	queryBytes = R14 // bytes of a query
 	query0     = R15 // moving through queries: R15, R16, R17 and R25, see rowQuery
-	key0       = R19 // moving through groups of keys, or through keys: R19 to R22
+	keysFirst  = R19 // moving through groups of keys, or through keys: R19 to R22
 )
 
 func rowQuery(r int) Reg { return []Reg{query0, R16, R17, R25}[r] }
 
 // The vector registers: accumulators V0 to V15, then
 var (
-	queryVec = from(16, 4)
-	keyVec   = from(20, 4)
-	mixed    = from(24, 4)
-	column   = from(28, 4)
+	queryVec   = from(16, 4)
+	keyVec     = from(20, 4)
+	mixed      = from(24, 4)
+	keyColumns = from(28, 4)
 )
 
 func (p *program) scoreRows() {
@@ -82,9 +82,9 @@ func (p *program) rowTile(r int) {
 	p.Label(name("keys16for"))
 	p.CmpImm(keysLeft, panel)
 	p.Bcond(LT, name("keys4for"))
-	sixteen := make([]group, groups)
+	sixteen := make([]keyGroup, groups)
 	for g := range groups {
-		key := key0 + Reg(g)
+		key := keysFirst + Reg(g)
 		if g == 0 {
 			p.Mov(key, keysAt)
 		} else {
@@ -107,9 +107,9 @@ func (p *program) rowTile(r int) {
 	p.Label(name("keys4for"))
 	p.CmpImm(keysLeft, 0)
 	p.Bcond(LE, name("next"))
-	four := pointers{key0, key0 + 1, key0 + 2, key0 + 3}
+	four := keyPointers{keysFirst, keysFirst + 1, keysFirst + 2, keysFirst + 3}
 	four.clamp(p, keysAt, rowStride, keysLeft)
-	p.rowScores(r, []group{four})
+	p.rowScores(r, []keyGroup{four})
 	for i := range r {
 		p.AddImm(rowWork, scoresAt, i*blockBytes)
 		p.storeLow(Vec(i), keysLeft, rowWork)
@@ -129,7 +129,7 @@ func (p *program) rowTile(r int) {
 }
 
 // rowScores leaves the scores of query i with group g in vector i·len(keys) + g.
-func (p *program) rowScores(r int, keys []group) {
+func (p *program) rowScores(r int, keys []keyGroup) {
 	for i := range r * len(keys) {
 		p.Zero(Vec(i))
 	}
@@ -148,9 +148,9 @@ func (p *program) rowScores(r int, keys []group) {
 		}
 		for g, four := range keys {
 			four.loadFour(p, keyVec)
-			p.transpose(column, keyVec, mixed)
+			p.transpose(keyColumns, keyVec, mixed)
 			for x := range lanes {
-				multiply(g, x, column[x])
+				multiply(g, x, keyColumns[x])
 			}
 		}
 	}, func() {
@@ -158,8 +158,8 @@ func (p *program) rowScores(r int, keys []group) {
 			p.LdrSPost(queryVec[i], rowQuery(i))
 		}
 		for g, four := range keys {
-			four.loadOne(p, column[0])
-			multiply(g, 0, column[0])
+			four.loadOne(p, keyColumns[0])
+			multiply(g, 0, keyColumns[0])
 		}
 	})
 }

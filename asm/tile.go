@@ -35,15 +35,15 @@ const (
 	panelStride = R8  // bytes between panels of b
 	cPanel      = R9  // c at the first row, current panel
 	aFirst      = R10 // a at the first row
-	rows        = R11 // all rows
-	left        = R12 // rows left in the panel
-	alpha       = R13 // alpha of the tile's first row, 0 or overwriteOutputs
+	allRows     = R11 // all rows
+	rowsLeft    = R12 // rows left in the panel
+	tileAlpha   = R13 // alpha of the tile's first row, 0 or overwriteOutputs
 	alphaFirst  = R14 // alpha of the first row, 0 or overwriteOutputs
-	count       = R15 // steps left
+	stepsLeft   = R15 // steps left
 	moving      = R16 // a moving pointer: rows of c or alpha
 	b0          = R19 // moving through up to 4 panels of b: R19 to R22
 	a0          = R20 // moving through up to 6 rows of a: up to R25
-	half        = R26 // are there 8 columns after the last panel?
+	halfPanel   = R26 // are there 8 columns after the last panel?
 )
 
 // overwriteOutputs is in the place of the pointer to alpha where outputs begin with 0. Where they
@@ -52,7 +52,7 @@ const overwriteOutputs = 1
 
 // zeros is a row of outputs that begin with 0: the columns of four panels.
 const (
-	zeros     = "zeros<>(SB)"
+	zeroTable = "zeros<>(SB)"
 	zeroBytes = 4 * panelBytes
 )
 
@@ -87,7 +87,7 @@ func (p *program) score() {
 	p.arg("s", cPanel)
 	p.arg("q", aFirst)
 	p.arg("k", bPanel)
-	p.arg("rows", rows)
+	p.arg("rows", allRows)
 	p.arg("d", steps)
 	p.arg("panels", panels)
 	p.MovImm(cStride, blockBytes)
@@ -117,7 +117,7 @@ func (p *program) accumulateArgs(e element) {
 	p.arg("p", aFirst)
 	p.arg("v", bPanel)
 	p.arg("alpha", alphaFirst)
-	p.arg("rows", rows)
+	p.arg("rows", allRows)
 	p.arg("oStride", cStride)
 	p.LslImm(cStride, cStride, 2)
 	p.arg("pStride", aStride)
@@ -130,15 +130,15 @@ func (p *program) accumulateArgs(e element) {
 	p.Ldr(panelStride, moving, at("PanelStride"))
 	p.LslImm(bStride, bStride, e.shift())
 	p.LslImm(panelStride, panelStride, e.shift())
-	p.LsrImm(half, panels, 3)
+	p.LsrImm(halfPanel, panels, 3)
 	p.LsrImm(panels, panels, 4)
 	p.LslImm(moving, panels, 1)
-	p.Sub(half, half, moving)
+	p.Sub(halfPanel, halfPanel, moving)
 	p.arg("b", moving)
 	p.AddImm(moving, moving, at("Overwrite"))
-	p.LdrbPost(count, moving)
+	p.LdrbPost(stepsLeft, moving)
 	p.MovImm(moving, overwriteOutputs)
-	p.CmpImm(count, 0)
+	p.CmpImm(stepsLeft, 0)
 	p.Csel(NE, alphaFirst, moving, alphaFirst)
 }
 
@@ -156,8 +156,8 @@ func (t *tileKernel) emit() {
 		return
 	}
 	t.Comment("The last 8 columns, if their number is odd.")
-	t.Cbz(half, "done")
-	t.MovImm(half, 0)
+	t.Cbz(halfPanel, "done")
+	t.MovImm(halfPanel, 0)
 	t.MovImm(panels, 1)
 	t.panelLoop("half", panel/lanes/2)
 	t.Label("done")
@@ -167,7 +167,7 @@ func (t *tileKernel) emit() {
 // panelGroups handles calls of exactly r rows, n panels at a time.
 func (t *tileKernel) panelGroups(r, n int) {
 	next, loop := t.label("next"), t.label("group")
-	t.CmpImm(rows, r)
+	t.CmpImm(allRows, r)
 	t.Bcond(NE, next)
 	t.Label(loop)
 	t.CmpImm(panels, n)
@@ -187,9 +187,9 @@ func (t *tileKernel) panelGroups(r, n int) {
 func (t *tileKernel) firstRows() {
 	t.Mov(cTile, cPanel)
 	t.Mov(aTile, aFirst)
-	t.Mov(left, rows)
+	t.Mov(rowsLeft, allRows)
 	if t.accumulates {
-		t.Mov(alpha, alphaFirst)
+		t.Mov(tileAlpha, alphaFirst)
 	}
 }
 
@@ -233,7 +233,7 @@ func (t *tileKernel) choose(name string) {
 		pairs = append(pairs, [2]int{r, r})
 	}
 	for _, p := range pairs {
-		t.CmpImm(left, p[0])
+		t.CmpImm(rowsLeft, p[0])
 		t.Bcond(GE, fmt.Sprintf("%s%d", name, p[1]))
 	}
 	t.B(name + "Next")
@@ -246,9 +246,9 @@ func (t *tileKernel) nextRows(r int) {
 		t.Add(aTile, aTile, aStride)
 	}
 	if t.accumulates {
-		t.AddImm(moving, alpha, 4*r)
-		t.CmpImm(alpha, overwriteOutputs)
-		t.Csel(HI, alpha, moving, alpha)
+		t.AddImm(moving, tileAlpha, 4*r)
+		t.CmpImm(tileAlpha, overwriteOutputs)
+		t.Csel(HI, tileAlpha, moving, tileAlpha)
 	}
-	t.SubImm(left, left, r)
+	t.SubImm(rowsLeft, rowsLeft, r)
 }

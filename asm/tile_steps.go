@@ -38,12 +38,12 @@ func (t *tileKernel) begin(r, vecs int) {
 		return
 	}
 	used, ready := t.label("used"), t.label("ready")
-	step := count
+	step := stepsLeft
 	t.Mov(moving, cTile)
 	t.Mov(step, cStride)
-	t.CmpImm(alpha, overwriteOutputs)
+	t.CmpImm(tileAlpha, overwriteOutputs)
 	t.Bcond(NE, used)
-	t.Address(moving, zeros)
+	t.Address(moving, zeroTable)
 	t.MovImm(step, 0)
 	t.Label(used)
 	for i := range r {
@@ -54,7 +54,7 @@ func (t *tileKernel) begin(r, vecs int) {
 	}
 	t.Bcond(LE, ready)
 	t.Comment("o·alpha")
-	t.Mov(moving, alpha)
+	t.Mov(moving, tileAlpha)
 	for i := range r {
 		t.Ld1rPost(bLow, moving)
 		for v := range vecs {
@@ -91,7 +91,7 @@ func (t *tileKernel) store(r, vecs int) {
 // steps emits the loop over the chain: four steps at once, then single ones.
 func (t *tileKernel) steps(r, n, vecs int) {
 	loop, tail, one, end := t.label("loop"), t.label("tail"), t.label("one"), t.label("end")
-	t.SubsImm(count, steps, unroll)
+	t.SubsImm(stepsLeft, steps, unroll)
 	t.Bcond(LT, tail)
 	t.Label(loop)
 	for i := range r {
@@ -100,18 +100,18 @@ func (t *tileKernel) steps(r, n, vecs int) {
 	for lane := range unroll {
 		t.step(r, n, vecs, lane)
 	}
-	t.SubsImm(count, count, unroll)
+	t.SubsImm(stepsLeft, stepsLeft, unroll)
 	t.Bcond(GE, loop)
 	t.Label(tail)
-	t.AddImm(count, count, unroll)
-	t.Cbz(count, end)
+	t.AddImm(stepsLeft, stepsLeft, unroll)
+	t.Cbz(stepsLeft, end)
 	t.Label(one)
 	for i := range r {
 		t.LdrSPost(aVec(i), tileA(i, n))
 	}
 	t.step(r, n, vecs, 0)
-	t.SubImm(count, count, 1)
-	t.Cbnz(count, one)
+	t.SubImm(stepsLeft, stepsLeft, 1)
+	t.Cbnz(stepsLeft, one)
 	t.Label(end)
 }
 
@@ -145,7 +145,7 @@ func (t *tileKernel) maskedSteps(r, vecs int) {
 		b              = Vec(22) // four registers
 	)
 	one := t.label("one")
-	t.Mov(count, steps)
+	t.Mov(stepsLeft, steps)
 	t.Label(one)
 	t.Ld1(from(b, vecs), tileB(0))
 	t.Add(tileB(0), tileB(0), bStride)
@@ -159,6 +159,6 @@ func (t *tileKernel) maskedSteps(r, vecs int) {
 			t.Fmla(acc(i, int(v), vecs), visible+v, weight)
 		}
 	}
-	t.SubImm(count, count, 1)
-	t.Cbnz(count, one)
+	t.SubImm(stepsLeft, stepsLeft, 1)
+	t.Cbnz(stepsLeft, one)
 }

@@ -2,8 +2,8 @@ package main
 
 import . "github.com/seed-1415985d/attn/asm/internal/neon"
 
-// group is four keys in rows, as the caller has them: pointers that move along the dimensions.
-type group interface {
+// keyGroup is four keys in rows, as the caller has them: pointers that move along the dimensions.
+type keyGroup interface {
 	// loadFour loads the next four dimensions of key i to v[i] and moves on.
 	loadFour(p *program, v []Vec)
 	// loadOne loads the next dimension of all keys to the lanes of v and moves on.
@@ -33,16 +33,16 @@ func (g strided) loadOne(p *program, v Vec) {
 	p.Ld1LanePost(v, 0, g.key)
 }
 
-// pointers is four keys anywhere.
-type pointers [4]Reg
+// keyPointers is four keys anywhere.
+type keyPointers [4]Reg
 
-func (g pointers) loadFour(p *program, v []Vec) {
+func (g keyPointers) loadFour(p *program, v []Vec) {
 	for i, key := range g {
 		p.LdrQPost(v[i], key)
 	}
 }
 
-func (g pointers) loadOne(p *program, v Vec) {
+func (g keyPointers) loadOne(p *program, v Vec) {
 	for i, key := range g {
 		p.Ld1LanePost(v, i, key)
 	}
@@ -50,7 +50,7 @@ func (g pointers) loadOne(p *program, v Vec) {
 
 // clamp points to the keys from first on. Of n < 4 keys, those that do not
 // exist stand for the last one, so that only memory of keys is read.
-func (g pointers) clamp(p *program, first, stride, n Reg) {
+func (g keyPointers) clamp(p *program, first, stride, n Reg) {
 	p.Mov(g[0], first)
 	for i := 1; i < len(g); i++ {
 		p.CmpImm(n, i)

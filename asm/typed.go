@@ -63,7 +63,7 @@ func (t *tileKernel) multiply(r, n, v int, b Vec, lane int) {
 // of the last four.
 func (t *tileKernel) stepsI8(r, n int) {
 	loop, tail, one, end := t.label("loop"), t.label("tail"), t.label("one"), t.label("end")
-	t.SubsImm(count, steps, unroll)
+	t.SubsImm(stepsLeft, steps, unroll)
 	t.Bcond(LT, tail)
 	t.Label(loop)
 	for i := range r {
@@ -78,11 +78,11 @@ func (t *tileKernel) stepsI8(r, n int) {
 		}
 		t.Add(tileB(i), tileB(i), bStride)
 	}
-	t.SubsImm(count, count, unroll)
+	t.SubsImm(stepsLeft, stepsLeft, unroll)
 	t.Bcond(GE, loop)
 	t.Label(tail)
-	t.AddImm(count, count, unroll)
-	t.Cbz(count, end)
+	t.AddImm(stepsLeft, stepsLeft, unroll)
+	t.Cbz(stepsLeft, end)
 	index, next := wide[2], wide[3]
 	t.MovV(index, i8Index[0])
 	t.constant(next, t.words("1", 1, 1, 1, 1))
@@ -98,7 +98,7 @@ func (t *tileKernel) stepsI8(r, n int) {
 		}
 	}
 	t.AddI(index, index, next)
-	t.SubImm(count, count, 1)
-	t.Cbnz(count, one)
+	t.SubImm(stepsLeft, stepsLeft, 1)
+	t.Cbnz(stepsLeft, one)
 	t.Label(end)
 }
