@@ -23,7 +23,7 @@ type Case struct {
 	Dim    int    `json:"dim"`
 	Causal bool   `json:"causal,omitempty"`
 	// of keys and values: f32, f16, i8, i4, or integers multiplied so; or q4_0, see matrix; or a
-	// shape and the kind of its weights, see model
+	// shape and the kind of its weights, see model and bert
 	Type string `json:"type"`
 }
 
@@ -62,6 +62,10 @@ var cases = []Case{
 	{"model 1.5b, q4_0, a token", 1, 1, 1, 1, 64, 1, true, "1.5b Q4_0"},
 	{"model 1.5b, q8_0, 512 tokens", 1, 1, 1, 512, 0, 1, true, "1.5b Q8_0"},
 	{"model 1.5b, q8_0, a token", 1, 1, 1, 1, 64, 1, true, "1.5b Q8_0"},
+	{"64 texts, MiniLM", 1, 1, 1, 64, 0, 384, false, "minilm f32"},
+	{"64 texts, MiniLM, integers", 1, 1, 1, 64, 0, 384, false, "minilm integers"},
+	{"32 texts, BERT base", 1, 1, 1, 32, 0, 768, false, "base f32"},
+	{"32 texts, BERT base, integers", 1, 1, 1, 32, 0, 768, false, "base integers"},
 }
 
 // matrix says that the case is no attention: the queries are rows that are multiplied by weights,
@@ -70,6 +74,13 @@ func (c *Case) matrix() bool { return c.Type == "q4_0" }
 
 // decode says that memory is the limit, since each key and value is read once.
 func (c *Case) decode() bool { return c.Lq == 1 }
+
+// integers says that multiply-adds of integers are the limit.
+func (c *Case) integers() bool {
+	_, _, model := c.model()
+	_, texts, _ := c.bert()
+	return model || texts || c.Type == "integers" || c.matrix()
+}
 
 // bits are those of an element of keys and values. Who multiplies 8 of them in float32 or otherwise
 // decides that alone, but for attn, which has both.
@@ -81,6 +92,9 @@ func (c *Case) bits() int {
 func (c *Case) work() float64 {
 	if _, _, ok := c.model(); ok {
 		return c.modelWork()
+	}
+	if _, _, ok := c.bert(); ok {
+		return c.textsWork()
 	}
 	if c.matrix() {
 		if c.decode() {
@@ -104,6 +118,9 @@ func (c *Case) tolerance() float64 {
 	if _, _, ok := c.model(); ok {
 		return 0.15 // of some logits, between two ways to round each input
 	}
+	if _, integers, ok := c.bert(); ok {
+		return map[bool]float64{false: 1e-5, true: 0.1}[integers]
+	}
 	return map[string]float64{"f32": 1e-5, "f16": 5e-3, "i8": 5e-2, "integers": 5e-2,
 		"i4": 0.5, "q4_0": 2e-2}[c.Type]
 }
@@ -114,15 +131,16 @@ func (c *Case) queries() int { return c.Batch * c.Heads * c.Lq * c.Dim }
 // elements, and those of the values
 func (c *Case) keys() int { return c.Batch * c.KV * c.Lk * c.Dim }
 
-// inputs are contiguous [B, H, L, D], or a file in a folder.
+// inputs are contiguous [B, H, L, D], or a model in the folder.
 type inputs struct {
 	q, k, v []float32
 	dir     string
 }
 
-func newInputs(c *Case) inputs {
-	if _, _, ok := c.model(); ok {
-		return inputs{}
+func newInputs(c *Case, dir string) inputs {
+	_, _, model := c.model()
+	if _, _, texts := c.bert(); model || texts {
+		return inputs{dir: dir}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	normal := func(n int) []float32 {
@@ -133,9 +151,9 @@ func newInputs(c *Case) inputs {
 		return x
 	}
 	if c.matrix() {
-		return inputs{q: normal(c.queries()), k: roundToBlocks(normal(c.keys()))}
+		return inputs{q: normal(c.queries()), k: roundToBlocks(normal(c.keys())), dir: dir}
 	}
-	return inputs{q: normal(c.queries()), k: normal(c.keys()), v: normal(c.keys())}
+	return inputs{normal(c.queries()), normal(c.keys()), normal(c.keys()), dir}
 }
 
 // reference is what attn gives for float32; nothing for a model.
@@ -145,6 +163,9 @@ func (in inputs) reference(c *Case) ([]float32, error) {
 	}
 	if c.matrix() {
 		return exactProducts(c, in)
+	}
+	if _, _, ok := c.bert(); ok {
+		return textReference(c, in.dir)
 	}
 	dst := make([]float32, c.queries())
 	opt := &attn.Options{}
@@ -156,10 +177,20 @@ func (in inputs) reference(c *Case) ([]float32, error) {
 		attn.BHLD(in.k, c.Batch, c.KV, c.Lk, c.Dim), attn.BHLD(in.v, c.Batch, c.KV, c.Lk, c.Dim), opt)
 }
 
-// write puts the inputs where workers read them.
-func (in inputs) write(dir string) error {
+// write puts the inputs, or the model of the case, where workers read them.
+func (in inputs) write(c *Case) error {
+	if _, _, ok := c.model(); ok {
+		if err := c.writeModel(in.dir); err != nil {
+			return err
+		}
+	}
+	if _, _, ok := c.bert(); ok {
+		if err := c.writeBERT(in.dir); err != nil {
+			return err
+		}
+	}
 	for name, x := range map[string][]float32{"q": in.q, "k": in.k, "v": in.v} {
-		if err := writeFloats(filepath.Join(dir, name), x); err != nil {
+		if err := writeFloats(filepath.Join(in.dir, name), x); err != nil {
 			return err
 		}
 	}

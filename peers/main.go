@@ -117,12 +117,12 @@ func measureAndWrite(r *Report, match *regexp.Regexp, counts []int, perCase time
 	if err := measureAll(r, match, counts, perCase, stderr); err != nil {
 		return err
 	}
-	if old != nil {
-		r.adopt(old)
-	}
 	r.markdown(stdout)
 	if dir == "" {
 		return nil
+	}
+	if old != nil {
+		r = old.join(r)
 	}
 	return r.write(dir)
 }

@@ -88,12 +88,8 @@ func (m *measurement) run(match *regexp.Regexp, counts []int) error {
 			continue
 		}
 		fmt.Fprintf(m.say, "%s\n", c.Name)
-		in := newInputs(c)
-		err := in.write(m.dir)
-		if _, _, ok := c.model(); err == nil && ok {
-			err = c.writeModel(m.dir)
-		}
-		if err != nil {
+		in := newInputs(c, m.dir)
+		if err := in.write(c); err != nil {
 			return err
 		}
 		want, err := in.reference(c)
@@ -193,7 +189,7 @@ func (m *measurement) limit(c *Case, threads int) (top float64) {
 		return top
 	}
 	for range 12 * threads {
-		if _, _, model := c.model(); model || c.Type == "integers" || c.matrix() {
+		if c.integers() {
 			kind := limits.IntegersFor(attn.Implementation())
 			top = max(top, limits.MultiplyIntegers(kind, threads, limits.Burst))
 			continue

@@ -140,7 +140,7 @@ type stepper interface {
 }
 
 // opened is the model of a worker, which has one at a time.
-var opened stepper
+var opened io.Closer
 
 // modelCalls are the calls of a case: prompts begin anew, and decoding goes on.
 func modelCalls(c *Case, s stepper) (call func() error, result func() []float32, err error) {

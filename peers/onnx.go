@@ -3,31 +3,41 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// onnxModel is a model of one operator, with nothing in it but that.
+// onnxModel is a graph of operators, with constants and what it reads and writes.
 type onnxModel struct {
-	op         string
-	attributes []onnxAttribute
-	inputs     []onnxValue // one without a name stands for an input that is left out
-	outputs    []onnxValue
+	nodes           []onnxNode
+	constants       []onnxValue
+	inputs, outputs []onnxValue
 }
 
-// onnxAttribute is a text, or else a number.
+// onnxNode is an operator. An input without a name is left out.
+type onnxNode struct {
+	op              string
+	standard        bool // or one of ONNX Runtime's own
+	inputs, outputs []string
+	attributes      []onnxAttribute
+}
+
+// onnxAttribute is a text, or a fraction, or else a number.
 type onnxAttribute struct {
-	name   string
-	number int
-	text   string
+	name     string
+	number   int
+	text     string
+	fraction float32
 }
 
 type onnxValue struct {
 	name     string
-	kind     uint64 // of elements
-	dims     []int64
-	constant []byte // what is part of the model; nil for none
+	kind     uint64  // of elements
+	dims     []int64 // -1: any
+	constant []byte  // what is part of the model; nil for none
 }
 
 // Kinds of elements.
@@ -39,44 +49,69 @@ const (
 	onnxFloat16 = 10
 )
 
+// onnxDomain is that of operators beyond the standard.
+const onnxDomain = "com.microsoft"
+
 // encode returns the model in ONNX's protobuf format. The numbers of fields are those of
 // onnx.proto.
 func (m *onnxModel) encode() []byte {
-	const domain = "com.microsoft" // of operators beyond the standard
-	var node, graph []byte
-	for _, v := range m.inputs {
-		node = append(node, textField(1, v.name)...)
-		switch {
-		case v.constant != nil:
-			graph = append(graph, message(5, v.tensor())...)
-		case v.name != "":
-			graph = append(graph, message(11, v.encode())...)
+	var graph []byte
+	for _, n := range m.nodes {
+		graph = append(graph, message(1, n.encode())...)
+	}
+	graph = append(graph, textField(2, "attn")...)
+	for _, fields := range []struct {
+		number protowire.Number
+		values []onnxValue
+		encode func(onnxValue) []byte
+	}{{5, m.constants, onnxValue.tensor}, {11, m.inputs, onnxValue.encode},
+		{12, m.outputs, onnxValue.encode}} {
+		for _, v := range fields.values {
+			graph = append(graph, message(fields.number, fields.encode(v))...)
 		}
 	}
-	for _, v := range m.outputs {
-		node = append(node, textField(2, v.name)...)
-		graph = append(graph, message(12, v.encode())...)
+	return slices.Concat(numberField(1, 8), message(7, graph), message(8, numberField(2, 17)),
+		message(8, textField(1, onnxDomain), numberField(2, 1)))
+}
+
+func (n *onnxNode) encode() (node []byte) {
+	for _, name := range n.inputs {
+		node = append(node, textField(1, name)...)
 	}
-	for _, a := range m.attributes {
+	for _, name := range n.outputs {
+		node = append(node, textField(2, name)...)
+	}
+	node = append(node, textField(4, n.op)...)
+	for _, a := range n.attributes {
 		node = append(node, message(5, a.encode())...)
 	}
-	node = slices.Concat(node, textField(4, m.op), textField(7, domain))
-	graph = slices.Concat(graph, message(1, node), textField(2, "attention"))
-	return slices.Concat(numberField(1, 8), message(7, graph), message(8, numberField(2, 17)),
-		message(8, textField(1, domain), numberField(2, 1)))
+	if !n.standard {
+		node = append(node, textField(7, onnxDomain)...)
+	}
+	return node
 }
 
 func (a onnxAttribute) encode() []byte {
-	if a.text != "" {
-		return slices.Concat(textField(1, a.name), textField(4, a.text), numberField(20, 3))
+	name := textField(1, a.name)
+	switch {
+	case a.text != "":
+		return slices.Concat(name, textField(4, a.text), numberField(20, 3))
+	case a.fraction != 0:
+		bits := protowire.AppendFixed32(protowire.AppendTag(nil, 2, protowire.Fixed32Type),
+			math.Float32bits(a.fraction))
+		return slices.Concat(name, bits, numberField(20, 1))
 	}
-	return slices.Concat(textField(1, a.name), numberField(3, uint64(a.number)), numberField(20, 2))
+	return slices.Concat(name, numberField(3, uint64(a.number)), numberField(20, 2))
 }
 
 func (v onnxValue) encode() []byte {
 	var shape []byte
-	for _, d := range v.dims {
-		shape = append(shape, message(1, numberField(1, uint64(d)))...)
+	for i, d := range v.dims {
+		size := numberField(1, uint64(d))
+		if d < 0 {
+			size = textField(2, fmt.Sprint(v.name, i))
+		}
+		shape = append(shape, message(1, size)...)
 	}
 	return slices.Concat(textField(1, v.name), message(2,
 		message(1, numberField(1, v.kind), message(2, shape))))

@@ -4,9 +4,11 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"unsafe"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -15,7 +17,7 @@ import (
 )
 
 // onnxRuntime computes with MultiHeadAttention, or with GroupQueryAttention what is causal or has a
-// cache, and with MatMulNBits.
+// cache, with MatMulNBits, and with a graph of operators for a BERT.
 type onnxRuntime struct{}
 
 func openONNXRuntime() (library, error) {
@@ -34,8 +36,13 @@ func (onnxRuntime) version() string { return ort.GetVersion() }
 
 func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func() []float32,
 	error) {
+	if _, integers, ok := c.bert(); ok {
+		return ortTexts(c, in.dir, integers, threads)
+	}
 	m := &ortModel{c: c}
 	switch {
+	case strings.Contains(c.Type, " "):
+		return nil, nil, lacking("of whole models, encoders only")
 	case c.matrix():
 		m.matrix(in)
 	case c.decode():
@@ -58,9 +65,10 @@ func (onnxRuntime) prepare(c *Case, in inputs, threads int) (func() error, func(
 	return call, m.result, nil
 }
 
-// ortModel is a model and what it reads and writes.
+// ortModel is a model of one operator and what it reads and writes.
 type ortModel struct {
 	onnxModel
+	op     onnxNode
 	c      *Case
 	values []ort.Value // of inputs that have a name, then of outputs
 	out    []byte
@@ -70,8 +78,8 @@ type ortModel struct {
 // multiHead takes tokens, in each of which the heads are side by side.
 func (m *ortModel) multiHead(in inputs) {
 	c := m.c
-	m.op = "MultiHeadAttention"
-	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}}
+	m.op.op = "MultiHeadAttention"
+	m.op.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads}}
 	m.input("query", onnxFloat, bytesOf(tokens(in.q, c.Batch, c.Heads, c.Lq, c.Dim)), c.Batch, c.Lq,
 		c.Heads*c.Dim)
 	m.input("key", onnxFloat, bytesOf(tokens(in.k, c.Batch, c.KV, c.Lk, c.Dim)), c.Batch, c.Lk,
@@ -89,8 +97,8 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	cached, k, v := uint64(onnxFloat), bytesOf(in.k), bytesOf(in.v)
 	var scales [2]float32
 	bits := c.bits()
-	m.op = "GroupQueryAttention"
-	m.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads},
+	m.op.op = "GroupQueryAttention"
+	m.op.attributes = []onnxAttribute{{name: "num_heads", number: c.Heads},
 		{name: "kv_num_heads", number: c.KV}}
 	switch bits {
 	case 16:
@@ -99,7 +107,7 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 		cached = map[int]uint64{8: onnxInt8, 4: onnxUint8}[bits]
 		k, scales[0] = integers(in.k, bits)
 		v, scales[1] = integers(in.v, bits)
-		m.attributes = append(m.attributes, onnxAttribute{name: "kv_cache_bit_width", number: bits},
+		m.op.attributes = append(m.op.attributes, onnxAttribute{name: "kv_cache_bit_width", number: bits},
 			onnxAttribute{name: "k_quant_type", text: "PER_TENSOR"}, onnxAttribute{name: "v_quant_type",
 				text: "PER_TENSOR"})
 	}
@@ -120,11 +128,12 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 	m.input("seqlens_k", onnxInt32, bytesOf(lengths), c.Batch)
 	m.input("total_sequence_length", onnxInt32, bytesOf([]int32{int32(c.Lk)}), 1)
 	if bits <= 8 {
-		m.inputs = append(m.inputs, make([]onnxValue, 5)...) // rotations, positions, a bias and sinks
+		m.op.inputs = append(m.op.inputs, make([]string, 5)...) // rotations, positions, a bias, sinks
 		m.input("k_scale", onnxFloat, bytesOf(scales[:1]), 1)
 		m.input("v_scale", onnxFloat, bytesOf(scales[1:]), 1)
 	}
 	m.output(kind)
+	m.op.outputs = append(m.op.outputs, "present_key", "present_value")
 	m.outputs = append(m.outputs, onnxValue{"present_key", cached, m.inputs[3].dims, nil},
 		onnxValue{"present_value", cached, m.inputs[4].dims, nil})
 	m.values = append(m.values, m.values[3:5]...)
@@ -134,14 +143,15 @@ func (m *ortModel) grouped(in inputs, fresh int) {
 // rounded to 8 bits.
 func (m *ortModel) matrix(in inputs) {
 	c := m.c
-	m.op = "MatMulNBits"
-	m.attributes = []onnxAttribute{{name: "K", number: c.Dim}, {name: "N", number: c.Lk},
+	m.op.op = "MatMulNBits"
+	m.op.attributes = []onnxAttribute{{name: "K", number: c.Dim}, {name: "N", number: c.Lk},
 		{name: "bits", number: 4}, {name: "block_size", number: blockInputs},
 		{name: "accuracy_level", number: 4}}
 	weights, scales := onnxBlocks(in.k)
 	blocks := int64(c.Dim / blockInputs)
 	m.input("A", onnxFloat, bytesOf(in.q), c.Batch, c.Lq, c.Dim)
-	m.inputs = append(m.inputs,
+	m.op.inputs = append(m.op.inputs, "B", "scales")
+	m.constants = append(m.constants,
 		onnxValue{"B", onnxUint8, []int64{int64(c.Lk), blocks, blockInputs / 2}, weights},
 		onnxValue{"scales", onnxFloat, []int64{int64(c.Lk) * blocks}, bytesOf(scales)})
 	m.output(onnxFloat)
@@ -163,7 +173,7 @@ func (m *ortModel) input(name string, kind uint64, data []byte, dims ...int) {
 	for _, d := range dims {
 		v.dims = append(v.dims, int64(d))
 	}
-	m.inputs = append(m.inputs, v)
+	m.op.inputs, m.inputs = append(m.op.inputs, name), append(m.inputs, v)
 	m.value(v, data)
 }
 
@@ -175,7 +185,7 @@ func (m *ortModel) output(kind uint64) {
 	}
 	v := onnxValue{name: "output", kind: kind,
 		dims: []int64{int64(c.Batch), int64(c.Lq), int64(c.Heads * c.Dim)}}
-	m.outputs = append(m.outputs, v)
+	m.op.outputs, m.outputs = append(m.op.outputs, v.name), append(m.outputs, v)
 	m.value(v, m.out)
 }
 
@@ -191,30 +201,33 @@ func (m *ortModel) session(threads int) (*ort.AdvancedSession, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	options, err := ort.NewSessionOptions()
+	options, err := ortOptions(threads)
 	if err != nil {
 		return nil, err
 	}
 	defer options.Destroy()
-	if err := options.SetIntraOpNumThreads(threads); err != nil {
-		return nil, err
-	}
-	// Its threads wait for work by spinning; so they stop when a call ends, and disturb nobody else's
-	// turn.
-	if err := options.AddSessionConfigEntry("session.force_spinning_stop", "1"); err != nil {
-		return nil, err
-	}
+	m.nodes = []onnxNode{m.op}
 	var in, out []string
 	for _, v := range m.inputs {
-		if v.name != "" && v.constant == nil {
-			in = append(in, v.name)
-		}
+		in = append(in, v.name)
 	}
 	for _, v := range m.outputs {
 		out = append(out, v.name)
 	}
 	return ort.NewAdvancedSessionWithONNXData(m.encode(), in, out, m.values[:len(in)],
 		m.values[len(in):], options)
+}
+
+// ortOptions are those of all sessions. Threads wait for work by spinning; so they stop when a call
+// ends, and disturb nobody else's turn.
+func ortOptions(threads int) (*ort.SessionOptions, error) {
+	options, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(options.SetIntraOpNumThreads(threads),
+		options.AddSessionConfigEntry("session.force_spinning_stop", "1"))
+	return options, err
 }
 
 func (m *ortModel) result() []float32 {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-1415985d/attn/embed"
 	"github.com/seed-1415985d/attn/internal/gguftest"
 )
 
@@ -33,11 +34,14 @@ var small = []Case{
 	{"matrix", 1, 1, 1, 5, 64, 64, false, "q4_0"},
 	{"model, prompt", 1, 1, 1, 40, 0, 1, true, "tiny Q4_K_M"},
 	{"model, a token", 1, 1, 1, 1, 9, 1, true, "tiny Q8_0"},
+	{"texts", 1, 1, 1, 7, 0, 64, false, "tinybert f32"},
+	{"texts, integers", 1, 1, 1, 7, 0, 64, false, "tinybert integers"},
 }
 
 func init() {
 	gguftest.Published["tiny"] = gguftest.Shape{Layers: 2, Dim: 256, FFN: 512,
 		Heads: 4, KV: 2, Head: 64, Vocab: 300}
+	berts["tinybert"] = embed.Sizes{Layers: 2, Hidden: 64, Heads: 4, FFN: 128, Vocab: 300}
 }
 
 // Each peer that is on this machine computes what attn does, on one thread and on two.
@@ -62,15 +66,13 @@ func testPeer(t *testing.T, p *peer, threads int) {
 	computed := 0
 	for i := range small {
 		k := &small[i]
-		in := newInputs(k)
-		want, err := in.reference(k)
+		in := newInputs(k, dir)
+		err := in.write(k)
+		var want []float32
 		if err == nil {
-			err = in.write(dir)
+			want, err = in.reference(k)
 		}
 		_, _, model := k.model()
-		if err == nil && model {
-			err = k.writeModel(dir)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +142,7 @@ func TestModelWork(t *testing.T) {
 func TestONNXRuntimeExact(t *testing.T) {
 	for _, kind := range []string{"i8", "i4"} {
 		k := Case{"exact", 1, 4, 2, 1, 300, 32, false, kind}
-		in := newInputs(&k)
+		in := newInputs(&k, "")
 		for i := range in.k {
 			in.k[i], in.v[i] = float32(i*i%15-7), float32(i*7%15-7)
 		}
@@ -217,8 +219,8 @@ func pipe(t *testing.T, open func() (library, error), threads int) (io.WriteClos
 func TestCompareRefuses(t *testing.T) {
 	c := &small[0]
 	m := &measurement{dir: t.TempDir(), report: new(Report)}
-	in := newInputs(c)
-	if err := in.write(m.dir); err != nil {
+	in := newInputs(c, m.dir)
+	if err := in.write(c); err != nil {
 		t.Fatal(err)
 	}
 	requests, answers := pipe(t, known(self{}), 1)
@@ -377,6 +379,33 @@ func TestWriteAndAdopt(t *testing.T) {
 	r.CPU, r.Results = "another CPU", nil
 	if r.adopt(old); r.Results != nil {
 		t.Error("adopted what another machine measured")
+	}
+}
+
+// A report of another machine stands beside the first, once, and has its own tables.
+func TestElsewhere(t *testing.T) {
+	first := written()
+	other := func(best float64) *Report {
+		r := written()
+		r.CPU, r.Results = "another CPU", []Result{{"64 texts, MiniLM", "attn", 1, best, 9, 5, 1e6, 0}}
+		return r
+	}
+	if r := first.join(other(2e6)).join(other(3e6)); r != first || len(r.Elsewhere) != 1 {
+		t.Fatalf("joined %+v", r)
+	}
+	again := written()
+	r := first.join(again)
+	if r != again || len(r.Elsewhere) != 1 || len(r.Results) != len(first.Results) {
+		t.Fatalf("joined %+v", r)
+	}
+	var b strings.Builder
+	r.markdown(&b)
+	_, aside, _ := strings.Cut(b.String(), "# On another machine\n")
+	for _, want := range []string{"\nanother CPU, one core, plan9/mips, go1; attn: x.\n",
+		"| case | attn | at the limit | ahead |", "| 64 texts, MiniLM | **3.00** | 1.00 | – |"} {
+		if !strings.Contains(aside, want) {
+			t.Errorf("no %q in\n%s", want, aside)
+		}
 	}
 }
 

@@ -26,6 +26,8 @@ type Report struct {
 	Note    string     `json:"note,omitempty"` // what else one has to know of the machine
 	Peers   []PeerInfo `json:"peers"`
 	Results []Result   `json:"results"`
+	// Elsewhere is what other machines measured, each of them once.
+	Elsewhere []*Report `json:"elsewhere,omitempty"`
 }
 
 // PeerInfo says which version was measured, or why none was.
@@ -49,9 +51,7 @@ func newReport(cpu string) *Report {
 // adopt takes the cases of an earlier report of the same machine and the same peers, so that some
 // can be measured again.
 func (r *Report) adopt(old *Report) {
-	same := r.CPU == old.CPU && r.GOARCH == old.GOARCH && r.NumCPU == old.NumCPU && r.Go == old.Go &&
-		slices.Equal(r.Peers, old.Peers)
-	if !same {
+	if !r.sameMachine(old) || r.Go != old.Go || !slices.Equal(r.Peers, old.Peers) {
 		return
 	}
 	for _, c := range cases {
@@ -61,6 +61,29 @@ func (r *Report) adopt(old *Report) {
 			})...)
 		}
 	}
+}
+
+func (r *Report) sameMachine(x *Report) bool {
+	return r.CPU == x.CPU && r.GOARCH == x.GOARCH && r.NumCPU == x.NumCPU
+}
+
+// join puts a new report in the place of an earlier one of the same machine: this, or one of those
+// elsewhere. It returns which report is first now.
+func (r *Report) join(fresh *Report) *Report {
+	if r.sameMachine(fresh) {
+		fresh.adopt(r)
+		fresh.Elsewhere = r.Elsewhere
+		return fresh
+	}
+	for i, x := range r.Elsewhere {
+		if x.sameMachine(fresh) {
+			fresh.adopt(x)
+			r.Elsewhere[i] = fresh
+			return r
+		}
+	}
+	r.Elsewhere = append(r.Elsewhere, fresh)
+	return r
 }
 
 func filter[T any](list []T, keep func(T) bool) (kept []T) {
@@ -153,17 +176,46 @@ func (r *Report) markdown(w io.Writer) {
 		least = 2 // what nobody else has is in the first table
 	}
 	r.wins(w)
+	for _, x := range r.Elsewhere {
+		x.aside(w)
+	}
+}
+
+// aside writes the tables of another machine.
+func (r *Report) aside(w io.Writer) {
+	var versions []string
+	for _, p := range r.measuredPeers(cases) {
+		versions = append(versions, p.Name+": "+p.Version)
+	}
+	fmt.Fprintf(w, "\n# On another machine\n\n%s\n", wrap(fmt.Sprintf("%s, %s, %s/%s, %s; %s. %s",
+		r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, r.Go, strings.Join(versions, "; "), r.Note)))
+	for _, threads := range r.threads() {
+		r.table(w, threads, 1)
+	}
+}
+
+// measuredPeers are those that have results of some of the cases.
+func (r *Report) measuredPeers(of []Case) []PeerInfo {
+	return filter(r.present(), func(p PeerInfo) bool {
+		return slices.ContainsFunc(r.Results, func(x Result) bool {
+			return x.Peer == p.Name && slices.ContainsFunc(of, func(c Case) bool { return c.Name == x.Case })
+		})
+	})
 }
 
 const method = `
 Each peer runs in a process of its own, with float32 inputs in the order of memory that it prefers
 and warm buffers, and all take turns of 60 ms. Before anything is timed, its result is compared with
 that of attn for float32: it differs by at most 1e-5 of the largest element, by 5e-3 with f16, by
-5e-2 with i8 and integers, by half with i4, and by 2e-2 for a matrix.
+5e-2 with i8 and integers, by half with i4, by 2e-2 for a matrix, by a tenth for texts in integers.
 
 A type in the name of a case is that of keys and values, or of a matrix of 4096 by 4096, whose
 weights are the same for all. *Integers* are i8, or rounded to it in the call; attn multiplies them
 as such, and others do as they do with i8. attn multiplies i4 and matrices as integers, too.
+
+*Texts* of 8 to 512 tokens become vectors by an encoder of random weights. ONNX Runtime has its
+fused operators, in batches of 1, 4, 8 or 32 texts sorted by length, whichever is fastest, and with
+integers those of dynamic quantization.
 
 A cell is the least time of a call in milliseconds; medians are in peers.json. *At the limit* is
 what the work would take at the rate that loops of multiply-adds, of floats or integers, reached in
@@ -177,19 +229,21 @@ func (r *Report) table(w io.Writer, threads, least int) {
 	fmt.Fprintf(w, "\n## %s\n\n| case |", strings.ToUpper(count(threads, "thread")[:1])+count(threads,
 		"thread")[1:])
 	rule := "|---|"
-	for _, p := range r.present() {
+	rows := r.measured(threads, least)
+	columns := r.measuredPeers(rows)
+	for _, p := range columns {
 		fmt.Fprintf(w, " %s |", p.Name)
 		rule += "---:|"
 	}
 	fmt.Fprintf(w, " at the limit | ahead |\n%s---:|---:|\n", rule)
-	for _, c := range r.measured(threads, least) {
+	for _, c := range rows {
 		own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
 		first := own
 		if first == nil || other != nil && other.Best < own.Best {
 			first = other
 		}
 		fmt.Fprintf(w, "| %s |", c.Name)
-		for _, p := range r.present() {
+		for _, p := range columns {
 			x := r.result(c.Name, p.Name, threads)
 			switch x {
 			case nil:

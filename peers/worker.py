@@ -150,6 +150,8 @@ def serve(peer):
         try:
             if c := r.get("case"):
                 call = flush = None
+                if " " in c["type"]:
+                    raise Lacking("no whole models")
                 # Query heads that share keys are rows of one head.
                 q, k, v = (read(r["dir"], x, c["batch"], c["kv_heads"], -1, c["dim"]) for x in "qkv")
                 call, result = peer.prepare(c, q, k, v)
