@@ -101,9 +101,10 @@
 // [Implementation] names the kernels in use, chosen when the program starts by
 // what the CPU and the operating system support. The environment variable
 // ATTN_ISA=generic, avx2, avx512 or neon forces one, and the program panics at start if
-// it is not available. The build tag purego leaves all assembly out. The
-// generic Go code runs everywhere, with multiply-adds of the CPU's or by emulation, see
-// [Implementation].
+// it is not available. ATTN_VNNI=off leaves out instructions for products of four bytes on x86-64,
+// ATTN_AMX=off tiles: calls in integers take them where the CPU has them, with the same bits. The
+// build tag purego leaves all assembly out. The generic Go code runs everywhere, with multiply-adds
+// of the CPU's or by emulation, see [Implementation].
 package attn
 
 // What all of this computes is example_formula_test.go, for one head.

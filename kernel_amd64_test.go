@@ -25,8 +25,10 @@ var gatedInstructions = map[string]string{
 		VPMINSB VPMOVMSKB VPMOVSXBD VPMOVZX(BD|BW|WD|DQ) VPMULL[DW] VPOR
 		VPSHUFB VPSHUF(D|LW) VPACKSS(DW|WB) VPSADBW
 		VPSIGNB VPSLL[DWQ] VPSLLVD VPSRA[DW] VPSRL[DW] VPSRLDQ VPSUB[BDW] VPXOR VPUNPCK[HL](BW|WD|DQ|QDQ)`,
-	"fma3":       `VFN?M(ADD|SUB)(132|213|231)([PS]S|PD) VFMADDSUB213PS`,
-	"f16c":       `VCVTPH2PS VCVTPS2PH`,
+	"fma3": `VFN?M(ADD|SUB)(132|213|231)([PS]S|PD) VFMADDSUB213PS`,
+	"f16c": `VCVTPH2PS VCVTPS2PH`,
+	// of 32 bytes, as macros of words
+	"avxvnni":    `VPDP(BUSD|WSSD)_\d+_\d+_\d+`,
 	"avx512vnni": `VPDPWSSD VPDPBUSD(\.BCST)?`,
 	// AMX-INT8 by words, VBMI, and what kernels with tiles have besides
 	"amx": `LONG WORD BYTE VPERMT2B MOVW KMOVD VMOVDQU64 VMOVDQU16\.Z`,
@@ -38,11 +40,13 @@ var gatedInstructions = map[string]string{
 		VCVTDQ2PS\.BCST VEXTRACTF64X4 VINSERTF64X4`,
 }
 
-// allowedInstructions are those of all features, or of all but AMX, or of neither AVX-512.
-func allowedInstructions(avx512, amx bool) *regexp.Regexp {
+// allowedInstructions are those of all features, but those of AVX-512, AVX-VNNI and AMX only where
+// a kernel may have them.
+func allowedInstructions(avx512, avxVNNI, amx bool) *regexp.Regexp {
 	var all []string
 	for gate, list := range gatedInstructions {
-		if (avx512 || !strings.HasPrefix(gate, "avx512")) && (amx || gate != "amx") {
+		if (avx512 || !strings.HasPrefix(gate, "avx512")) && (avxVNNI || gate != "avxvnni") &&
+			(amx || gate != "amx") {
 			all = append(all, strings.Fields(list)...)
 		}
 	}
@@ -51,6 +55,9 @@ func allowedInstructions(avx512, amx bool) *regexp.Regexp {
 
 // isAVX512: the kernel is only called where there is AVX-512.
 func (f *asmFunction) isAVX512() bool { return strings.Contains(f.name, "AVX512(") || f.isAMX() }
+
+// isAVXVNNI: the kernel is only called where there is AVX-VNNI.
+func (f *asmFunction) isAVXVNNI() bool { return strings.Contains(f.name, "VNNISIMD(") }
 
 // isAMX: the kernel is only called where there is AMX.
 func (f *asmFunction) isAMX() bool { return strings.Contains(f.name, "AMX(") }
@@ -79,12 +86,15 @@ func readAssembly(t *testing.T, file string) (functions []asmFunction) {
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		line, _, _ = strings.Cut(line, "//")
+		if strings.HasPrefix(line, "#") { // a definition has words of its own
+			continue
+		}
 		for instruction := range strings.SplitSeq(line, ";") {
 			op, operands, _ := strings.Cut(strings.TrimSpace(instruction), " ")
 			switch {
 			case op == "TEXT":
 				functions = append(functions, asmFunction{file: file, name: operands})
-			case op == "" || op == "DATA" || op == "GLOBL" || strings.HasPrefix(op, "#") ||
+			case op == "" || op == "DATA" || op == "GLOBL" ||
 				strings.HasSuffix(op, ":"):
 			default:
 				f := &functions[len(functions)-1]
@@ -112,7 +122,7 @@ func TestAssemblyIsGated(t *testing.T) {
 	}
 	count := 0
 	for _, f := range functions {
-		allowed := allowedInstructions(f.isAVX512(), f.isAMX())
+		allowed := allowedInstructions(f.isAVX512(), f.isAVXVNNI(), f.isAMX())
 		if f.isAVX512() {
 			count++
 		}
@@ -179,7 +189,7 @@ func (f *asmFunction) checkTiles(t *testing.T) {
 
 // The test above must see what it looks for.
 func TestAssemblyCheckSees(t *testing.T) {
-	allowed := allowedInstructions(false, false)
+	allowed := allowedInstructions(false, false, false)
 	for _, op := range []string{"VFMADD231PS", "VMOVUPS", "JNE", "VPBROADCASTD", "VCVTPH2PS"} {
 		if !allowed.MatchString(op) {
 			t.Errorf("%s is not allowed, but its gate is checked", op)
@@ -191,9 +201,15 @@ func TestAssemblyCheckSees(t *testing.T) {
 			t.Errorf("%s is allowed, but no gate covers it", op)
 		}
 	}
-	if !allowedInstructions(true, false).MatchString("KMOVW") ||
-		allowedInstructions(true, false).MatchString("VRNDSCALEPS") {
+	if !allowedInstructions(true, false, false).MatchString("KMOVW") ||
+		allowedInstructions(true, false, false).MatchString("VRNDSCALEPS") {
 		t.Error("what is gated by AVX-512 is wrong")
+	}
+	for _, op := range []string{"VPDPBUSD_14_12_0", "VPDPWSSD_4_2_0"} {
+		if allowedInstructions(true, false, true).MatchString(op) ||
+			!allowedInstructions(false, true, false).MatchString(op) {
+			t.Errorf("what is gated by AVX-VNNI is wrong: %s", op)
+		}
 	}
 	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": avx512Register,
 		"Y1, Y16, Y2": avx512Register, "K1, (AX)": avx512Register,

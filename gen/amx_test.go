@@ -12,9 +12,56 @@ import (
 // tileWords is a comment and the words of an instruction below it.
 var tileWords = regexp.MustCompile(`(?m)^\t// (.*)\n((?:\t(?:LONG|WORD|BYTE) \$0x[0-9a-f]+\n)+)`)
 
+// vexWords is a macro, the words that it is, and what these mean.
+var vexWords = regexp.MustCompile(
+	`(?m)^#define \w+ (LONG \$0x[0-9a-f]+; BYTE \$0x[0-9a-f]+) // (.*)$`)
+
 // The words of AMX instructions are what the comments above them say, by LLVM's disassembler, where
 // it is installed; with ATTN_TEST_TOOLS=required it must be.
 func TestTileWords(t *testing.T) {
+	var words, want []string
+	for _, m := range tileWords.FindAllStringSubmatch(
+		assemblyText(t, "../internal/kernel/integers/tiles_amd64.s"), -1) {
+		words, want = append(words, m[2]), append(want, m[1])
+	}
+	checkWords(t, "+amx-tile,+amx-int8", words, want)
+}
+
+// The words of macros of AVX-VNNI are what the comments beside them say, and the names.
+func TestVNNIWords(t *testing.T) {
+	for _, file := range []string{"../internal/kernel/integers/integers_amd64.s",
+		"../internal/kernel/int4/int4_amd64.s"} {
+		var words, want []string
+		text := assemblyText(t, file)
+		for _, m := range vexWords.FindAllStringSubmatch(text, -1) {
+			words = append(words, strings.ReplaceAll(m[1], "; ", "\n"))
+			want = append(want, "{vex} "+m[2])
+			var mnemonic string
+			var sum, unsigned, signed int
+			fmt.Sscanf(strings.ReplaceAll(m[2], ",", " "), "%s ymm%d ymm%d ymm%d", &mnemonic, &sum,
+				&unsigned, &signed)
+			name := fmt.Sprintf("#define %s_%d_%d_%d LONG", strings.ToUpper(mnemonic), signed, unsigned, sum)
+			if !strings.HasPrefix(m[0], name) {
+				t.Errorf("%s: the name is that of another one", m[0])
+			}
+		}
+		if n := strings.Count(text, "#define "); n != len(want) {
+			t.Errorf("%s: %d macros, but %d definitions", file, len(want), n)
+		}
+		checkWords(t, "+avxvnni", words, want)
+	}
+}
+
+func assemblyText(t *testing.T, file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkWords asks the disassembler what words are, an instruction each.
+func checkWords(t *testing.T, features string, words, want []string) {
 	tool, err := exec.LookPath("llvm-mc-19")
 	if err != nil && os.Getenv("ATTN_TEST_TOOLS") == "required" {
 		t.Fatal(err)
@@ -23,15 +70,9 @@ func TestTileWords(t *testing.T) {
 		t.Log("llvm-mc-19 is not installed; that the words are current is checked all the same")
 		return
 	}
-	text, err := os.ReadFile("../internal/kernel/integers/tiles_amd64.s")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var code strings.Builder
-	var want []string
-	for _, m := range tileWords.FindAllStringSubmatch(string(text), -1) {
-		want = append(want, m[1])
-		for line := range strings.Lines(m[2]) {
+	for _, text := range words {
+		for line := range strings.Lines(text) {
 			word := strings.Fields(line)
 			n := map[string]int{"LONG": 4, "WORD": 2, "BYTE": 1}[word[0]]
 			var x uint64
@@ -44,7 +85,7 @@ func TestTileWords(t *testing.T) {
 		code.WriteString("\n")
 	}
 	cmd := exec.Command(tool, "--disassemble", "--triple=x86_64", "--output-asm-variant=1",
-		"--mattr=+amx-tile,+amx-int8")
+		"--mattr="+features)
 	cmd.Stdin = strings.NewReader(code.String())
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -20,14 +20,17 @@ func int4Kernels() {
 	lookUpKernel("lookUpAVX512", ZMM, avx512Vector)
 	int4Kernel("scoreInt4SIMD", int4AVX2, scoreInt8)
 	int4Kernel("accumulateInt4SIMD", int4AVX2, accumulateInt8)
+	int4Kernel("scoreInt4VNNISIMD", int4AVXVNNI, scoreInt8)
+	int4Kernel("accumulateInt4VNNISIMD", int4AVXVNNI, accumulateInt8)
 	int4Kernel("scoreInt4VNNIAVX512", int4VNNI, scoreInt8)
 	int4Kernel("accumulateInt4VNNIAVX512", int4VNNI, accumulateInt8)
 }
 
 // Kernels of up to 4 rows look codes up in registers, and are those of int8.go else.
 var (
-	int4AVX2 = int8Set{groups: []tileGroup{{4, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
-	int4VNNI = int8Set{vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+	int4AVX2    = int8Set{groups: []tileGroup{{4, 1, sizesTo(1, 1), 1}, {1, 4, sizesTo(1, 4), 4}}}
+	int4AVXVNNI = int8Set{vnni: true, groups: int4AVX2.groups}
+	int4VNNI    = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{1, 4, sizesTo(1, 4), 4}}}
 )
 
@@ -43,7 +46,7 @@ type int4Codes struct {
 func int4Kernel(name string, set int8Set, operation int8Operation) {
 	p := newInt8Program(set, operation)
 	p.codes = &int4Codes{table: p.lastRegister()}
-	if p.vnni {
+	if p.wide {
 		halves := p.lastRegister()
 		p.codes.halves, p.codes.even = halves, p.lastRegister()
 	} else { // too few registers
@@ -69,7 +72,7 @@ func (c *int4Codes) load(p *int8Program) {
 			of = append(of, e^0x80808080)
 		}
 	}
-	if p.vnni {
+	if p.wide {
 		VBROADCASTI32X4(words(name, of...), c.table)
 		VPBROADCASTD(u32(int4Halves), c.halves)
 	} else {
@@ -83,10 +86,10 @@ func (c *int4Codes) load(p *int8Program) {
 // lookUp loads a vector of codes and leaves the levels of one half.
 func (c *int4Codes) lookUp(p *int8Program, from Mem, to reg.VecPhysical) {
 	switch {
-	case p.vnni && c.upper:
+	case p.wide && c.upper:
 		VPSRLW(Imm(4), from, to)
 		VPANDD(to, c.halves, to)
-	case p.vnni:
+	case p.wide:
 		VPANDD(from, c.halves, to)
 	default:
 		VMOVDQU(from, to)
@@ -162,9 +165,12 @@ func (p *int8Program) oneRow() (r oneRow) {
 		return taken
 	}
 	r.sums, r.halves = take(p.n*p.vecs), take(1)[0]
-	if p.form == wordForm {
+	switch p.form {
+	case wordForm:
 		r.ones, r.operands = take(1)[0], take(2)
-	} else {
+	case byteForm:
+		r.operands = take(2)
+	default:
 		r.ones, r.operands = words("wordsOne", slices.Repeat([]uint32{wordOnes}, lanes)...), take(3)
 	}
 	r.free = free[:min(4, len(free)/2*2)]
@@ -177,11 +183,18 @@ func (r *oneRow) vector(at int) (x, y reg.VecPhysical) {
 	return free[0], free[1]
 }
 
-// beginOneRow sets sums to 0: no sign is left to what sums begin with.
+// beginOneRow sets sums to 0, but of bytes: no sign is left to what sums begin with.
 func (p *int8Program) beginOneRow() {
 	r := p.oneRow()
-	for _, sum := range r.sums {
-		p.zero(sum)
+	for i, sum := range r.sums {
+		switch {
+		case p.form != byteForm:
+			p.zero(sum)
+		case i == 0:
+			VPBROADCASTD(Mem{Base: a0}, sum)
+		default:
+			p.load(r.sums[0], sum)
+		}
 	}
 	VPBROADCASTD(u32(int4Halves), r.halves)
 	if p.form == wordForm {
@@ -191,11 +204,34 @@ func (p *int8Program) beginOneRow() {
 
 // stepOfOneRow is halves of one row.
 func (p *int8Program) stepOfOneRow(halves int) {
-	if p.form == wordForm {
+	switch p.form {
+	case wordForm:
 		p.valuesOfOneRow(halves)
-		return
+	case byteForm:
+		p.bytesOfOneRow(halves)
+	default:
+		p.scoresOfOneRow(halves)
 	}
-	p.scoresOfOneRow(halves)
+}
+
+// bytesOfOneRow makes scores of a row of bytes.
+func (p *int8Program) bytesOfOneRow(halves int) {
+	r := p.oneRow()
+	for half := range halves {
+		VPBROADCASTD(p.rowAt(0, half), r.operands[half])
+	}
+	for at, sum := range r.sums {
+		codes, levels := r.vector(at)
+		p.load(p.vectorOf(at), codes)
+		for half := range halves {
+			if half == 1 {
+				VPSRLW(Imm(4), codes, codes)
+			}
+			VPAND(r.halves, codes, levels)
+			VPSHUFB(levels, p.codes.table, levels)
+			vnniAdd("VPDPBUSD", r.operands[half], levels, sum)
+		}
+	}
 }
 
 // scoresOfOneRow inverts the signs of codes, their highest bits, where the row is negative, before

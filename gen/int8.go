@@ -15,6 +15,9 @@ func int8Kernels() {
 	int8Kernel("scoreInt8SIMD", int8AVX2, scoreInt8)
 	int8Kernel("accumulateInt8SIMD", int8AVX2Words, accumulateInt8)
 	int8Kernel("multiplyInt8SIMD", int8AVX2, multiplyInt8)
+	int8Kernel("scoreInt8VNNISIMD", int8AVXVNNI, scoreInt8)
+	int8Kernel("accumulateInt8VNNISIMD", int8AVXVNNIWords, accumulateInt8)
+	int8Kernel("multiplyInt8VNNISIMD", int8AVXVNNI, multiplyInt8)
 	int8Kernel("scoreInt8VNNIAVX512", int8VNNI, scoreInt8)
 	int8Kernel("accumulateInt8VNNIAVX512", int8VNNI, accumulateInt8)
 	int8Kernel("multiplyInt8VNNIAVX512", int8VNNIMatrix, multiplyInt8)
@@ -46,7 +49,8 @@ const (
 
 // int8Set is the instructions of a kernel.
 type int8Set struct {
-	vnni   bool // 16 lanes, and multiply and add are one instruction
+	wide   bool // 16 lanes
+	vnni   bool // multiply and add are one instruction
 	groups []tileGroup
 	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
@@ -57,9 +61,13 @@ var (
 		{1, manyRows, sizesTo(1, 4), 0}}}
 	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{1, 8, sizesTo(1, 4), 4},
 		{1, manyRows, sizesTo(1, 4), 0}}}
-	int8VNNI = int8Set{vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
+	int8AVXVNNI = int8Set{vnni: true, groups: []tileGroup{{1, 4, sizesTo(1, 4), 4},
+		{1, manyRows, sizesTo(1, 6), 0}}}
+	int8AVXVNNIWords = int8Set{vnni: true, widens: true, groups: []tileGroup{
+		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 6), 0}}}
+	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
-	int8VNNIMatrix = int8Set{vnni: true, groups: []tileGroup{
+	int8VNNIMatrix = int8Set{wide: true, vnni: true, groups: []tileGroup{
 		{2, 8, sizesTo(5, 8), 8}, {2, manyRows, manyTiles(1), 0}, {1, manyRows, manyTiles(1), 0}}}
 )
 
@@ -117,7 +125,7 @@ func newInt8Program(set int8Set, operation int8Operation) *int8Program {
 	default:
 		p.form = magnitudeForm
 	}
-	if set.vnni {
+	if set.wide {
 		p.vecs, p.size, p.regs = 1, avx512Vector, zmm
 	}
 	return p
@@ -139,13 +147,14 @@ func (p *int8Program) kernel(name string) {
 	}
 	groups := p.groups
 	switch {
+	case !p.wide:
 	case p.operation == scoreInt8 && p.form == byteForm:
 		p.keysInOrder()
 	case p.operation == multiplyInt8 && p.form == byteForm:
 		groups = append([]tileGroup{int8InOrder}, groups...)
-	case p.vnni && p.codes != nil && p.operation == accumulateInt8:
+	case p.codes != nil && p.operation == accumulateInt8:
 		groups = append([]tileGroup{int4Values}, groups...)
-	case p.vnni && p.operation == accumulateInt8:
+	case p.operation == accumulateInt8:
 		groups = append([]tileGroup{int8Values}, groups...)
 	}
 	for _, g := range takenGroups(groups) {
@@ -322,7 +331,7 @@ func (p *int8Program) tile(r int) {
 		return
 	}
 	if p.codes != nil {
-		p.codes.one = r == 1 && !p.vnni
+		p.codes.one = r == 1 && !p.wide
 	}
 	p.begin(r)
 	pointAtRows(aPtr, aStride, r)
@@ -451,11 +460,10 @@ func (p *int8Program) begin(r int) {
 			p.load(row[0], v)
 		}
 	}
-	switch last := p.regs[len(p.regs)-1]; {
-	case p.form == magnitudeForm:
-		VPBROADCASTD(u32(wordOnes), last)
-	case p.codes == nil: // whose levels are more by that
-		VPBROADCASTD(u32(0x80808080), last)
+	if p.form == magnitudeForm {
+		VPBROADCASTD(u32(wordOnes), p.regs[len(p.regs)-1])
+	} else if signs := p.signs(r); p.codes == nil && signs != nil { // levels are more by 128
+		VPBROADCASTD(u32(byteSigns), signs)
 	}
 }
 

@@ -14,7 +14,7 @@ const (
 
 // endsByRows reports whether a tile of r rows ends so.
 func (p *int8Program) endsByRows(r int) bool {
-	return p.vnni && p.operation == scoreInt8 && p.codes == nil && r == 12 && p.n == 2
+	return p.wide && p.operation == scoreInt8 && p.codes == nil && r == 12 && p.n == 2
 }
 
 // endByRows takes all groups but the last ones, and then these by rows, where there are more than

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
@@ -42,7 +44,7 @@ func addSigned(xor func(x, y, z Op), b Op, magnitudes, signs, ones, product, sum
 func (p *int8Program) zero(v reg.VecPhysical) { p.xor(v, v, v) }
 
 func (p *int8Program) xor(x, y, z Op) {
-	if p.vnni {
+	if p.wide {
 		VPXORD(x, y, z)
 		return
 	}
@@ -51,7 +53,7 @@ func (p *int8Program) xor(x, y, z Op) {
 
 // load is a move of a vector from memory or a register.
 func (p *int8Program) load(from, to Op) {
-	if p.vnni {
+	if p.wide {
 		VMOVDQU32(from, to)
 		return
 	}
@@ -78,21 +80,43 @@ func (p *int8Program) step(r int) {
 // stepOfBytes multiplies a group of four steps by rows of 8 bits, of a tile of r those from one to
 // before another.
 func (p *int8Program) stepOfBytes(r, first, end int) {
-	free, sign := p.regs[r*p.n:], p.regs[len(p.regs)-1]
-	for x := range p.n {
-		if p.codes != nil {
-			p.codes.lookUp(p, p.panel(x), free[x])
+	vectors := p.n * p.vecs
+	free := p.regs[r*vectors:]
+	for at := range vectors {
+		if from := p.vectorOf(at); p.codes != nil {
+			p.codes.lookUp(p, from, free[at])
 		} else {
-			VPXORD(p.panel(x), sign, free[x])
+			p.withoutSign(r, from, free[at])
 		}
 	}
-	row := free[p.n]
+	row := free[vectors]
 	for i := first; i < end; i++ {
 		VPBROADCASTD(p.rowAt(i, 0), row)
-		for x := range p.n {
-			vnniAdd("VPDPBUSD", row, free[x], p.regs[i*p.n+x])
+		for at := range vectors {
+			vnniAdd("VPDPBUSD", row, free[at], p.regs[i*vectors+at])
 		}
 	}
+}
+
+const byteSigns = 0x80808080
+
+// signs is the register of a tile of r rows that has the sign of each byte, or nil where sums, what
+// rows meet and a row leave none.
+func (p *int8Program) signs(r int) reg.VecPhysical {
+	if vectors := p.n * p.vecs; (r+1)*vectors+1 >= len(p.regs) {
+		return nil
+	}
+	return p.regs[len(p.regs)-1]
+}
+
+// withoutSign adds 128 to bytes of a vector.
+func (p *int8Program) withoutSign(r int, from Mem, to reg.VecPhysical) {
+	if signs := p.signs(r); signs != nil {
+		p.xor(from, signs, to)
+		return
+	}
+	p.load(from, to)
+	p.xor(words("byteSigns", slices.Repeat([]uint32{byteSigns}, lanes)...), to, to)
 }
 
 // stepOfMagnitudes multiplies a group of four steps by magnitudes. One row takes b where it is.
@@ -176,7 +200,7 @@ func (p *int8Program) widen() {
 // stepOfWidened multiplies a group of four steps by words of one panel.
 func (p *int8Program) stepOfWidened(r int) {
 	free := p.regs[r*p.vecs:]
-	b, row, products := free[:p.vecs], free[p.vecs], free[p.vecs+1:]
+	b, row, products := free[:p.vecs], free[p.vecs], free[min(p.vecs+1, len(free)-p.vecs):]
 	for half := range 2 {
 		for v := range b {
 			p.load(Mem{Base: b0, Disp: half*panelGroup + v*p.size}, b[v])
@@ -241,7 +265,8 @@ func (p *int8Program) multiplyAdd(pair, row, sum, product reg.VecPhysical) {
 	VPADDD(product, sum, sum)
 }
 
-// vnniAdd emits an instruction of AVX512_VNNI, which avo does not know.
+// vnniAdd emits an instruction of AVX512_VNNI, or of AVX-VNNI if registers have 32 bytes, see
+// avxvnni.go. Avo knows neither.
 func vnniAdd(opcode string, a, b, sum Op) {
 	Instruction(&ir.Instruction{Opcode: opcode, Operands: []Op{a, b, sum},
 		Inputs: []Op{a, b, sum}, Outputs: []Op{sum}})

@@ -59,7 +59,8 @@ func assembly(emit func()) ([]byte, error) {
 		return nil, err
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
-	rest = joined(leadingZeros.ReplaceAll(padding.ReplaceAll(rest, []byte("$1 ")), []byte("$$0x$1")))
+	rest = leadingZeros.ReplaceAll(padding.ReplaceAll(rest, []byte("$1 ")), []byte("$$0x$1"))
+	rest = joined(withVEX(rest))
 	return append([]byte(header+"\n"), withTwins(withoutRuntimes(rest))...), nil
 }
 
@@ -193,7 +194,7 @@ func joins(line, next string) bool {
 // Vet looks at each line for arguments and results, so instructions with these, and RET, stand
 // alone. So do words, below a comment that says what they are.
 var (
-	plain = regexp.MustCompile(`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER)$`)
+	plain = regexp.MustCompile(`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER|VPDP[A-Z]+[_0-9]+)$`)
 	jumps = regexp.MustCompile(`\bJ[A-Z]+ \w+$`)
 	coded = regexp.MustCompile(`^\t(?:LONG|WORD|BYTE) `)
 )

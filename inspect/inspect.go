@@ -18,6 +18,14 @@ type Call = internal.Call
 // means. A size outside its range, or an unknown layout, is an error.
 func Schedule(c Call) (string, error) { return internal.Describer.Describe(c) }
 
+// DotProduct says whether kernels in integers of this process add products of four bytes in one
+// instruction, and which set of instructions that is, or why not. The environment variable
+// ATTN_VNNI=off, read when the program starts, leaves out VPDPBUSD and its relatives on x86-64, and
+// with them the tiles of AMX; no result changes.
+func DotProduct() (used bool, why string) {
+	return tuning.DotProduct(tuning.Host().ISA)
+}
+
 // Tiles says whether products in integers of many rows go through the tiles of AMX in this process,
 // and why, or why not. The environment variable ATTN_AMX=off, read when the program starts, leaves
 // them out; no result changes.

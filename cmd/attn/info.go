@@ -48,7 +48,8 @@ func infoCommand(args []string, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "implementation  %s\n", attn.Implementation())
 	fmt.Fprintf(stdout, "why             %s\n", why(attn.Implementation(), runtime.GOARCH))
-	fmt.Fprintf(stdout, "integers        %s\n", integers(attn.Implementation()))
+	used, reason := inspect.DotProduct()
+	fmt.Fprintf(stdout, "integers        %s\n", integers(attn.Implementation(), used, reason))
 	fmt.Fprintf(stdout, "tiles           %s\n", tiles(inspect.Tiles()))
 	fmt.Fprintf(stdout, "all features    %s\n", strings.Join(c.FeatureSet(), " "))
 	return nil
@@ -115,6 +116,7 @@ func features(arch string) []feature {
 			{"F16C", has(cpuid.F16C), "half-precision conversion, for avx2"},
 			{"AVX-512", has(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL),
 				"F, BW, DQ and VL, vectors of 16 floats, for avx512"},
+			{"AVX-VNNI", has(cpuid.AVXVNNI), "four products of integers at once, for avx2"},
 			{"AVX512_VNNI", has(cpuid.AVX512VNNI), "four products of integers at once, for avx512"},
 		}
 	case "arm64":
@@ -140,16 +142,17 @@ func why(implementation, arch string) string {
 	return lacking(needed[:min(3, len(needed))], arch)
 }
 
-// integers says what multiplies 8-bit integers (Options.Integers, MatrixConfig.Integers).
-func integers(implementation string) string {
+// integers says what multiplies 8-bit integers (Options.Integers, MatrixConfig.Integers), and
+// whether and why that is one instruction for four products.
+func integers(implementation string, used bool, why string) string {
+	x86 := implementation == "avx512" || implementation == "avx2"
 	switch {
-	case implementation == "avx512" && cpuid.CPU.Supports(cpuid.AVX512VNNI):
-		return "VPDPBUSD for scores and matrices, VPDPWSSD for values"
-	case implementation == "avx512" || implementation == "avx2":
-		return "VPMADDWD"
-	}
-	if implementation == "neon" && cpuid.CPU.Supports(cpuid.ASIMDDP) {
+	case used && x86:
+		return "VPDPBUSD for scores and matrices, VPDPWSSD for values: " + why
+	case used:
 		return "SDOT"
+	case x86:
+		return "VPMADDUBSW and VPMADDWD: " + why
 	}
 	return "Go code; same results, less speed"
 }

@@ -198,16 +198,17 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// An implementation that is not there is a panic that says so, for the program as it is installed.
+// An implementation that is not there is a panic that says so, for the program as it is installed,
+// as is a value of ATTN_VNNI that is not known; off is told.
 func TestWrongImplementation(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "attn.exe")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	run := func(name, command string) (status int, stdout, stderr string) {
+	run := func(setting, command string) (status int, stdout, stderr string) {
 		var out, errs strings.Builder
 		child := exec.Command(program, command)
-		child.Env = append(os.Environ(), "ATTN_ISA="+name)
+		child.Env = append(os.Environ(), setting)
 		child.Stdout, child.Stderr = &out, &errs
 		child.Run()
 		return child.ProcessState.ExitCode(), out.String(), errs.String()
@@ -218,14 +219,24 @@ func TestWrongImplementation(t *testing.T) {
 	}
 	for _, name := range []string{"wrong", foreign} {
 		want := "panic: attn: ATTN_ISA=" + name + " is not available here, want one of ["
-		if status, stdout, stderr := run(name, "info"); status != 2 || stdout != "" ||
+		if status, stdout, stderr := run("ATTN_ISA="+name, "info"); status != 2 || stdout != "" ||
 			!strings.HasPrefix(stderr, want) {
 			t.Errorf("ATTN_ISA=%s: status %d, stdout %q, stderr %q", name, status, stdout, stderr)
 		}
 	}
-	if status, stdout, stderr := run("generic", "info"); status != 0 ||
+	if status, stdout, stderr := run("ATTN_ISA=generic", "info"); status != 0 ||
 		!strings.Contains(stdout, "implementation  generic\n") {
 		t.Errorf("ATTN_ISA=generic attn info: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	const unknown = "panic: attn: ATTN_VNNI=on is not known, want off or nothing"
+	if status, stdout, stderr := run("ATTN_VNNI=on", "info"); status != 2 || stdout != "" ||
+		!strings.HasPrefix(stderr, unknown) {
+		t.Errorf("ATTN_VNNI=on: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	status, stdout, stderr := run("ATTN_VNNI=off", "info")
+	off := strings.Contains(stdout, "integers        VPMADDUBSW and VPMADDWD: ATTN_VNNI=off\n")
+	if here := attn.Implementation(); status != 0 || off != strings.HasPrefix(here, "avx") {
+		t.Errorf("ATTN_VNNI=off: status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }
 
@@ -258,12 +269,24 @@ func TestALiBiSlopes(t *testing.T) {
 	}
 }
 
-// Every implementation has something that multiplies integers, and assembly no Go code on x86-64.
+// Every implementation has something that multiplies integers, and assembly no Go code on x86-64,
+// which says why.
 func TestIntegers(t *testing.T) {
-	for _, name := range implementations {
-		got := integers(name)
-		if got == "" || (name == "generic") != strings.Contains(got, "Go code") && name != "neon" {
-			t.Errorf("%s multiplies integers by %q", name, got)
+	for _, c := range []struct {
+		name string
+		used bool
+		want string
+	}{
+		{"avx512", true, "VPDPBUSD for scores and matrices, VPDPWSSD for values: reason"},
+		{"avx2", true, "VPDPBUSD for scores and matrices, VPDPWSSD for values: reason"},
+		{"avx512", false, "VPMADDUBSW and VPMADDWD: reason"},
+		{"avx2", false, "VPMADDUBSW and VPMADDWD: reason"},
+		{"neon", true, "SDOT"},
+		{"neon", false, "Go code; same results, less speed"},
+		{"generic", false, "Go code; same results, less speed"},
+	} {
+		if got := integers(c.name, c.used, "reason"); got != c.want {
+			t.Errorf("%s, %t: %q, want %q", c.name, c.used, got, c.want)
 		}
 	}
 }

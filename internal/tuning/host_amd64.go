@@ -41,5 +41,17 @@ func microarchitectureOf(c *cpuid.CPUInfo) Microarchitecture {
 	return Zen4
 }
 
-// HasDotProduct reports whether this CPU adds products of integers in one instruction, AVX512_VNNI.
-func HasDotProduct() bool { return cpuid.CPU.Supports(cpuid.AVX512VNNI) }
+// hostDotProduct is the instructions of this CPU that kernels of an implementation add products of
+// four bytes with, or "".
+func hostDotProduct(i ISA) string { return dotProductOf(&cpuid.CPU, i) }
+
+// dotProductOf: AVX-512 and AVX2 have VPDPBUSD of their own, one in EVEX form, one in VEX form.
+func dotProductOf(c *cpuid.CPUInfo, i ISA) string {
+	switch {
+	case i == AVX512 && c.Supports(cpuid.AVX512VNNI):
+		return "AVX512_VNNI"
+	case i == AVX2 && c.Supports(cpuid.AVXVNNI):
+		return "AVX-VNNI"
+	}
+	return ""
+}

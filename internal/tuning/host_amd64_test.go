@@ -90,3 +90,42 @@ func TestTilesAreAskedFor(t *testing.T) {
 	}()
 	tilesAsked("on", AVX512, request)
 }
+
+// Kernels with 16 lanes want one set of instructions, those with 8 another one, and ATTN_VNNI=off
+// leaves both out; what is not known is a mistake.
+func TestDotProductIsAskedFor(t *testing.T) {
+	var none, vex, evex cpuid.CPUInfo
+	vex.Enable(cpuid.AVXVNNI)
+	evex.Enable(cpuid.AVX512VNNI)
+	for _, c := range []struct {
+		value string
+		cpu   *cpuid.CPUInfo
+		isa   ISA
+		used  bool
+		why   string
+	}{
+		{"", &vex, AVX2, true, "AVX-VNNI"},
+		{"", &evex, AVX512, true, "AVX512_VNNI"},
+		{"", &evex, AVX2, false, "the CPU has none"},
+		{"", &vex, AVX512, false, "the CPU has none"},
+		{"", &none, AVX2, false, "the CPU has none"},
+		{"", &vex, Generic, false, "the implementation is generic, which has none"},
+		{"off", &vex, AVX2, false, "ATTN_VNNI=off"},
+		{"off", &evex, AVX512, false, "ATTN_VNNI=off"},
+		{"off", &vex, Generic, false, "the implementation is generic, which has none"},
+	} {
+		used, why := dotProductAsked(c.value, c.isa, dotProductOf(c.cpu, c.isa))
+		if used != c.used || why != c.why {
+			t.Errorf("ATTN_VNNI=%q with %v: %t, %q, want %t, %q", c.value, c.isa, used, why, c.used, c.why)
+		}
+	}
+	if used, _ := dotProductAsked("off", NEON, "FEAT_DotProd"); !used {
+		t.Error("ATTN_VNNI=off leaves SDOT out")
+	}
+	defer func() {
+		if text, _ := recover().(string); text != "attn: ATTN_VNNI=on is not known, want off or nothing" {
+			t.Errorf("ATTN_VNNI=on: %q", text)
+		}
+	}()
+	dotProductAsked("on", AVX2, "AVX-VNNI")
+}

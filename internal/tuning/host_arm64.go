@@ -10,5 +10,10 @@ func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	return ARM64, cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, []ISA{NEON, Generic}
 }
 
-// HasDotProduct reports whether this CPU has FEAT_DotProd, SDOT.
-func HasDotProduct() bool { return cpuid.CPU.Supports(cpuid.ASIMDDP) }
+// hostDotProduct is FEAT_DotProd if this CPU has it, SDOT, or "".
+func hostDotProduct(i ISA) string {
+	if i == NEON && cpuid.CPU.Supports(cpuid.ASIMDDP) {
+		return "FEAT_DotProd"
+	}
+	return ""
+}

@@ -9,5 +9,5 @@ func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
 	return AnyCPU, cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2, []ISA{Generic}
 }
 
-// HasDotProduct reports whether this CPU has an instruction for products of four bytes.
-func HasDotProduct() bool { return false }
+// hostDotProduct: no kernel here has an instruction for products of four bytes.
+func hostDotProduct(ISA) string { return "" }

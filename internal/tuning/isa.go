@@ -32,7 +32,7 @@ func (i ISA) Lanes16() bool { return i == AVX512 }
 func (i ISA) Maxima() bool { return i == AVX2 || i == AVX512 }
 
 // DotProduct reports whether there are kernels that add products of four bytes in one instruction.
-func (i ISA) DotProduct() bool { return i == AVX512 || i == NEON }
+func (i ISA) DotProduct() bool { return i != Generic }
 
 // Integers reports whether there are all kernels in integers.
 func (i ISA) Integers() bool { return i == AVX2 || i == AVX512 }

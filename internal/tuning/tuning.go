@@ -87,7 +87,7 @@ type Row struct {
 	MinL1    int // bytes of L1 cache that these need; with less there are MinTileRows
 	L2       int // bytes of L2 cache for each core
 
-	DotProduct bool // kernels in integers add products of four bytes in one instruction
+	DotProduct bool // kernels in integers add products of four bytes in one instruction: [DotProduct]
 
 	AMX              bool // and many rows are multiplied by tiles,
 	MinAMXRows       int  // from that many on in attention, 0 if there are no such kernels,
@@ -182,7 +182,7 @@ var table = []Row{
 func Host() Row {
 	cpu, l1, l2, possible := detect()
 	row := For(cpu, choose(os.Getenv("ATTN_ISA"), possible...), l1, l2)
-	row.DotProduct = row.ISA.DotProduct() && HasDotProduct()
+	row.DotProduct = HasDotProduct(row.ISA)
 	row.AMX = HostTiles().Use && row.MinAMXRows > 0
 	return row
 }
@@ -190,7 +190,13 @@ func Host() Row {
 // HostTiles says whether this process may use tiles. The first call asks the system.
 var HostTiles = sync.OnceValue(func() Tiles {
 	_, _, _, possible := detect()
-	return tilesAsked(os.Getenv("ATTN_AMX"), choose(os.Getenv("ATTN_ISA"), possible...), requestTiles)
+	isa := choose(os.Getenv("ATTN_ISA"), possible...)
+	return tilesAsked(os.Getenv("ATTN_AMX"), isa, func() Tiles {
+		if used, why := DotProduct(isa); !used { // which takes the rows that are left
+			return Tiles{Why: why}
+		}
+		return requestTiles()
+	})
 })
 
 // Possible returns the implementations that this machine can run, best first.

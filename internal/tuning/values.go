@@ -111,7 +111,7 @@ func (t *Row) Check() error {
 	case t.PrefetchFew+t.PrefetchRun > MostAhead:
 		return t.wrong("PrefetchRun", t.PrefetchRun, fmt.Sprintf(
 			"at most %d with PrefetchFew, which is %d", MostAhead, t.PrefetchFew))
-	case t.DotProduct && !(t.ISA.DotProduct() && HasDotProduct()):
+	case t.DotProduct && !HasDotProduct(t.ISA):
 		return t.wrong("DotProduct", true, "false: there are no such kernels, or not on this machine")
 	case t.AMX && !(t.ISA == AVX512 && t.DotProduct && HostTiles().Use):
 		return t.wrong("AMX", true, "false: there are no such kernels, or not on this machine")

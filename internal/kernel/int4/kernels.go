@@ -52,7 +52,7 @@ func Score(cpu *tuning.Row, s []float32, q *integers.Rows, row int, k []byte, sc
 	}
 	for c := 0; c < all; c += cols {
 		b.Cols = min(cols, all-c)
-		scoreInt4Step(&s[c], q, row, &k[c/kernel.Panel*b.PanelStride], &scales[c], rows, stride, &b)
+		scoreInt4Step(cpu, &s[c], q, row, &k[c/kernel.Panel*b.PanelStride], &scales[c], rows, stride, &b)
 	}
 }
 

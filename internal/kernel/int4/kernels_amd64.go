@@ -23,14 +23,17 @@ func lookUpStep(isa tuning.ISA, dst, src *byte, rows, vectors, row, step, upper,
 func lookUpAVX512(dst, src *byte, rows, vectors, row, step, upper, ahead int)
 
 // scoreInt4Step is Score of checked operands, in one call.
-func scoreInt4Step(s *float32, q *integers.Rows, row int, k *byte, scales *float32, rows,
-	qStride int, b *kernel.PanelLayout) {
+func scoreInt4Step(cpu *tuning.Row, s *float32, q *integers.Rows, row int, k *byte,
+	scales *float32, rows, qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
-	if q.Bytes != nil {
+	switch {
+	case q.Bytes == nil:
+		scoreInt4SIMD(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
+	case cpu.ISA.Lanes16():
 		scoreInt4VNNIAVX512(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
-		return
+	default:
+		scoreInt4VNNISIMD(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
 	}
-	scoreInt4SIMD(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
 }
 
 // accumulateInt4Step is Accumulate of checked operands, in one call.
@@ -38,17 +41,26 @@ func accumulateInt4Step(cpu *tuning.Row, o *float32, w *integers.Rows, row int, 
 	f *float32, rows,
 	oStride, wStride, fStride int, b *kernel.PanelLayout) {
 	at := row * wStride
-	if cpu.DotProduct && cpu.ISA.Lanes16() {
-		accumulateInt4VNNIAVX512(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
-		return
+	switch words := &w.Words[at]; {
+	case !cpu.DotProduct:
+		accumulateInt4SIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+	case cpu.ISA.Lanes16():
+		accumulateInt4VNNIAVX512(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+	default:
+		accumulateInt4VNNISIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
-	accumulateInt4SIMD(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
 }
 
 // scoreInt4SIMD makes scores of integers and codes. It works like scoreInt4Generic.
 //
 //go:noescape
 func scoreInt4SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
+// scoreInt4VNNISIMD is scoreInt4SIMD of rows of bytes, for CPUs with AVX-VNNI.
+//
+//go:noescape
+func scoreInt4VNNISIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout)
 
 // scoreInt4VNNIAVX512 is scoreInt4SIMD of rows of bytes, for CPUs with AVX512_VNNI.
@@ -62,6 +74,12 @@ func scoreInt4VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *fl
 //go:noescape
 func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
 	fStride int, b *kernel.PanelLayout)
+
+// accumulateInt4VNNISIMD is accumulateInt4SIMD for CPUs with AVX-VNNI.
+//
+//go:noescape
+func accumulateInt4VNNISIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *kernel.PanelLayout)
 
 // accumulateInt4VNNIAVX512 is accumulateInt4SIMD with 16 lanes, for CPUs with AVX512_VNNI.
 //

@@ -13,8 +13,8 @@ func lookUpStep(isa tuning.ISA, dst, src *byte, rows, vectors, row, step, upper,
 	lookUpSIMD(dst, src, rows, vectors, row, step, upper, ahead)
 }
 
-func scoreInt4Step(s *float32, q *integers.Rows, row int, k *byte, scales *float32, rows,
-	qStride int, b *kernel.PanelLayout) {
+func scoreInt4Step(cpu *tuning.Row, s *float32, q *integers.Rows, row int, k *byte,
+	scales *float32, rows, qStride int, b *kernel.PanelLayout) {
 	at := row * qStride
 	scoreInt4Dot(s, &q.Bytes[at], k, scales, rows, qStride, b)
 }

@@ -28,10 +28,13 @@ func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scale
 		s, row = operand.At(s, n*kernel.Block), row+n
 	}
 	at := row * qStride
-	if q.Bytes != nil {
-		scoreInt8VNNIAVX512(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
-	} else {
+	switch {
+	case q.Bytes == nil:
 		scoreInt8SIMD(s, &q.Magnitudes[2*at], &q.Starts[row], k, scales, rows, qStride, b)
+	case cpu.ISA.Lanes16():
+		scoreInt8VNNIAVX512(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
+	default:
+		scoreInt8VNNISIMD(s, &q.Bytes[at], &q.Starts[row], k, scales, rows, qStride, b)
 	}
 }
 
@@ -54,9 +57,12 @@ func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, 
 		}
 	}
 	words := &w.Words[row*wStride]
-	if int8Lanes16(cpu, rows) {
+	switch {
+	case int8Lanes16(cpu, rows):
 		accumulateInt8VNNIAVX512(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
-	} else {
+	case cpu.DotProduct && !cpu.ISA.Lanes16():
+		accumulateInt8VNNISIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+	default:
 		accumulateInt8SIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
 	}
 }
@@ -74,10 +80,13 @@ func multiplyInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, f 
 		o, row, f = operand.At(o, n*oStride), row+n, operand.At(f, n*fStride)
 	}
 	at, starts := row*wStride, &w.Starts[row*fStride]
-	if w.Bytes != nil {
-		multiplyInt8VNNIAVX512(o, &w.Bytes[at], starts, v, f, rows, oStride, wStride, fStride, b)
-	} else {
+	switch {
+	case w.Bytes == nil:
 		multiplyInt8SIMD(o, &w.Magnitudes[2*at], starts, v, f, rows, oStride, wStride, fStride, b)
+	case cpu.ISA.Lanes16():
+		multiplyInt8VNNIAVX512(o, &w.Bytes[at], starts, v, f, rows, oStride, wStride, fStride, b)
+	default:
+		multiplyInt8VNNISIMD(o, &w.Bytes[at], starts, v, f, rows, oStride, wStride, fStride, b)
 	}
 }
 
@@ -93,11 +102,23 @@ func scoreInt8SIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32,
 func scoreInt8VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
 	qStride int, b *kernel.PanelLayout)
 
+// scoreInt8VNNISIMD is scoreInt8SIMD of rows of bytes, for CPUs with AVX-VNNI.
+//
+//go:noescape
+func scoreInt8VNNISIMD(s *float32, q *int8, starts *int32, k *byte, scales *float32, rows,
+	qStride int, b *kernel.PanelLayout)
+
 // accumulateInt8SIMD adds weighted values to the output. It works like accumulateInt8Generic.
 //
 //go:noescape
 func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
 	fStride int, b *kernel.PanelLayout)
+
+// accumulateInt8VNNISIMD is accumulateInt8SIMD for CPUs with AVX-VNNI.
+//
+//go:noescape
+func accumulateInt8VNNISIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
+	wStride, fStride int, b *kernel.PanelLayout)
 
 // accumulateInt8VNNIAVX512 is accumulateInt8SIMD with 16 lanes, for CPUs with AVX512_VNNI.
 //
@@ -110,6 +131,12 @@ func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, 
 //
 //go:noescape
 func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
+	aStride, fStride int, b *kernel.PanelLayout)
+
+// multiplyInt8VNNISIMD is multiplyInt8SIMD of rows of bytes, for CPUs with AVX-VNNI.
+//
+//go:noescape
+func multiplyInt8VNNISIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
 	aStride, fStride int, b *kernel.PanelLayout)
 
 // multiplyInt8VNNIAVX512 is multiplyInt8SIMD of rows of bytes, with 16 lanes, for CPUs with

@@ -234,7 +234,7 @@ func tryQuantizeRows(c *kerneltest.Trial, rows, n int) {
 // QuantizeRotated does the first rows of what QuantizeRows does after a rotation, or of what packed
 // keys are then, and writes nothing of those that follow the panel at which it stops.
 func tryQuantizeRotated(c *kerneltest.Trial, rows, n int) {
-	kerneltest.Tuned.DotProduct = kerneltest.Tuned.ISA.DotProduct() && tuning.HasDotProduct()
+	kerneltest.Tuned.DotProduct = tuning.HasDotProduct(kerneltest.Tuned.ISA)
 	xStride := n + c.IntN(9)
 	x := drawSpecialRows(c, rows, n, xStride)
 	dst, dstWant := c.ResultsOf(rows*n/4, kerneltest.Normal)

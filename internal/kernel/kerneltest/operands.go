@@ -371,7 +371,7 @@ func Guarded[T any](c *Trial, x []T) []T {
 // AnyIntegers lets kernels with and without products of four bytes, and by tiles, be used where
 // this CPU has them.
 func (c *Trial) AnyIntegers() {
-	Tuned.DotProduct = Tuned.ISA.DotProduct() && tuning.HasDotProduct() && c.IntN(2) == 0
+	Tuned.DotProduct = tuning.HasDotProduct(Tuned.ISA) && c.IntN(2) == 0
 	Tuned.MinInt8Rows16 = 1 + c.IntN(3)
 	Tuned.AMX = Tuned.ISA == tuning.AVX512 && Tuned.DotProduct && tuning.HostTiles().Use &&
 		c.IntN(2) == 0

@@ -44,6 +44,7 @@ func Use(t testing.TB, i tuning.ISA) {
 	row := *Tuned
 	if row.ISA != i {
 		row = tuning.For(Chosen.CPU, i, 0, Chosen.L2)
+		row.DotProduct = tuning.HasDotProduct(i)
 		row.SmallCall, row.WakingCall = Tuned.SmallCall, Tuned.WakingCall
 	}
 	UseTuning(t, With16Lanes(row))
@@ -51,7 +52,7 @@ func Use(t testing.TB, i tuning.ISA) {
 
 // SwitchTo puts the kernels of another implementation in force, for the row that there is.
 func SwitchTo(i tuning.ISA) {
-	Tuned.ISA, Tuned.DotProduct = i, Tuned.DotProduct && i.DotProduct()
+	Tuned.ISA, Tuned.DotProduct = i, Tuned.DotProduct && tuning.HasDotProduct(i)
 	Tuned.AMX = Tuned.AMX && i == tuning.AVX512
 }
 
@@ -123,7 +124,7 @@ func AnyTuning(t *testing.T, r *rand.Rand) {
 	row.MinPacked16 = from[(floats+typed)%3]
 	row.MinPagedPanels = []int{0, 1, 6}[(floats+2*typed)%3]
 	row.MaximaInScore = coin()
-	row.DotProduct = row.ISA.DotProduct() && tuning.HasDotProduct() && coin()
+	row.DotProduct = tuning.HasDotProduct(row.ISA) && coin()
 	row.MinAMXRows = []int{1, 8, 16}[(floats+typed)%3]
 	row.MinAMXMatrixRows = row.MinAMXRows
 	row.AMX = row.ISA == tuning.AVX512 && row.DotProduct && tuning.HostTiles().Use && coin()
