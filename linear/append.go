@@ -104,14 +104,14 @@ func (j *job) prepare(states []*State, lens []int) error {
 func (j *job) checkNone() error {
 	for i := range j.all {
 		a := &j.all[i]
-		if !a.given() {
+		if !a.Given() {
 			continue
 		}
-		if err := a.Check(a.name); err != nil {
+		if err := a.Check(a.Name); err != nil {
 			return err
 		}
 		if a.L != 0 {
-			return views.Fail(attn.ErrShape, "%s.L is %d, want 0, as there are no states", a.name, a.L)
+			return views.Fail(attn.ErrShape, "%s.L is %d, want 0, as there are no states", a.Name, a.L)
 		}
 	}
 	return nil

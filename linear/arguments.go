@@ -2,53 +2,27 @@ package linear
 
 import (
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// argument is a view of a call. After Check its strides are explicit, and 0 repeats.
-type argument struct {
-	name string
-	data []float32
-	views.Geometry
-}
+// argument is a view of a call.
+type argument = views.Argument
 
 func argumentOf(name string, v *attn.Tensor) argument {
-	return argument{name, v.Data, views.Geometry{B: v.B, H: v.H, L: v.L, D: v.D, SB: v.SB, SH: v.SH,
-		SL: v.SL, Len: len(v.Data)}}
+	return argument{Name: name, Data: v.Data, Geometry: views.Geometry{B: v.B, H: v.H, L: v.L, D: v.D,
+		SB: v.SB, SH: v.SH, SL: v.SL, Len: len(v.Data)}}
 }
 
-// from is the elements from those of a head and a position on.
-func (a *argument) from(h, l int) []float32 { return a.data[h*a.SH+l*a.SL:] }
-
-// row is the elements of a head and a position.
-func (a *argument) row(h, l int) []float32 {
-	at := h*a.SH + l*a.SL
-	return a.data[at : at+a.D : at+a.D]
-}
-
-// given reports whether it is not the zero Tensor.
-func (a *argument) given() bool {
-	return len(a.data) != 0 || a.B|a.H|a.L|a.D|a.SB|a.SH|a.SL != 0
-}
-
-// want validates the argument, whose dimensions are to be [1 heads rows d].
-func (a *argument) want(heads, rows, d int) error {
-	if err := a.Check(a.name); err != nil {
+// checkShape validates an argument, whose dimensions are to be [1 heads rows d].
+func checkShape(a *argument, heads, rows, d int) error {
+	if err := a.Check(a.Name); err != nil {
 		return err
 	}
 	if a.B != 1 || a.H != heads || a.L != rows || a.D != d {
-		return views.Fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 %d %d %d]", a.name, a.B, a.H, a.L,
+		return views.Fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 %d %d %d]", a.Name, a.B, a.H, a.L,
 			a.D, heads, rows, d)
 	}
 	return nil
-}
-
-// extent is what a checked argument touches. Its memory is on the heap, so that it does not move.
-func (a *argument) extent() views.Extent {
-	m := a.Extent(a.name, 4)
-	m.Begin = operand.Address(a.data, 0)
-	return m
 }
 
 // The arguments of a call, in the order of a job's.
@@ -74,24 +48,24 @@ func (j *job) check(g *layout, rows int) error {
 	} {
 		a := &j.all[i]
 		if !of.used {
-			if a.given() {
+			if a.Given() {
 				return views.Fail(attn.ErrOption, "%s is given, and Config.Rule is %v, want the zero Tensor",
-					a.name, g.Rule)
+					a.Name, g.Rule)
 			}
 			continue
 		}
-		if err := a.want(of.heads, rows, of.d); err != nil {
+		if err := checkShape(a, of.heads, rows, of.d); err != nil {
 			return err
 		}
 	}
 	dst := &j.all[toDst]
-	if err := dst.CheckDistinct(dst.name); err != nil {
+	if err := dst.CheckDistinct(dst.Name); err != nil {
 		return err
 	}
 	var extents [arguments]views.Extent
 	for i := range j.all {
-		if a := &j.all[i]; a.given() {
-			extents[i] = a.extent()
+		if a := &j.all[i]; a.Given() {
+			extents[i] = a.Memory()
 		}
 	}
 	return views.CheckApart(extents[:1], extents[1:])

@@ -212,9 +212,9 @@ func (r *passage) addChunk() {
 func (r *passage) nextRows(piece, pieces int) triangle.Next {
 	t := r.t + r.n + piece*min(r.left, Chunk)/pieces
 	column := r.from * kernel.Panel
-	return triangle.Next{&r.job.all[ofK].from(r.s.headOf(r.h, r.s.KeyHeads), t)[0],
-		&r.job.all[ofQ].from(r.s.queryHead(r.h, 0), t)[0], &r.job.all[ofV].from(r.h, t)[column],
-		&r.job.all[toDst].from(r.h*r.s.group(), t)[column]}
+	return triangle.Next{&r.job.all[ofK].From(0, r.s.headOf(r.h, r.s.KeyHeads), t)[0],
+		&r.job.all[ofQ].From(0, r.s.queryHead(r.h, 0), t)[0], &r.job.all[ofV].From(0, r.h, t)[column],
+		&r.job.all[toDst].From(0, r.h*r.s.group(), t)[column]}
 }
 
 // prefetched is how much of the next matrix is asked for while the rows of a chunk are at work.
@@ -228,12 +228,12 @@ func (r *passage) takeFactors() {
 	case r.s.ChannelDecay:
 		for i := range r.n {
 			n := r.s.KeyDim
-			attn.Exp(r.m.factors[(r.first+i)*n:][:n], decay.row(r.h, r.t+i))
+			attn.Exp(r.m.factors[(r.first+i)*n:][:n], decay.Row(0, r.h, r.t+i))
 		}
 	default:
 		var logs [Chunk]float32
 		for i := range r.n {
-			logs[i] = decay.row(r.h, r.t+i)[0]
+			logs[i] = decay.Row(0, r.h, r.t+i)[0]
 		}
 		attn.Exp(r.m.factors[r.first:][:r.n], logs[:r.n])
 	}
@@ -243,12 +243,12 @@ func (r *passage) takeFactors() {
 func (r *passage) takeKeys() {
 	k, h := &r.job.all[ofK], r.s.headOf(r.h, r.s.KeyHeads)
 	if r.first == 0 {
-		floats.PackKeys(&tuned, r.m.k, k.from(h, r.t), k.SL, r.n, r.s.KeyDim)
+		floats.PackKeys(&tuned, r.m.k, k.From(0, h, r.t), k.SL, r.n, r.s.KeyDim)
 		return
 	}
 	for i := range r.n {
 		to := r.m.k[r.first+i:]
-		for d, e := range k.row(h, r.t+i) {
+		for d, e := range k.Row(0, h, r.t+i) {
 			to[d*kernel.Panel] = e
 		}
 		stop.Point()
@@ -281,10 +281,10 @@ func (r *passage) multiplyOne() (done bool) {
 	if r.n > 1 || r.s.ChannelDecay || r.s.group() > 1 {
 		return false
 	}
-	q := r.job.all[ofQ].row(r.s.queryHead(r.h, 0), r.t)
+	q := r.job.all[ofQ].Row(0, r.s.queryHead(r.h, 0), r.t)
 	x, count := q, 1
 	if r.s.Rule.corrects() {
-		x, count = r.job.all[ofK].row(r.s.headOf(r.h, r.s.KeyHeads), r.t), 2
+		x, count = r.job.all[ofK].Row(0, r.s.headOf(r.h, r.s.KeyHeads), r.t), 2
 	}
 	panels := r.to - r.from
 	if !triangle.TwoSums(tuned.ISA, r.w.sums, r.w.pairs, x, q, r.m.s[r.from*r.s.KeyDim*kernel.Panel:],
@@ -299,7 +299,7 @@ func (r *passage) multiplyOne() (done bool) {
 func (r *passage) take(at, of, h int) int {
 	n := r.s.KeyDim
 	for i := range r.n {
-		stop.Copy(r.w.x[(at+i)*n:][:n], r.job.all[of].row(h, r.t+i))
+		stop.Copy(r.w.x[(at+i)*n:][:n], r.job.all[of].Row(0, h, r.t+i))
 	}
 	return at + r.n
 }
@@ -372,16 +372,16 @@ func (r *passage) update(shape *triangle.Shape) {
 	column := r.from * kernel.Panel
 	if !r.s.Rule.corrects() {
 		for i := range r.n {
-			stop.Copy(r.m.u[(r.first+i)*shape.Updates+column:][:shape.Cols], v.row(r.h, r.t+i)[column:])
+			stop.Copy(r.m.u[(r.first+i)*shape.Updates+column:][:shape.Cols], v.Row(0, r.h, r.t+i)[column:])
 		}
 		return
 	}
 	for i := range r.n {
-		r.w.betas[i] = r.job.all[ofBeta].row(r.h, r.t+i)[0]
+		r.w.betas[i] = r.job.all[ofBeta].Row(0, r.h, r.t+i)[0]
 	}
 	shape.Outer = v.SL
 	triangle.Substitute(tuned.ISA, r.m.u[column:], r.w.sums, r.w.pairs, r.rowDecays(), r.w.betas[:],
-		v.from(r.h, r.t)[column:], shape)
+		v.From(0, r.h, r.t)[column:], shape)
 }
 
 // output finds the outputs of rows, for each head of queries.
@@ -393,7 +393,7 @@ func (r *passage) output(shape *triangle.Shape) {
 	}
 	shape.Outer = dst.SL
 	for number := range r.s.group() {
-		triangle.Outputs(tuned.ISA, dst.from(r.h*r.s.group()+number, r.t)[column:],
+		triangle.Outputs(tuned.ISA, dst.From(0, r.h*r.s.group()+number, r.t)[column:],
 			r.w.sums[at*shape.Sums:], r.w.pairs[at*kernel.Panel:], r.rowDecays(), r.m.u[column:],
 			r.s.Scale, shape)
 		at += r.n

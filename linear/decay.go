@@ -53,7 +53,7 @@ const (
 func (j *decayJob) check() error {
 	x, dst := &j.x, &j.dst
 	for _, v := range [...]*argument{dst, x} {
-		if err := v.Check(v.name); err != nil {
+		if err := v.Check(v.Name); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (j *decayJob) check() error {
 		return views.Fail(attn.ErrShape, "dst is [%d %d %d %d], want [%d %d %d %d] as x is", dst.B, dst.H,
 			dst.L, dst.D, x.B, x.H, x.L, x.D)
 	}
-	if err := dst.CheckDistinct(dst.name); err != nil {
+	if err := dst.CheckDistinct(dst.Name); err != nil {
 		return err
 	}
 	if len(j.a) != x.H {
@@ -85,22 +85,16 @@ func (j *decayJob) checkApart() error {
 		return nil
 	}
 	lists := [...]views.Extent{views.ExtentOfSlice("a", j.a), views.ExtentOfSlice("dt", j.dt), {}}
-	outputs := [...]views.Extent{j.dst.extent()}
+	outputs := [...]views.Extent{j.dst.Memory()}
 	for i, list := range [...][]float32{j.a, j.dt} {
 		if len(list) > 0 {
 			lists[i].Begin = operand.Address(list, 0)
 		}
 	}
-	if !j.dst.same(&j.x) {
-		lists[2] = j.x.extent()
+	if !j.dst.Same(&j.x) {
+		lists[2] = j.x.Memory()
 	}
 	return views.CheckApart(outputs[:], lists[:])
-}
-
-// same reports whether both are the same elements of the same memory.
-func (a *argument) same(o *argument) bool {
-	return operand.Address(a.data, 0) == operand.Address(o.data, 0) && (a.B == 1 || a.SB == o.SB) &&
-		(a.H == 1 || a.SH == o.SH) && (a.L == 1 || a.SL == o.SL)
 }
 
 func (j *decayJob) run(p *attn.Pool) error {
@@ -127,7 +121,7 @@ func (j *decayJob) some(b, h, from, to, c, end int) {
 	var near [decayBuffer]float32
 	n, rate := 0, -f32.Exp(j.a[h])
 	for l := from; l < to; l++ {
-		x := j.x.data[b*j.x.SB+h*j.x.SH+l*j.x.SL:][c:end]
+		x := j.x.Row(b, h, l)[c:end]
 		switch sums := near[n:][:len(x)]; len(j.dt) {
 		case 0:
 			copy(sums, x)
@@ -145,7 +139,7 @@ func (j *decayJob) some(b, h, from, to, c, end int) {
 	elements.Activate(tuned.ISA, near[:n], near[:n], elements.Softplus)
 	n = 0
 	for l := from; l < to; l++ {
-		dst := j.dst.data[b*j.dst.SB+h*j.dst.SH+l*j.dst.SL:][c:end]
+		dst := j.dst.Row(b, h, l)[c:end]
 		for i := range dst {
 			dst[i] = float32(rate*near[n+i]) + 0
 		}

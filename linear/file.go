@@ -1,14 +1,12 @@
 package linear
 
 import (
-	"encoding/binary"
-	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/summed"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -41,50 +39,27 @@ func (s *State) header() header {
 	return h
 }
 
-var table = crc32.MakeTable(crc32.Castagnoli)
-
 // Save writes the state and its checkpoint, and returns how many bytes it has written.
 func (s *State) Save(w io.Writer) (int64, error) {
 	if s.closed {
 		return 0, s.gone("the state")
 	}
-	sum, counted := crc32.New(table), &counter{to: w}
-	to := io.MultiWriter(counted, sum)
-	if err := binary.Write(to, binary.LittleEndian, s.header()); err != nil {
-		return counted.written, err
+	to := summed.NewWriter(w)
+	put := func(x []float32) error { return to.Put(x) }
+	err := to.Put(s.header())
+	if err == nil {
+		err = s.each(put, false)
 	}
-	put := func(x []float32) error { return binary.Write(to, binary.LittleEndian, x) }
-	if err := s.each(put, false); err != nil {
-		return counted.written, err
+	if err == nil && s.kept != nil {
+		_ = s.at(s.kept).each(put, false) // End says what has failed
 	}
-	if s.kept != nil {
-		if err := s.at(s.kept).each(put, false); err != nil {
-			return counted.written, err
-		}
-	}
-	err := binary.Write(counted, binary.LittleEndian, sum.Sum32())
-	return counted.written, err
+	return to.End()
 }
 
 // at is the state as it was at a moment, to look at.
 func (s *State) at(m *moment) *State {
 	return &State{layout: s.layout, length: m.length, blank: m.blank, matrix: buffer{now: m.matrix},
 		chunk: buffer{now: m.chunk}}
-}
-
-// counter counts what a writer takes. A writer that takes less and says nothing fails.
-type counter struct {
-	to      io.Writer
-	written int64
-}
-
-func (c *counter) Write(x []byte) (int, error) {
-	n, err := c.to.Write(x)
-	c.written += int64(n)
-	if err == nil && n != len(x) {
-		err = io.ErrShortWrite
-	}
-	return n, err
 }
 
 // each lets pass visit the rows of a file that are a state, in order. If pass changes them the
@@ -138,40 +113,35 @@ func (s *State) Load(r io.Reader) (int64, error) {
 	if s.closed {
 		return 0, s.gone("the state")
 	}
-	f := reader{from: r}
+	f := summed.NewReader(r)
 	var h header
-	if err := f.take(&h); err != nil {
-		return f.read, err
+	if err := f.Take(&h); err != nil {
+		return f.N, err
 	}
 	if err := s.checkHeader(&h); err != nil {
-		return f.read, err
+		return f.N, err
 	}
 	loaded, err := NewState(s.Config())
 	if err != nil {
-		return f.read, err
+		return f.N, err
 	}
-	if err = f.state(loaded, h.Length); err == nil && h.Checkpoint > 0 {
+	if err = loaded.read(f, h.Length); err == nil && h.Checkpoint > 0 {
 		var kept *State
 		if kept, err = NewState(s.Config()); err == nil {
-			err = f.state(kept, h.CheckpointLength)
+			err = kept.read(f, h.CheckpointLength)
 			loaded.kept = &moment{length: kept.length, matrix: kept.matrix.now, chunk: kept.chunk.now}
 		}
 	}
-	want := f.sum
-	var got uint32
 	if err == nil {
-		err = f.take(&got)
-	}
-	if err == nil && got != want {
-		err = views.Fail(attn.ErrFormat, "the file's checksum is %08x, want %08x", got, want)
+		err = f.End()
 	}
 	if err != nil {
 		_ = loaded.Close()
-		return f.read, err
+		return f.N, err
 	}
 	_ = s.Close()
 	*s = *loaded
-	return f.read, nil
+	return f.N, nil
 }
 
 // checkHeader makes sure that a file is of such states.
@@ -198,36 +168,10 @@ func (s *State) checkHeader(h *header) error {
 	return nil
 }
 
-// reader reads a file and adds it up.
-type reader struct {
-	from io.Reader
-	read int64
-	sum  uint32
-	data []byte // the memory is kept
-}
-
-func (f *reader) take(into any) error {
-	n := binary.Size(into)
-	if cap(f.data) < n {
-		f.data = make([]byte, n)
-	}
-	data := f.data[:n]
-	got, err := io.ReadFull(f.from, data)
-	if f.read += int64(got); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return views.Fail(attn.ErrFormat, "the file ends after %d bytes", f.read)
-	}
-	if err != nil {
-		return err
-	}
-	f.sum = crc32.Update(f.sum, table, data)
-	_, err = binary.Decode(data, binary.LittleEndian, into)
-	return err
-}
-
-// state reads one of a length.
-func (f *reader) state(s *State, length uint64) error {
+// read takes a state of a length from a file.
+func (s *State) read(f *summed.Reader, length uint64) error {
 	s.length = int(length)
-	if err := s.each(func(row []float32) error { return f.take(row) }, true); err != nil {
+	if err := s.each(func(row []float32) error { return f.Take(row) }, true); err != nil {
 		return err
 	}
 	for h := range s.Heads {

@@ -107,7 +107,7 @@ func (s *State) Start(state attn.Tensor) error {
 	case s.length != 0:
 		return views.Fail(attn.ErrLength, "the state has %d tokens, want an empty one", s.length)
 	}
-	if err := s.checkMatrices(&a); err != nil {
+	if err := checkShape(&a, s.Heads, s.KeyDim, s.ValueDim); err != nil {
 		return err
 	}
 	if err := s.matrix.prepare(); err != nil {
@@ -118,7 +118,7 @@ func (s *State) Start(state attn.Tensor) error {
 	for h := range s.Heads {
 		m := s.head(h)
 		for d := range s.KeyDim {
-			row := a.row(h, d)
+			row := a.Row(0, h, d)
 			for c := range s.panels * kernel.Panel {
 				var e float32
 				if c < s.ValueDim {
@@ -140,7 +140,7 @@ func (s *State) Read(state attn.Tensor) error {
 	if s.closed {
 		return s.gone("the state")
 	}
-	if err := s.checkMatrices(&a); err != nil {
+	if err := checkShape(&a, s.Heads, s.KeyDim, s.ValueDim); err != nil {
 		return err
 	}
 	if err := a.CheckDistinct("state"); err != nil {
@@ -164,24 +164,12 @@ func (s *State) Read(state attn.Tensor) error {
 			}
 			from := p * kernel.Panel
 			for d := range s.KeyDim {
-				copy(a.row(h, d)[from:min(from+kernel.Panel, s.ValueDim)], panel[d*kernel.Panel:])
+				copy(a.Row(0, h, d)[from:min(from+kernel.Panel, s.ValueDim)], panel[d*kernel.Panel:])
 			}
 			stop.Point()
 		}
 	}
 	w.put()
-	return nil
-}
-
-// checkMatrices validates the argument of Start and Read.
-func (s *State) checkMatrices(a *argument) error {
-	if err := a.Check("state"); err != nil {
-		return err
-	}
-	if a.B != 1 || a.H != s.Heads || a.L != s.KeyDim || a.D != s.ValueDim {
-		return views.Fail(attn.ErrShape, "state is [%d %d %d %d], want [1 %d %d %d]", a.B, a.H, a.L, a.D,
-			s.Heads, s.KeyDim, s.ValueDim)
-	}
 	return nil
 }
 

@@ -8,54 +8,31 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// argument is a view of a call, by name. After check its strides are explicit, and 0 repeats.
-type argument struct {
-	name string
-	data []float32
-	views.Geometry
-}
+// argument is a view of a call.
+type argument = views.Argument
 
 func argumentOf(name string, v *attn.Tensor) argument {
-	return argument{name, v.Data, views.Geometry{B: v.B, H: v.H, L: v.L, D: v.D, SB: v.SB, SH: v.SH,
-		SL: v.SL, Len: len(v.Data)}}
+	return argument{Name: name, Data: v.Data, Geometry: views.Geometry{B: v.B, H: v.H, L: v.L, D: v.D,
+		SB: v.SB, SH: v.SH, SL: v.SL, Len: len(v.Data)}}
 }
-
-// row is D elements of batch entry b, head h, position l.
-func (a *argument) row(b, h, l int) []float32 {
-	at := b*a.SB + h*a.SH + l*a.SL
-	return a.data[at : at+a.D : at+a.D]
-}
-
-// same reports whether both are the same elements of the same memory.
-func (a *argument) same(o *argument) bool {
-	return operand.Address(a.data, 0) == operand.Address(o.data, 0) && a.sameStrides(o)
-}
-
-// sameStrides reports whether elements lie alike. Those of dimensions of 1 do not matter.
-func (a *argument) sameStrides(o *argument) bool {
-	return (a.B == 1 || a.SB == o.SB) && (a.H == 1 || a.SH == o.SH) && (a.L == 1 || a.SL == o.SL)
-}
-
-// dense reports whether there is nothing between the elements.
-func (a *argument) dense() bool { return a.End() == a.B*a.H*a.L*a.D }
 
 // checkViews validates the arguments of a call: some outputs, then inputs, the last of which says
 // what dimensions all have.
 func checkViews(all []argument, outputs int, lists ...floatList) error {
 	for i := range all {
-		if err := all[i].Check(all[i].name); err != nil {
+		if err := all[i].Check(all[i].Name); err != nil {
 			return err
 		}
 	}
 	like := &all[len(all)-1]
 	for i := range all {
 		if a := &all[i]; a.B != like.B || a.H != like.H || a.L != like.L || a.D != like.D {
-			return views.Fail(attn.ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d] as %s is", a.name, a.B,
-				a.H, a.L, a.D, like.B, like.H, like.L, like.D, like.name)
+			return views.Fail(attn.ErrShape, "%s is [%d %d %d %d], want [%d %d %d %d] as %s is", a.Name, a.B,
+				a.H, a.L, a.D, like.B, like.H, like.L, like.D, like.Name)
 		}
 	}
 	for i := range all[:outputs] {
-		if err := all[i].CheckDistinct(all[i].name); err != nil {
+		if err := all[i].CheckDistinct(all[i].Name); err != nil {
 			return err
 		}
 	}
@@ -76,19 +53,19 @@ func checkApart(all []argument, outputs int, lists []floatList) error {
 	}
 	for i := range outputs {
 		out := &all[i]
-		a := extentOf(out)
+		a := out.Memory()
 		for j := range all {
-			if j == i || j >= outputs && out.same(&all[j]) {
+			if j == i || j >= outputs && out.Same(&all[j]) {
 				continue
 			}
-			if b := extentOf(&all[j]); a.Overlaps(&b) {
-				return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory%s", out.name,
-					all[j].name, orSame(j >= outputs))
+			if b := all[j].Memory(); a.Overlaps(&b) {
+				return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory%s", out.Name,
+					all[j].Name, orSame(j >= outputs))
 			}
 		}
 		for _, l := range lists {
 			if l.overlaps(&a) {
-				return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory", out.name, l.name)
+				return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory", out.Name, l.name)
 			}
 		}
 	}
@@ -107,13 +84,6 @@ func orSame(may bool) string {
 		return " or exactly the same elements"
 	}
 	return ""
-}
-
-// extentOf is what a checked argument touches. Its memory is on the heap, so that it does not move.
-func extentOf(a *argument) views.Extent {
-	m := a.Extent(a.name, 4)
-	m.Begin = operand.Address(a.data, 0)
-	return m
 }
 
 // checkList makes sure that a list is nil or has n elements.

@@ -182,16 +182,16 @@ func (c *Conv) checkApart(out *argument, i, of int) error {
 	if out.Empty() {
 		return nil
 	}
-	a := extentOf(out)
+	a := out.Memory()
 	for _, l := range [...]floatList{{"Weight", c.config.Weight}, {"Bias", c.config.Bias}} {
 		switch {
 		case !l.overlaps(&a):
 		case of == 1:
-			return views.Fail(attn.ErrOverlap, "%s overlaps ConvConfig.%s, want separate memory", out.name,
+			return views.Fail(attn.ErrOverlap, "%s overlaps ConvConfig.%s, want separate memory", out.Name,
 				l.name)
 		default:
 			return views.Fail(attn.ErrOverlap, "%s overlaps ConvConfig.%s of convs[%d], want separate "+
-				"memory", out.name, l.name, i)
+				"memory", out.Name, l.name, i)
 		}
 	}
 	return nil
@@ -219,7 +219,7 @@ func (j *job) convolve(c *Conv, piece int) {
 	x, dst := &j.all[1], &j.all[0]
 	kept := min(c.rows, len(c.inputs.data)/g.Channels)
 	for t := c.rows - kept; t < c.rows; t++ {
-		copy(c.inputs.row(c.inputs.length+t, g.Channels)[from:from+n], x.row(0, 0, c.first+t)[from:])
+		copy(c.inputs.row(c.inputs.length+t, g.Channels)[from:from+n], x.Row(0, 0, c.first+t)[from:])
 	}
 	for t := c.rows - 1; t >= 0; t-- {
 		sum := sums[:n]
@@ -229,12 +229,12 @@ func (j *job) convolve(c *Conv, piece int) {
 		}
 		for k := range g.Width {
 			if at := t - g.Width + 1 + k; at >= 0 {
-				elements.MultiplyAdd(isa, sum, taps[k*n:][:n], x.row(0, 0, c.first+at)[from:from+n])
+				elements.MultiplyAdd(isa, sum, taps[k*n:][:n], x.Row(0, 0, c.first+at)[from:from+n])
 			} else {
 				elements.MultiplyAdd(isa, sum, taps[k*n:][:n], before[(t+k)*n:][:n])
 			}
 		}
-		activateRow(dst.row(0, 0, c.first+t)[from:from+n], sum, g.Activation)
+		activateRow(dst.Row(0, 0, c.first+t)[from:from+n], sum, g.Activation)
 		stop.Point()
 	}
 }
@@ -282,7 +282,7 @@ func (c *Conv) each(x *attn.Tensor, writes bool, visit func(position int, row []
 		}
 	}
 	for i := range rows {
-		visit(c.inputs.length-rows+i, a.row(0, 0, i))
+		visit(c.inputs.length-rows+i, a.Row(0, 0, i))
 	}
 	return nil
 }

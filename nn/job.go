@@ -70,9 +70,9 @@ func (j *job) byElements(views int) {
 		j.byRows()
 		return
 	}
-	alike := a.dense()
+	alike := a.Dense()
 	for i := range j.all[:views] {
-		alike = alike && j.all[i].sameStrides(a)
+		alike = alike && j.all[i].SameStrides(a)
 	}
 	if n := a.B * a.H * a.L * a.D; alike {
 		for i := range j.all[:views] {
@@ -145,7 +145,7 @@ func (j *job) unit(b, h, l, piece int) {
 	var x [len(j.all)][]float32
 	for i := range x {
 		if a := &j.all[i]; a.D > 0 {
-			x[i] = a.row(b, h, l)
+			x[i] = a.Row(b, h, l)
 		}
 	}
 	if j.pieces > 1 {

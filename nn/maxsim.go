@@ -32,7 +32,7 @@ var host = tuning.Host()
 func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []int) error {
 	all := [...]argument{argumentOf("documents", &documents), argumentOf("query", &query)}
 	for i := range all {
-		if err := all[i].Check(all[i].name); err != nil {
+		if err := all[i].Check(all[i].Name); err != nil {
 			return err
 		}
 	}
@@ -48,7 +48,7 @@ func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []in
 	}
 	s.docs, s.rows, s.d = *docs, q.L, q.D
 	for i := range q.L {
-		s.query = append(s.query, q.row(0, 0, i)...)
+		s.query = append(s.query, q.Row(0, 0, i)...)
 	}
 	s.cpu = host
 	s.cpu.ISA = isa
@@ -66,7 +66,7 @@ func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *att
 		return views.Fail(attn.ErrOption, "documents is nil, want a matrix")
 	}
 	q := argumentOf("query", &query)
-	if err := q.Check(q.name); err != nil {
+	if err := q.Check(q.Name); err != nil {
 		return err
 	}
 	batch, heads, inputs, outputs := documents.Dims()
@@ -154,9 +154,9 @@ func apartFrom(input *argument, out floatList) error {
 	if input.Empty() || len(out.data) == 0 {
 		return nil
 	}
-	a, b := extentOf(input), views.ExtentOfSlice(out.name, out.data)
+	a, b := input.Memory(), views.ExtentOfSlice(out.name, out.data)
 	if b.Begin = operand.Address(out.data, 0); a.Overlaps(&b) {
-		return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory", out.name, input.name)
+		return views.Fail(attn.ErrOverlap, "%s overlaps %s, want separate memory", out.name, input.Name)
 	}
 	return nil
 }
@@ -239,12 +239,12 @@ func (s *similarity) ofRows(w *maxima, r docRange) {
 // multiply makes the products of all of the query's tokens with n tokens from one on, and lets
 // memory bring those behind them.
 func (s *similarity) multiply(w *maxima, token, n, behind int) {
-	floats.PackKeys(&s.cpu, w.packed, s.docs.data[token*s.docs.SL:], s.docs.SL, n, s.d)
+	floats.PackKeys(&s.cpu, w.packed, s.docs.Data[token*s.docs.SL:], s.docs.SL, n, s.d)
 	panels := kernel.RoundUp(n, kernel.Panel) / kernel.Panel
 	queue := &w.queue
 	queue.Clear()
 	if behind > 0 && s.docs.SL > 0 {
-		queue.Runs[0] = kernel.PrefetchRunOf(&s.cpu, s.docs.data, (token+n)*s.docs.SL, s.docs.SL, behind,
+		queue.Runs[0] = kernel.PrefetchRunOf(&s.cpu, s.docs.Data, (token+n)*s.docs.SL, s.docs.SL, behind,
 			s.d)
 		queue.End = kernel.FirstRun + kernel.SizeOfRun
 		queue.Start(0, kernel.TokenEvery)
