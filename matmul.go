@@ -397,7 +397,7 @@ func (p *projection) inputRow(u *productBlock) int {
 	return (u.b*x.H+u.h)*x.L + p.at + u.row
 }
 
-// partition divides the product into units for workers.
+// partition divides the product into blocks for workers.
 func (p *projection) partition(workers int) {
 	if workers == 1 && p.few() {
 		p.rows, p.cols = p.dst.L, p.dst.D // one stream
@@ -407,7 +407,7 @@ func (p *projection) partition(workers int) {
 	if p.m.blocks == 0 && p.dst.L <= narrow.MaxRows {
 		p.cols = fewRowsCols
 	}
-	if p.m.sharesWidened() {
+	if p.m.sharesWidened() && !(workers > 1 && p.m.int8) { // of integers nothing is widened
 		p.rows = product.PartOfRows(p.dst.L, widenedRows)
 		if p.units() < workers*unitsPerWorker {
 			p.rows = product.PartOfRows(p.dst.L, product.Rows)
@@ -433,17 +433,19 @@ func (p *projection) partition(workers int) {
 }
 
 // makespan estimates how long workers take, in multiply-adds for each step of the chains. Narrow
-// units take a little longer in all, those of a panel much: inputs are read for few products.
-// Rows that stay in the L2 cache cost nothing to go through again.
+// blocks take a little longer in all, those of a panel much: inputs are read for few products.
+// Rows that stay in the L2 cache cost little to go through again. The last worker ends a quarter of
+// a block after the others.
 func (p *projection) makespan(workers int) float64 {
 	again := 8.
 	switch {
 	case p.cols < minCols:
 		again = 12
 	case tuned.Stays(4 * p.rows * p.m.inner):
-		again = 1
+		again = 3
 	}
-	return makespan(p.units(), workers, float64(min(p.cols, p.dst.D))+again, 1)
+	each := float64(min(p.cols, p.dst.D)) + again
+	return (max(float64(p.units())/float64(workers), 1./quarters) + 1./quarters) * each
 }
 
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
@@ -486,6 +488,40 @@ func (p *projection) block(i int) productBlock {
 
 // unit computes one block of dst.
 func (p *projection) unit(i int) { p.compute(p.block(i)) }
+
+// quarters is into how many parts blocks are divided at most: halves of rows and of columns.
+const quarters = 4
+
+// stretch computes quarters of blocks, from one up to another, and whole blocks of what is whole.
+func (p *projection) stretch(from, to int) {
+	for from < to {
+		u := p.block(from / quarters)
+		if from%quarters == 0 && to-from >= quarters {
+			p.compute(u)
+			from += quarters
+			continue
+		}
+		if u = u.quarter(from % quarters); u.Rows > 0 && u.Cols > 0 {
+			p.compute(u)
+		}
+		from++
+	}
+}
+
+// quarter is part of a block. There may be nothing in it: few rows or columns are not divided.
+func (u productBlock) quarter(i int) productBlock {
+	rows, cols := u.Rows, u.Cols
+	if rows >= 2*leastProductRows {
+		rows = roundUp(partsOf(rows, 2), kernel.SplitRows)
+	}
+	if cols >= 2*minCols {
+		cols = roundUp(partsOf(cols, 2), panel)
+	}
+	row, first := i/2*rows, i%2*cols
+	u.row, u.first = u.row+row, u.first+first
+	u.Rows, u.Cols = min(rows, u.Rows-row), min(cols, u.Cols-first)
+	return u
+}
 
 // compute computes a block of dst. (Through a pointer to u the caller's buffers would escape.)
 func (p *projection) compute(u productBlock) {

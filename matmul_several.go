@@ -60,8 +60,9 @@ type products struct {
 	targets // in lists of its own
 	inputs  preparation
 	now     []projection // of the rows at hand
-	ends    []int        // for each, the number of units of it and those before it
+	ends    []int        // for each, the number of parts of it and those before it
 	runs    []productRun // of few rows by blocks the units of all; else none
+	units   []int        // ends of the units among the parts, where these are quarters of blocks
 
 	own     bool // each worker prepares the few rows for itself: that takes less than waiting for all
 	workers int  // for how many all was divided
@@ -100,7 +101,7 @@ func (q *products) take() (cost float64) {
 
 // partition divides all products among workers, and returns the number of units.
 func (q *products) partition(workers int) (units int) {
-	q.ends, q.runs, q.workers = q.ends[:0], q.runs[:0], workers
+	q.ends, q.runs, q.units, q.workers = q.ends[:0], q.runs[:0], q.units[:0], workers
 	if q.few() {
 		q.divide(workers)
 		return len(q.runs)
@@ -108,12 +109,38 @@ func (q *products) partition(workers int) (units int) {
 	if q.inputs.routes != nil {
 		return q.partitionExperts(workers)
 	}
+	all, work := 0, 0.
 	for i := range q.now {
-		q.now[i].partition(workers)
-		units += q.now[i].units()
-		q.ends = append(q.ends, units)
+		p := &q.now[i]
+		p.partition(workers)
+		all += quarters * p.units()
+		work += float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L) * float64(p.dst.D)
+		q.ends = append(q.ends, all)
 	}
-	return units
+	work *= float64(q.inputs.a.D) / float64(all)
+	least := max(1, min(quarters, int(leastWork/work)))
+	for at := 0; at < all; {
+		at += nextStretch(all-at, least, workers)
+		q.units = append(q.units, at)
+	}
+	return len(q.units)
+}
+
+// leastWork is the multiply-adds of the shortest units: a microsecond or two of the fastest tiles.
+const leastWork = 1 << 20
+
+// nextStretch is how many of the quarters of blocks that are left become the next unit: a part of
+// them, so that workers read panels that follow each other; and the last units, which have the
+// least, leave others little to wait for.
+func nextStretch(left, least, workers int) int {
+	n := left / (2 * workers)
+	switch {
+	case workers == 1:
+		return left
+	case n >= quarters: // whole blocks
+		return n / quarters * quarters
+	}
+	return min(left, max(n, least))
 }
 
 // unitsOfExperts is how many units of work a worker should find at least in the products of all
@@ -193,13 +220,30 @@ func (q *products) unit(w *scratch, i int) {
 		q.run(w, i)
 		return
 	}
-	which, _ := slices.BinarySearch(q.ends, i+1)
-	first := 0
-	if which > 0 {
-		first = q.ends[which-1]
+	if len(q.units) == 0 {
+		which, first := q.find(i)
+		p := q.of(w, which)
+		p.unit(i - first)
+		return
 	}
-	p := q.of(w, which)
-	p.unit(i - first)
+	from, end := 0, q.units[i]
+	if i > 0 {
+		from = q.units[i-1]
+	}
+	for from < end {
+		which, first := q.find(from)
+		p, to := q.of(w, which), min(end, q.ends[which])
+		p.stretch(from-first, to-first)
+		from = to
+	}
+}
+
+// find is the product of a part, and the number of parts of those before it.
+func (q *products) find(part int) (which, before int) {
+	if which, _ = slices.BinarySearch(q.ends, part+1); which > 0 {
+		before = q.ends[which-1]
+	}
+	return which, before
 }
 
 // of is a product with the inputs that a worker reads.

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
@@ -137,6 +138,46 @@ func inParts(q *targets, x preparation, most int) (firsts []int) {
 		}
 	}
 	return append(firsts, x.first)
+}
+
+// Units of many rows are all quarters of blocks, which are all elements once. They become shorter,
+// so that nobody waits long for the last one, and one worker has one.
+func TestStretches(t *testing.T) {
+	r := random(t.Name())
+	for range budget(50) {
+		inner, rows := 1+r.IntN(3000), 9+r.IntN(300)
+		q := products{inputs: preparation{a: Tensor{D: inner}}}
+		var times [][]int // that rows of panels are computed
+		for range 1 + r.IntN(3) {
+			m := &Matrix{inner: inner, cols: 1 + r.IntN(1000)}
+			q.now = append(q.now, projection{m: m, dst: Tensor{B: 1, H: 1, L: rows, D: m.cols}})
+			times = append(times, make([]int, rows*partsOf(m.cols, panel)))
+		}
+		workers := 1 + r.IntN(20)
+		n, from := q.partition(workers), 0
+		for i := range n {
+			to := q.units[i]
+			if i > 0 && n > 1 && to-from > q.units[0] || workers == 1 && n > 1 {
+				t.Fatalf("unit %d of %d, for %d workers, has %d quarters, the first %d", i, n, workers,
+					to-from, q.units[0])
+			}
+			for ; from < to; from++ {
+				which, before := q.find(from)
+				u := q.now[which].block((from - before) / quarters).quarter((from - before) % quarters)
+				for row := range max(0, u.Rows) {
+					for c := 0; c < u.Cols; c += panel {
+						times[which][(u.first+c)/panel*rows+u.row+row]++
+					}
+				}
+			}
+		}
+		for which, all := range times {
+			if slices.Min(all) != 1 || slices.Max(all) != 1 {
+				t.Fatalf("product %d: something is computed %d to %d times", which, slices.Min(all),
+					slices.Max(all))
+			}
+		}
+	}
 }
 
 // Runs of few rows by blocks are all columns once, in whole panels; for one worker whole matrices.

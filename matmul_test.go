@@ -310,16 +310,16 @@ func TestPartOfRows(t *testing.T) {
 	}
 }
 
-// Products for several workers have units of which the last ones do not keep the others waiting for
-// long, unless a does not stay in the cache. Few rows for one worker have as few units as can be.
+// Products for several workers have blocks of which a quarter does not keep the others waiting for
+// long, unless a does not stay in the cache. Few rows for one worker have as few blocks as can be.
 func TestPartitionForWorkers(t *testing.T) {
 	row := tuned
 	row.L2 = 1 << 20
 	useTuning(t, row)
 	for _, c := range []struct{ rows, inner, cols, workers, units, width int }{
 		{128, 768, 768, 1, 3, 256},
-		{128, 768, 768, 2, 24, 32},
-		{128, 768, 3072, 2, 48, 64},
+		{128, 768, 768, 2, 12, 64},
+		{128, 768, 3072, 2, 24, 128},
 		{128, 768, 3072, 64, 96, 32},
 		{128, 4096, 4096, 2, 16, 256},
 		{4, 768, 768, 2, 12, 64},
