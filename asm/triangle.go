@@ -11,6 +11,7 @@ func (p *program) triangleKernels() {
 	p.decayRow()
 	p.decayedSums()
 	p.prefetchRows()
+	p.twoSums()
 }
 
 // What the registers of substitute and outputs hold: arguments, strides in bytes; then what moves
@@ -246,4 +247,91 @@ func (p *program) prefetchRows() {
 	p.SubsImm(rows, rows, 1)
 	p.Bcond(NE, "row")
 	p.Ret()
+}
+
+// What the registers of twoSums hold: arguments, strides in bytes, and what moves from group to
+// group and in a group.
+const (
+	twoSum, twoPairs, twoX, twoY        = R0, R1, R2, R3
+	twoS, twoK, twoN, twoPanels         = R4, R5, R6, R7
+	twoStride, twoStep                  = R8, R9
+	twoXAt, twoYAt, twoKAt, twoLeft     = R10, R11, R12, R13
+	twoAt, twoAt2, twoAt3, twoSecondRow = R14, R15, R16, R17
+)
+
+// twoSums multiplies two rows by panels of the state and by the chunk's keys, in one go: alone the
+// keys would be few chains, each of whose steps waits for the one before.
+func (p *program) twoSums() {
+	p.kernel("twoSumsSIMD", 0, "sum pairs x y s k n panels stride", "")
+	for i, name := range []string{"sum", "pairs", "x", "y", "s", "k", "n", "panels", "stride"} {
+		p.arg(name, R0+Reg(i))
+	}
+	p.LslImm(twoStep, twoN, 6)
+	p.LslImm(twoStride, twoStride, 2)
+	one, rest := p.label("one"), p.label("rest")
+	p.CmpImm(twoPanels, 2)
+	p.Bcond(LT, one)
+	p.sumsOfPanels(2, true)
+	p.B(rest)
+	p.Label(one)
+	p.sumsOfPanels(1, true)
+	p.Label(rest)
+	for _, n := range []int{3, 1} {
+		again, next := p.label("again"), p.label("next")
+		p.Label(again)
+		p.CmpImm(twoPanels, n)
+		p.Bcond(LT, next)
+		p.sumsOfPanels(n, false)
+		p.B(again)
+		p.Label(next)
+	}
+	p.Ret()
+}
+
+// sumsOfPanels multiplies by n panels that begin at twoS, and by the keys, and moves on.
+func (p *program) sumsOfPanels(n int, keys bool) {
+	const first, second = Vec(28), Vec(29)
+	pointers := []Reg{twoAt, twoAt2, twoAt3}[:n]
+	for _, at := range pointers {
+		p.Mov(at, twoS)
+		p.Add(twoS, twoS, twoStep)
+	}
+	if keys {
+		p.Mov(twoKAt, twoK)
+		pointers = append(pointers[:n:n], twoKAt)
+	}
+	sums := from(0, 2*len(pointers)*panelVectors)
+	for _, v := range sums {
+		p.Zero(v)
+	}
+	p.Mov(twoXAt, twoX)
+	p.Mov(twoYAt, twoY)
+	p.Mov(twoLeft, twoN)
+	loop := p.label("loop")
+	p.Label(loop)
+	p.Ld1rPost(first, twoXAt)
+	p.Ld1rPost(second, twoYAt)
+	for i, at := range pointers {
+		b := from(24, panelVectors)
+		p.Ld1Post(b, at)
+		for j := range b {
+			p.Fmla(sums[2*i*panelVectors+j], b[j], first)
+			p.Fmla(sums[(2*i+1)*panelVectors+j], b[j], second)
+		}
+	}
+	p.SubsImm(twoLeft, twoLeft, 1)
+	p.Bcond(NE, loop)
+	for i := range pointers {
+		rows := sums[2*i*panelVectors:][:2*panelVectors]
+		if i == n {
+			p.Mov(twoXAt, twoPairs)
+			p.St1Post(rows[:panelVectors], twoXAt)
+			p.St1(rows[panelVectors:], twoXAt)
+			break
+		}
+		p.Add(twoSecondRow, twoSum, twoStride)
+		p.St1(rows[panelVectors:], twoSecondRow)
+		p.St1Post(rows[:panelVectors], twoSum)
+	}
+	p.SubImm(twoPanels, twoPanels, n)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -20,7 +22,8 @@ func triangleKernels() {
 	decayedSumsKernel()
 	prefetchRowsKernel()
 	addChunkKernel()
-	twoSumsKernel()
+	narrow.twoSums("twoSumsSIMD", []int{2, 1}, []int{3, 1})
+	broad.twoSums("twoSumsAVX512", []int{8, 4, 2, 1}, []int{8, 4, 2, 1})
 }
 
 // triangle emits kernels whose vectors have some bytes, for so many panels at a time.
@@ -323,101 +326,143 @@ func addChunkKernel() {
 	finish()
 }
 
-// twoSumsKernel multiplies two rows by panels of the state and by the chunk's keys, in one go:
-// alone the keys would be two chains, each of whose steps waits for the one before.
-func twoSumsKernel() {
-	TEXT("twoSumsAVX512", noSplit, "func(sum, pairs, x, y, s, k *float32, n, panels, stride int)")
-	sum, s, panels, stride := param("sum"), param("s"), param("panels"), param("stride")
-	step := GP64() // bytes between panels
-	Load(Param("n"), step)
-	SHLQ(Imm(6), step)
-	group := func(n int, keys bool) {
-		twoSums(sum, s, step, stride, n, keys)
-		IMUL3Q(U32(uint32(n)), step, stride)
-		ADDQ(stride, s)
-		Load(Param("stride"), stride)
-		ADDQ(imm(n*panelBytes), sum)
-		SUBQ(imm(n), panels)
+// twoSums multiplies two rows by panels of the state and by the chunk's keys, in one go: alone the
+// keys would be few chains, each of whose steps waits for the one before. It takes most panels at a
+// time, and fewer beside the keys.
+func (t *triangle) twoSums(name string, beside, alone []int) {
+	TEXT(name, noSplit, "func(sum, pairs, x, y, s, k *float32, n, panels, stride int)")
+	g := sumsOfPanels{triangle: t, sum: param("sum"), s: param("s"), panels: param("panels"),
+		step: GP64(), steps: GP64(), x: GP64(), y: GP64(), k: GP64(), beyond: GP64(), left: GP64()}
+	for range max(2*(beside[0]+1), 2*alone[0])*panelBytes/t.width + 3 {
+		g.vectors = append(g.vectors, t.new())
 	}
-	CMPQ(panels, Imm(4))
-	JL(LabelRef("few"))
-	group(4, true)
-	Label("four")
-	CMPQ(panels, Imm(4))
-	JL(LabelRef("one"))
-	group(4, false)
-	JMP(LabelRef("four"))
-	Label("few")
-	group(1, true)
-	Label("one")
-	TESTQ(panels, panels)
-	JE(LabelRef("end"))
-	group(1, false)
-	JMP(LabelRef("one"))
-	Label("end")
+	Load(Param("n"), g.step)
+	SHLQ(Imm(6), g.step)
+	LEAQ(Mem{Base: g.step, Index: g.step, Scale: 2}, g.steps)
+	rest := unique("rest")
+	for _, n := range beside {
+		next := unique("next")
+		if n > 1 {
+			CMPQ(g.panels, imm(n))
+			JL(LabelRef(next))
+		}
+		g.group(n, true)
+		if n > 1 {
+			JMP(LabelRef(rest))
+		}
+		Label(next)
+	}
+	Label(rest)
+	for _, n := range alone {
+		again, next := unique("again"), unique("next")
+		Label(again)
+		CMPQ(g.panels, imm(n))
+		JL(LabelRef(next))
+		g.group(n, false)
+		JMP(LabelRef(again))
+		Label(next)
+	}
 	finish()
 }
 
-// twoSums multiplies by n panels that begin at s, and by the keys.
-func twoSums(sum, s, step, stride reg.GPVirtual, n int, keys bool) {
-	var sums [2][]reg.VecVirtual
-	all := n
+// sumsOfPanels is what twoSums has in registers.
+type sumsOfPanels struct {
+	*triangle
+	sum, s, panels reg.GPVirtual
+	step, steps    reg.GPVirtual // bytes of a panel, and of three
+	x, y, k        reg.GPVirtual // what a group reads beside panels
+	beyond, left   reg.GPVirtual // its fifth panel, and steps
+	vectors        []reg.VecVirtual
+}
+
+// group multiplies by n panels that begin at s, and by the keys, and moves on.
+func (g *sumsOfPanels) group(n int, keys bool) {
+	parts, all := panelBytes/g.width, n // vectors of a panel
 	if keys {
 		all++
 	}
-	for r := range sums {
-		for range all {
-			v := ZMM()
-			VPXORD(v, v, v)
-			sums[r] = append(sums[r], v)
-		}
+	first, second, b := g.vectors[0], g.vectors[1], g.vectors[2]
+	sums := [2][]reg.VecVirtual{g.vectors[3:][:all*parts], g.vectors[3+all*parts:][:all*parts]}
+	for _, v := range slices.Concat(sums[:]...) {
+		g.clear(v)
 	}
-	x, y, k, at, beyond, left := GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
-	Load(Param("x"), x)
-	Load(Param("y"), y)
-	Load(Param("k"), k)
-	Load(Param("n"), left)
-	MOVQ(s, at)
-	LEAQ(Mem{Base: s, Index: step, Scale: 2}, beyond)
-	loop, first, second, b := unique("loop"), ZMM(), ZMM(), ZMM()
+	Load(Param("x"), g.x)
+	Load(Param("y"), g.y)
+	Load(Param("k"), g.k)
+	Load(Param("n"), g.left)
+	if n > 4 {
+		LEAQ(Mem{Base: g.s, Index: g.step, Scale: 4}, g.beyond)
+	}
+	loop := unique("loop")
 	Label(loop)
-	VBROADCASTSS(Mem{Base: x}, first)
-	VBROADCASTSS(Mem{Base: y}, second)
-	for i := range all {
-		m := Mem{Base: at}
-		switch {
-		case i == n:
-			m.Base = k
-		case i >= 2:
-			m.Base = beyond
+	VBROADCASTSS(Mem{Base: g.x}, first)
+	VBROADCASTSS(Mem{Base: g.y}, second)
+	for i := range all * parts {
+		m := Mem{Base: g.k}
+		if panel := i / parts; panel < n {
+			m = g.panel(panel)
 		}
-		if i < n && i%2 == 1 {
-			m.Index, m.Scale = step, 1
-		}
-		VMOVUPS(m, b)
+		VMOVUPS(m.Offset(i%parts*g.width), b)
 		VFMADD231PS(b, first, sums[0][i])
 		VFMADD231PS(b, second, sums[1][i])
 	}
-	ADDQ(imm(4), x)
-	ADDQ(imm(4), y)
-	ADDQ(imm(panelBytes), k)
-	ADDQ(imm(panelBytes), at)
-	ADDQ(imm(panelBytes), beyond)
-	DECQ(left)
+	ADDQ(imm(4), g.x)
+	ADDQ(imm(4), g.y)
+	ADDQ(imm(panelBytes), g.k)
+	ADDQ(imm(panelBytes), g.s)
+	if n > 4 {
+		ADDQ(imm(panelBytes), g.beyond)
+	}
+	DECQ(g.left)
 	JNE(LabelRef(loop))
+	Load(Param("stride"), g.x)
 	for r := range sums {
-		to := Mem{Base: sum}
+		to := Mem{Base: g.sum}
 		if r > 0 {
-			to.Index, to.Scale = stride, 4
+			to.Index, to.Scale = g.x, 4
 		}
-		for i, v := range sums[r][:n] {
-			VMOVUPS(v, to.Offset(i*panelBytes))
+		for i, v := range sums[r][:n*parts] {
+			VMOVUPS(v, to.Offset(i*g.width))
 		}
 	}
 	if keys {
-		MOVQ(paramAddress("pairs"), k)
+		Load(Param("pairs"), g.k)
 		for r := range sums {
-			VMOVUPS(sums[r][n], Mem{Base: k, Disp: r * panelBytes})
+			for i, v := range sums[r][n*parts:] {
+				VMOVUPS(v, Mem{Base: g.k, Disp: r*panelBytes + i*g.width})
+			}
 		}
 	}
+	if n > 1 {
+		IMUL3Q(U32(uint32(n-1)), g.step, g.y)
+		ADDQ(g.y, g.s)
+	}
+	ADDQ(imm(n*panelBytes), g.sum)
+	SUBQ(imm(n), g.panels)
+}
+
+// clear sets a vector to zeros.
+func (t *triangle) clear(v reg.VecVirtual) {
+	if t.width == vector {
+		VXORPS(v, v, v)
+	} else {
+		VPXORD(v, v, v)
+	}
+}
+
+// panel is where a panel of a group is.
+func (g *sumsOfPanels) panel(i int) Mem {
+	m := Mem{Base: g.s}
+	if i >= 4 {
+		m.Base = g.beyond
+	}
+	switch i % 4 {
+	case 1:
+		m.Index, m.Scale = g.step, 1
+	case 2:
+		m.Index, m.Scale = g.step, 2
+	case 3:
+		m.Index, m.Scale = g.steps, 1
+	}
+	return m
 }

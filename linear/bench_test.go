@@ -58,35 +58,37 @@ func BenchmarkPrefill(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode takes a token at a time of 32 states, beside reading the matrices and a chunk's
-// rows.
+// BenchmarkDecode takes a token at a time of 32 states, and of 4, which lie in the second-level
+// cache, beside reading the matrices and a chunk's rows.
 func BenchmarkDecode(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, c := range benchConfigs {
-		c.Heads = 32
-		b.Run(name(c), func(b *testing.B) {
-			const n = 64
-			x := randomTokens(b, r, c, n, 1)
-			s, dst := newState(b, c), zeros(c.Heads, 1, c.ValueDim)
-			var parts [n]tokens
-			for i := range parts {
-				parts[i] = x.slice(i, i+1)
-			}
-			for i := 0; b.Loop(); i++ {
-				must(b, parts[i%n].append(nil, s, dst))
-			}
-			took := b.Elapsed().Seconds() / float64(b.N)
-			b.ReportMetric(float64(bytesOfToken(s))/took/1e9, "GB/s")
-		})
-	}
-	b.Run("read", func(b *testing.B) {
-		s := newState(b, Config{Heads: 32, KeyDim: 128, ValueDim: 128, Rule: GatedDelta})
-		x := make([]float32, bytesOfToken(s)/4)
-		for b.Loop() {
-			sink += attn.Max(x)
+	for _, heads := range []int{32, 4} {
+		for _, c := range benchConfigs {
+			c.Heads = heads
+			b.Run(name(c), func(b *testing.B) { decode(b, r, c) })
 		}
-		b.ReportMetric(float64(4*len(x))*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
-	})
+	}
+}
+
+func decode(b *testing.B, r *rand.Rand, c Config) {
+	const n = 64
+	x := randomTokens(b, r, c, n, 1)
+	s, dst := newState(b, c), zeros(c.Heads, 1, c.ValueDim)
+	var parts [n]tokens
+	for i := range parts {
+		parts[i] = x.slice(i, i+1)
+	}
+	for i := 0; b.Loop(); i++ {
+		must(b, parts[i%n].append(nil, s, dst))
+	}
+	bytes := bytesOfToken(s)
+	rate := float64(bytes) * float64(b.N) / b.Elapsed().Seconds()
+	memory, limit := limits.NewMemory(limits.For(attn.Implementation()), 1, bytes), 0.0
+	for range 5 {
+		limit = max(limit, memory.Read(), memory.ReadStreams())
+	}
+	b.ReportMetric(rate/1e9, "GB/s")
+	b.ReportMetric(100*rate/limit, "%reading")
 }
 
 // bytesOfToken is what a token reads: the matrices, the keys of a chunk, and the updates of the
@@ -94,5 +96,3 @@ func BenchmarkDecode(b *testing.B) {
 func bytesOfToken(s *State) int {
 	return 4 * s.Heads * (s.layout.matrix + Chunk*s.KeyDim + Chunk/2*s.width())
 }
-
-var sink float32

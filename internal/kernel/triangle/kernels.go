@@ -108,6 +108,27 @@ func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
 	}
 }
 
+// TwoSums multiplies two rows by panels of a state and by the chunk's keys, see twoSumsGeneric, if
+// there is a kernel for it.
+func TwoSums(isa tuning.ISA, sum, pairs, x, y, s, k []float32, panels, stride int) (done bool) {
+	n := len(x)
+	if !vectors(isa) || n > kernel.CallInner {
+		return false
+	}
+	operand.WritesRows(sum, 2, stride, panels*kernel.Panel)
+	operand.Writes(pairs, 2*kernel.Panel)
+	operand.Reads(x, n)
+	operand.Reads(y, n)
+	operand.Reads(s, panels*n*kernel.Panel)
+	operand.Reads(k, n*kernel.Panel)
+	step := max(1, kernel.CallProducts/(kernel.CallRows*n*kernel.Panel))
+	for p := 0; p < panels; p = kernel.NextPiece(p, step, panels) {
+		twoSumsStep(isa, &sum[p*kernel.Panel], &pairs[0], &x[0], &y[0], &s[p*n*kernel.Panel], &k[0], n,
+			min(step, panels-p), stride)
+	}
+	return true
+}
+
 // Next is where rows begin that will be read soon. Any address will do.
 type Next [4]*float32
 

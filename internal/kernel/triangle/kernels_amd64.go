@@ -2,11 +2,7 @@
 
 package triangle
 
-import (
-	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/operand"
-	"github.com/seed-1415985d/attn/internal/tuning"
-)
+import "github.com/seed-1415985d/attn/internal/tuning"
 
 // substituteStep is substitute of checked operands, in one call, of so many panels.
 func substituteStep(isa tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, panels int) {
@@ -53,25 +49,16 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *
 //go:noescape
 func addChunkAVX512(s, k, u, decay *float32, n, updates int, next *Next)
 
-// TwoSums multiplies two rows by panels of a state and by the chunk's keys, see twoSumsGeneric, if
-// there is a kernel for it.
-func TwoSums(isa tuning.ISA, sum, pairs, x, y, s, k []float32, panels, stride int) (done bool) {
-	n := len(x)
-	if !isa.Lanes16() || n > kernel.CallInner || kernel.CallRows*n*panels*kernel.Panel >
-		kernel.CallProducts {
-		return false
+// twoSumsStep is TwoSums of checked operands, in one call, of so many panels.
+func twoSumsStep(isa tuning.ISA, sum, pairs, x, y, s, k *float32, n, panels, stride int) {
+	if isa.Lanes16() {
+		twoSumsAVX512(sum, pairs, x, y, s, k, n, panels, stride)
+		return
 	}
-	operand.WritesRows(sum, 2, stride, panels*kernel.Panel)
-	operand.Writes(pairs, 2*kernel.Panel)
-	operand.Reads(x, n)
-	operand.Reads(y, n)
-	operand.Reads(s, panels*n*kernel.Panel)
-	operand.Reads(k, n*kernel.Panel)
-	twoSumsAVX512(&sum[0], &pairs[0], &x[0], &y[0], &s[0], &k[0], n, panels, stride)
-	return true
+	twoSumsSIMD(sum, pairs, x, y, s, k, n, panels, stride)
 }
 
-// twoSumsAVX512 multiplies two rows of n channels by panels. It works like twoSumsGeneric.
+// twoSumsAVX512 is twoSumsSIMD with 16 lanes.
 //
 //go:noescape
 func twoSumsAVX512(sum, pairs, x, y, s, k *float32, n, panels, stride int)

@@ -19,5 +19,7 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, _ *Nex
 	addPanel(cpu, s, k, u, decay, updates)
 }
 
-// TwoSums has no kernel here.
-func TwoSums(_ tuning.ISA, _, _, _, _, _, _ []float32, _, _ int) (done bool) { return false }
+// twoSumsStep is TwoSums of checked operands, in one call, of so many panels.
+func twoSumsStep(_ tuning.ISA, sum, pairs, x, y, s, k *float32, n, panels, stride int) {
+	twoSumsSIMD(sum, pairs, x, y, s, k, n, panels, stride)
+}

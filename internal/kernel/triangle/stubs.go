@@ -33,3 +33,8 @@ func decayedSumsSIMD(sum, x, w, k *float32, n, rows, stride int)
 //
 //go:noescape
 func prefetchRowsSIMD(x *float32, rows, stride, lines int)
+
+// twoSumsSIMD multiplies two rows of n channels by panels. It works like twoSumsGeneric.
+//
+//go:noescape
+func twoSumsSIMD(sum, pairs, x, y, s, k *float32, n, panels, stride int)
