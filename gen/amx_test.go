@@ -30,7 +30,8 @@ func TestTileWords(t *testing.T) {
 // The words of macros of AVX-VNNI are what the comments beside them say, and the names.
 func TestVNNIWords(t *testing.T) {
 	for _, file := range []string{"../internal/kernel/integers/integers_amd64.s",
-		"../internal/kernel/int4/int4_amd64.s"} {
+		"../internal/kernel/int4/int4_amd64.s",
+		"../internal/kernel/blockwise/blockwise_amd64.s"} {
 		var words, want []string
 		text := assemblyText(t, file)
 		for _, m := range vexWords.FindAllStringSubmatch(text, -1) {

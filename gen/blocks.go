@@ -56,11 +56,15 @@ func blockKernels() {
 		{"multiplyQ5KSIMD", minimaSums, 4, 0}, {"multiplyQ6KSIMD", halvesSums, 2, 0},
 		{"multiplyOffsetSIMD", offsetSums, 4, 0}, {"multiplyScaledSIMD", scaledSums, 1, 0},
 		{"multiplyPairsSIMD", pairsSums, 2, 0}, {"multiplyFloatsSIMD", floatsSums, 4, 3},
+		{"multiplyPlainVNNISIMD", plainSums, 0, 0}, {"multiplyMinimaVNNISIMD", minimaSums, 0, 0},
+		{"multiplyHalvesVNNISIMD", halvesSums, 0, 0}, {"multiplyOffsetVNNISIMD", offsetSums, 0, 0},
+		{"multiplyScaledVNNISIMD", scaledSums, 0, 0}, {"multiplyPairsVNNISIMD", pairsSums, 0, 0},
+		{"multiplyFloatsVNNISIMD", floatsSums, 0, 0},
 	} {
 		multiplyBlocksAVX2(k)
 	}
 	sumBlocksKernel()
-	wide, narrow := blockSet{wide: true}, blockSet{}
+	wide, narrow, dot := blockSet{wide: true, vnni: true}, blockSet{}, blockSet{vnni: true}
 	wide.unpackBlocks("unpackQ8AVX512", formQ8)
 	wide.unpackBlocks("unpackNibblesF16AVX512", formNibbles)
 	wide.unpackBlocks("unpackNibblesBF16AVX512", formMXFP)
@@ -91,6 +95,10 @@ func blockKernels() {
 	narrow.unpackBlocks("unpackNVFPSIMD", formNVFP)
 	narrow.unpackBlocks("unpackTQ1SIMD", formTQ1)
 	narrow.unpackBlocks("unpackTQ2SIMD", formTQ2)
+	dot.unpackBlocks("unpackQ8VNNISIMD", formQ8)
+	dot.unpackBlocks("unpackQ50VNNISIMD", formQ50)
+	dot.unpackBlocks("unpackTQ1VNNISIMD", formTQ1)
+	dot.unpackBlocks("unpackTQ2VNNISIMD", formTQ2)
 	fewRowsKernels(wide, narrow)
 }
 

@@ -14,8 +14,11 @@ import (
 // Bytes with sign become magnitudes, and their signs those of the inputs: VPMADDUBSW's products of
 // two are at most 2·128·127, which fits.
 
+// With AVX-VNNI products of all groups are added in 32 bits, of bytes without sign as the kernels
+// with 16 lanes take them, to what corrects that.
+
 // blockSums8 is a kernel: what sums of products become, and how many groups of four inputs make
-// words, 1 for bytes with sign. To bytes of plain sums 128 >> shift was added.
+// words, 1 for bytes with sign, 0 with AVX-VNNI. To bytes of plain sums 128 >> shift was added.
 type blockSums8 struct {
 	name  string
 	sums  blockSums
@@ -26,7 +29,7 @@ type blockSums8 struct {
 // sizes are rows of a tile: each has two vectors of sums, and two more if there are several words.
 // Callers have multiples of it; blocks_few.go is for what is left.
 func (s *blockSums8) sizes() tileSizes {
-	if s.words == 8 || s.words == 1 {
+	if s.words == 8 || s.words == 1 || s.words == 0 && s.sums != halvesSums {
 		return tileSizes{4}
 	}
 	return tileSizes{3}
@@ -68,7 +71,7 @@ func (t *blockTile8) word(i, v int) reg.VecPhysical {
 
 // free are registers that no sum is in.
 func (t *blockTile8) free() []reg.VecPhysical {
-	if t.words == 8 || t.words == 1 {
+	if t.words == 8 || t.words == 1 || t.words == 0 && t.sums != halvesSums {
 		return ymm[2*t.rows:]
 	}
 	return ymm[4*t.rows:]
@@ -98,6 +101,8 @@ func (t *blockTile8) emit(blocks Mem) {
 	MOVQ(blocks, count)
 	Label(loop)
 	switch {
+	case t.words == 0:
+		t.dotProducts(w)
 	case t.sums == floatsSums:
 		for half := range 2 {
 			for g := range 4 {
@@ -119,6 +124,74 @@ func (t *blockTile8) emit(blocks Mem) {
 	ADDQ(imm(t.sums.size()), w)
 	DECQ(count)
 	JNE(LabelRef(loop))
+}
+
+// dotProducts adds a block with AVX-VNNI.
+func (t *blockTile8) dotProducts(w reg.Register) {
+	switch t.sums {
+	case floatsSums:
+		for half := range 2 {
+			t.dots(w, 4*half, 4*half+4, blockRowHalf+4*half)
+			t.add(w, half)
+		}
+		return
+	case halvesSums:
+		t.dots(w, 0, 4, blockRowHalf)
+		scale := t.free()[0]
+		for v := range 2 {
+			t.scale(w, 1, v, scale)
+			for i := range t.rows {
+				VCVTDQ2PS(t.acc(i, v), t.acc(i, v))
+				VMULPS(scale, t.acc(i, v), t.word(i, v))
+			}
+		}
+		t.dots(w, 4, 8, blockRowHalf+4)
+		for v := range 2 {
+			t.scale(w, 2, v, scale)
+			for i := range t.rows {
+				VCVTDQ2PS(t.acc(i, v), t.acc(i, v))
+				VFMADD213PS(t.word(i, v), scale, t.acc(i, v)) // an integer below 2²⁴
+			}
+		}
+	case plainSums, scaledSums:
+		t.dots(w, 0, 8, blockRowStart)
+	default:
+		t.dots(w, 0, 8, 0)
+	}
+	t.add(w, 0)
+}
+
+// dots adds products of some groups with AVX-VNNI to a field of blockRow, or 0.
+func (t *blockTile8) dots(w reg.Register, first, end, start int) {
+	free := t.free()
+	row, weights := free[0], free[1:3]
+	for i := range t.rows {
+		for v := range weights {
+			if start == 0 {
+				VPXOR(t.acc(i, v), t.acc(i, v), t.acc(i, v))
+			} else {
+				VPBROADCASTD(avx512Row(i, aStride, start), t.acc(i, v))
+			}
+		}
+	}
+	for g := first; g < end; g++ {
+		for v, x := range weights {
+			VMOVDQU(Mem{Base: w, Disp: g*panelBytes + v*vector}, x)
+		}
+		for i := range t.rows {
+			VPBROADCASTD(avx512Row(i, aStride, 4*g), row)
+			for v, x := range weights {
+				vnniAdd("VPDPBUSD", row, x, t.acc(i, v))
+			}
+		}
+	}
+}
+
+// scale makes floats of scales that lie as pairs of words.
+func (t *blockTile8) scale(w reg.Register, i, v int, to reg.VecPhysical) {
+	VMOVDQU(t.scales(w, i, v), to)
+	VPSRAD(Imm(16), to, to)
+	VCVTDQ2PS(to, to)
 }
 
 // scales addresses a vector of scales.
@@ -215,14 +288,25 @@ func (t *blockTile8) signed(w reg.Register) {
 func (t *blockTile8) add(w reg.Register, half int) {
 	free := t.afterwards()
 	a, x, y := free[0], free[1], free[2]
+	ofMinima := t.words == 0 && t.sums == minimaSums
+	if ofMinima {
+		for v, scale := range free[4:6] {
+			t.scale(w, 2, v, scale)
+		}
+	}
 	for i := range t.rows {
 		t.correct(w, i, half, a, x)
 		VBROADCASTSS(avx512Row(i, aStride, blockRowScale), a)
 		for v := range 2 {
 			sum := t.acc(i, v)
-			VCVTDQ2PS(sum, sum)
-			if t.sums == scaledSums {
+			if t.words > 0 || t.sums != halvesSums {
+				VCVTDQ2PS(sum, sum)
+			}
+			switch {
+			case t.sums == scaledSums:
 				VMULPS(t.scales(w, 1, v), sum, sum) // exact
+			case ofMinima:
+				VMULPS(free[4+v], sum, sum) // exact
 			}
 			VMULPS(t.scales(w, half, v), a, x)
 			VFMADD213PS(t.output(i, v), x, sum)
@@ -237,6 +321,7 @@ func (t *blockTile8) add(w reg.Register, half int) {
 // correct takes off what was added to bytes.
 func (t *blockTile8) correct(w reg.Register, i, half int, start, x reg.VecPhysical) {
 	switch {
+	case t.words == 0:
 	case t.sums == floatsSums:
 		VPBROADCASTD(avx512Row(i, aStride, blockRowHalf+4*half), start)
 		VPSRAD(Imm(t.shift-2), start, start)

@@ -11,8 +11,8 @@ import (
 // Unpacking of blocks, in registers for few rows (blocks_few.go) and for many into memory. Words of
 // 16 outputs are 64 bytes: with 16 lanes one vector, else two.
 //
-// With 16 lanes bytes are for VNNI: integers that may be negative have something added. With 8
-// lanes they are what products of AVX2 want, see blocks_avx2.go.
+// Bytes for VNNI: integers that may be negative have something added. Without, they are what
+// products of AVX2 want, see blocks_avx2.go.
 
 // blockCodes is how many bits the codes of weights have.
 type blockCodes int
@@ -102,7 +102,8 @@ func (f blockForm) halved() bool {
 	return f.sums == halvesSums || f.sums == pairsSums || f.sums == floatsSums
 }
 
-type blockSet struct{ wide bool }
+// blockSet is what a kernel has: 16 lanes, and VNNI, which all with these have.
+type blockSet struct{ wide, vnni bool }
 
 // vectors is the offsets of the vectors of 64 bytes.
 func (s blockSet) vectors() []int {
@@ -224,8 +225,11 @@ func (u *blockUnpacker) groups(at Mem, i int, use func(g int, v reg.VecVirtual))
 	}
 	x := u.load(at.Offset(i * panelBytes))
 	if u.form.codes == eightBits {
-		if u.wide { // integers + 128
+		switch { // with VNNI integers + 128
+		case u.wide:
 			VPXORD(u.mask, x, x)
+		case u.vnni:
+			VPXOR(u.mask, x, x)
 		}
 		use(i, x)
 		return
@@ -369,7 +373,7 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 }
 
 // liftOf is what is added to codes so that they are what kernels of their sums take, or nil: with
-// 16 lanes weights + 128, or + 32 where halves have sums, and with 8 lanes + 8 of trits and pairs.
+// VNNI weights + 128, or + 32 where halves have sums, and with 8 lanes + 8 of trits and pairs.
 func (u *blockUnpacker) liftOf() reg.VecVirtual {
 	want := 0
 	switch {
@@ -377,7 +381,7 @@ func (u *blockUnpacker) liftOf() reg.VecVirtual {
 		return nil
 	case u.form.sums == halvesSums:
 		want = 32
-	case u.wide:
+	case u.vnni:
 		want = 128
 	case u.form.less == 1:
 		want = 8

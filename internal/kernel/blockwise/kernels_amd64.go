@@ -38,12 +38,19 @@ func biased(bias int, levels [16]int8) (x [16]byte) {
 // hasProducts reports whether there are kernels of products by blocks.
 func hasProducts(cpu *tuning.Row) bool { return cpu.ISA.Integers() }
 
-// vnni reports whether they are those of VNNI.
+// vnni reports whether they are those of VNNI with 16 lanes.
 func vnni(cpu *tuning.Row) bool { return cpu.ISA.Lanes16() && cpu.DotProduct }
+
+// avxVNNI reports whether they are those of VNNI with 8 lanes.
+func avxVNNI(cpu *tuning.Row) bool { return !cpu.ISA.Lanes16() && cpu.DotProduct }
 
 // unpackBlocksStep unpacks n blocks of a panel for multiplyBlocksStep.
 func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) {
-	if !vnni(cpu) {
+	switch {
+	case avxVNNI(cpu):
+		unpackBlocksAVXVNNI(t, dst, packed, n)
+		return
+	case !vnni(cpu):
 		unpackBlocksAVX2(t, dst, packed, n)
 		return
 	}
@@ -80,6 +87,32 @@ func unpackBlocksStep(cpu *tuning.Row, t blocks.Type, dst, packed *byte, n int) 
 		unpackTQ1AVX512(dst, packed, n)
 	case blocks.TQ2_0:
 		unpackTQ2AVX512(dst, packed, n)
+	}
+}
+
+// unpackBlocksAVXVNNI has levels as VNNI takes them. What has no sign is as for AVX2.
+func unpackBlocksAVXVNNI(t blocks.Type, dst, packed *byte, n int) {
+	switch t {
+	case blocks.Q8_0:
+		unpackQ8VNNISIMD(dst, packed, n)
+	case blocks.Q4_0:
+		unpackNibblesF16SIMD(dst, packed, &bytesQ4[0], n)
+	case blocks.IQ4_NL:
+		unpackNibblesF16SIMD(dst, packed, &bytesIQ4[0], n)
+	case blocks.MXFP4:
+		unpackNibblesBF16SIMD(dst, packed, &bytesMXFP[0], n)
+	case blocks.Q5_0:
+		unpackQ50VNNISIMD(dst, packed, n)
+	case blocks.IQ4_XS:
+		unpackXSSIMD(dst, packed, &bytesIQ4[0], n)
+	case blocks.NVFP4:
+		unpackNVFPSIMD(dst, packed, &bytesNVFP[0], n)
+	case blocks.TQ1_0:
+		unpackTQ1VNNISIMD(dst, packed, n)
+	case blocks.TQ2_0:
+		unpackTQ2VNNISIMD(dst, packed, n)
+	default:
+		unpackBlocksAVX2(t, dst, packed, n)
 	}
 }
 
@@ -184,7 +217,11 @@ func takeOff(x *[unpackedBytes / 8]uint64, less uint64) {
 // multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
 func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, rows, n,
 	oStride, aStride int, overwrite bool) {
-	if !vnni(cpu) {
+	switch {
+	case avxVNNI(cpu):
+		multiplyBlocksAVXVNNI(t, o, a, w, rows, n, oStride, aStride, overwrite)
+		return
+	case !vnni(cpu):
 		multiplyBlocksAVX2(t, o, a, w, rows, n, oStride, aStride, overwrite)
 		return
 	}
@@ -203,6 +240,26 @@ func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *b
 		multiplyFloatsVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
 	default:
 		multiplyPlainVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+	}
+}
+
+func multiplyBlocksAVXVNNI(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oStride,
+	aStride int, overwrite bool) {
+	switch t {
+	case blocks.Q4_K, blocks.Q5_K:
+		multiplyMinimaVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q6_K, blocks.Q3_K:
+		multiplyHalvesVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q4_1, blocks.Q5_1:
+		multiplyOffsetVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.IQ4_XS:
+		multiplyScaledVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.Q2_K:
+		multiplyPairsVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	case blocks.NVFP4:
+		multiplyFloatsVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+	default:
+		multiplyPlainVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
 	}
 }
 
@@ -234,7 +291,13 @@ func multiplyBlocksAVX2(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oSt
 
 // rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
 func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
-	if vnni(cpu) {
+	switch {
+	case vnni(cpu):
+		return 4
+	case avxVNNI(cpu):
+		if t.Traits().Scaling == blocks.Halves { // whose sums take more registers
+			return 3
+		}
 		return 4
 	}
 	switch t {
@@ -357,6 +420,37 @@ func sumBlocksStep(rows *Row, scales *float32, n int) { sumBlocksSIMD(rows, scal
 //go:noescape
 func sumBlocksSIMD(rows *Row, scales *float32, n int)
 
+// multiplyPlainVNNISIMD multiplies rows by blocks with one scale, as those of VNNI below do, with 8
+// lanes, for CPUs with AVX-VNNI.
+//
+//go:noescape
+func multiplyPlainVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyMinimaVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyHalvesVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyOffsetVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyScaledVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyPairsVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
+//go:noescape
+func multiplyFloatsVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
+	overwrite bool)
+
 // multiplyPlainVNNIAVX512 multiplies rows by blocks with one scale. It works like
 // multiplyBlocksGeneric, as the two below do.
 //
@@ -454,6 +548,20 @@ func multiplyPairsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStri
 //go:noescape
 func multiplyFloatsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
+
+// Kernels that unpack n blocks for AVX-VNNI where what AVX2 takes is less.
+
+//go:noescape
+func unpackQ8VNNISIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackQ50VNNISIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackTQ1VNNISIMD(dst, packed *byte, n int)
+
+//go:noescape
+func unpackTQ2VNNISIMD(dst, packed *byte, n int)
 
 // Kernels that unpack n blocks for VNNI.
 
