@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -29,15 +30,22 @@ var colours = []color.Color{
 	color.NRGBA{86, 180, 233, 255},
 }
 
-// pictured are the cases of the picture, for people.
-var pictured = []struct{ name, words string }{
-	{"prefill_d128", "prefill\n2048 tokens"},
+// pictured are the cases of the picture, for people: the first mostPictured of those that several
+// peers have.
+var pictured = []picturedCase{
 	{"prefill_d128_causal", "prefill, causal\n2048 tokens"},
 	{"bert", "encoder\n8 × 128 tokens"},
 	{"decode", "decode\n32 heads"},
 	{"decode_gqa", "decode\n32 heads over 8"},
+	{"model 0.5b, q4_k_m, 512 tokens", "whole model\n512 tokens"},
+	{"model 0.5b, q4_k_m, a token after 4096", "whole model, a\ntoken after 4096"},
+	{"prefill_d128", "prefill\n2048 tokens"},
 	{"matrix, q4_0, 1 row", "4-bit weights\n1 row"},
 }
+
+type picturedCase struct{ name, words string }
+
+const mostPictured = 6
 
 // The picture is as wide as a README is shown, 880 pixels, and letters have 12 pixels: 9 points.
 const (
@@ -57,6 +65,7 @@ func (r *Report) draw(file string) error {
 	canvas := draw.New(page)
 	canvas.SetColor(color.White) // what is not painted, viewers show in a colour of theirs
 	canvas.Fill(canvas.Rectangle.Path())
+	r = r.withElsewhere()
 	p, err := r.panel(r.threads()[0])
 	if err != nil {
 		return err
@@ -72,6 +81,26 @@ func (r *Report) draw(file string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// withElsewhere has pictured cases that other machines alone measured, too, and the peers of all.
+func (r *Report) withElsewhere() *Report {
+	all := &Report{Results: r.Results, Peers: r.present()}
+	for _, x := range r.Elsewhere {
+		shown := filter(cases, func(c Case) bool {
+			return !slices.ContainsFunc(r.Results, func(y Result) bool { return y.Case == c.Name }) &&
+				slices.ContainsFunc(pictured, func(p picturedCase) bool { return p.name == c.Name })
+		})
+		for _, p := range x.measuredPeers(shown) {
+			if !slices.ContainsFunc(all.Peers, func(o PeerInfo) bool { return o.Name == p.Name }) {
+				all.Peers = append(all.Peers, p)
+			}
+		}
+		all.Results = slices.Concat(all.Results, filter(x.Results, func(y Result) bool {
+			return slices.ContainsFunc(shown, func(c Case) bool { return c.Name == y.Case })
+		}))
+	}
+	return all
 }
 
 // style is that of letters of one size.
@@ -117,6 +146,9 @@ func (r *Report) panel(threads int) (*plot.Plot, error) {
 	for _, c := range pictured {
 		if n := len(r.having(c.name, threads)); n < 2 && (n == 0 || len(r.present()) > 1) {
 			continue
+		}
+		if len(names) == mostPictured {
+			break
 		}
 		if err := r.group(p, c.name, threads, len(names), s); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
@@ -41,7 +42,16 @@ func openLlama() (library, error) {
 }
 
 func (llamaCpp) version() string {
-	return fmt.Sprintf("%s of %s %s", llamaLibrary, llamaPackage, llamaVersion)
+	return fmt.Sprintf("%s of %s %s%s", llamaLibrary, llamaPackage, llamaVersion, llamaKind())
+}
+
+// llamaKind is which of the libraries for kinds of CPUs it has loaded.
+func llamaKind() string {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	if kind := regexp.MustCompile(`libggml-cpu-(\w+)\.so`).FindSubmatch(maps); kind != nil {
+		return ", for " + string(kind[1])
+	}
+	return ""
 }
 
 func (llamaCpp) prepare(c *Case, in inputs, threads int) (call func() error,

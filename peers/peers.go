@@ -25,8 +25,9 @@ var peers = []peer{
 	{name: "attn", key: "attn", open: known(self{}),
 		about: "`Attend` and `Pool.Attend`; a `Cache` for decoding; `PackBlocks` for a matrix; " +
 			"examples/decoder for a model"},
-	{name: "llama.cpp", key: "llama", open: openLlama, about: "whole models, by libraries for each " +
-		"kind of x86-64, which yzma calls"},
+	{name: "llama.cpp", key: "llama", open: openLlama,
+		about: "whole models, by libraries that the package's makers built on Ubuntu 22.04 without " +
+			"options of their own, one for each kind of x86-64; yzma calls them"},
 	{name: "ONNX Runtime", key: "onnxruntime", open: openONNXRuntime,
 		about: "operators MultiHeadAttention; GroupQueryAttention for causal calls and for decoding, " +
 			"where i8, integers and i4 have one scale; MatMulNBits for a matrix"},

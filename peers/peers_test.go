@@ -438,11 +438,32 @@ func TestDocumentsAreCurrent(t *testing.T) {
 	}
 }
 
-// At most six cases are in the picture, all of them are measured, and letters have 12 pixels where
-// it is shown 880 wide.
+// At most six cases are in the picture, all of them are cases, some may be of another machine, and
+// letters have 12 pixels where it is shown 880 wide.
 func TestPicture(t *testing.T) {
-	if len(pictured) > 6 {
-		t.Errorf("%d cases in the picture, want at most 6", len(pictured))
+	here, other := written(), written()
+	here.Results, other.Results = nil, nil
+	for i, c := range pictured {
+		for _, name := range []string{"attn", "other"} {
+			if i%2 == 0 {
+				here.Results = append(here.Results, Result{c.name, name, 1, 2, 2, 5, 1, 0})
+				continue
+			}
+			if name == "other" {
+				name = "a new one"
+			}
+			other.Results = append(other.Results, Result{c.name, name, 1, 2, 2, 5, 1, 0})
+		}
+	}
+	other.Peers[1].Name = "a new one"
+	here.Elsewhere = []*Report{other}
+	all := here.withElsewhere()
+	drawn, err := all.panel(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := drawn.X.Max - drawn.X.Min; got != 6 || len(all.Peers) != 3 {
+		t.Errorf("%v cases in the picture and peers %v, want 6 and 3", got, all.Peers)
 	}
 	for _, c := range pictured {
 		if !slices.ContainsFunc(cases, func(x Case) bool { return x.Name == c.name }) {

@@ -211,7 +211,9 @@ that of attn for float32: it differs by at most 1e-5 of the largest element, by 
 
 A type in the name of a case is that of keys and values, or of a matrix of 4096 by 4096, whose
 weights are the same for all. *Integers* are i8, or rounded to it in the call; attn multiplies them
-as such, and others do as they do with i8. attn multiplies i4 and matrices as integers, too.
+as such, and others do as they do with i8. attn multiplies i4 and matrices as integers, too. A model
+is a file of random weights of Qwen2.5's shape with 0.5 billion; caches are f16; *a token* is one
+after 64 others.
 
 *Texts* of 8 to 512 tokens become vectors by an encoder of random weights. ONNX Runtime has its
 fused operators, in batches of 1, 4, 8 or 32 texts sorted by length, whichever is fastest, and with
