@@ -9,7 +9,7 @@ require (
 	github.com/seed-1415985d/attn v0.1.0
 	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.30.0
-	golang.org/x/sys v0.41.0
+	golang.org/x/sys v0.42.0
 	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.17.0
 )

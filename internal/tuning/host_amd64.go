@@ -7,8 +7,8 @@ import "github.com/klauspost/cpuid/v2"
 // detect returns this machine's CPU, its caches, and the implementations that it can run, best
 // first.
 func detect() (cpu Microarchitecture, l1, l2 int, possible []ISA) {
-	c := &cpuid.CPU
-	return microarchitectureOf(c), c.Cache.L1D, c.Cache.L2, possibleISAs(c)
+	l1, l2 = caches()
+	return microarchitectureOf(&cpuid.CPU), l1, l2, possibleISAs(&cpuid.CPU)
 }
 
 // possibleISAs gates each implementation on every feature its kernels use. cpuid

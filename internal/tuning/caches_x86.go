@@ -1,0 +1,9 @@
+//go:build amd64 || 386
+
+package tuning
+
+import "github.com/klauspost/cpuid/v2"
+
+// caches are the bytes of a core's caches for data, less than 1 where that is not known. Of the
+// libraries that know caches, cpuid does not know those of other CPUs, and is large.
+func caches() (l1, l2 int) { return cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2 }
