@@ -20,6 +20,7 @@ import (
 //go:generate go run ./gen -out internal/kernel/integers/tiles_amd64.s
 //go:generate go run ./gen -out internal/kernel/integers/integers_amd64.s
 //go:generate go run ./gen -out internal/kernel/blockwise/blockwise_amd64.s
+//go:generate go run ./gen -out internal/kernel/blockwise/blocktiles_amd64.s
 //go:generate go run ./gen -out internal/kernel/int4/int4_amd64.s
 //go:generate go run ./gen -out internal/kernel/elements/elements_amd64.s
 //go:generate go run ./gen -out internal/kernel/triangle/triangle_amd64.s

@@ -142,10 +142,7 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 	}
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
-	most := 1 // so that one row reads one stream
-	if u.Rows > blockwise.Tile {
-		most = blockwise.Panels
-	}
+	most := blockwise.PanelsFor(&tuned, p.m.blocks, u.Rows)
 	whole := u.Cols / panel
 	for i := 0; i < whole; i += most {
 		panels := min(most, whole-i)

@@ -63,6 +63,9 @@ type tileDot struct {
 var (
 	signedDot   = tileDot{"tdpbssd", prefixF2} // both have signs
 	unsignedDot = tileDot{"tdpbusd", prefix66} // b has signs, a has none
+
+	// a has signs, b has none
+	signedByUnsigned = tileDot{"tdpbsud", prefixF3}
 )
 
 // add adds products of a and b to sum.

@@ -20,9 +20,11 @@ var vexWords = regexp.MustCompile(
 // it is installed; with ATTN_TEST_TOOLS=required it must be.
 func TestTileWords(t *testing.T) {
 	var words, want []string
-	for _, m := range tileWords.FindAllStringSubmatch(
-		assemblyText(t, "../internal/kernel/integers/tiles_amd64.s"), -1) {
-		words, want = append(words, m[2]), append(want, m[1])
+	for _, file := range []string{"../internal/kernel/integers/tiles_amd64.s",
+		"../internal/kernel/blockwise/blocktiles_amd64.s"} {
+		for _, m := range tileWords.FindAllStringSubmatch(assemblyText(t, file), -1) {
+			words, want = append(words, m[2]), append(want, m[1])
+		}
 	}
 	checkWords(t, "+amx-tile,+amx-int8", words, want)
 }

@@ -21,15 +21,16 @@ import (
 
 func main() {
 	os.Exit(generate.Command("gen", os.Args[1:], map[string]generate.File{
-		"kernel_amd64.s":    func() ([]byte, error) { return assembly(passKernels) },
-		"floats_amd64.s":    func() ([]byte, error) { return assembly(floatKernels) },
-		"narrow_amd64.s":    func() ([]byte, error) { return assembly(typedKernels) },
-		"tiles_amd64.s":     func() ([]byte, error) { return assembly(tilesKernels) },
-		"integers_amd64.s":  func() ([]byte, error) { return assembly(int8Kernels) },
-		"blockwise_amd64.s": func() ([]byte, error) { return assembly(blockKernels) },
-		"int4_amd64.s":      func() ([]byte, error) { return assembly(int4Kernels) },
-		"elements_amd64.s":  func() ([]byte, error) { return assembly(elementKernels) },
-		"triangle_amd64.s":  func() ([]byte, error) { return assembly(triangleKernels) },
+		"kernel_amd64.s":     func() ([]byte, error) { return assembly(passKernels) },
+		"floats_amd64.s":     func() ([]byte, error) { return assembly(floatKernels) },
+		"narrow_amd64.s":     func() ([]byte, error) { return assembly(typedKernels) },
+		"tiles_amd64.s":      func() ([]byte, error) { return assembly(tilesKernels) },
+		"integers_amd64.s":   func() ([]byte, error) { return assembly(int8Kernels) },
+		"blockwise_amd64.s":  func() ([]byte, error) { return assembly(blockKernels) },
+		"blocktiles_amd64.s": func() ([]byte, error) { return assembly(blockTilesKernels) },
+		"int4_amd64.s":       func() ([]byte, error) { return assembly(int4Kernels) },
+		"elements_amd64.s":   func() ([]byte, error) { return assembly(elementKernels) },
+		"triangle_amd64.s":   func() ([]byte, error) { return assembly(triangleKernels) },
 	}, os.Stderr))
 }
 

@@ -160,7 +160,8 @@ func integers(implementation string, used bool, why string) string {
 // tiles says what the tiles of AMX are used for, or why they are not.
 func tiles(used bool, why string) string {
 	if used {
-		return "TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values: " + why
+		return "TDPBSSD for scores and matrices in I8 of many rows, TDPBUSD for values, TDPBSUD for " +
+			"matrices of blocks: " + why
 	}
 	return "not used: " + why
 }

@@ -91,7 +91,8 @@ type Row struct {
 
 	AMX              bool // and many rows are multiplied by tiles,
 	MinAMXRows       int  // from that many on in attention, 0 if there are no such kernels,
-	MinAMXMatrixRows int  // and from that many on by a matrix
+	MinAMXMatrixRows int  // from that many on by a matrix of integers,
+	MinAMXBlockRows  int  // and by one of blocks, of which only whole tiles of rows are
 
 	// MinInt8Rows16 rows or more over integers have 16 lanes. One row with 8 waits less for memory:
 	// its prefetches are further apart.
@@ -134,7 +135,7 @@ var table = []Row{
 		Reads:       SequentialReads,
 		PrefetchOne: 256, PrefetchFew: 4096, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144,
-		MinAMXRows:     9, MinAMXMatrixRows: 5,
+		MinAMXRows:     9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
 		TileRows: 96},
 	{CPU: Zen4, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true,
 		Reads:       SequentialReads,
@@ -147,7 +148,7 @@ var table = []Row{
 		PrefetchOne:    6144, PrefetchFew: 8192, PrefetchRun: 4096, PrefetchTyped: 4096,
 		PrefetchScaled: 8192, PrefetchInt8: 8192, WholeBlocks: true,
 		PrefetchBlocks: 6144,
-		MinAMXRows:     9, MinAMXMatrixRows: 5,
+		MinAMXRows:     9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
 		TileRows: 48},
 	{CPU: Zen5, ISA: AVX2, MinRows16: never, FewRows: 64, MaximaInScore: true, OnePanel: true,
 		MinPagedRows: 2, MaxPagedRows: 32, MinStreamRows: 2,
@@ -159,7 +160,7 @@ var table = []Row{
 		QuarterSteps: true,
 		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 2048,
-		MinAMXRows:     9, MinAMXMatrixRows: 5,
+		MinAMXRows:     9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
 		TileRows: 96, MinL1: 48 << 10},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
@@ -168,7 +169,7 @@ var table = []Row{
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144,
-		MinAMXRows:     9, MinAMXMatrixRows: 5,
+		MinAMXRows:     9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
 		TileRows: 48},
 	{CPU: OtherX86, ISA: AVX2, MinRows16: never, FewRows: 64,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,

@@ -57,6 +57,7 @@ var fields = []Field{
 	{Name: "AMX", Most: 1}, // likewise
 	{Name: "MinAMXRows", Most: never},
 	{Name: "MinAMXMatrixRows", Most: never},
+	{Name: "MinAMXBlockRows", Most: never},
 }
 
 // Of returns the field of a row.

@@ -25,7 +25,8 @@ func Decode(isa tuning.ISA, t blocks.Type, dst []float32, packed []byte, n int, 
 		decodeBlocksGeneric(t, dst, packed, n)
 		return
 	}
-	bytes, size := memory[0][:], unpackedSize(t)
+	size := unpackedSize(t)
+	bytes := memory.room(chunk * size)
 	var x factors
 	for i := range n {
 		from := packed[i/per*of.Packed:][:of.Packed]

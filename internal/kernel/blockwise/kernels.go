@@ -20,8 +20,8 @@ func sumRows(cpu *tuning.Row, dst []Row, scales []float32) {
 	sumBlocksStep(&dst[0], &scales[0], len(dst))
 }
 
-// Multiply is o_rc = Σ a·b of up to Panels panels of outputs, and rows of n times 32 inputs, which
-// are aStride apart. It uses up memory.
+// Multiply is o_rc = Σ a·b of up to PanelsFor panels of outputs, and rows of n times 32 inputs,
+// which are aStride apart. It uses up memory.
 func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byte, panels, rows, n,
 	oStride, aStride int, memory *Memory) {
 	operand.WritesRows(o, rows, oStride, panels*panel)
@@ -47,14 +47,21 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 		tiles := max(1, (rows+Tile-1)/Tile)
 		step = max(unit, (rows/unit+tiles-1)/tiles*unit)
 	}
+	tiled := tileRows(cpu, t, rows)
+	stride := chunk * unpackedSize(t)
+	unpacked := memory.room(panels*stride + tileMemory)
 	for k := 0; k < n; k += chunk {
 		count := min(chunk, n-k)
 		for p := range panels {
-			unpackBlocksStep(cpu, t, &memory[p][0], &packed[p*size+k/per*of.Packed], count/per)
+			unpackBlocksStep(cpu, t, &unpacked[p*stride], &packed[p*size+k/per*of.Packed], count/per)
 		}
-		for r := 0; r < rows; r += step {
+		if tiled > 0 {
+			multiplyTiles(t, o, a[k:], unpacked, unpacked[panels*stride:], panels, tiled, count, oStride,
+				aStride, stride, k == 0)
+		}
+		for r := tiled; r < rows; r += step {
 			for p := range panels {
-				multiplyBlocksStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k], &memory[p][0],
+				multiplyBlocksStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k], &unpacked[p*stride],
 					min(step, rows-r), count, oStride, aStride, k == 0)
 			}
 		}

@@ -52,7 +52,7 @@ func tryMultiplyBlocks(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	for i := range write {
 		sumBlocksGeneric(write[i:i+1], []float32{write[i].scale})
 	}
-	panels := 1 + c.IntN(Panels)
+	panels := 1 + c.IntN(max(2, PanelsFor(kerneltest.Tuned, t, rows)))
 	oStride += (panels - 1) * panel
 	size := n * blocks.Inputs / of.Inputs * of.Packed
 	packed := c.TypedInput(kernel.I8, panels*size)

@@ -59,13 +59,35 @@ const unpackedBytes = blocks.Inputs * panel
 // mostUnpacked is the size of the largest unpacked block, with four numbers for each output.
 const mostUnpacked = unpackedBytes + 4*4*panel
 
-// chunk blocks of a panel are unpacked at a time, and for more than Tile rows those of Panels
-// panels, which stay in the L1 cache: so few rows are read once for all of them.
+// chunk blocks of a panel are unpacked at a time, and for more than Tile rows those of some panels,
+// which stay in the L1 cache: so few rows are read once for all of them. Tiles of AMX read them
+// from the L2 cache, and rows from L1.
 const (
-	chunk  = 16
-	Panels = 2
-	Tile   = 12
+	chunk      = 16
+	fewPanels  = 2
+	manyPanels = 16
+	Tile       = 12
 )
 
+// PanelsFor is how many panels Multiply takes at most for some rows: one for few of them, so that
+// one stream is read.
+func PanelsFor(cpu *tuning.Row, t blocks.Type, rows int) int {
+	switch {
+	case rows <= Tile:
+		return 1
+	case tileRows(cpu, t, rows) > 0:
+		return manyPanels
+	}
+	return fewPanels
+}
+
 // Memory is memory for unpacked blocks.
-type Memory [Panels][chunk * mostUnpacked]byte
+type Memory struct{ bytes []byte }
+
+// room is n bytes of it.
+func (m *Memory) room(n int) []byte {
+	if len(m.bytes) < n {
+		m.bytes = make([]byte, n)
+	}
+	return m.bytes
+}

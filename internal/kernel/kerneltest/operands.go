@@ -376,4 +376,5 @@ func (c *Trial) AnyIntegers() {
 	Tuned.AMX = Tuned.ISA == tuning.AVX512 && Tuned.DotProduct && tuning.HostTiles().Use &&
 		c.IntN(2) == 0
 	Tuned.MinAMXRows, Tuned.MinAMXMatrixRows = 1+c.IntN(20), 1+c.IntN(20)
+	Tuned.MinAMXBlockRows = 1 + c.IntN(60)
 }

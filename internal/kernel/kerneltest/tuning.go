@@ -126,7 +126,7 @@ func AnyTuning(t *testing.T, r *rand.Rand) {
 	row.MaximaInScore = coin()
 	row.DotProduct = tuning.HasDotProduct(row.ISA) && coin()
 	row.MinAMXRows = []int{1, 8, 16}[(floats+typed)%3]
-	row.MinAMXMatrixRows = row.MinAMXRows
+	row.MinAMXMatrixRows, row.MinAMXBlockRows = row.MinAMXRows, 4*row.MinAMXRows
 	row.AMX = row.ISA == tuning.AVX512 && row.DotProduct && tuning.HostTiles().Use && coin()
 	if coin() { // a Pool shares even the smallest calls
 		row.SmallCall, row.WakingCall = 0, 0
