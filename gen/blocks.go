@@ -99,7 +99,7 @@ func blockKernels() {
 	dot.unpackBlocks("unpackQ50VNNISIMD", formQ50)
 	dot.unpackBlocks("unpackTQ1VNNISIMD", formTQ1)
 	dot.unpackBlocks("unpackTQ2VNNISIMD", formTQ2)
-	fewRowsKernels(wide, narrow)
+	fewRowsKernels(wide, dot, narrow)
 }
 
 // sizes are rows of a tile: with sums of halves there are three vectors for each row, else two.

@@ -21,12 +21,12 @@ type fewTile struct {
 	d, w   reg.GPVirtual    // the block's scales at hand, codes
 	half   reg.GPVirtual    // of AVX2: the first output at hand, 0 or 8
 	signs  digitSigns       // of trits with 8 lanes
-	sums   []reg.VecVirtual // with 16 lanes
-	frame  Mem              // else
+	sums   []reg.VecVirtual // with 16 lanes, and with VNNI those of the outputs at hand
+	frame  Mem              // with 8 lanes
 }
 
 // fewRowsKernels emits them for all types.
-func fewRowsKernels(wide, narrow blockSet) {
+func fewRowsKernels(wide, dot, narrow blockSet) {
 	wide.multiplyFew("fewQ8VNNIAVX512", formQ8, 0, 0)
 	wide.multiplyFew("fewNibblesVNNIAVX512", formNibbles, 0, 0)
 	wide.multiplyFew("fewMXFPVNNIAVX512", formMXFP, 0, 0)
@@ -42,6 +42,10 @@ func fewRowsKernels(wide, narrow blockSet) {
 	wide.multiplyFew("fewNVFPVNNIAVX512", formNVFP, 0, 0)
 	wide.multiplyFew("fewTQ1VNNIAVX512", formTQ1, 0, 7)
 	wide.multiplyFew("fewTQ2VNNIAVX512", formTQ2, 0, 7)
+	dot.multiplyFew("fewQ8VNNISIMD", formQ8, 0, 0)
+	dot.multiplyFew("fewNibblesVNNISIMD", formNibbles, 0, 0)
+	dot.multiplyFew("fewQ4KVNNISIMD", formQ4K, 0, 0)
+	dot.multiplyFew("fewQ6KVNNISIMD", formQ6K, 0, 0)
 	narrow.multiplyFew("fewQ8SIMD", formQ8, 1, 0)
 	narrow.multiplyFew("fewNibblesSIMD", formNibbles0, 8, 4)
 	narrow.multiplyFew("fewLevelsSIMD", formNibbles, 1, 0)
@@ -222,7 +226,7 @@ func (t *fewTile) begin() {
 func (t *fewTile) vectorsOfSums() {
 	t.sums = nil
 	for range t.rows {
-		t.sums = append(t.sums, ZMM())
+		t.sums = append(t.sums, t.register())
 	}
 }
 
@@ -247,7 +251,7 @@ func (t *fewTile) block() {
 	if t.wide {
 		t.blockVNNI()
 	} else {
-		t.blockAVX2()
+		t.halvesOfBlock()
 	}
 	ADDQ(imm(t.form.size()), t.w)
 	for i := 0; i < t.rows; i += 3 {
@@ -263,7 +267,23 @@ func (t *fewTile) integers(from Mem, convert func(ops ...Op)) reg.VecVirtual {
 	return v
 }
 
-// blockVNNI adds a block with 16 lanes.
+// halvesOfBlock adds a block with 8 lanes, for eight of its outputs after the other.
+func (t *fewTile) halvesOfBlock() {
+	loop := unique("half")
+	XORQ(t.half, t.half)
+	Label(loop)
+	if t.vnni {
+		t.sums = nil
+		t.blockVNNI()
+		t.storeSums(t.sums)
+	} else {
+		t.blockAVX2()
+	}
+	XORQ(imm(8), t.half)
+	JNE(LabelRef(loop))
+}
+
+// blockVNNI adds a block with VNNI.
 func (t *fewTile) blockVNNI() {
 	// Sums of products of the first 16 inputs and of the others, which are one but for halvesSums.
 	acc := [2][]reg.VecVirtual{}
@@ -276,26 +296,19 @@ func (t *fewTile) blockVNNI() {
 			break
 		}
 		for i := range t.rows {
-			v := ZMM()
-			acc[half] = append(acc[half], v)
-			switch {
-			case start[half] == 0:
-				VPXORD(v, v, v)
-			case t.shift > 0:
-				VPSRAD_BCST(Imm(t.shift), t.row(i, start[half]), v)
-			default:
-				VPBROADCASTD(t.row(i, start[half]), v)
-			}
+			acc[half] = append(acc[half], t.start(i, start[half]))
 		}
 	}
 	for n := range t.form.vectorsOfCodes() {
-		t.groups(Mem{Base: t.w, Disp: t.form.scales()}, n, func(g int, v reg.VecVirtual) {
-			for i := range t.rows {
-				vnniAdd("VPDPBUSD.BCST", t.row(i, 4*g), v, acc[g/4][i])
-			}
-		})
+		t.groups(t.ofOutputs(Mem{Base: t.w, Disp: t.form.scales()}, 4), n,
+			func(g int, v reg.VecVirtual) {
+				for i := range t.rows {
+					t.dot(t.row(i, 4*g), v, acc[g/4][i])
+				}
+			})
 	}
-	first, second := Mem{Base: t.w}, Mem{Base: t.w, Disp: panel}
+	first := t.ofOutputs(Mem{Base: t.w}, 1)
+	second := first.Offset(panel)
 	for _, v := range acc[0] {
 		VCVTDQ2PS(v, v)
 	}
@@ -324,8 +337,56 @@ func (t *fewTile) blockVNNI() {
 		t.add(acc[1], t.loadFloats(second), VFMADD231PS)
 		return
 	}
-	t.add(acc[0], t.loadD(Mem{Base: t.d}), VFMADD231PS)
+	t.add(acc[0], t.loadD(t.ofOutputs(Mem{Base: t.d}, 2)), VFMADD231PS)
 	t.lessVNNI(acc[0], first, second)
+}
+
+// ofOutputs addresses what the outputs at hand have, some bytes each.
+func (t *fewTile) ofOutputs(m Mem, size uint8) Mem {
+	if !t.wide {
+		m.Index, m.Scale = t.half, size
+	}
+	return m
+}
+
+// start is what sums of a row begin with: a field of its inputs, or 0.
+func (t *fewTile) start(i, field int) reg.VecVirtual {
+	v := t.register()
+	switch {
+	case field == 0 && t.wide:
+		VPXORD(v, v, v)
+	case field == 0:
+		VPXOR(v, v, v)
+	case t.shift > 0 && t.wide:
+		VPSRAD_BCST(Imm(t.shift), t.row(i, field), v)
+	default:
+		VPBROADCASTD(t.row(i, field), v)
+		if t.shift > 0 {
+			VPSRAD(Imm(t.shift), v, v)
+		}
+	}
+	return v
+}
+
+// dot adds products of four inputs and bytes without sign to sums.
+func (t *fewTile) dot(inputs Mem, bytes, sum reg.VecVirtual) {
+	if t.wide {
+		vnniAdd("VPDPBUSD.BCST", inputs, bytes, sum)
+		return
+	}
+	x := YMM()
+	VPBROADCASTD(inputs, x)
+	vnniAdd("VPDPBUSD", x, bytes, sum)
+}
+
+// asFloats loads an integer of a row into all lanes, as float32.
+func (t *fewTile) asFloats(from Mem, to reg.VecVirtual) {
+	if t.wide {
+		VCVTDQ2PS_BCST(from, to)
+		return
+	}
+	VPBROADCASTD(from, to)
+	VCVTDQ2PS(to, to)
 }
 
 // scalesOfHalves loads scales of 16 inputs as floats.
@@ -342,18 +403,18 @@ func (t *fewTile) scalesOfHalves(from Mem) reg.VecVirtual {
 
 // lessVNNI takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
 func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
-	other := Mem{Base: t.d, Disp: 2 * panel}
+	other := t.ofOutputs(Mem{Base: t.d, Disp: 2 * panel}, 2)
 	switch t.form.sums {
 	case minimaSums:
 		least := t.integers(second, VPMOVZXBD)
 		for i, v := range x {
-			VCVTDQ2PS_BCST(t.row(i, blockRowSum), v)
+			t.asFloats(t.row(i, blockRowSum), v)
 			VMULPS(least, v, v) // exact
 		}
 		t.add(x, t.loadD(other), VFNMADD231PS)
 	case offsetSums:
 		for i, v := range x {
-			VCVTDQ2PS_BCST(t.row(i, blockRowSum), v)
+			t.asFloats(t.row(i, blockRowSum), v)
 		}
 		t.add(x, t.loadD(other), VFMADD231PS)
 	case pairsSums:
@@ -370,18 +431,26 @@ func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
 
 // add adds floats times a·d.
 func (t *fewTile) add(x []reg.VecVirtual, d reg.VecVirtual, fma func(ops ...Op)) {
+	if t.sums == nil { // of the outputs at hand
+		t.vectorsOfSums()
+		for i, sum := range t.sums {
+			VMOVUPS(t.sumAt(i), sum)
+		}
+	}
 	for i, v := range x {
-		ad := ZMM()
-		VMULPS_BCST(t.row(i, blockRowScale), d, ad)
+		ad := t.register()
+		if t.wide {
+			VMULPS_BCST(t.row(i, blockRowScale), d, ad)
+		} else {
+			VBROADCASTSS(t.row(i, blockRowScale), ad)
+			VMULPS(d, ad, ad)
+		}
 		fma(ad, v, t.sums[i])
 	}
 }
 
-// blockAVX2 adds a block, for eight of its outputs after the other.
+// blockAVX2 adds a block to the outputs at hand.
 func (t *fewTile) blockAVX2() {
-	loop := unique("half")
-	XORQ(t.half, t.half)
-	Label(loop)
 	var acc []reg.VecVirtual
 	for range t.rows {
 		acc = append(acc, YMM())
@@ -403,8 +472,6 @@ func (t *fewTile) blockAVX2() {
 		t.unsigned(codes, acc, 0, t.form.vectorsOfCodes(), t.wordFactors())
 		t.sumsAVX2(acc)
 	}
-	XORQ(imm(8), t.half)
-	JNE(LabelRef(loop))
 }
 
 // sumsAVX2 adds the sums of products of a block.

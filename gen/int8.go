@@ -55,6 +55,10 @@ type int8Set struct {
 	widens bool // the last group reads words: of more rows than these, a panel is widened before
 }
 
+// avxVNNITiles are the sizes for many rows with AVX-VNNI: sums of six rows of a panel are as many
+// chains as two units need.
+var avxVNNITiles = append(sizesTo(1, 4), 6)
+
 // Calls of few rows wait for memory, so their tiles prefetch.
 var (
 	int8AVX2 = int8Set{groups: []tileGroup{{1, 4, sizesTo(1, 4), 4},
@@ -62,9 +66,9 @@ var (
 	int8AVX2Words = int8Set{widens: true, groups: []tileGroup{{1, 8, sizesTo(1, 4), 4},
 		{1, manyRows, sizesTo(1, 4), 0}}}
 	int8AVXVNNI = int8Set{vnni: true, groups: []tileGroup{{1, 4, sizesTo(1, 4), 4},
-		{1, manyRows, sizesTo(1, 6), 0}}}
+		{1, manyRows, avxVNNITiles, 0}}}
 	int8AVXVNNIWords = int8Set{vnni: true, widens: true, groups: []tileGroup{
-		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, sizesTo(1, 6), 0}}}
+		{1, 8, sizesTo(1, 4), 4}, {1, manyRows, avxVNNITiles, 0}}}
 	int8VNNI = int8Set{wide: true, vnni: true, groups: []tileGroup{{4, 4, sizesTo(1, 4), 4},
 		{2, manyRows, manyTiles(1), 9}, {1, manyRows, manyTiles(1), 0}}}
 	int8VNNIMatrix = int8Set{wide: true, vnni: true, groups: []tileGroup{

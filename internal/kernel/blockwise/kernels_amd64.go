@@ -315,7 +315,12 @@ func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts
 // memory from request on, before blocks, and then from next on.
 func fewRowsStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
 	rows, panels, n, oStride, aStride, before int, overwrite bool) {
-	if !vnni(cpu) {
+	switch {
+	case avxVNNI(cpu):
+		fewRowsAVXVNNI(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+		return
+	case !vnni(cpu):
 		fewRowsAVX2(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
 		return
 	}
@@ -367,6 +372,30 @@ func fewRowsStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, re
 	}
 }
 
+// fewRowsAVXVNNI has kernels for some types only.
+func fewRowsAVXVNNI(t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
+	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+	switch t {
+	case blocks.Q8_0:
+		fewQ8VNNISIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q4_0:
+		fewNibblesVNNISIMD(o, a, w, &bytesQ4[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.IQ4_NL:
+		fewNibblesVNNISIMD(o, a, w, &bytesIQ4[0], request, next, rows, panels, n, oStride, aStride,
+			before, overwrite)
+	case blocks.Q4_K:
+		fewQ4KVNNISIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	case blocks.Q6_K:
+		fewQ6KVNNISIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
+			overwrite)
+	default:
+		fewRowsAVX2(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	}
+}
+
 func fewRowsAVX2(t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
 	rows, panels, n, oStride, aStride, before int, overwrite bool) {
 	switch t {
@@ -412,6 +441,25 @@ func fewRowsAVX2(t blocks.Type, o *float32, a *Row, w *byte, request, next uintp
 		fewTQ2SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
 	}
 }
+
+// Kernels of few rows with AVX-VNNI, of the types that most files have: few rows wait for memory,
+// and each kernel is 10 KB of text.
+
+//go:noescape
+func fewQ8VNNISIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewNibblesVNNISIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ4KVNNISIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ6KVNNISIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
+	blocks, oStride, aStride, before int, overwrite bool)
 
 func sumBlocksStep(rows *Row, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
 
