@@ -330,7 +330,13 @@ func addChunkKernel() {
 // keys would be few chains, each of whose steps waits for the one before. It takes most panels at a
 // time, and fewer beside the keys.
 func (t *triangle) twoSums(name string, beside, alone []int) {
-	TEXT(name, noSplit, "func(sum, pairs, x, y, s, k *float32, n, panels, stride int)")
+	keyed := t.width == avx512Vector
+	if keyed {
+		TEXT(name, noSplit, "func(sum, pairs, x, y, s, k, key *float32, column, n, panels, "+
+			"stride int)")
+	} else {
+		TEXT(name, noSplit, "func(sum, pairs, x, y, s, k *float32, n, panels, stride int)")
+	}
 	g := sumsOfPanels{triangle: t, sum: param("sum"), s: param("s"), panels: param("panels"),
 		step: GP64(), steps: GP64(), x: GP64(), y: GP64(), k: GP64(), beyond: GP64(), left: GP64()}
 	for range max(2*(beside[0]+1), 2*alone[0])*panelBytes/t.width + 3 {
@@ -339,6 +345,11 @@ func (t *triangle) twoSums(name string, beside, alone []int) {
 	Load(Param("n"), g.step)
 	SHLQ(Imm(6), g.step)
 	LEAQ(Mem{Base: g.step, Index: g.step, Scale: 2}, g.steps)
+	if keyed {
+		g.key, g.column = GP64(), K()
+		Load(Param("column"), g.key)
+		KMOVW(g.key.As32(), g.column)
+	}
 	rest := unique("rest")
 	for _, n := range beside {
 		next := unique("next")
@@ -373,6 +384,8 @@ type sumsOfPanels struct {
 	x, y, k        reg.GPVirtual // what a group reads beside panels
 	beyond, left   reg.GPVirtual // its fifth panel, and steps
 	vectors        []reg.VecVirtual
+	key            reg.GPVirtual     // that becomes a column of the chunk's; nil for none,
+	column         reg.OpmaskVirtual // which has this bit
 }
 
 // group multiplies by n panels that begin at s, and by the keys, and moves on.
@@ -390,6 +403,10 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 	Load(Param("y"), g.y)
 	Load(Param("k"), g.k)
 	Load(Param("n"), g.left)
+	takes := keys && g.key != nil
+	if takes {
+		Load(Param("key"), g.key)
+	}
 	if n > 4 {
 		LEAQ(Mem{Base: g.s, Index: g.step, Scale: 4}, g.beyond)
 	}
@@ -403,6 +420,11 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 			m = g.panel(panel)
 		}
 		VMOVUPS(m.Offset(i%parts*g.width), b)
+		if takes && i == n {
+			VBROADCASTSS(Mem{Base: g.key}, g.column, b)
+			VMOVUPS(b, m)
+			ADDQ(imm(4), g.key)
+		}
 		VFMADD231PS(b, first, sums[0][i])
 		VFMADD231PS(b, second, sums[1][i])
 	}

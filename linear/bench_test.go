@@ -65,24 +65,33 @@ func BenchmarkDecode(b *testing.B) {
 	for _, heads := range []int{32, 4} {
 		for _, c := range benchConfigs {
 			c.Heads = heads
-			b.Run(name(c), func(b *testing.B) { decode(b, r, c) })
+			b.Run(name(c), func(b *testing.B) { decode(b, r, c, 1) })
 		}
 	}
+	c := benchConfigs[0]
+	c.Heads = 32
+	b.Run("layers=48/"+name(c), func(b *testing.B) { decode(b, r, c, 48) })
 }
 
-func decode(b *testing.B, r *rand.Rand, c Config) {
+// decode takes a token through states of several layers in turn.
+func decode(b *testing.B, r *rand.Rand, c Config, layers int) {
 	const n = 64
 	x := randomTokens(b, r, c, n, 1)
-	s, dst := newState(b, c), zeros(c.Heads, 1, c.ValueDim)
+	states, dst := make([]*State, layers), zeros(c.Heads, 1, c.ValueDim)
+	for i := range states {
+		states[i] = newState(b, c)
+	}
 	var parts [n]tokens
 	for i := range parts {
 		parts[i] = x.slice(i, i+1)
 	}
 	for i := 0; b.Loop(); i++ {
-		must(b, parts[i%n].append(nil, s, dst))
+		if err := parts[i%n].append(nil, states[i%layers], dst); err != nil {
+			b.Fatal(err)
+		}
 	}
-	bytes := bytesOfToken(s)
-	rate := float64(bytes) * float64(b.N) / b.Elapsed().Seconds()
+	bytes := layers * bytesOfToken(states[0])
+	rate := float64(bytes/layers) * float64(b.N) / b.Elapsed().Seconds()
 	memory, limit := limits.NewMemory(limits.For(attn.Implementation()), 1, bytes), 0.0
 	for range 5 {
 		limit = max(limit, memory.Read(), memory.ReadStreams())

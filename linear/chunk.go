@@ -45,7 +45,11 @@ func (g *layout) width() int { return g.panels * kernel.Panel }
 
 // goOn multiplies decay and weights by the factors of row i of the chunk.
 func (m *head) goOn(g *layout, i int) {
-	if g.decays == 0 {
+	switch g.decays {
+	case 0:
+		return
+	case 1:
+		m.goOnByOne(i)
 		return
 	}
 	a := m.factors[i*g.decays:][:g.decays]
@@ -55,6 +59,21 @@ func (m *head) goOn(g *layout, i int) {
 		elements.Multiply(tuned.ISA, m.decay, m.decay, a)
 	}
 	triangle.DecayRow(tuned.ISA, m.weights, a, i)
+}
+
+// goOnByOne is goOn where a row has one factor, without calls.
+func (m *head) goOnByOne(i int) {
+	a := m.factors[i]
+	if i == 0 {
+		m.decay[0] = a
+	} else {
+		m.decay[0] *= a
+	}
+	w := (*[Chunk]float32)(m.weights)
+	for j := range w[:i] {
+		w[j] *= a
+	}
+	w[i] = 1
 }
 
 // refresh finds decay and weights after some rows.
@@ -169,9 +188,8 @@ type passage struct {
 // run takes them into the chunk, and the chunk into the matrix when it is full.
 func (r *passage) run() {
 	r.takeFactors()
-	r.takeKeys()
 	r.multiply()
-	if r.left == 0 {
+	if r.left == 0 && r.n > 1 {
 		triangle.PrefetchRows(tuned.ISA, r.next, 1, 0, prefetched)
 	}
 	shape := &r.w.shape
@@ -239,7 +257,7 @@ func (r *passage) takeFactors() {
 	}
 }
 
-// takeKeys transposes keys into the chunk.
+// takeKeys transposes keys into the chunk, whose panels are channels.
 func (r *passage) takeKeys() {
 	k, h := &r.job.all[ofK], r.s.headOf(r.h, r.s.KeyHeads)
 	if r.first == 0 {
@@ -247,20 +265,18 @@ func (r *passage) takeKeys() {
 		return
 	}
 	for i := range r.n {
-		to := r.m.k[r.first+i:]
-		for d, e := range k.Row(0, h, r.t+i) {
-			to[d*kernel.Panel] = e
-		}
+		triangle.TakeColumn(r.m.k, k.Row(0, h, r.t+i), r.first+i)
 		stop.Point()
 	}
 }
 
-// multiply finds the products of keys and queries with the matrix and with the chunk's keys, whose
-// weights it puts in.
+// multiply takes keys into the chunk, and finds the products of keys and queries with the matrix
+// and with the chunk's keys, whose weights it puts in.
 func (r *passage) multiply() {
 	if r.multiplyOne() {
 		return
 	}
+	r.takeKeys()
 	count := 0 // of rows in x
 	if r.s.Rule.corrects() {
 		count = r.take(count, ofK, r.s.headOf(r.h, r.s.KeyHeads))
@@ -275,20 +291,21 @@ func (r *passage) multiply() {
 	r.product(r.w.sums, r.m.s, count, r.from, r.to)
 }
 
-// multiplyOne is multiply of one token, if there is a kernel for it: it multiplies one query, and
-// the key or that query again.
+// multiplyOne is takeKeys and multiply of one token, if there is a kernel for it: it multiplies one
+// query, and the key or that query again.
 func (r *passage) multiplyOne() (done bool) {
 	if r.n > 1 || r.s.ChannelDecay || r.s.group() > 1 {
 		return false
 	}
 	q := r.job.all[ofQ].Row(0, r.s.queryHead(r.h, 0), r.t)
+	key := r.job.all[ofK].Row(0, r.s.headOf(r.h, r.s.KeyHeads), r.t)
 	x, count := q, 1
 	if r.s.Rule.corrects() {
-		x, count = r.job.all[ofK].Row(0, r.s.headOf(r.h, r.s.KeyHeads), r.t), 2
+		x, count = key, 2
 	}
 	panels := r.to - r.from
 	if !triangle.TwoSums(tuned.ISA, r.w.sums, r.w.pairs, x, q, r.m.s[r.from*r.s.KeyDim*kernel.Panel:],
-		r.m.k, panels, panels*kernel.Panel) {
+		r.m.k, key, r.first, panels, panels*kernel.Panel) {
 		return false
 	}
 	r.decayRows(count)

@@ -92,10 +92,11 @@ func addChunkGeneric(s, k, u, decay []float32, updates int) {
 	}
 }
 
-// twoSums multiplies rows x and y by panels of the state, and by the chunk's keys k: chains of FMAs
-// from 0 in ascending channels. Rows of sums are stride apart.
-func twoSumsGeneric(sum, pairs, x, y, s, k []float32, panels, stride int) {
+// twoSums makes a key row i of the chunk's keys k, and multiplies rows x and y by panels of the
+// state and by k: chains of FMAs from 0 in ascending channels. Rows of sums are stride apart.
+func twoSumsGeneric(sum, pairs, x, y, s, k, key []float32, i, panels, stride int) {
 	n := len(x)
+	TakeColumn(k, key, i)
 	for r, row := range [...][]float32{x, y} {
 		to := sum[r*stride:][:panels*kernel.Panel]
 		clear(to)
@@ -103,6 +104,14 @@ func twoSumsGeneric(sum, pairs, x, y, s, k []float32, panels, stride int) {
 		to = pairs[r*kernel.Panel:][:kernel.Panel]
 		clear(to)
 		floats.AddValues(to, row, k, kernel.Panel, n*kernel.Panel)
+	}
+}
+
+// TakeColumn makes a key row i of a chunk, which has a panel for each channel.
+func TakeColumn(k, key []float32, i int) {
+	to := k[i:]
+	for d, e := range key {
+		to[d*kernel.Panel] = e
 	}
 }
 

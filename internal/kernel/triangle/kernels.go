@@ -108,9 +108,10 @@ func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
 	}
 }
 
-// TwoSums multiplies two rows by panels of a state and by the chunk's keys, see twoSumsGeneric, if
-// there is a kernel for it.
-func TwoSums(isa tuning.ISA, sum, pairs, x, y, s, k []float32, panels, stride int) (done bool) {
+// TwoSums takes a key into the chunk's as one of its rows, and multiplies two rows by panels of a
+// state and by the chunk's keys, see twoSumsGeneric, if there is a kernel for it.
+func TwoSums(isa tuning.ISA, sum, pairs, x, y, s, k, key []float32, row, panels,
+	stride int) (done bool) {
 	n := len(x)
 	if !vectors(isa) || n > kernel.CallInner {
 		return false
@@ -120,11 +121,15 @@ func TwoSums(isa tuning.ISA, sum, pairs, x, y, s, k []float32, panels, stride in
 	operand.Reads(x, n)
 	operand.Reads(y, n)
 	operand.Reads(s, panels*n*kernel.Panel)
-	operand.Reads(k, n*kernel.Panel)
+	operand.Updates(k, n*kernel.Panel)
+	operand.Reads(key, n)
+	if !isa.Lanes16() {
+		TakeColumn(k, key, row)
+	}
 	step := max(1, kernel.CallProducts/(kernel.CallRows*n*kernel.Panel))
 	for p := 0; p < panels; p = kernel.NextPiece(p, step, panels) {
-		twoSumsStep(isa, &sum[p*kernel.Panel], &pairs[0], &x[0], &y[0], &s[p*n*kernel.Panel], &k[0], n,
-			min(step, panels-p), stride)
+		twoSumsStep(isa, &sum[p*kernel.Panel], &pairs[0], &x[0], &y[0], &s[p*n*kernel.Panel], &k[0],
+			&key[0], row, n, min(step, panels-p), stride)
 	}
 	return true
 }

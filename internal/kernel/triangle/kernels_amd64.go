@@ -50,15 +50,17 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *
 func addChunkAVX512(s, k, u, decay *float32, n, updates int, next *Next)
 
 // twoSumsStep is TwoSums of checked operands, in one call, of so many panels.
-func twoSumsStep(isa tuning.ISA, sum, pairs, x, y, s, k *float32, n, panels, stride int) {
+func twoSumsStep(isa tuning.ISA, sum, pairs, x, y, s, k, key *float32, row, n, panels,
+	stride int) {
 	if isa.Lanes16() {
-		twoSumsAVX512(sum, pairs, x, y, s, k, n, panels, stride)
+		twoSumsAVX512(sum, pairs, x, y, s, k, key, 1<<row, n, panels, stride)
 		return
 	}
 	twoSumsSIMD(sum, pairs, x, y, s, k, n, panels, stride)
 }
 
-// twoSumsAVX512 is twoSumsSIMD with 16 lanes.
+// twoSumsAVX512 is twoSumsSIMD with 16 lanes. It makes the key a column of k on its way,
+// whose bit is in column.
 //
 //go:noescape
-func twoSumsAVX512(sum, pairs, x, y, s, k *float32, n, panels, stride int)
+func twoSumsAVX512(sum, pairs, x, y, s, k, key *float32, column, n, panels, stride int)

@@ -20,6 +20,6 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, _ *Nex
 }
 
 // twoSumsStep is TwoSums of checked operands, in one call, of so many panels.
-func twoSumsStep(_ tuning.ISA, sum, pairs, x, y, s, k *float32, n, panels, stride int) {
+func twoSumsStep(_ tuning.ISA, sum, pairs, x, y, s, k, _ *float32, _, n, panels, stride int) {
 	twoSumsSIMD(sum, pairs, x, y, s, k, n, panels, stride)
 }

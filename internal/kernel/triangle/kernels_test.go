@@ -79,13 +79,15 @@ var kernelTests = []kerneltest.KernelTest{
 	kerneltest.Compare("twoSums", append(channelDims, kerneltest.Size("panels", 1, 9, 12),
 		kerneltest.Size("gap", 0, 9, 9)), func(c *kerneltest.Trial, n []int) {
 		d, panels, stride := n[0], n[1], n[1]*kernel.Panel+n[2]
-		x, y, s, k := c.Input(d), c.Input(d), c.Input(panels*d*kernel.Panel), c.Input(d*kernel.Panel)
+		x, y, key, s := c.Input(d), c.Input(d), c.Input(d), c.Input(panels*d*kernel.Panel)
+		k, wantK := c.Results(d * kernel.Panel)
+		i := c.IntN(kernel.Panel)
 		got, want := c.Results(stride + panels*kernel.Panel)
 		pairs, wantPairs := c.Results(2 * kernel.Panel)
-		if !TwoSums(kerneltest.Tuned.ISA, got, pairs, x, y, s, k, panels, stride) {
-			twoSumsGeneric(got, pairs, x, y, s, k, panels, stride)
+		if !TwoSums(kerneltest.Tuned.ISA, got, pairs, x, y, s, k, key, i, panels, stride) {
+			twoSumsGeneric(got, pairs, x, y, s, k, key, i, panels, stride)
 		}
-		twoSumsGeneric(want, wantPairs, x, y, s, k, panels, stride)
+		twoSumsGeneric(want, wantPairs, x, y, s, wantK, key, i, panels, stride)
 	}),
 }
 

@@ -25,4 +25,4 @@ func prefetchRowsSIMD(_ *float32, _, _, _ int)         { panic(none) }
 func addChunkStep(*tuning.Row, []float32, []float32, []float32, []float32, int, *Next) {
 	panic(none)
 }
-func twoSumsStep(_ tuning.ISA, _, _, _, _, _, _ *float32, _, _, _ int) { panic(none) }
+func twoSumsStep(_ tuning.ISA, _, _, _, _, _, _, _ *float32, _, _, _, _ int) { panic(none) }
