@@ -876,16 +876,16 @@ func TestDocumentsAreDivided(t *testing.T) {
 	p := newProblem(random(t.Name()), normal, shape{1, 2, 1, 4000, 4000, 8, 8})
 	p.opt.Documents = documents
 	dst := zeros(1, 2, 4000, 8)
-	var j, long job
+	var j, long attention
 	j.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, j.plan.initDocuments(&j.call, &p.opt))
-	if j.schedule(4); j.units != len(documents) {
-		t.Errorf("%d units, want one for each of %d short documents", j.units, len(documents))
+	if j.schedule(4); j.tasks != len(documents) {
+		t.Errorf("%d tasks, want one for each of %d short documents", j.tasks, len(documents))
 	}
 	p.opt.Documents = []int{1000, 3000}
 	long.plan = newPlan(dst, p.q, p.k, p.v, &p.opt)
 	must(t, long.plan.initDocuments(&long.call, &p.opt))
-	if long.schedule(4); long.units < 4*unitsPerWorker {
-		t.Errorf("%d units of 2 long documents, want at least %d", long.units, 4*unitsPerWorker)
+	if long.schedule(4); long.tasks < 4*tasksPerWorker {
+		t.Errorf("%d units of 2 long documents, want at least %d", long.tasks, 4*tasksPerWorker)
 	}
 }

@@ -688,7 +688,7 @@ func (p *cachePlay) attend() {
 	for name, attend := range map[string]func() error{
 		"Attend": func() error { return p.cache.Attend(dst, q, opt) },
 		"Pool": func() error {
-			return pooled(dst, func(j *job) error {
+			return pooled(dst, func(j *attention) error {
 				j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 				return p.cache.plan(&j.plan, opt)
 			})
@@ -1053,7 +1053,7 @@ func TestCacheRingEnds(t *testing.T) {
 	must(t, far.Attend(got, q, opt))
 	mustEqualBits(t, "far attention", got.Data, want.Data)
 	fillWith(got.Data, nan32())
-	must(t, pooled(got, func(j *job) error {
+	must(t, pooled(got, func(j *attention) error {
 		j.plan = newPlan(got, q, Tensor{}, Tensor{}, opt)
 		err := far.plan(&j.plan, opt)
 		j.plan.decide(&tuned, 3)
@@ -1141,7 +1141,7 @@ func TestPoolOverSegmentsOfRing(t *testing.T) {
 	}
 	q, want, got := tensor(r, normal, 1, 2, 1, 8), zeros(1, 2, 1, 8), zeros(1, 2, 1, 8)
 	must(t, Attend(want, q, m.k, m.v, &Options{Mask: mask}))
-	must(t, pooled(got, func(j *job) error {
+	must(t, pooled(got, func(j *attention) error {
 		j.plan = newPlan(got, q, Tensor{}, Tensor{}, nil)
 		err := c.plan(&j.plan, nil)
 		if j.plan.decide(&tuned, 3); j.plan.segments != 4 {

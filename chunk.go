@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/online"
@@ -321,7 +322,7 @@ func (w *scratch) addGroup(p *plan, group []prefixRows, st *online.State, lo, hi
 		x := &group[1+i]
 		shared, from, to = min(shared, x.shared), max(from, x.allLo), min(to, x.allHi)
 	}
-	if from, to = roundUp(from, Block), min(to, shared)/Block*Block; from < to {
+	if from, to = kernel.RoundUp(from, Block), min(to, shared)/Block*Block; from < to {
 		w.addAlone(p, group, st, lo, from)
 		w.addTogether(p, group, st, from, to)
 		lo = to

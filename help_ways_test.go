@@ -46,7 +46,7 @@ func poolOf(n int) func() *Pool { return sync.OnceValue(func() *Pool { return Ne
 // attendPooled is Pool.Attend, but divides even the smallest call into as many
 // pieces as it can.
 func attendPooled(dst, q, k, v Tensor, opt *Options) error {
-	return pooled(dst, func(j *job) error {
+	return pooled(dst, func(j *attention) error {
 		j.plan = newPlan(dst, q, k, v, opt)
 		if opt != nil && opt.Documents != nil {
 			return j.plan.initDocuments(&j.call, opt)
@@ -56,17 +56,17 @@ func attendPooled(dst, q, k, v Tensor, opt *Options) error {
 }
 
 // pooled runs a call that prepare validates.
-func pooled(dst Tensor, prepare func(j *job) error) error {
+func pooled(dst Tensor, prepare func(j *attention) error) error {
 	p := pools[workers]()
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
-	if err := prepare(j); err != nil || dst.empty() {
+	defer p.putCall(pc)
+	if err := prepare(&pc.attention); err != nil || dst.empty() {
 		return err
 	}
-	p.attendBy(j, p.size, j.plan.cost(&tuned))
+	p.attendBy(pc, p.size, pc.attention.plan.cost(&tuned))
 	return nil
 }
 
@@ -97,7 +97,7 @@ func waysIn(f formatPair) map[string]attender {
 			if err != nil {
 				return err
 			}
-			return pooled(dst, func(j *job) error {
+			return pooled(dst, func(j *attention) error {
 				j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 				return c.plan(&j.plan, opt)
 			})
@@ -140,7 +140,7 @@ func attendPooledCached(dst, q, k, v Tensor, opt *Options) error {
 	if err != nil {
 		return err
 	}
-	return pooled(dst, func(j *job) error {
+	return pooled(dst, func(j *attention) error {
 		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 		return c.plan(&j.plan, opt)
 	})
@@ -281,7 +281,7 @@ func attendPooledSequences(dst, q, k, v Tensor, opt *Options) error {
 }
 
 func pooledSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {
-	return pooled(dst, func(j *job) error {
+	return pooled(dst, func(j *attention) error {
 		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
 		return j.plan.initSequences(&j.call, seqs, opt)
 	})

@@ -24,7 +24,7 @@ import (
 
 // intScratch is what the rows of a chunk in integers have beside their state.
 type intScratch struct {
-	queries integers.Rows // rows × roundUp(D, 4)
+	queries integers.Rows // rows × kernel.RoundUp(D, 4)
 	units   []float32     // of the scores of each row
 	factors []float32     // unit·log₂e, or log₂e where scores are natural
 	bad     []int         // rows whose query is not finite
@@ -44,9 +44,9 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 	if p.packed != nil && p.packed.K.Codes {
 		together = math.MaxInt // one row of codes waits for look-ups, not for memory
 	}
-	w.queries.Fit(&tuned, rows*roundUp(p.d, 4), rows, together)
+	w.queries.Fit(&tuned, rows*kernel.RoundUp(p.d, 4), rows, together)
 	w.units, w.factors = grow(w.units, rows), grow(w.factors, rows)
-	w.row = grow(w.row, min(rows, panel)*roundUp(p.d, 4))
+	w.row = grow(w.row, min(rows, panel)*kernel.RoundUp(p.d, 4))
 	w.weights.Words, w.scales = grow(w.weights.Words, scores*Block), grow(w.scales, scores)
 	if p.packed == nil && p.d > 0 {
 		w.blocks.fit(p)
@@ -94,7 +94,7 @@ func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) 
 // quantizeQueries makes integers of the queries of one head's rows, which are rotated, but for the
 // first ones, of which they are made, and finds the unit of their scores.
 func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
-	width, units, factors := roundUp(p.d, 4), w.units[c.at:][:c.rows], w.factors[c.at:][:c.rows]
+	width, units, factors := kernel.RoundUp(p.d, 4), w.units[c.at:][:c.rows], w.factors[c.at:][:c.rows]
 	if at, rest := c.at+done, c.rows-done; rest > 0 {
 		w.queries.Quantize(tuned.ISA, at*width, at, units[done:], q[done*p.d:], rest, p.d, p.d, w.row)
 	}
@@ -119,7 +119,7 @@ func (w *intScratch) findUnit(p *plan, c *chunk, q []float32, r int, scale float
 		h, i := p.locate(c.kv, c.row+r)
 		finite := false
 		unit, finite = w.quantizeQuery(p, q[r*p.d:][:p.d], p.q.row(c.b, h, i))
-		if w.queries.Put(tuned.ISA, row*roundUp(p.d, 4), row, w.row[:p.d]); !finite {
+		if w.queries.Put(tuned.ISA, row*kernel.RoundUp(p.d, 4), row, w.row[:p.d]); !finite {
 			w.bad = append(w.bad, row)
 		}
 	}

@@ -118,7 +118,7 @@ func TestInt8PackedOnce(t *testing.T) {
 			row := tuned
 			row.SmallCall, row.WakingCall, row.FlopsPerNs = 0, 0, 1e-6 // any call is long
 			useTuning(t, row)
-			j, dst := new(job), zeros(x.q.B, x.q.H, x.q.L, x.v.D)
+			j, dst := new(attention), zeros(x.q.B, x.q.H, x.q.L, x.v.D)
 			j.plan = newPlan(dst, x.q, x.k, x.v, &x.opt)
 			if x.opt.Documents == nil && j.plan.init(&x.opt) == nil && !dst.empty() {
 				j.schedule(8)

@@ -22,7 +22,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	}
 	keys, _ := p.packed.Keys(b.memory[b.place:])
 	keys, format := w.levels.ReadKeys(p.packed, keys, b.place, false)
-	layout := kernel.ScoreLayout(format, p.d, roundUp(b.hi, panel))
+	layout := kernel.ScoreLayout(format, p.d, kernel.RoundUp(b.hi, panel))
 	narrow.Widen(tuned.ISA, format, w.k, keys, p.d*panel, &layout)
 }
 

@@ -73,7 +73,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 
 // layoutPanels makes w.layout that of float32 in panels.
 func (w *scratch) layoutPanels(p *plan, inOrder bool) {
-	w.layout.Cols, w.layout.Stride, w.layout.PanelStride = roundUp(p.dv, 8), panel, Block*panel
+	w.layout.Cols, w.layout.Stride, w.layout.PanelStride = kernel.RoundUp(p.dv, 8), panel, Block*panel
 	w.layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew+p.further, inOrder)
 }
 

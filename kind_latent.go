@@ -90,9 +90,9 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 	for first := 0; first < p.dv; first += step {
 		channels := min(step, p.dv-first)
 		o, keys := o[first:], keys[first*panel*size:]
-		layout.Cols = roundUp(channels, panel)
+		layout.Cols = kernel.RoundUp(channels, panel)
 		if size == 4 {
-			layout.Cols = roundUp(channels, 8)
+			layout.Cols = kernel.RoundUp(channels, 8)
 			floats.TransposeFloats(tuned.ISA, w.v, elements[float32](keys), p.d, channels, n)
 			floats.Accumulate(&tuned, o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
 			continue

@@ -55,8 +55,8 @@ func MatMul(dst, a, b Tensor) error {
 	}
 	p.partition(1)
 	w := scratches.Get().(*scratch)
-	for i := range p.units() {
-		p.unit(w, i)
+	for i := range p.tasks() {
+		p.task(w, i)
 	}
 	scratches.Put(w)
 	return nil
@@ -67,7 +67,7 @@ type multiplication struct {
 	dst, a, b Tensor
 
 	inPlace           int // columns that are read where they are: packing takes longer for few rows
-	heads, rows, cols int // of a unit of work; heads of all batch entries are counted
+	heads, rows, cols int // of a task; heads of all batch entries are counted
 }
 
 // check validates the arguments.
@@ -82,7 +82,7 @@ func (p *multiplication) check() error {
 // leastProductRows rows are the fewest for which another worker packs the same part of b.
 const leastProductRows = 32
 
-// partition divides the product into units for workers: by columns, then by heads, then by rows.
+// partition divides the product into tasks for workers: by columns, then by heads, then by rows.
 func (p *multiplication) partition(workers int) {
 	if p.a.L <= inPlaceRows {
 		p.inPlace = p.b.D / 8 * 8 // whole vectors
@@ -120,16 +120,16 @@ func (p *multiplication) makespan(workers int) float64 {
 			again = 180
 		}
 	}
-	packed := 1. // parts of b of a unit
+	packed := 1. // parts of b of a task
 	if p.b.H > 1 || p.b.B > 1 {
 		packed = heads
 	}
 	each := float64(min(p.cols, p.dst.D)) * (heads*float64(p.rows) + packed*again)
-	return makespan(p.units(), workers, each, 1)
+	return makespan(p.tasks(), workers, each, 1)
 }
 
-// units is the number of units of work.
-func (p *multiplication) units() int {
+// tasks is how many tasks there are.
+func (p *multiplication) tasks() int {
 	return partsOf(p.dst.B*p.dst.H, p.heads) * partsOf(p.dst.L, p.rows) * partsOf(p.dst.D, p.cols)
 }
 
@@ -139,8 +139,10 @@ func (p *multiplication) cost() float64 {
 	return tuned.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
 }
 
-// unit computes one unit of work.
-func (p *multiplication) unit(w *scratch, i int) {
+func (p *multiplication) begin(*scratch) {}
+
+// task computes one task.
+func (p *multiplication) task(w *scratch, i int) {
 	rows, cols := partsOf(p.dst.L, p.rows), partsOf(p.dst.D, p.cols)
 	u := productPart{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
 	u.rowsEnd, u.headsEnd = min(u.row+p.rows, p.dst.L), min(u.head+p.heads, p.dst.B*p.dst.H)
@@ -319,9 +321,10 @@ func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) 
 // panels is the memory of the panels of columns [first, first+cols) for the inner steps that begin
 // with k.
 func (m *Matrix) panels(b, h, k, first, cols int) []byte {
-	steps := roundUp(min(product.Inner, m.inner-k), m.traits.Group)
-	at := (m.index(b, h)*roundUp(m.inner, m.traits.Group)+k)*roundUp(m.cols, panel) + first*steps
-	n := roundUp(cols, panel) * steps
+	steps := kernel.RoundUp(min(product.Inner, m.inner-k), m.traits.Group)
+	inner, all := kernel.RoundUp(m.inner, m.traits.Group), kernel.RoundUp(m.cols, panel)
+	at := (m.index(b, h)*inner+k)*all + first*steps
+	n := kernel.RoundUp(cols, panel) * steps
 	return m.data[at*m.traits.Bytes:][:n*m.traits.Bytes]
 }
 
@@ -377,7 +380,7 @@ type projection struct {
 	dst     Tensor // as many rows as the product has
 	offsets []int  // where these begin in dst's data; nil: as its strides say
 
-	rows, cols int    // of a unit of work
+	rows, cols int    // of a task
 	gathered   bool   // blocks of dst are computed in scratch memory
 	next       []byte // what is read after this, of few rows by blocks
 }
@@ -409,7 +412,7 @@ func (p *projection) partition(workers int) {
 	}
 	if p.m.sharesWidened() && !(workers > 1 && p.m.int8) { // of integers nothing is widened
 		p.rows = product.PartOfRows(p.dst.L, widenedRows)
-		if p.units() < workers*unitsPerWorker {
+		if p.tasks() < workers*tasksPerWorker {
 			p.rows = product.PartOfRows(p.dst.L, product.Rows)
 		}
 	}
@@ -418,7 +421,7 @@ func (p *projection) partition(workers int) {
 		return
 	}
 	if p.dst.L <= narrow.MaxRows {
-		for p.cols > panel && p.units() < workers*unitsPerWorker {
+		for p.cols > panel && p.tasks() < workers*tasksPerWorker {
 			p.cols /= 2
 		}
 		return
@@ -445,7 +448,7 @@ func (p *projection) makespan(workers int) float64 {
 		again = 3
 	}
 	each := float64(min(p.cols, p.dst.D)) + again
-	return (max(float64(p.units())/float64(workers), 1./quarters) + 1./quarters) * each
+	return (max(float64(p.tasks())/float64(workers), 1./quarters) + 1./quarters) * each
 }
 
 // sharesWidened reports whether widening takes so long that more rows share in it than multiply
@@ -462,8 +465,8 @@ func (p *projection) gathers() bool {
 		!tuned.Stays(4*p.dst.L*p.dst.SL)
 }
 
-// units is the number of blocks of rows and columns in all products.
-func (p *projection) units() int {
+// tasks is the number of blocks of rows and columns in all products.
+func (p *projection) tasks() int {
 	return p.dst.B * p.dst.H * p.rowBlocks() * p.colBlocks()
 }
 
@@ -477,7 +480,7 @@ type productBlock struct {
 	product.Block // where it is computed
 }
 
-// block is the block of dst that unit i computes. Blocks of rows follow each other, so that the
+// block is the block of dst that task i computes. Blocks of rows follow each other, so that the
 // columns of the matrix stay in the cache.
 func (p *projection) block(i int) productBlock {
 	i, row := i/p.rowBlocks(), i%p.rowBlocks()*p.rows
@@ -486,10 +489,10 @@ func (p *projection) block(i int) productBlock {
 		Block: product.Block{Rows: min(p.rows, p.dst.L-row), Cols: min(p.cols, p.dst.D-first)}}
 }
 
-// unit computes one block of dst.
-func (p *projection) unit(i int) { p.compute(p.block(i)) }
+// task computes one block of dst.
+func (p *projection) task(i int) { p.compute(p.block(i)) }
 
-// quarters is into how many parts blocks are divided at most: halves of rows and of columns.
+// quarters is into how many pieces blocks are divided at most: halves of rows and of columns.
 const quarters = 4
 
 // stretch computes quarters of blocks, from one up to another, and whole blocks of what is whole.
@@ -508,14 +511,14 @@ func (p *projection) stretch(from, to int) {
 	}
 }
 
-// quarter is part of a block. There may be nothing in it: few rows or columns are not divided.
+// quarter is a quarter of a block. There may be nothing in it: few rows or columns are not divided.
 func (u productBlock) quarter(i int) productBlock {
 	rows, cols := u.Rows, u.Cols
 	if rows >= 2*leastProductRows {
-		rows = roundUp(partsOf(rows, 2), kernel.SplitRows)
+		rows = kernel.RoundUp(partsOf(rows, 2), kernel.SplitRows)
 	}
 	if cols >= 2*minCols {
-		cols = roundUp(partsOf(cols, 2), panel)
+		cols = kernel.RoundUp(partsOf(cols, 2), panel)
 	}
 	row, first := i/2*rows, i%2*cols
 	u.row, u.first = u.row+row, u.first+first

@@ -45,8 +45,8 @@ func PackBlocks(data []byte, t BlockType, outputs, inputs int, c MatrixConfig) (
 	if err != nil {
 		return nil, err
 	}
-	for i := range p.units() {
-		p.unit(i)
+	for i := range p.tasks() {
+		p.task(nil, i)
 	}
 	return p.finish()
 }
@@ -111,7 +111,7 @@ func newBlockMatrix(t blocks.Type, outputs, inputs int) (m *Matrix, ok bool) {
 	}
 	m = &Matrix{format: Blocks, traits: kernel.Traits{Name: t.String(), Bytes: 1, Group: 1},
 		blocks: t, b: 1, h: 1, inner: inputs, cols: outputs, rotation: 1}
-	_, ok = views.Product(roundUp(inputs, blocks.Inputs), roundUp(outputs, panel), 2)
+	_, ok = views.Product(kernel.RoundUp(inputs, blocks.Inputs), kernel.RoundUp(outputs, panel), 2)
 	return m, ok
 }
 
@@ -123,14 +123,16 @@ func formatOfHalves(t blocks.Type) Format {
 	return F16
 }
 
-// units is the number of units of work, panels.
-func (p *blockPacking) units() int { return partsOf(p.m.cols, panel) }
+// tasks is how many panels there are, of which each is a task.
+func (p *blockPacking) tasks() int { return partsOf(p.m.cols, panel) }
 
 // cost estimates the nanoseconds of packing on one core.
 func (p *blockPacking) cost() float64 { return 0.5 * float64(len(p.data)) }
 
-// unit packs panel i.
-func (p *blockPacking) unit(i int) {
+func (p *blockPacking) begin(*scratch) {}
+
+// task packs panel i.
+func (p *blockPacking) task(_ *scratch, i int) {
 	of := p.t.Traits()
 	row := p.m.inner / of.Inputs * of.Bytes
 	for c := range min(panel, p.m.cols-i*panel) {

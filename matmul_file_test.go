@@ -561,7 +561,7 @@ func TestMatrixFilesOfIntegersThatNoColumnBecomes(t *testing.T) {
 		}
 		for k := 0; k < inputs && c.elementsTo != -1; k += product.Inner {
 			steps := min(product.Inner, inputs-k)
-			layout := kernel.ScoreLayout(kernel.I8, steps, roundUp(outputs, panel))
+			layout := kernel.ScoreLayout(kernel.I8, steps, kernel.RoundUp(outputs, panel))
 			for i := range steps {
 				at := kernel.PlaceOf(kernel.I8, &layout, i, c.output)
 				setInteger(I8, m.panels(1, 0, k, 0, outputs), at, c.elementsTo)

@@ -66,8 +66,8 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	}
 	p.divide(1)
 	s := scratches.Get().(*scratch)
-	for i := range p.units() {
-		p.unit(s, i)
+	for i := range p.tasks() {
+		p.task(s, i)
 	}
 	scratches.Put(s)
 	return p.finish()
@@ -79,7 +79,7 @@ type packing struct {
 	transposed bool // a row of x is a column of the matrix
 	m          *Matrix
 
-	steps, cols int         // of a unit of work
+	steps, cols int         // of a task
 	noScale     atomic.Bool // some element of x has none
 }
 
@@ -150,24 +150,24 @@ func (m *Matrix) use(room *memory.Mapping, data, scales []byte) {
 	m.memory, m.data, m.scales = room, data, elements[float32](scales)
 }
 
-// divide divides the matrix into units for workers: some columns, and unless they have scales,
+// divide divides the matrix into tasks for workers: some columns, and unless they have scales,
 // product.Inner inputs of them. Elements that stay as they are go straight to their place, and rows
 // are read from end to end as long as there is work for all.
 func (p *packing) divide(workers int) {
 	p.steps, p.cols = product.Inner, packCols
 	if p.m.traits.Scaled {
-		p.steps = roundUp(p.m.inner, product.Inner)
+		p.steps = kernel.RoundUp(p.m.inner, product.Inner)
 	}
 	if p.m.format == F32 {
-		p.cols = roundUp(p.m.cols, panel)
+		p.cols = kernel.RoundUp(p.m.cols, panel)
 	}
-	for p.cols > minCols && p.units() < workers*unitsPerWorker {
-		p.cols = roundUp(p.cols/2, panel)
+	for p.cols > minCols && p.tasks() < workers*tasksPerWorker {
+		p.cols = kernel.RoundUp(p.cols/2, panel)
 	}
 }
 
-// units is the number of units.
-func (p *packing) units() int { return p.m.b * p.m.h * p.stepBlocks() * p.colBlocks() }
+// tasks is how many tasks there are.
+func (p *packing) tasks() int { return p.m.b * p.m.h * p.stepBlocks() * p.colBlocks() }
 
 func (p *packing) stepBlocks() int { return (p.m.inner + p.steps - 1) / p.steps }
 func (p *packing) colBlocks() int  { return (p.m.cols + p.cols - 1) / p.cols }
@@ -175,8 +175,10 @@ func (p *packing) colBlocks() int  { return (p.m.cols + p.cols - 1) / p.cols }
 // packPart is some inner steps from k on of some columns from first on.
 type packPart struct{ b, h, k, first, steps, cols int }
 
-// unit packs unit i. Units that follow each other are columns side by side.
-func (p *packing) unit(w *scratch, i int) {
+func (p *packing) begin(*scratch) {}
+
+// task packs what task i is of. Tasks that follow each other are columns side by side.
+func (p *packing) task(w *scratch, i int) {
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	i, k := i/p.stepBlocks(), i%p.stepBlocks()*p.steps
 	u := packPart{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
@@ -258,7 +260,7 @@ func (p *packing) quantize(columns, scales []float32, u packPart) {
 	var rounded [product.Inner]int8
 	column, bytes := room[:u.steps], rounded[:u.steps]
 	to, group := p.m.panels(u.b, u.h, u.k, u.first, u.cols), p.m.traits.Group
-	panelBytes := roundUp(u.steps, group) * panel
+	panelBytes := kernel.RoundUp(u.steps, group) * panel
 	p.fillColumns(columns, u)
 	for c, scale := range scales {
 		p.column(column, columns, u, c)

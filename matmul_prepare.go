@@ -11,7 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
-// A product by a matrix has two phases, whose units workers share: rows of a are prepared, that is
+// A product by a matrix has two phases, whose tasks workers share: rows of a are prepared, that is
 // rotated and made integers, if the matrix is; and then multiplied. Matrices that are multiplied by
 // the same rows share what they need alike.
 
@@ -35,7 +35,7 @@ type preparation struct {
 
 	routes *routes // rows go to places in this order; nil: all as they follow each other
 
-	unitRows int // of a unit of work
+	taskRows int // of a task
 
 	first   int    // row of those at hand, or place
 	source  Tensor // rows of a at hand
@@ -48,7 +48,7 @@ type preparation struct {
 // preparedElements bounds the elements of a that are prepared at a time: 32 MiB.
 const preparedElements = 1 << 23
 
-// preparedRows rows are prepared as one unit, or fewer so that there is one for each worker.
+// preparedRows rows are prepared as one task, or fewer so that there is one for each worker.
 const preparedRows = 8
 
 // part is how many rows are prepared at a time: all, if there is nothing to do.
@@ -116,17 +116,17 @@ const copiesAsLong = 4
 // shortElements: more take as long as to wait for workers that share in it.
 const shortElements = 1 << 15
 
-// divide divides the rows at hand among workers, and returns the number of units.
-func (x *preparation) divide(workers int) (units int) {
+// divide divides the rows at hand among workers, and returns the number of tasks.
+func (x *preparation) divide(workers int) (tasks int) {
 	if x.needs == 0 {
 		return 0
 	}
 	rows := x.sourceRows()
-	x.unitRows = max(1, min(preparedRows, rows/workers))
-	return partsOf(rows, x.unitRows)
+	x.taskRows = max(1, min(preparedRows, rows/workers))
+	return partsOf(rows, x.taskRows)
 }
 
-// sourceRows is how many rows units are of: of a, if they go to places.
+// sourceRows is how many rows tasks are of: of a, if they go to places.
 func (x *preparation) sourceRows() int {
 	if x.routes != nil {
 		return x.a.H * x.a.L
@@ -137,13 +137,15 @@ func (x *preparation) sourceRows() int {
 // run prepares all rows at hand.
 func (x *preparation) run() {
 	for i := range x.divide(1) {
-		x.unit(i)
+		x.task(nil, i)
 	}
 }
 
-// unit prepares the rows of unit i.
-func (x *preparation) unit(i int) {
-	for r := i * x.unitRows; r < min((i+1)*x.unitRows, x.sourceRows()); r++ {
+func (x *preparation) begin(*scratch) {}
+
+// task prepares the rows of task i.
+func (x *preparation) task(_ *scratch, i int) {
+	for r := i * x.taskRows; r < min((i+1)*x.taskRows, x.sourceRows()); r++ {
 		if x.routes != nil {
 			x.route(r)
 			continue

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -30,8 +31,8 @@ func (q *targets) multiply(x preparation) {
 				p.next = q.ms[s.which].data
 			}
 			p.partition(1)
-			for i := range p.units() {
-				p.unit(i)
+			for i := range p.tasks() {
+				p.task(i)
 			}
 		}
 	}
@@ -60,9 +61,9 @@ type products struct {
 	targets // in lists of its own
 	inputs  preparation
 	now     []projection // of the rows at hand
-	ends    []int        // for each, the number of parts of it and those before it
-	runs    []productRun // of few rows by blocks the units of all; else none
-	units   []int        // ends of the units among the parts, where these are quarters of blocks
+	ends    []int        // for each, the number of blocks or quarters of it and those before it
+	runs    []productRun // of few rows by blocks the tasks of all; else none
+	tasks   []int        // ends of the tasks among the quarters; none if a task is a block
 
 	own     bool // each worker prepares the few rows for itself: that takes less than waiting for all
 	workers int  // for how many all was divided
@@ -99,9 +100,9 @@ func (q *products) take() (cost float64) {
 	return cost
 }
 
-// partition divides all products among workers, and returns the number of units.
-func (q *products) partition(workers int) (units int) {
-	q.ends, q.runs, q.units, q.workers = q.ends[:0], q.runs[:0], q.units[:0], workers
+// partition divides all products among workers, and returns the number of tasks.
+func (q *products) partition(workers int) (tasks int) {
+	q.ends, q.runs, q.tasks, q.workers = q.ends[:0], q.runs[:0], q.tasks[:0], workers
 	if q.few() {
 		q.divide(workers)
 		return len(q.runs)
@@ -109,28 +110,28 @@ func (q *products) partition(workers int) (units int) {
 	if q.inputs.routes != nil {
 		return q.partitionExperts(workers)
 	}
-	all, work := 0, 0.
+	all, steps := 0, 0.
 	for i := range q.now {
 		p := &q.now[i]
 		p.partition(workers)
-		all += quarters * p.units()
-		work += float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L) * float64(p.dst.D)
+		all += quarters * p.tasks()
+		steps += float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.L) * float64(p.dst.D)
 		q.ends = append(q.ends, all)
 	}
-	work *= float64(q.inputs.a.D) / float64(all)
-	least := max(1, min(quarters, int(leastWork/work)))
+	steps *= float64(q.inputs.a.D) / float64(all)
+	least := max(1, min(quarters, int(leastSteps/steps)))
 	for at := 0; at < all; {
 		at += nextStretch(all-at, least, workers)
-		q.units = append(q.units, at)
+		q.tasks = append(q.tasks, at)
 	}
-	return len(q.units)
+	return len(q.tasks)
 }
 
-// leastWork is the multiply-adds of the shortest units: a microsecond or two of the fastest tiles.
-const leastWork = 1 << 20
+// leastSteps is the multiply-adds of the shortest tasks: a microsecond or two of the fastest tiles.
+const leastSteps = 1 << 20
 
-// nextStretch is how many of the quarters of blocks that are left become the next unit: a part of
-// them, so that workers read panels that follow each other; and the last units, which have the
+// nextStretch is how many of the quarters of blocks that are left become the next task: a part of
+// them, so that workers read panels that follow each other; and the last tasks, which have the
 // least, leave others little to wait for.
 func nextStretch(left, least, workers int) int {
 	n := left / (2 * workers)
@@ -143,31 +144,31 @@ func nextStretch(left, least, workers int) int {
 	return min(left, max(n, least))
 }
 
-// unitsOfExperts is how many units of work a worker should find at least in the products of all
+// tasksOfExperts is how many tasks a worker should find at least in the products of all
 // experts: these are of different length.
-const unitsOfExperts = 2 * unitsPerWorker
+const tasksOfExperts = 2 * tasksPerWorker
 
-// partitionExperts divides the products of all experts among workers, none into units longer than a
-// part of all, and returns the number of units.
-func (q *products) partitionExperts(workers int) (units int) {
+// partitionExperts divides the products of all experts among workers, none into tasks longer than a
+// part of all, and returns the number of tasks.
+func (q *products) partitionExperts(workers int) (tasks int) {
 	all := 0.
 	for i := range q.now {
 		all += q.now[i].cost()
 	}
-	longest := all / float64(workers*unitsOfExperts)
+	longest := all / float64(workers*tasksOfExperts)
 	for i := range q.now {
 		p := &q.now[i]
 		p.partition(1)
 		for cost := p.cost(); workers > 1 && p.cols > minCols; {
-			if cost <= longest*float64(p.units()) {
+			if cost <= longest*float64(p.tasks()) {
 				break
 			}
-			p.cols = roundUp(p.cols/2, panel)
+			p.cols = kernel.RoundUp(p.cols/2, panel)
 		}
-		units += p.units()
-		q.ends = append(q.ends, units)
+		tasks += p.tasks()
+		q.ends = append(q.ends, tasks)
 	}
-	return units
+	return tasks
 }
 
 // few reports whether all products are of few rows by blocks, which wait for memory.
@@ -204,7 +205,7 @@ func (q *products) divide(workers int) {
 	}
 }
 
-// begin prepares what a worker needs before its first unit.
+// begin prepares what a worker needs before its first task.
 func (q *products) begin(w *scratch) {
 	if q.own {
 		x := q.inputs
@@ -214,21 +215,21 @@ func (q *products) begin(w *scratch) {
 	}
 }
 
-// unit computes one unit.
-func (q *products) unit(w *scratch, i int) {
+// task computes one task.
+func (q *products) task(w *scratch, i int) {
 	if len(q.runs) > 0 {
 		q.run(w, i)
 		return
 	}
-	if len(q.units) == 0 {
+	if len(q.tasks) == 0 {
 		which, first := q.find(i)
 		p := q.of(w, which)
-		p.unit(i - first)
+		p.task(i - first)
 		return
 	}
-	from, end := 0, q.units[i]
+	from, end := 0, q.tasks[i]
 	if i > 0 {
-		from = q.units[i-1]
+		from = q.tasks[i-1]
 	}
 	for from < end {
 		which, first := q.find(from)
@@ -238,9 +239,9 @@ func (q *products) unit(w *scratch, i int) {
 	}
 }
 
-// find is the product of a part, and the number of parts of those before it.
-func (q *products) find(part int) (which, before int) {
-	if which, _ = slices.BinarySearch(q.ends, part+1); which > 0 {
+// find is the product of a block, or a quarter, and the number of those of products before it.
+func (q *products) find(i int) (which, before int) {
+	if which, _ = slices.BinarySearch(q.ends, i+1); which > 0 {
 		before = q.ends[which-1]
 	}
 	return which, before

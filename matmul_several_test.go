@@ -132,8 +132,8 @@ func inParts(q *targets, x preparation, most int) (firsts []int) {
 		for s, more := x.share(0, len(q.ms)); more; s, more = x.share(s.which+1, len(q.ms)) {
 			p := q.product(&x, s)
 			p.partition(1)
-			for i := range p.units() {
-				p.unit(i)
+			for i := range p.tasks() {
+				p.task(i)
 			}
 		}
 	}
@@ -156,10 +156,10 @@ func TestStretches(t *testing.T) {
 		workers := 1 + r.IntN(20)
 		n, from := q.partition(workers), 0
 		for i := range n {
-			to := q.units[i]
-			if i > 0 && n > 1 && to-from > q.units[0] || workers == 1 && n > 1 {
+			to := q.tasks[i]
+			if i > 0 && n > 1 && to-from > q.tasks[0] || workers == 1 && n > 1 {
 				t.Fatalf("unit %d of %d, for %d workers, has %d quarters, the first %d", i, n, workers,
-					to-from, q.units[0])
+					to-from, q.tasks[0])
 			}
 			for ; from < to; from++ {
 				which, before := q.find(from)

@@ -331,8 +331,8 @@ func TestPartitionForWorkers(t *testing.T) {
 		p := projection{dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
 			m: &Matrix{inner: c.inner, cols: c.cols}}
 		p.partition(c.workers)
-		if p.units() != c.units || p.cols != c.width {
-			t.Errorf("%+v: %d units of %d columns", c, p.units(), p.cols)
+		if p.tasks() != c.units || p.cols != c.width {
+			t.Errorf("%+v: %d units of %d columns", c, p.tasks(), p.cols)
 		}
 	}
 }
@@ -350,7 +350,7 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 			p := projection{dst: zeros(1, 1, rows, m.cols), m: m}
 			p.partition(1)
 			var read, prefetched []uintptr
-			for i := range p.units() {
+			for i := range p.tasks() {
 				u := p.block(i)
 				for k := 0; k < m.inner; k += product.Inner {
 					part, _ := m.part(u.b, u.h, k, u.first, u.Cols)
@@ -595,8 +595,8 @@ func TestPoolPackMatrix(t *testing.T) {
 			x.divide(workers)
 			s := new(scratch)
 			s.k = nans(product.Inner * packCols)
-			for i := range x.units() {
-				x.unit(s, x.units()-1-i)
+			for i := range x.tasks() {
+				x.task(s, x.tasks()-1-i)
 			}
 			m, err := x.finish()
 			must(t, err)

@@ -87,8 +87,8 @@ func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 
 // typedPart is part for a matrix of fewer bits and some rows; the layout has whole panels.
 func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, kernel.PanelLayout) {
-	layout := kernel.ScoreLayout(kernel.Format(m.format), min(product.Inner, m.inner-k), roundUp(cols,
-		panel))
+	layout := kernel.ScoreLayout(kernel.Format(m.format), min(product.Inner, m.inner-k),
+		kernel.RoundUp(cols, panel))
 	if m.int8 {
 		layout.Set(&tuned, tuned.PrefetchInt8, tuned.PrefetchInt8, false)
 	} else {
@@ -102,7 +102,7 @@ func (m *Matrix) scalesOf(b, h, first, cols int) []float32 {
 	if !m.traits.Scaled {
 		return nil
 	}
-	return m.scales[m.index(b, h)*roundUp(m.cols, panel)+first:][:cols]
+	return m.scales[m.index(b, h)*kernel.RoundUp(m.cols, panel)+first:][:cols]
 }
 
 // Products by matrices with MatrixConfig.Integers: rows of a become integers with a scale for each

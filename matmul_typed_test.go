@@ -172,8 +172,8 @@ func inSmallUnits(t *testing.T, dst, a Tensor, m *Matrix) {
 	inputs.run()
 	p := q.product(&inputs, share{rows: inputs.rows()})
 	p.partition(64)
-	for i := range p.units() {
-		p.unit(i)
+	for i := range p.tasks() {
+		p.task(i)
 	}
 }
 

@@ -32,7 +32,7 @@ type callSequence struct {
 
 // workItem is rows of queries of one sequence, or all those of several that share pages. It makes a
 // chunk for each key/value head, or for a few of a document, and a chunk that workers share makes a
-// unit for each segment.
+// task for each segment.
 type workItem struct {
 	first, sequences int // a run of sequenceCall.order
 	row, rows        int // rows [row, row+rows) of one sequence
@@ -40,7 +40,7 @@ type workItem struct {
 	segment          int // the first segment that rows see, and
 	segments         int // into how many the keys are divided, 1 if they are whole
 	chunks           int // their number
-	chunk, unit      int // the first chunk, and the first unit
+	chunk, task      int // the first chunk, and the first task
 	state            int // where the states of its segments are,
 	stateSize        int // and how large each is
 	cost             float64
@@ -62,14 +62,14 @@ func (s *sequenceCall) sharesPrefixes() bool {
 	return false
 }
 
-// itemOf is the item that a chunk is of, or if units are asked for, a unit.
-func (s *sequenceCall) itemOf(n int, units bool) *workItem {
-	lo, hi := 0, len(s.items) // items are in the order of their chunks and units
+// itemOf is the item that a chunk is of, or if tasks are asked for, a task.
+func (s *sequenceCall) itemOf(n int, tasks bool) *workItem {
+	lo, hi := 0, len(s.items) // items are in the order of their chunks and tasks
 	for hi-lo > 1 {
 		middle := int(uint(lo+hi) / 2)
 		first := s.items[middle].chunk
-		if units {
-			first = s.items[middle].unit
+		if tasks {
+			first = s.items[middle].task
 		}
 		if first <= n {
 			lo = middle
@@ -80,10 +80,10 @@ func (s *sequenceCall) itemOf(n int, units bool) *workItem {
 	return &s.items[lo]
 }
 
-// unit is the chunk and segment of a unit, and how many segments the chunk is divided into.
-func (s *sequenceCall) unit(i int) (index, segment, segments int) {
+// task is the chunk and segment of a task, and how many segments the chunk is divided into.
+func (s *sequenceCall) task(i int) (index, segment, segments int) {
 	w := s.itemOf(i, true)
-	return w.chunk + (i-w.unit)/w.segments, w.segment + (i-w.unit)%w.segments, w.segments
+	return w.chunk + (i-w.task)/w.segments, w.segment + (i-w.task)%w.segments, w.segments
 }
 
 // prefixRows is the rows of one sequence in a chunk of several that share pages.

@@ -39,12 +39,12 @@ type Pool struct {
 	spin    spin.Spinner
 
 	mu     sync.Mutex
-	wake   sync.Cond // there is a job, or the pool was closed
-	idle   sync.Cond // the last call of a closed pool is over
-	jobs   []*job    // with units that nobody has taken, oldest first
-	free   []*job    // for reuse
-	calls  int       // running
-	wanted int       // workers that jobs want and that nobody has woken yet
+	wake   sync.Cond   // there is a job, or the pool was closed
+	idle   sync.Cond   // the last call of a closed pool is over
+	jobs   []*job      // with tasks that nobody has taken, oldest first
+	free   []*poolCall // for reuse
+	calls  int         // running
+	wanted int         // workers that jobs want and that nobody has woken yet
 	closed bool
 }
 
@@ -101,8 +101,8 @@ func (p *Pool) workersFor(cost float64) int {
 	return min(p.size, 1+p.spin.Workers())
 }
 
-// takeJob registers a call and returns a job for it.
-func (p *Pool) takeJob() (*job, error) {
+// takeCall registers a call and returns memory for it.
+func (p *Pool) takeCall() (*poolCall, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -110,40 +110,36 @@ func (p *Pool) takeJob() (*job, error) {
 	}
 	p.calls++
 	if last := len(p.free) - 1; last >= 0 {
-		j := p.free[last]
+		c := p.free[last]
 		p.free = p.free[:last]
-		return j, nil
+		return c, nil
 	}
-	return &job{done: make(chan struct{}, 1)}, nil
+	c := new(poolCall)
+	c.done = make(chan struct{}, 1)
+	return c, nil
 }
 
-// putJob takes back the job of a call that is over. Until then the job, which run does not leave
-// before the last worker is done with it, holds the cache or the matrix of the call, whose memory
-// lives no longer than they do.
-func (p *Pool) putJob(j *job) {
-	// let go of the caller's buffers
-	j.plan, j.update, j.multiplication = plan{}, stateUpdate{}, multiplication{}
-	j.packing, j.blocks = nil, nil
-	j.worker, j.value = nil, nil
-	j.stopped.Store(false)
-	j.products.drop()
-	j.call.drop()
+// putCall takes back the memory of a call that is over. Until then it holds the cache or the matrix
+// of the call, whose memory lives no longer than they do: run does not leave the job before the
+// last worker is done with it.
+func (p *Pool) putCall(c *poolCall) {
+	c.drop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = append(p.free, j)
+	p.free = append(p.free, c)
 	p.calls--
 	if p.closed && p.calls == 0 {
 		p.idle.Signal()
 	}
 }
 
-// run computes all units of a job, the caller's goroutine taking part, and
+// run computes all tasks of a job, the caller's goroutine taking part with its scratch memory, and
 // returns when all are done.
-func (p *Pool) run(j *job) {
-	if helpers := min(p.size, j.units, j.workers) - 1; helpers > 0 {
-		p.runWith(j, helpers)
+func (p *Pool) run(j *job, w *scratch) {
+	if helpers := min(p.size, j.tasks, j.workers) - 1; helpers > 0 {
+		p.runWith(j, w, helpers)
 	} else {
-		j.work(&j.scratch)
+		j.take(w)
 	}
 	if p.size > 1 && j.cost >= tuned.SmallCall {
 		p.spin.CallEnds()
@@ -151,16 +147,16 @@ func (p *Pool) run(j *job) {
 }
 
 // runWith is run with helpers.
-func (p *Pool) runWith(j *job, helpers int) {
-	p.share(j, helpers)
+func (p *Pool) runWith(j *job, w *scratch, helpers int) {
+	p.offer(j, helpers)
 	own := 0
 	defer func() { p.join(j, own, helpers) }() // a part of Run may panic
-	own = j.work(&j.scratch)
+	own = j.take(w)
 }
 
-// join waits for the helpers of a job of which the caller has computed its own units.
+// join waits for the helpers of a job of which the caller has computed its own tasks.
 func (p *Pool) join(j *job, own, helpers int) {
-	j.next.Store(noUnit) // unless it panicked, none was left
+	j.next.Store(noTask) // unless it panicked, none was left
 	p.mu.Lock()
 	p.retire(j)
 	p.mu.Unlock()
@@ -169,19 +165,19 @@ func (p *Pool) join(j *job, own, helpers int) {
 		p.await(j)
 	}
 	// one takes longer than a caller spins
-	longUnits := j.cost > float64(j.units)*float64(p.spin.Limit())
-	inTime = inTime || longUnits
+	longTasks := j.cost > float64(j.tasks)*float64(p.spin.Limit())
+	inTime = inTime || longTasks
 	p.spin.Shared(j.cost, inTime && j.fair(own, helpers))
 }
 
 // fair reports whether helpers worked beside the caller: who has to take turns with them on its
-// core has done little of its part, but for a unit.
+// core has done little of its share, but for a task.
 func (j *job) fair(own, helpers int) bool {
-	return own < j.units && 4*(own+1)*(helpers+1) >= 3*j.units
+	return own < j.tasks && 4*(own+1)*(helpers+1) >= 3*j.tasks
 }
 
-// share gives a job to some helpers: to workers that spin, and it wakes others.
-func (p *Pool) share(j *job, helpers int) {
+// offer gives a job to some helpers: to workers that spin, and it wakes others.
+func (p *Pool) offer(j *job, helpers int) {
 	p.mu.Lock()
 	p.jobs = append(p.jobs, j)
 	p.wanted += helpers - p.spin.Call(helpers)
@@ -213,7 +209,7 @@ func (p *Pool) await(j *job) {
 	}
 }
 
-// retire takes a job without units from the list.
+// retire takes a job without tasks from the list.
 func (p *Pool) retire(j *job) {
 	if i := slices.Index(p.jobs, j); i >= 0 {
 		p.jobs = slices.Delete(p.jobs, i, i+1)
@@ -234,7 +230,7 @@ func (p *Pool) work() {
 	}
 }
 
-// help computes units of a job beside its caller. It is called under the pool's lock, which it
+// help computes tasks of a job beside its caller. It is called under the pool's lock, which it
 // gives up for that.
 func (p *Pool) help(j *job, w *scratch) {
 	j.helpers.Add(1)
@@ -243,7 +239,7 @@ func (p *Pool) help(j *job, w *scratch) {
 	returned := false
 	defer func() {
 		ends := false
-		if !returned && j.kind == runWork {
+		if !returned && j.mayPanic {
 			value := recover()
 			j.stop(value)
 			ends = value == nil // by runtime.Goexit, as of testing.T.FailNow
@@ -254,7 +250,7 @@ func (p *Pool) help(j *job, w *scratch) {
 			p.workers.Go(p.work) // in the place of this goroutine
 		}
 	}()
-	j.work(w)
+	j.take(w)
 	returned = true
 }
 
@@ -281,52 +277,25 @@ func (p *Pool) leave(j *job) {
 	p.mu.Lock()
 }
 
-// workKind is what the units of a job are.
-type workKind uint8
+// work is what the tasks of a job are. Any worker may do any of them, and in any order.
+type work interface {
+	begin(w *scratch) // comes before the first task of each worker
+	task(w *scratch, i int)
+}
 
-const (
-	attendWork     workKind = iota // chunks of a call, or segments of them
-	updateWork                     // chunks of an Update, over keys of one segment
-	keysWork                       // blocks of views that are packed once a call
-	multiplyWork                   // blocks of a MatMul
-	packWork                       // blocks of a Matrix that is packed
-	packBlocksWork                 // panels of a Matrix of blocks that is packed
-	prepareWork                    // rows of inputs of a product by a Matrix
-	productWork                    // and its blocks
-	runWork                        // parts of a Run
-)
+// noTask is a number that no task has.
+const noTask = 1 << 62
 
-// noUnit is a number that no unit has.
-const noUnit = 1 << 62
-
-// job is one call whose work is shared: units that any worker may take.
+// job is work that is shared: tasks that any worker may take.
 type job struct {
-	kind workKind
-
-	plan           plan
-	update         stateUpdate
-	multiplication multiplication
-	packing        *packing
-	blocks         *blockPacking
-	products       products
-	worker         Worker
-
+	work     work
 	cost     float64 // estimated nanoseconds
-	units    int
-	workers  int // for how many it was divided
-	segments int // pieces that each chunk is divided into, 1 if it is whole
+	tasks    int
+	workers  int  // for how many it was divided
+	mayPanic bool // it is the caller's work, which may panic or end its goroutine
 
-	next atomic.Int64 // the first unit that nobody has taken
+	next atomic.Int64 // the first task that nobody has taken
 	_    [56]byte     // keep the counter off the cache lines of what all workers read
-
-	once   packed.Blocks // keys and values of views, packed for all workers, in
-	packed []float32     // memory of the job
-
-	left   []int32   // for each chunk, segments that are not done yet
-	states []float32 // for each chunk and segment its state, if there are several segments
-
-	scratch scratch      // the caller's
-	call    sequenceCall // if it is over several sequences
 
 	helpers atomic.Int32 // workers that have the job now, apart from the caller; written under Pool.mu
 	waiting bool         // the caller sleeps until the helpers are done; guarded by Pool.mu
@@ -336,132 +305,148 @@ type job struct {
 	value   any         // with that, or nil if it ended its goroutine
 }
 
-// stop leaves the units of a job that nobody has taken, because one panicked on a helper.
+// set makes the job work of some nanoseconds that is divided into tasks for some workers.
+func (j *job) set(x work, workers, tasks int, cost float64) {
+	j.work, j.cost, j.tasks, j.workers = x, cost, tasks, workers
+	j.next.Store(0)
+}
+
+// stop leaves the tasks of a job that nobody has taken, because one panicked on a helper.
 func (j *job) stop(value any) {
 	if j.stopped.CompareAndSwap(false, true) {
 		j.value = value
 	}
-	j.next.Store(noUnit)
+	j.next.Store(noTask)
 }
 
-// schedule divides a call of Attend for some workers.
-func (j *job) schedule(workers int) {
-	p := &j.plan
-	j.kind = attendWork
-	if j.next.Store(0); p.sequences != nil {
-		j.scheduleSequences(workers)
+// take takes and computes tasks until none is left. It returns how many it took.
+func (j *job) take(w *scratch) (taken int) {
+	tasks := int64(j.tasks)
+	i := j.next.Add(1) - 1
+	if i >= tasks {
+		return 0
+	}
+	j.work.begin(w)
+	for ; i < tasks; i = j.next.Add(1) - 1 {
+		j.work.task(w, int(i))
+		taken++
+	}
+	w.forget()
+	return taken
+}
+
+// poolCall is a call of a Pool: its job, and memory for whatever the call is, which later calls use
+// again.
+type poolCall struct {
+	job
+	scratch scratch // the caller's
+
+	attention      attention
+	update         pooledUpdate
+	multiplication multiplication
+	products       products
+	parts          callerParts
+}
+
+// drop lets go of the caller's buffers.
+func (c *poolCall) drop() {
+	c.work, c.mayPanic, c.value = nil, false, nil
+	c.stopped.Store(false)
+	c.attention.plan, c.update, c.multiplication = plan{}, pooledUpdate{}, multiplication{}
+	c.parts = callerParts{}
+	c.products.drop()
+	c.attention.call.drop()
+}
+
+// attention is a call of Attend that workers share: its tasks are chunks, or segments of these.
+type attention struct {
+	plan plan
+	call sequenceCall // if it is over several sequences
+
+	tasks, workers int
+	segments       int // pieces that each chunk is divided into, 1 if it is whole
+
+	once   packed.Blocks // keys and values of views, packed for all workers, in
+	packed []float32     // memory of the call
+
+	left   []int32   // for each chunk, segments that are not done yet
+	states []float32 // for each chunk and segment its state, if there are several segments
+}
+
+// schedule divides the call for some workers.
+func (a *attention) schedule(workers int) {
+	p := &a.plan
+	if a.workers = workers; p.sequences != nil {
+		a.scheduleSequences(workers)
 		return
 	}
-	p.once = &j.once
+	p.once = &a.once
 	p.decide(&tuned, workers)
 	if p.packed == p.once {
 		blocks := partsOf(p.lk, Block)
-		j.packed = grow(j.packed, p.batch*p.kvHeads*blocks*p.packed.Size/4)
-		p.packed.Place(rawBytes(j.packed), blocks)
+		a.packed = grow(a.packed, p.batch*p.kvHeads*blocks*p.packed.Size/4)
+		p.packed.Place(rawBytes(a.packed), blocks)
 	}
-	j.units, j.workers, j.segments = p.chunks*p.segments, workers, p.segments
+	a.tasks, a.segments = p.chunks*p.segments, p.segments
 	if p.segments > 1 {
-		j.states = grow(j.states, j.units*p.stateSize())
-		j.left = grow(j.left, p.chunks)
-		for i := range j.left {
-			j.left[i] = int32(p.segments)
+		a.states = grow(a.states, a.tasks*p.stateSize())
+		a.left = grow(a.left, p.chunks)
+		for i := range a.left {
+			a.left[i] = int32(p.segments)
 		}
 	}
 }
 
 // scheduleSequences makes room for the states of a call over sequences, whose items are divided
 // differently.
-func (j *job) scheduleSequences(workers int) {
-	p := &j.plan
+func (a *attention) scheduleSequences(workers int) {
+	p := &a.plan
 	p.decideSequences(&tuned, workers)
-	j.units, j.workers = 0, workers
-	j.left = grow(j.left, p.chunks)
+	a.tasks = 0
+	a.left = grow(a.left, p.chunks)
 	size := 0
 	for i := range p.sequences.items {
 		w := &p.sequences.items[i]
-		j.units += w.chunks * w.segments
+		a.tasks += w.chunks * w.segments
 		for index := range w.chunks {
-			j.left[w.chunk+index] = int32(w.segments)
+			a.left[w.chunk+index] = int32(w.segments)
 		}
 		if w.segments > 1 {
 			size = max(size, w.state+p.kvHeads*w.segments*w.stateSize)
 		}
 	}
-	j.states = grow(j.states, size)
+	a.states = grow(a.states, size)
 }
 
-// chunkOf is the chunk of a unit, its segment, and how many segments the chunk is divided into.
-func (j *job) chunkOf(unit int) (index, segment, segments int) {
-	if s := j.plan.sequences; s != nil {
-		return s.unit(unit)
+// chunkOf is the chunk of a task, its segment, and how many segments the chunk is divided into.
+func (a *attention) chunkOf(task int) (index, segment, segments int) {
+	if s := a.plan.sequences; s != nil {
+		return s.task(task)
 	}
-	return j.order(unit / j.segments), j.plan.segment + unit%j.segments, j.segments
+	return a.order(task / a.segments), a.plan.segment + task%a.segments, a.segments
 }
 
-// work takes and computes units until none is left. It returns how many it took.
-func (j *job) work(w *scratch) (taken int) {
-	units := int64(j.units)
-	i := j.next.Add(1) - 1
-	if i >= units {
-		return 0
-	}
-	switch {
-	case j.kind <= updateWork:
-		w.fit(&j.plan)
-	case j.kind == productWork:
-		j.products.begin(w)
-		defer w.forget()
-	}
-	for ; i < units; i = j.next.Add(1) - 1 {
-		j.unit(w, int(i))
-		taken++
-	}
-	return taken
-}
+func (a *attention) begin(w *scratch) { w.fit(&a.plan) }
 
-// unit computes one unit.
-func (j *job) unit(w *scratch, i int) {
-	switch j.kind {
-	case attendWork:
-		j.attendUnit(w, i)
-	case updateWork:
-		j.update.unit(w, &j.plan, i)
-	case keysWork:
-		j.plan.packKeys(&w.writer, i)
-	case multiplyWork:
-		j.multiplication.unit(w, i)
-	case packWork:
-		j.packing.unit(w, i)
-	case packBlocksWork:
-		j.blocks.unit(i)
-	case prepareWork:
-		j.products.inputs.unit(i)
-	case productWork:
-		j.products.unit(w, i)
-	case runWork:
-		j.worker.Work(i)
-	}
-}
-
-// attendUnit computes a chunk of a call, or a segment of one.
-func (j *job) attendUnit(w *scratch, i int) {
-	index, segment, segments := j.chunkOf(i)
+// task computes a chunk of the call, or a segment of one.
+func (a *attention) task(w *scratch, i int) {
+	index, segment, segments := a.chunkOf(i)
 	if segments > 1 {
-		j.segment(w, index, segment)
+		a.segment(w, index, segment)
 		return
 	}
-	next, s := j.plan.chunks, j.plan.sequences
-	if i+j.workers < j.units && (s == nil || s.documents) { // a guess: others take one each
-		next, _, _ = j.chunkOf(i + j.workers)
+	next, s := a.plan.chunks, a.plan.sequences
+	if i+a.workers < a.tasks && (s == nil || s.documents) { // a guess: others take one each
+		next, _, _ = a.chunkOf(i + a.workers)
 	}
-	w.attendChunk(&j.plan, index, next)
+	w.attendChunk(&a.plan, index, next)
 }
 
 // order puts chunks with many keys first: the last rows under a causal mask.
 // Otherwise the chunks of a head follow each other, which leaves its keys in
 // the cache.
-func (j *job) order(i int) (index int) {
-	p := &j.plan
+func (a *attention) order(i int) (index int) {
+	p := &a.plan
 	if p.causal == Full {
 		return i
 	}
@@ -472,8 +457,8 @@ func (j *job) order(i int) (index int) {
 
 // segment computes the state of chunk i over one segment. Whoever finishes the last segment of a
 // chunk merges all, from left to right as one worker does it.
-func (j *job) segment(w *scratch, i, segment int) {
-	p := &j.plan
+func (a *attention) segment(w *scratch, i, segment int) {
+	p := &a.plan
 	var c chunk
 	padding := 0
 	if p.sequences != nil {
@@ -485,26 +470,26 @@ func (j *job) segment(w *scratch, i, segment int) {
 		first, end := max(c.lo, segment*Segment), min(c.hi, (segment+1)*Segment)
 		if first < end {
 			w.loadQueries(p, &c)
-			st := j.state(i, segment)
+			st := a.state(i, segment)
 			st.Reset(c.heads*c.rows, p.oStride)
 			w.addSegment(p, &c, &st, first, end)
 		}
 	}
-	if atomic.AddInt32(&j.left[i], -1) > 0 {
+	if atomic.AddInt32(&a.left[i], -1) > 0 {
 		return
 	}
 	p.clearRows(&c, padding)
 	if c.rows > 0 {
-		j.finish(w, &c, i)
+		a.finish(w, &c, i)
 	}
 }
 
 // finish merges the segments of chunk i and writes the results.
-func (j *job) finish(w *scratch, c *chunk, i int) {
-	p, rows := &j.plan, c.heads*c.rows
-	w.loadQueries(p, c) // for weights, which need the scores again, and for the units of integers
+func (a *attention) finish(w *scratch, c *chunk, i int) {
+	p, rows := &a.plan, c.heads*c.rows
+	w.loadQueries(p, c) // for weights, which need the scores again, and for the tasks of integers
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
-		st := j.state(i, first/Segment)
+		st := a.state(i, first/Segment)
 		w.part.Copy(&st, rows, p.oStride)
 		w.push(p, first/Segment, rows)
 	}
@@ -517,14 +502,14 @@ func (j *job) finish(w *scratch, c *chunk, i int) {
 }
 
 // state is the memory for the state of chunk i over a segment.
-func (j *job) state(i, segment int) online.State {
-	size, rows := j.plan.stateSize(), j.plan.headsPerChunk*j.plan.chunkRows
-	at := (i*j.segments + segment - j.plan.segment) * size
-	if s := j.plan.sequences; s != nil {
+func (a *attention) state(i, segment int) online.State {
+	size, rows := a.plan.stateSize(), a.plan.headsPerChunk*a.plan.chunkRows
+	at := (i*a.segments + segment - a.plan.segment) * size
+	if s := a.plan.sequences; s != nil {
 		w := s.itemOf(i, false)
 		size, rows = w.stateSize, w.rows
 		at = w.state + ((i-w.chunk)*w.segments+segment-w.segment)*size
 	}
-	x := j.states[at:][:size]
+	x := a.states[at:][:size]
 	return online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
 }

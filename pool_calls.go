@@ -31,30 +31,36 @@ func (p *Pool) Run(parts int, w Worker) error {
 	if p == nil {
 		return runAlone(parts, w)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	if err := checkParts(parts); err != nil || parts == 0 {
 		return err
 	}
-	j.kind, j.worker, j.workers, j.cost = runWork, w, p.size, 0
-	j.units = int(min(int64(parts), noUnit)) // more would take a century
-	j.next.Store(0)
+	pc.parts, pc.mayPanic = callerParts{w}, true
+	pc.set(&pc.parts, p.size, int(min(int64(parts), noTask)), 0) // more would take a century
 	if p.size > 1 && parts > 1 {
 		p.spin.CallBegins()
 		defer p.spin.CallEnds()
 	}
-	p.run(j)
+	p.run(&pc.job, &pc.scratch)
 	switch {
-	case !j.stopped.Load():
+	case !pc.stopped.Load():
 		return nil
-	case j.value == nil:
+	case pc.value == nil:
 		runtime.Goexit()
 	}
-	panic(j.value)
+	panic(pc.value)
 }
+
+// callerParts is the work of Run: its tasks are parts.
+type callerParts struct{ Worker }
+
+func (callerParts) begin(*scratch) {}
+
+func (x *callerParts) task(_ *scratch, i int) { x.Work(i) }
 
 // runAlone is Run of a nil Pool.
 func runAlone(parts int, w Worker) error {
@@ -79,20 +85,20 @@ func (p *Pool) Attend(dst, q, k, v Tensor, opt *Options) error {
 	if p == nil {
 		return Attend(dst, q, k, v, opt)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	j.plan = newPlan(dst, q, k, v, opt)
+	pc.attention.plan = newPlan(dst, q, k, v, opt)
 	if opt != nil && opt.Documents != nil {
-		err = j.plan.initDocuments(&j.call, opt)
+		err = pc.attention.plan.initDocuments(&pc.attention.call, opt)
 	} else {
-		err = j.plan.init(opt)
+		err = pc.attention.plan.init(opt)
 	}
 	if err == nil {
-		p.attend(j)
+		p.attend(pc)
 	}
-	p.putJob(j)
+	p.putCall(pc)
 	return err
 }
 
@@ -102,15 +108,15 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 		return c.Attend(dst, q, opt)
 	}
 	_ = c.length // a nil pointer panics before the call counts as running
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err = c.plan(&j.plan, opt); err == nil {
-		p.attend(j)
+	pc.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err = c.plan(&pc.attention.plan, opt); err == nil {
+		p.attend(pc)
 	}
-	p.putJob(j)
+	p.putCall(pc)
 	return err
 }
 
@@ -120,62 +126,69 @@ func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) er
 	if p == nil {
 		return AttendSequences(dst, q, seqs, opt)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	if err := beginCalls(seqs, inOneStore); err != nil {
 		return err
 	}
 	defer endCalls(seqs)
-	j.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
-	if err := j.plan.initSequences(&j.call, seqs, opt); err != nil {
+	pc.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, opt)
+	if err := pc.attention.plan.initSequences(&pc.attention.call, seqs, opt); err != nil {
 		return err
 	}
-	p.attend(j)
+	p.attend(pc)
 	return nil
 }
 
-// attend computes the validated call of a job.
-func (p *Pool) attend(j *job) {
-	if j.plan.dst.empty() {
+// attend computes the validated call of attention.
+func (p *Pool) attend(pc *poolCall) {
+	if pc.attention.plan.dst.empty() {
 		return
 	}
-	cost := j.plan.cost(&tuned)
-	p.attendBy(j, p.workersFor(cost), cost)
+	cost := pc.attention.plan.cost(&tuned)
+	p.attendBy(pc, p.workersFor(cost), cost)
 }
 
 // attendBy is attend by some workers, of a call that takes some nanoseconds on one core.
-func (p *Pool) attendBy(j *job, workers int, cost float64) {
-	j.schedule(workers)
-	if units, workers := j.units, j.workers; j.plan.packed == &j.once {
-		p.runUnits(j, keysWork, workers, j.plan.packingCost(&tuned), j.plan.packingUnits())
-		j.kind, j.units, j.workers = attendWork, units, workers
-		j.next.Store(0)
+func (p *Pool) attendBy(pc *poolCall, workers int, cost float64) {
+	a := &pc.attention
+	a.schedule(workers)
+	if x := &a.plan; x.packed == &a.once {
+		p.share(pc, keyPacking{x}, workers, x.packingCost(&tuned), x.packingTasks())
 	}
-	j.cost = cost
-	p.run(j)
+	pc.set(a, workers, a.tasks, cost)
+	p.run(&pc.job, &pc.scratch)
 }
+
+// keyPacking is what comes before the chunks of a call over views that are packed for all: its
+// tasks are blocks of these.
+type keyPacking struct{ *plan }
+
+func (keyPacking) begin(*scratch) {}
+
+func (x keyPacking) task(w *scratch, i int) { x.packKeys(&w.writer, i) }
 
 // MatMul works like the function [MatMul], on all workers of the pool.
 func (p *Pool) MatMul(dst, a, b Tensor) error {
 	if p == nil {
 		return MatMul(dst, a, b)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
-	x := &j.multiplication
+	defer p.putCall(pc)
+	x := &pc.multiplication
 	*x = multiplication{dst: dst, a: a, b: b}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
 	workers := p.workersFor(x.cost())
 	x.partition(workers)
-	p.runUnits(j, multiplyWork, workers, x.cost(), x.units())
+	p.share(pc, x, workers, x.cost(), x.tasks())
 	return nil
 }
 
@@ -185,17 +198,17 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 		return m.MatMul(dst, a, bias)
 	}
 	_ = m.cols // a nil pointer panics before the call counts as running
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	if err := m.checkMatMul(&dst, &a, bias); err != nil {
 		return err
 	}
 	ms := []*Matrix{m}
-	j.products.set([]Tensor{dst}, ms, [][]float32{bias})
-	p.multiply(j, inputsOf(a, ms))
+	pc.products.set([]Tensor{dst}, ms, [][]float32{bias})
+	p.multiply(pc, inputsOf(a, ms))
 	return nil
 }
 
@@ -205,16 +218,16 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	if p == nil {
 		return MulMatrices(dsts, a, ms, biases)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	j.products.set(dsts, ms, biases)
-	p.multiply(j, inputsOf(a.checked(), ms))
+	pc.products.set(dsts, ms, biases)
+	p.multiply(pc, inputsOf(a.checked(), ms))
 	return nil
 }
 
@@ -225,45 +238,44 @@ func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 	if p == nil {
 		return MulExperts(dst, a, ms, experts, biases)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	x := expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
-	x.route(&j.scratch.routes)
-	j.products.set([]Tensor{x.dst}, ms, biases)
-	p.multiply(j, x.inputs(&j.scratch.routes))
+	x.route(&pc.scratch.routes)
+	pc.products.set([]Tensor{x.dst}, ms, biases)
+	p.multiply(pc, x.inputs(&pc.scratch.routes))
 	return nil
 }
 
-// multiply computes the products of a job, whose arguments are valid.
-func (p *Pool) multiply(j *job, inputs preparation) {
-	q := &j.products
+// multiply computes the products of a call, whose arguments are valid.
+func (p *Pool) multiply(pc *poolCall, inputs preparation) {
+	q := &pc.products
 	q.inputs = inputs
 	x := &q.inputs
 	part, ok := x.part(), false
-	for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
+	for *x, ok = x.next(&pc.scratch, part); ok; *x, ok = x.next(&pc.scratch, part) {
 		cost := q.take()
 		workers := p.workersFor(cost)
 		if q.own = x.short(); x.needs != 0 && !q.own {
-			p.runUnits(j, prepareWork, workers, x.cost(), x.divide(workers))
+			p.share(pc, x, workers, x.cost(), x.divide(workers))
 		}
-		p.runUnits(j, productWork, workers, cost, q.partition(workers))
+		p.share(pc, q, workers, cost, q.partition(workers))
 	}
 }
 
-// runUnits lets workers compute units, which take some nanoseconds in all.
-func (p *Pool) runUnits(j *job, work workKind, workers int, cost float64, units int) {
-	j.kind, j.cost, j.units, j.workers = work, cost, units, workers
+// share lets workers do the tasks of some work, which take some nanoseconds in all.
+func (p *Pool) share(pc *poolCall, x work, workers int, cost float64, tasks int) {
 	if cost < tuned.SmallCall {
-		j.workers = 1
+		workers = 1
 	}
-	j.next.Store(0)
-	p.run(j)
+	pc.set(x, workers, tasks, cost)
+	p.run(&pc.job, &pc.scratch)
 }
 
 // PackMatrix works like the function [PackMatrix], on all workers of the pool.
@@ -271,19 +283,18 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 	if p == nil {
 		return PackMatrix(w, c)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return nil, err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	x, err := newPacking(w, c)
 	if err != nil {
 		return nil, err
 	}
 	workers := p.workersFor(x.cost())
 	x.divide(workers)
-	j.packing = x
-	p.runUnits(j, packWork, workers, x.cost(), x.units())
+	p.share(pc, x, workers, x.cost(), x.tasks())
 	return x.finish()
 }
 
@@ -293,17 +304,16 @@ func (p *Pool) PackBlocks(data []byte, t BlockType, outputs, inputs int, c Matri
 	if p == nil {
 		return PackBlocks(data, t, outputs, inputs, c)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return nil, err
 	}
-	defer p.putJob(j)
+	defer p.putCall(pc)
 	x, err := newBlockPacking(data, blocks.Type(t), outputs, inputs, c)
 	if err != nil {
 		return nil, err
 	}
-	j.blocks = x
-	p.runUnits(j, packBlocksWork, p.workersFor(x.cost()), x.cost(), x.units())
+	p.share(pc, x, p.workersFor(x.cost()), x.cost(), x.tasks())
 	return x.finish()
 }
 
@@ -312,19 +322,19 @@ func (p *Pool) Update(s *State, q, k, v Tensor, opt *Options) error {
 	if p == nil {
 		return s.Update(q, k, v, opt)
 	}
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
-	j.plan = newPlan(Tensor{}, q, k, v, opt)
-	if err := j.plan.initKeys(); err != nil {
+	defer p.putCall(pc)
+	pc.attention.plan = newPlan(Tensor{}, q, k, v, opt)
+	if err := pc.attention.plan.initKeys(); err != nil {
 		return err
 	}
-	if err := s.initUpdate(&j.plan, opt); err != nil {
+	if err := s.initUpdate(&pc.attention.plan, opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j, nil)
+	return s.addPooled(p, pc, nil)
 }
 
 // UpdateSequence is [State.UpdateSequence] on all workers of the pool.
@@ -336,17 +346,17 @@ func (p *Pool) UpdateSequence(s *State, q Tensor, seq *Sequence, opt *Options) e
 		return err
 	}
 	defer seq.endCall()
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
-	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	j.plan.table, j.plan.first = &seq.table, seq.table.First()
-	if err := s.initSequence(&j.plan, seq.store, seq.table.Len(), opt); err != nil {
+	defer p.putCall(pc)
+	pc.attention.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	pc.attention.plan.table, pc.attention.plan.first = &seq.table, seq.table.First()
+	if err := s.initSequence(&pc.attention.plan, seq.store, seq.table.Len(), opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j, nil)
+	return s.addPooled(p, pc, nil)
 }
 
 // UpdateSequences is [State.UpdateSequences] on all workers of the pool.
@@ -359,31 +369,42 @@ func (p *Pool) UpdateSequences(s *State, q Tensor, seqs []*Sequence, opt *Option
 		return err
 	}
 	defer endCalls(seqs)
-	j, err := p.takeJob()
+	pc, err := p.takeCall()
 	if err != nil {
 		return err
 	}
-	defer p.putJob(j)
-	j.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
-	if err := s.initSequence(&j.plan, seqs[0].store, tokens, opt); err != nil {
+	defer p.putCall(pc)
+	pc.attention.plan = newPlan(Tensor{}, q, Tensor{}, Tensor{}, opt)
+	if err := s.initSequence(&pc.attention.plan, seqs[0].store, tokens, opt); err != nil {
 		return err
 	}
-	return s.addPooled(p, j, seqs)
+	return s.addPooled(p, pc, seqs)
 }
 
 // addPooled is add by the workers of a pool.
-func (s *State) addPooled(pool *Pool, j *job, seqs []*Sequence) (err error) {
-	p := &j.plan
+func (s *State) addPooled(pool *Pool, pc *poolCall, seqs []*Sequence) (err error) {
+	p := &pc.attention.plan
 	if p.lk > 0 && !p.q.empty() {
-		if j.update, err = s.beginAdd(p, seqs); err != nil {
+		if pc.update.stateUpdate, err = s.beginAdd(p, seqs); err != nil {
 			return err
 		}
+		pc.update.plan = p
 		cost := p.cost(&tuned)
 		workers := pool.workersFor(cost)
 		p.decide(&tuned, workers)
-		pool.runUnits(j, updateWork, workers, cost, p.chunks)
+		pool.share(pc, &pc.update, workers, cost, p.chunks)
 		s.endAdd(p)
 	}
 	s.countAdd(p)
 	return nil
 }
+
+// pooledUpdate is an Update that workers share: its tasks are chunks, over keys of one segment.
+type pooledUpdate struct {
+	stateUpdate
+	plan *plan
+}
+
+func (u *pooledUpdate) begin(w *scratch) { w.fit(u.plan) }
+
+func (u *pooledUpdate) task(w *scratch, i int) { u.addChunk(w, u.plan, i) }

@@ -225,7 +225,7 @@ func TestPoolDoesNotDivideTooMuch(t *testing.T) {
 	// 2¹³ chunks of 2¹⁸ segments, if there are enough workers to ask for segments
 	const batch, lk = 8192, maxLength
 	shareSmallCalls(t)
-	pool := NewPool(batch/unitsPerWorker + 1)
+	pool := NewPool(batch/tasksPerWorker + 1)
 	defer pool.Close()
 	one := repeated([]float32{3}, batch, 1, lk, 1)
 	q, dst := one, BHLD(nans(batch), batch, 1, 1, 1)
@@ -281,9 +281,11 @@ func TestPoolSmallCallStaysOnCaller(t *testing.T) {
 	x := zeros(1, 1, 16, 8)
 	dst := zeros(1, 1, 16, 8)
 	p.mu.Lock() // workers cannot move; begin and end are done by hand
-	j := &job{plan: newPlan(dst, x, x, x, nil)}
+	pc := new(poolCall)
+	j := &pc.attention
+	j.plan = newPlan(dst, x, x, x, nil)
 	must(t, j.plan.init(nil))
-	p.attend(j) // would wait for the lock forever if it were shared
+	p.attend(pc) // would wait for the lock forever if it were shared
 	p.mu.Unlock()
 	if cost := j.plan.cost(&tuned); tuned.ISA != tuning.Generic && cost >= tuned.SmallCall {
 		t.Errorf("estimated cost is %v ns, want less than %v", cost, tuned.SmallCall)
@@ -425,7 +427,7 @@ func TestPoolSpinningWorkerNeedsNoSignal(t *testing.T) {
 // A share is fair if the caller did about its part, and others did something.
 func TestJobFair(t *testing.T) {
 	for _, c := range []struct {
-		own, helpers, units int
+		own, helpers, tasks int
 		want                bool
 	}{
 		{10, 1, 10, false}, // nobody came
@@ -438,7 +440,7 @@ func TestJobFair(t *testing.T) {
 		{2, 3, 16, true},
 		{0, 3, 16, false},
 	} {
-		j := job{units: c.units}
+		j := job{tasks: c.tasks}
 		if got := j.fair(c.own, c.helpers); got != c.want {
 			t.Errorf("%+v: fair is %t", c, got)
 		}
@@ -459,15 +461,15 @@ func TestPoolFinishesWithAnyScratch(t *testing.T) {
 		opt := &Options{Causal: TopLeft, Offset: Segment - 1, LSE: want}
 		must(t, c.Attend(dst, q, opt))
 		opt.LSE = got
-		j := &job{plan: newPlan(dst, q, Tensor{}, Tensor{}, opt)}
+		j := &attention{plan: newPlan(dst, q, Tensor{}, Tensor{}, opt)}
 		must(t, c.plan(&j.plan, opt))
 		if j.schedule(3); j.segments != 2 {
 			t.Fatalf("the call has %d segments, want 2", j.segments)
 		}
-		for i := range j.units {
+		for i := range j.tasks {
 			w := new(scratch)
-			w.fit(&j.plan)
-			j.unit(w, i)
+			j.begin(w)
+			j.task(w, i)
 		}
 		mustEqualBits(t, "LSE", got, want)
 		must(t, c.Close())
@@ -772,7 +774,7 @@ func TestWorkersWakeWorkers(t *testing.T) {
 	// none of the others is there to take it
 	asleep := &Pool{size: size, wanted: 0}
 	asleep.wake.L = &asleep.mu
-	asleep.share(new(job), size-1)
+	asleep.offer(new(job), size-1)
 	if got := asleep.wanted; got != size-1-wokenAtOnce {
 		t.Errorf("a caller leaves %d workers for others to wake, want %d", got, size-1-wokenAtOnce)
 	}

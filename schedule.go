@@ -39,12 +39,12 @@ const (
 	// reads are queued: more rows compute longer than they wait.
 	pagedPanelRows = 24
 
-	// unitsPerWorker is how many units of work a worker should find at least, so that none waits long
+	// tasksPerWorker is how many tasks a worker should find at least, so that none waits long
 	// for the last one.
-	unitsPerWorker = 4
+	tasksPerWorker = 4
 
-	// maxUnits is how many there are at most for the sake of even shares.
-	maxUnits = 16
+	// maxTasks is how many there are at most for the sake of even shares.
+	maxTasks = 16
 
 	// evenRows: chunks have a multiple of so many rows. With more the last one would be smaller.
 	evenRows = 4
@@ -81,7 +81,7 @@ func (p *plan) decide(t *tuning.Row, workers int) {
 	rows := p.beginSchedule(t, workers)
 	all := max(1, p.lq*p.group)
 	chunks := (all + rows - 1) / rows
-	p.chunkRows = min(all, roundUp((all+chunks-1)/chunks, p.tileRows))
+	p.chunkRows = min(all, kernel.RoundUp((all+chunks-1)/chunks, p.tileRows))
 	if p.listed {
 		p.chunkRows = p.alignRows(p.chunkRows)
 	} else if p.keyKind == kindViews {
@@ -103,7 +103,7 @@ func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 		p.update || min(p.d, p.dv, p.lq) == 0 {
 		return false
 	}
-	perHead := partsOf(workers*unitsPerWorker, p.batch*p.kvHeads)
+	perHead := partsOf(workers*tasksPerWorker, p.batch*p.kvHeads)
 	saved := min(perHead, workers) - onceAs
 	part := float64(saved*integersAgain) / float64(p.lq*p.group)
 	return part >= onceShare && part*p.cost(t) >= onceWait*float64(workers)
@@ -114,8 +114,8 @@ func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 // rest of few rows takes more time for each.
 func (p *plan) beginSchedule(t *tuning.Row, workers int) (rows int) {
 	p.schedule = schedule{workers: workers, segments: 1, headsPerChunk: 1, tileRows: t.TileRows,
-		blocks: 1, step: Block, oStride: roundUp(p.dv, panel),
-		looks: p.mask.Data != nil || p.bias.Data != nil || p.blocked.Data != nil,
+		blocks: 1, step: Block, oStride: kernel.RoundUp(p.dv, panel),
+		looks: p.mask.Data != nil || p.bias.Data != nil || p.blocked.Data != nil, ahead: t.PrefetchInt8,
 		bytes: p.bytesOf(float64(p.batch) * float64(p.kvHeads) * float64(p.lk-p.first))}
 	p.plain = !p.natural && !p.looks
 	if max(p.d, p.dv) > tuning.TileDim {
@@ -192,13 +192,13 @@ func (p *plan) partition(workers int) {
 		return
 	}
 	first, segments := p.seenSegments()
-	want := workers * unitsPerWorker
-	units := 1 // of a chunk
+	want := workers * tasksPerWorker
+	tasks := 1 // of a chunk
 	if p.holdsSegments(segments) {
-		units = segments
+		tasks = segments
 	}
-	for p.headsPerChunk > 1 && p.chunks*units < 2*workers {
-		p.headsPerChunk /= 2 // two units for each worker, or heads by themselves
+	for p.headsPerChunk > 1 && p.chunks*tasks < 2*workers {
+		p.headsPerChunk /= 2 // two tasks for each worker, or heads by themselves
 		p.countChunks()
 	}
 	// rounds that are nearly full need no better division
@@ -218,18 +218,18 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 	all, heads, least := p.lq*p.group, p.chunks/p.chunksPerHead, p.chunksPerHead
 	shortest, rows := math.Inf(1), p.chunkRows
 	mean := p.meanShare()
-	for n := least; n == least || n <= partsOf(all, minChunkRows) && heads*n <= maxUnits*workers; n++ {
-		p.chunkRows = min(p.chunkRows, roundUp(partsOf(all, n), evenRows))
-		units, each := p.countChunks(), float64(p.chunkRows+p.againRows())
-		if t := makespan(units, workers, each, mean); t < fewer*shortest {
+	for n := least; n == least || n <= partsOf(all, minChunkRows) && heads*n <= maxTasks*workers; n++ {
+		p.chunkRows = min(p.chunkRows, kernel.RoundUp(partsOf(all, n), evenRows))
+		tasks, each := p.countChunks(), float64(p.chunkRows+p.againRows())
+		if t := makespan(tasks, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, 0, 1
 		}
-		if segments == 1 || units >= workers*unitsPerWorker || !p.holdsSegments(segments) {
+		if segments == 1 || tasks >= workers*tasksPerWorker || !p.holdsSegments(segments) {
 			continue
 		}
 		const merging = 1.04 // of the time of a chunk with its segments
 		each *= merging / float64(segments)
-		if t := makespan(units*segments, workers, each, mean); t < fewer*shortest {
+		if t := makespan(tasks*segments, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, first, segments
 		}
 	}
@@ -268,24 +268,24 @@ func (p *plan) meanShare() float64 {
 	}
 	flops, _ := p.work(&c, 0)
 	every := 2 * float64(c.rows) * float64(c.keys-c.from) * float64(p.d+p.dv)
-	return min(1, max(flops/every, 1./maxUnits))
+	return min(1, max(flops/every, 1./maxTasks))
 }
 
-// makespan is how long workers take for units which take some time each at most, and a part of that
-// on average. Units of one length go in rounds, and the last worker ends somewhat after the others;
+// makespan is how long workers take for tasks which take some time each at most, and a part of that
+// on average. Tasks of one length go in rounds, and the last worker ends somewhat after the others;
 // of different length, small ones fill what large ones leave.
-func makespan(units, workers int, each, mean float64) float64 {
+func makespan(tasks, workers int, each, mean float64) float64 {
 	if mean == 1 {
-		return (float64(partsOf(units, workers)) + 1./4) * each
+		return (float64(partsOf(tasks, workers)) + 1./4) * each
 	}
-	return max(float64(units)*mean/float64(workers), 1)*each + each/4
+	return max(float64(tasks)*mean/float64(workers), 1)*each + each/4
 }
 
 // partitionLists is partition where rows have lists: they share what is gathered, so they are apart
 // only where workers would have nothing to do.
 func (p *plan) partitionLists(workers int) {
 	segments := partsOf(p.lists.D, Segment)
-	if p.chunks < workers*unitsPerWorker && segments > 1 && p.holdsSegments(segments) {
+	if p.chunks < workers*tasksPerWorker && segments > 1 && p.holdsSegments(segments) {
 		p.segments = segments
 	}
 	for p.chunks*p.segments < workers && p.chunkRows%2 == 0 && p.chunkRows >= 2*minChunkRows {
@@ -294,8 +294,8 @@ func (p *plan) partitionLists(workers int) {
 	}
 }
 
-// packingUnits is how many units of work packing is, see packKeys.
-func (p *plan) packingUnits() int { return p.batch * p.kvHeads * partsOf(p.lk, packedRun) }
+// packingTasks is how many tasks packing is, see packKeys.
+func (p *plan) packingTasks() int { return p.batch * p.kvHeads * partsOf(p.lk, packedRun) }
 
 // packingCost estimates the nanoseconds of that on one core: reading, and writing what is read
 // before.
@@ -324,12 +324,32 @@ func (p *plan) holdsSegments(segments int) bool {
 
 // stateSize is the number of elements of the state of a chunk: m, l and o, in whole cache lines.
 func (p *plan) stateSize() int {
-	return roundUp(p.headsPerChunk*p.chunkRows*(p.oStride+2), panel)
+	return kernel.RoundUp(p.headsPerChunk*p.chunkRows*(p.oStride+2), panel)
 }
 
 // decideReads says how chunks read their queries, keys and values, and what goes through the
 // kernels together.
 func (p *plan) decideReads(t *tuning.Row) {
+	p.decideKernels(t)
+	if p.listed {
+		return // what is gathered is in the cache, for few rows as for many
+	}
+	p.decidePrefetch(t)
+	switch {
+	case p.keyKind == kindViews:
+		p.decideViews(t)
+	case p.packed == nil || !p.plain: // one block after another
+	case p.keyKind != kindPanels || p.valueKind == kindBits:
+		p.blocks, p.spanRows = Segment/Block, narrow.MaxRows
+	case p.full || p.packed.ValuesInKeys:
+		p.blocks, p.spanRows = Segment/Block, fullPackedRows
+	}
+}
+
+// decideKernels says what kernels take as it lies in memory, without scratch memory between:
+// queries that need nothing before and are read a few times; whole blocks, which go from kernel to
+// kernel; and for few rows fewer bits and codes.
+func (p *plan) decideKernels(t *tuning.Row) {
 	queries, few := p.lq, p.lk <= copyKeys || p.chunkRows <= inPlaceRows
 	if s := p.sequences; s != nil {
 		few = s.keys <= copyKeys || p.chunkRows <= inPlaceRows
@@ -339,7 +359,7 @@ func (p *plan) decideReads(t *tuning.Row) {
 	p.queriesInPlace = few && lieAsRead && !p.flip && !p.integers &&
 		!(p.packed != nil && p.packed.Rotates)
 	// full blocks need nothing but assembly for scores, softmax and values, and no call is split
-	rows, cols := min(p.tileRows, p.chunkRows), roundUp(p.dv, 8)
+	rows, cols := min(p.tileRows, p.chunkRows), kernel.RoundUp(p.dv, 8)
 	p.full = !p.natural && !p.integers &&
 		!(p.packed != nil && (p.packed.K.Scaled || p.packed.V.Scaled)) && t.ISA.SIMD() &&
 		kernel.ProductsOf(rows, Block*max(p.d, cols)) <= kernel.CallProducts
@@ -350,13 +370,24 @@ func (p *plan) decideReads(t *tuning.Row) {
 	if s := p.packed; s != nil && !s.ValuesInKeys && (s.K.Codes || s.V.Codes) {
 		p.codeRows = int4.RowsOfCodes(tuned.ISA, p.integers)
 	}
-	if p.ahead = t.PrefetchInt8; p.listed {
-		return // what is gathered is in the cache, for few rows as for many
+}
+
+// decidePrefetch says in which order few rows read what memory has to bring, along a pointer or
+// not, and how far ahead they prefetch it.
+func (p *plan) decidePrefetch(t *tuning.Row) {
+	if p.packed == nil || t.Reads == tuning.PagedReads {
+		p.keys.pagedRows = t.PagedRows(p.chunkRows)
+		p.values.pagedRows = p.keys.pagedRows
 	}
-	if p.inOrder, _ = t.Streams(p.bytes, p.chunkRows, p.d); t.PanelsInOrder(p.bytes) {
+	if p.packed == nil {
+		p.inOrder, _ = t.Streams(p.bytes, p.chunkRows, p.d)
+		return
+	}
+	if t.PanelsInOrder(p.bytes) {
 		p.inOrderRows = inPlaceRows
 	}
-	if p.packed != nil && p.bytes > float64(t.L2) {
+	large := p.bytes > float64(t.L2)
+	if large {
 		p.integersInOrder = true
 		if p.sequences == nil {
 			p.further = t.PrefetchRun
@@ -365,25 +396,12 @@ func (p *plan) decideReads(t *tuning.Row) {
 			p.ahead = t.Ahead(p.packed.Size)
 		}
 	}
-	if p.packed == nil || t.Reads == tuning.PagedReads {
-		p.keys.pagedRows = t.PagedRows(p.chunkRows)
-		p.values.pagedRows = p.keys.pagedRows
-	}
 	if n := t.MinPagedPanels; n > 0 && p.chunkRows >= n && t.Reads == tuning.QueuedReads &&
 		p.keyKind == kindPanels && p.valueKind == kindPanels {
 		p.panelRows = n
-		if p.chunkRows < t.MinRows16 || p.bytes > float64(t.L2) { // in the L2 cache 16 lanes gain nothing
+		if p.chunkRows < t.MinRows16 || large { // in the L2 cache 16 lanes gain nothing
 			p.keys.pagedRows, p.values.pagedRows = pagedPanelRows, pagedPanelRows
 		}
-	}
-	switch {
-	case p.keyKind == kindViews:
-		p.decideViews(t)
-	case p.packed == nil || !p.plain: // one block after another
-	case p.keyKind != kindPanels || p.valueKind == kindBits:
-		p.blocks, p.spanRows = Segment/Block, narrow.MaxRows
-	case p.full || p.packed.ValuesInKeys:
-		p.blocks, p.spanRows = Segment/Block, fullPackedRows
 	}
 }
 

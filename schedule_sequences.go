@@ -20,7 +20,7 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	p.chunkRows = 1
 	p.orderSequences()
 	if workers > 1 {
-		target = p.cost(t) / float64(workers*unitsPerWorker)
+		target = p.cost(t) / float64(workers*tasksPerWorker)
 	}
 	s.items = s.items[:0]
 	for first := 0; first < len(s.order); {
@@ -45,12 +45,12 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	if workers > 1 {
 		slices.SortStableFunc(s.items, func(a, b workItem) int { return cmp.Compare(b.cost, a.cost) })
 	}
-	units := 0
+	tasks := 0
 	for i := range s.items {
 		w := &s.items[i]
-		w.chunk, w.unit = p.chunks, units
+		w.chunk, w.task = p.chunks, tasks
 		p.chunks += w.chunks
-		units += w.chunks * w.segments
+		tasks += w.chunks * w.segments
 	}
 	p.decideReads(t)
 }
@@ -116,7 +116,7 @@ func (p *plan) divideRows(t *tuning.Row, at, maxRows int, target float64) {
 		}
 		n = max(n, min(int(cost/target)+1, (all+minRows-1)/minRows))
 	}
-	rows := min(all, roundUp((all+n-1)/n, kernel.SplitRows))
+	rows := min(all, kernel.RoundUp((all+n-1)/n, kernel.SplitRows))
 	if p.listed {
 		rows = min(all, p.alignRows(min(all, maxRows)))
 	}
@@ -168,7 +168,7 @@ func (p *plan) divideKeys(t *tuning.Row, w *workItem, target float64, states *in
 		lo, hi = 0, p.lists.D
 	}
 	segments := (hi+Segment-1)/Segment - lo/Segment
-	w.stateSize = roundUp(w.rows*(p.oStride+2), panel)
+	w.stateSize = kernel.RoundUp(w.rows*(p.oStride+2), panel)
 	size, ok := views.Product(p.kvHeads, segments, w.stateSize)
 	if ok && w.cost > target && segments > 1 && size <= segmentBytes/4-*states {
 		w.segment, w.segments = lo/Segment, segments

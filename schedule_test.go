@@ -30,7 +30,7 @@ func TestSchedulePartition(t *testing.T) {
 		{"chunks, then segments", 8, 1, 1, 960, 3*Segment - 1, 120, 3},
 		{"one worker", 1, 1, 1, 1, 3 * Segment, 1, 1},
 	} {
-		j := job{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8),
+		j := attention{plan: newPlan(zeros(c.b, c.h, c.lq, 8), zeros(c.b, c.h, c.lq, 8),
 			zeros(c.b, c.h, c.lk, 8), zeros(c.b, c.h, c.lk, 8), nil)}
 		must(t, j.plan.init(nil))
 		j.schedule(c.workers)
@@ -69,7 +69,7 @@ func TestScheduleOfLists(t *testing.T) {
 		{1, 2048, 128, 1}, {2, 2048, 128, 2}, {8, 2048, 32, 2}, {64, 2048, 32, 2}, {2, 1024, 64, 1},
 	} {
 		opt := &Options{Keys: BHLD(slices.Repeat([]int32{-1}, c.keys), 1, 1, 1, c.keys)}
-		j := job{plan: newPlan(zeros(1, 128, 1, 8), zeros(1, 128, 1, 8), zeros(1, 1, 9, 8),
+		j := attention{plan: newPlan(zeros(1, 128, 1, 8), zeros(1, 128, 1, 8), zeros(1, 1, 9, 8),
 			zeros(1, 1, 9, 8), opt)}
 		must(t, j.plan.init(opt))
 		if j.schedule(c.workers); j.plan.chunkRows != c.rows || j.segments != c.segments {
@@ -78,13 +78,13 @@ func TestScheduleOfLists(t *testing.T) {
 	}
 }
 
-// Segments that nobody sees are no units: those before a window, after a causal end, and beyond the
+// Segments that nobody sees are no tasks: those before a window, after a causal end, and beyond the
 // lengths of all entries.
 func TestScheduleOfSeenSegments(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt   Options
 		first int
-		units int
+		tasks int
 	}{
 		"all":      {Options{}, 0, 2 * 9},
 		"a window": {Options{Causal: BottomRight, Window: Window{Left: 1100}}, 7, 2 * 2},
@@ -99,10 +99,10 @@ func TestScheduleOfSeenSegments(t *testing.T) {
 	} {
 		p := newProblem(random(name), normal, shape{2, 1, 1, 1, 9 * Segment, 8, 8})
 		dst, _, _ := p.results()
-		j := job{plan: newPlan(dst, p.q, p.k, p.v, &c.opt)}
+		j := attention{plan: newPlan(dst, p.q, p.k, p.v, &c.opt)}
 		must(t, j.plan.init(&c.opt))
-		if j.schedule(3); j.units != c.units || j.plan.segments > 1 && j.plan.segment != c.first {
-			t.Errorf("%s: %d units, segments from %d, want %d, %d", name, j.units, j.plan.segment, c.units,
+		if j.schedule(3); j.tasks != c.tasks || j.plan.segments > 1 && j.plan.segment != c.first {
+			t.Errorf("%s: %d tasks, segments from %d, want %d, %d", name, j.tasks, j.plan.segment, c.tasks,
 				c.first)
 		}
 	}
@@ -122,8 +122,8 @@ func TestSchedulePartitionOfHeads(t *testing.T) {
 		{"states of all segments take too much", 2, 60, 1 << 21, 2, 1},
 	} {
 		x := Tensor{SH: 64, SL: 8 * 64}
-		j := job{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64, dv: 64,
-			left: -1, right: -1, source: source{k: x, v: x}}}
+		j := attention{plan: plan{batch: 1, heads: 8, kvHeads: 8, group: 1, lq: c.lq, lk: c.lk, d: 64,
+			dv: 64, left: -1, right: -1, source: source{k: x, v: x}}}
 		j.schedule(c.workers)
 		if j.plan.headsPerChunk != c.headsPerChunk || j.segments != c.segment {
 			t.Errorf("%s: %d heads together, %d segments, want %d and %d", c.name, j.plan.headsPerChunk,
@@ -281,10 +281,10 @@ func TestScheduleReadsOnePanel(t *testing.T) {
 		if got := p.panelsSequential(); got != one {
 			t.Errorf("OnePanel %t: a matrix is read in order: %t", one, got)
 		}
-		call := viewsOfRows(t, 2)
-		if call.inOrder || (call.inOrderRows > 0) != one {
-			t.Errorf("OnePanel %t: views in order %t, packed panels of up to %d rows", one, call.inOrder,
-				call.inOrderRows)
+		views, panels := viewsOfRows(t, 2), cacheOfRows(t, F32, 2)
+		if views.inOrder || (panels.inOrderRows > 0) != one {
+			t.Errorf("OnePanel %t: views in order %t, packed panels of up to %d rows", one,
+				views.inOrder, panels.inOrderRows)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // What a Pool of many workers would take, without having them: a call is divided as for so many,
-// its units are computed one after another on one core, and their times are played onto workers.
+// its tasks are computed one after another on one core, and their times are played onto workers.
 
 // workCase is a call as attn bench has it, whose inputs are made when a test wants them.
 type workCase struct {
@@ -23,87 +23,85 @@ type workCase struct {
 	make func(tb testing.TB) workCall
 }
 
-// workCall is a call, and how a test makes its job.
+// workCall is a call, and how a test makes it.
 type workCall struct {
 	call func(p *Pool) error
-	job  func(j *job) // without its division
+	make func(pc *poolCall) // without its division
 }
 
 // divided is the call for some workers.
 func (c *workCall) divided(workers int) *dividedCall {
-	d := &dividedCall{new(job), workers}
-	c.job(d.j)
+	d := &dividedCall{new(poolCall), workers}
+	c.make(d.pc)
 	return d
 }
 
-// dividedCall is the units of a call, divided for some workers.
+// dividedCall is the tasks of a call, divided for some workers.
 type dividedCall struct {
-	j       *job
+	pc      *poolCall
 	workers int
 }
 
-// phases computes all units of a call, one after another, and brings times, of phases that follow
-// each other, to what each unit has taken at least.
+// phases computes all tasks of a call, one after another, and brings times, of phases that follow
+// each other, to what each task has taken at least.
 func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
-	j, at := c.j, 0
-	timed := func(units int, unit func(i int)) {
-		if units == 0 {
+	pc, at := c.pc, 0
+	timed := func(tasks int, task func(i int)) {
+		if tasks == 0 {
 			return
 		}
 		if at == len(times) {
-			times = append(times, slices.Repeat([]time.Duration{1 << 62}, units))
+			times = append(times, slices.Repeat([]time.Duration{1 << 62}, tasks))
 		}
-		for i := range units {
-			if c.workers > 1 { // the unit before was another worker's
-				j.scratch.ints.blocks.forget(-1, -1, 0)
+		for i := range tasks {
+			if c.workers > 1 { // the task before was another worker's
+				pc.scratch.ints.blocks.forget(-1, -1, 0)
 			}
 			start := time.Now()
-			unit(i)
+			task(i)
 			times[at][i] = min(times[at][i], time.Since(start))
 		}
 		at++
 	}
-	phase := func(kind workKind, units int) {
-		j.kind, j.units = kind, units
-		if kind <= updateWork {
-			j.scratch.fit(&j.plan)
-		}
-		timed(units, func(i int) { j.unit(&j.scratch, i) })
+	phase := func(x work, tasks int) {
+		x.begin(&pc.scratch)
+		timed(tasks, func(i int) { x.task(&pc.scratch, i) })
 	}
 	switch {
-	case len(j.products.ms) > 0:
-		q := &j.products
+	case len(pc.products.ms) > 0:
+		q := &pc.products
 		x := &q.inputs
 		part, ok := x.part(), false
-		for *x, ok = x.next(&j.scratch, part); ok; *x, ok = x.next(&j.scratch, part) {
+		for *x, ok = x.next(&pc.scratch, part); ok; *x, ok = x.next(&pc.scratch, part) {
 			q.take()
-			if q.own = x.short(); q.own { // as a phase of which each worker has a unit
-				timed(c.workers, func(int) { q.begin(&j.scratch) })
+			if q.own = x.short(); q.own { // as a phase of which each worker has a task
+				timed(c.workers, func(int) { q.begin(&pc.scratch) })
 			} else {
-				phase(prepareWork, x.divide(c.workers))
+				phase(x, x.divide(c.workers))
 			}
-			phase(productWork, q.partition(c.workers))
+			phase(q, q.partition(c.workers))
 		}
-	case !j.multiplication.dst.empty():
-		j.multiplication.partition(c.workers)
-		phase(multiplyWork, j.multiplication.units())
+	case !pc.multiplication.dst.empty():
+		x := &pc.multiplication
+		x.partition(c.workers)
+		phase(x, x.tasks())
 	default:
-		j.schedule(c.workers)
-		if units := j.units; j.plan.packed == &j.once {
-			phase(keysWork, j.plan.packingUnits())
-			j.units = units
+		a := &pc.attention
+		a.schedule(c.workers)
+		if a.plan.packed == &a.once {
+			phase(keyPacking{&a.plan}, a.plan.packingTasks())
 		}
-		phase(attendWork, j.units)
+		phase(a, a.tasks)
 	}
 	return times
 }
 
-// played is how long workers take for units of some times, each taking the next one when it is
+// played is how long workers take for tasks of some times, each taking the next one when it is
 // done with one, phase by phase.
 func played(phases [][]time.Duration, workers int) (all time.Duration) {
-	for _, units := range phases {
+	for _, tasks := range phases {
 		free := make([]time.Duration, workers)
-		for _, t := range units {
+		for _, t := range tasks {
 			i := 0
 			for k := range free {
 				if free[k] < free[i] {
@@ -118,8 +116,8 @@ func played(phases [][]time.Duration, workers int) (all time.Duration) {
 }
 
 func sumOf(phases [][]time.Duration) (all time.Duration) {
-	for _, units := range phases {
-		for _, t := range units {
+	for _, tasks := range phases {
+		for _, t := range tasks {
 			all += t
 		}
 	}
@@ -185,9 +183,9 @@ func workCases() (all []workCase) {
 		r := random("work")
 		dst, a := zeros(1, 1, 512, workOutputs), tensor(r, normal, 1, 1, 512, workOutputs)
 		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
-		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(j *job) {
-			j.multiplication = multiplication{dst: dst, a: a, b: w}
-			must(tb, j.multiplication.check())
+		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(pc *poolCall) {
+			pc.multiplication = multiplication{dst: dst, a: a, b: w}
+			must(tb, pc.multiplication.check())
 		}}
 	}})
 	return all
@@ -203,9 +201,9 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 	q, dst := tensor(r, normal, s.b, h, s.lq, s.d), zeros(s.b, h, s.lq, s.dv)
 	k, v := tensor(r, normal, s.b, s.kvh, s.lk, s.d), tensor(r, normal, s.b, s.kvh, s.lk, s.dv)
 	if !cached {
-		return workCall{func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, func(j *job) {
-			j.plan = newPlan(dst, q, k, v, o)
-			must(tb, j.plan.init(o))
+		return workCall{func(p *Pool) error { return p.Attend(dst, q, k, v, o) }, func(pc *poolCall) {
+			pc.attention.plan = newPlan(dst, q, k, v, o)
+			must(tb, pc.attention.plan.init(o))
 		}}
 	}
 	c, err := NewCache(CacheConfig{Batch: s.b, KVHeads: s.kvh, HeadDim: s.d, ValueDim: s.dv,
@@ -215,9 +213,9 @@ func attendCall(tb testing.TB, s shape, o *Options, keys, values Format, cached 
 		v = Tensor{}
 	}
 	must(tb, c.Append(k, v))
-	return workCall{func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, func(j *job) {
-		j.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
-		must(tb, c.plan(&j.plan, o))
+	return workCall{func(p *Pool) error { return p.AttendCache(dst, q, c, o) }, func(pc *poolCall) {
+		pc.attention.plan = newPlan(dst, q, Tensor{}, Tensor{}, o)
+		must(tb, c.plan(&pc.attention.plan, o))
 	}}
 }
 
@@ -227,18 +225,18 @@ func matrixCase(name string, rows int, pack func(tb testing.TB) (*Matrix, error)
 		m, err := pack(tb)
 		must(tb, err)
 		dst, a := zeros(1, 1, rows, workOutputs), tensor(random("rows"), normal, 1, 1, rows, workOutputs)
-		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(j *job) {
-			j.products.set([]Tensor{dst}, []*Matrix{m}, nil)
-			j.products.inputs = inputsOf(a, []*Matrix{m})
+		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(pc *poolCall) {
+			pc.products.set([]Tensor{dst}, []*Matrix{m}, nil)
+			pc.products.inputs = inputsOf(a, []*Matrix{m})
 		}}
 	}}
 }
 
-// unitWork is what the units of a call of Attend take by the estimate of operations, in rows of all
+// taskWork is what the tasks of a call of Attend take by the estimate of operations, in rows of all
 // keys, what is done for each chunk again included.
-func unitWork(j *job) (units []time.Duration) {
+func taskWork(j *attention) (tasks []time.Duration) {
 	p := &j.plan
-	for i := range j.units {
+	for i := range j.tasks {
 		var c chunk
 		at, segment, segments := j.chunkOf(i)
 		p.chunk(at, &c)
@@ -248,9 +246,9 @@ func unitWork(j *job) (units []time.Duration) {
 			seen := min(c.hi, (segment+1)*Segment) - max(c.lo, segment*Segment)
 			flops *= float64(max(0, seen)) / float64(c.hi-c.lo)
 		}
-		units = append(units, time.Duration(flops/1000))
+		tasks = append(tasks, time.Duration(flops/1000))
 	}
-	return units
+	return tasks
 }
 
 // By the estimate of operations many workers take little longer than their share of a long call:
@@ -269,11 +267,11 @@ func TestSharesOfManyWorkers(t *testing.T) {
 		q, dst := zeros(1, c.h, c.lq, c.d), zeros(1, c.h, c.lq, c.d)
 		k, v := zeros(1, c.kvh, c.lk, c.d), zeros(1, c.kvh, c.lk, c.d)
 		call := func(workers int) [][]time.Duration {
-			opt, j := &Options{Causal: c.causal}, new(job)
+			opt, j := &Options{Causal: c.causal}, new(attention)
 			j.plan = newPlan(dst, q, k, v, opt)
 			must(t, j.plan.init(opt))
 			j.schedule(workers)
-			return [][]time.Duration{unitWork(j)}
+			return [][]time.Duration{taskWork(j)}
 		}
 		for _, workers := range []int{2, 3, 4, 6, 8, 12, 15, 16, 24, 31, 32, 48, 64, 96, 128} {
 			if workers > c.most {
@@ -352,7 +350,7 @@ func TestWorkOfManyWorkers(t *testing.T) {
 }
 
 // BenchmarkDivision is, for calls of so many workers that each has 300 µs of work, the time of all
-// units on one core over that of the call by one worker (work), and how long so many workers would
+// tasks on one core over that of the call by one worker (work), and how long so many workers would
 // take over their share of that (span).
 func BenchmarkDivision(b *testing.B) {
 	for _, of := range workCases() {

@@ -115,7 +115,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 	w.maxima = grow(w.maxima, maxTileRows*kernel.MaximaLanes)
 	if want.packs {
 		w.k = grow(w.k, Block*p.d)
-		w.v = grow(w.v, Block*roundUp(p.dv, panel))
+		w.v = grow(w.v, Block*kernel.RoundUp(p.dv, panel))
 	}
 }
 
@@ -129,7 +129,11 @@ func (w *scratch) queries(p *plan, c *chunk, row int) []float32 {
 }
 
 // forget lets go of the caller's buffers.
-func (w *scratch) forget() { w.inputs = preparation{} }
+func (w *scratch) forget() {
+	if w.inputs.needs != 0 {
+		w.inputs = preparation{}
+	}
+}
 
 // blockMemory is memory for unpacked blocks.
 func (w *scratch) blockMemory() *blockwise.Memory {

@@ -31,7 +31,7 @@ func TestSpanOfBlocks(t *testing.T) {
 			}
 			products := r.IntN(2) == 0 // scores are products and nothing more
 			if products {
-				s.dv = roundUp(s.dv, 8)
+				s.dv = kernel.RoundUp(s.dv, 8)
 			}
 			p := problemOf(r, randomKind(r), s)
 			if products {
@@ -450,14 +450,14 @@ func TestScratchWithoutKeys(t *testing.T) {
 			}
 			want := p.solve(t, Attend)
 			p.same(t, "new scratches", p.solve(t, func(dst, q, k, v Tensor, opt *Options) error {
-				j := job{plan: newPlan(dst, q, k, v, opt)}
+				j := attention{plan: newPlan(dst, q, k, v, opt)}
 				must(t, j.plan.init(opt))
 				j.schedule(8)
 				if j.segments == 1 {
 					return Attend(dst, q, k, v, opt)
 				}
 				divided = true
-				for _, i := range r.Perm(j.units) {
+				for _, i := range r.Perm(j.tasks) {
 					w := new(scratch)
 					w.fit(&j.plan)
 					j.segment(w, i/j.segments, i%j.segments)

@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/f32"
+	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/online"
@@ -59,7 +60,7 @@ func (s *State) add(p *plan, seqs []*Sequence) error {
 		w := scratches.Get().(*scratch)
 		w.fit(p)
 		for i := range p.chunks {
-			u.unit(w, p, i)
+			u.addChunk(w, p, i)
 		}
 		scratches.Put(w)
 		s.endAdd(p)
@@ -246,8 +247,8 @@ type stateUpdate struct {
 	seqs []*Sequence // whose tokens are the keys, if they are of several
 }
 
-// unit adds the keys to the rows of one chunk.
-func (u *stateUpdate) unit(w *scratch, p *plan, i int) {
+// addChunk adds the keys to the rows of one chunk.
+func (u *stateUpdate) addChunk(w *scratch, p *plan, i int) {
 	var c chunk
 	padding := p.chunk(i, &c)
 	if c.rows > 0 {
@@ -358,7 +359,7 @@ func (s *State) fixUnit(w *scratch, p *plan) {
 // unitsOf is the units of all rows of a call in integers, in the order of a State's rows.
 func (w *scratch) unitsOf(p *plan) []float32 {
 	x := &w.ints
-	x.row, w.q = grow(x.row, roundUp(p.d, 4)), grow(w.q, p.d)
+	x.row, w.q = grow(x.row, kernel.RoundUp(p.d, 4)), grow(w.q, p.d)
 	x.all = grow(x.all, p.batch*p.heads*p.lq)
 	units := x.all[:p.batch*p.heads*p.lq]
 	for r := range units {

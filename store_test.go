@@ -502,7 +502,7 @@ func (p *storePlay) attend() {
 			return AttendSequences(dst, c.q, c.seqs, opt)
 		},
 		"Pool": func(dst Tensor, opt *Options) error {
-			return pooled(dst, func(j *job) error {
+			return pooled(dst, func(j *attention) error {
 				j.plan = newPlan(dst, c.q, Tensor{}, Tensor{}, opt)
 				return j.plan.initSequences(&j.call, c.seqs, opt)
 			})

@@ -28,7 +28,7 @@ func (w *scratch) fullTiles(p *plan, c *chunk, st *online.State, b *blockKeys, r
 	w.layout.Reads(v)
 	if b.partly { // parts alike in size, instead of a small rest
 		parts := (rows + maxTileRows - 1) / maxTileRows
-		n = roundUp((rows+parts-1)/parts, kernel.SplitRows)
+		n = kernel.RoundUp((rows+parts-1)/parts, kernel.SplitRows)
 	}
 	t := w.fullTileOf(p, q, m, l, o, rows, n)
 	t.K, t.V = &k[0], &v[0]

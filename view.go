@@ -173,8 +173,6 @@ var negInf = kernel.NegInf
 
 // Short names of what kernels share.
 
-func roundUp(n, to int) int { return kernel.RoundUp(n, to) }
-
 func grow[T any](x []T, n int) []T { return kernel.Grow(x, n) }
 
 func rawBytes[T any](x []T) []byte { return kernel.RawBytes(x) }
