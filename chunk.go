@@ -52,8 +52,8 @@ func (w *scratch) attendChunk(p *plan, i, next int) {
 		w.addSegment(p, &c, &w.total, c.lo, c.hi)
 	default:
 		for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
-			w.part.Restart(rows)
-			w.addSegment(p, &c, &w.part, first, min(c.hi, (first/Segment+1)*Segment))
+			w.partial.Restart(rows)
+			w.addSegment(p, &c, &w.partial, first, min(c.hi, (first/Segment+1)*Segment))
 			w.push(p, first/Segment, rows)
 		}
 		w.fold(p, rows)
@@ -75,11 +75,11 @@ func (p *plan) clearRows(c *chunk, n int) {
 	}
 }
 
-// push adds w.part to the tree, the state of segment i. Segments come in ascending order; those
+// push adds w.partial to the tree, the state of segment i. Segments come in ascending order; those
 // left out come before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
 	x := w.newNode()
-	*x, w.part = w.part, *x
+	*x, w.partial = w.partial, *x
 	shape, merges := append(w.tree.Shape, segment.Node{First: i * Segment, Keys: Segment}).Settle()
 	w.tree.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
 }
@@ -108,7 +108,7 @@ func (w *scratch) fold(p *plan, rows int) {
 // output 0. Fully masked rows stay empty, whatever the sink. Rows whose maximum overflows in
 // natural units stay as they are: beside it a sink's share is 0.
 func (w *scratch) mergeSinks(p *plan, c *chunk) {
-	total, sink := &w.total, &w.part
+	total, sink := &w.total, &w.partial
 	for r := range c.rows {
 		row := c.at + r
 		h, _ := p.locate(c.kv, c.row+r)

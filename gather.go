@@ -54,15 +54,15 @@ func (w *scratch) gatherIntegers(p *plan, c *chunk, b *blockKeys, list []int32) 
 // several places side by side. What completes the first ones and the last is one of the others
 // again.
 func (w *scratch) gatherTokens(p *plan, c *chunk, b *blockKeys, list []int32) {
-	to := b.memory[b.place:][:p.packed.Size]
+	to := b.data[b.place:][:p.packed.Size]
 	var from [packed.Together]packed.Token
 	for j := b.lo / packed.Together * packed.Together; j < b.hi; j += packed.Together {
 		for i := range from {
 			position := int(list[min(max(j+i, b.lo), b.hi-1)-b.lo])
 			var place [1]int
-			memory := p.findBlocks(c, position, place[:])
+			data := p.findBlocks(c, position, place[:])
 			from[i] = packed.Token{
-				Block: memory[place[0]:][:p.packed.Size], At: position % Block}
+				Block: data[place[0]:][:p.packed.Size], At: position % Block}
 		}
 		p.packed.CopyTokens(to, j, &from)
 	}

@@ -99,7 +99,7 @@ func (w *intScratch) quantizeQueries(p *plan, c *chunk, q []float32, done int) {
 		w.queries.Quantize(tuned.ISA, at*width, at, units[done:], q[done*p.d:], rest, p.d, p.d, w.row)
 	}
 	for r, scale := range units {
-		unit := float32(p.scale * scale)
+		unit := float32(p.scoreScale * scale)
 		units[r], factors[r] = unit, float32(float64(unit)*f32.Log2E)
 		if p.natural || !(unit > 0 && unit < hugeUnit) {
 			w.findUnit(p, c, q, r, scale)
@@ -150,9 +150,9 @@ func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, f
 // multiplied by a factor.
 func (p *plan) int8Unit(scale, factor float32) float32 {
 	if scale == 0 {
-		return p.scale // all products are 0, in any unit
+		return p.scoreScale // all products are 0, in any unit
 	}
-	unit := float64(p.scale) * float64(scale) // exact, and what follows
+	unit := float64(p.scoreScale) * float64(scale) // exact, and what follows
 	if factor != 1 {
 		unit /= math.Abs(float64(factor))
 	}

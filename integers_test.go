@@ -508,7 +508,7 @@ func TestUnitsOfRows(t *testing.T) {
 	n := len(scales)
 	for _, scale := range scales[1:100] {
 		for _, natural := range []bool{false, true} {
-			p := &plan{scale: scale, natural: natural}
+			p := &plan{scoreScale: scale, natural: natural}
 			w := &intScratch{units: slices.Clone(scales), factors: make([]float32, n)}
 			want := &intScratch{units: make([]float32, n), factors: make([]float32, n)}
 			w.quantizeQueries(p, &chunk{rows: n}, nil, n)

@@ -57,7 +57,7 @@ func (w *scratch) values(p *plan, c *chunk, b *blockKeys) {
 }
 
 // accumulate adds the values of a block that a tile's weights weigh to its outputs. Those of the
-// tile's first part are multiplied by w.alpha before, or begin at 0.
+// tile's first step are multiplied by w.alpha before, or begin at 0.
 func (w *scratch) accumulate(p *plan, c *chunk, st *online.State, b *blockKeys, t *tile, at int) {
 	switch p.valueKind {
 	case kindBits:

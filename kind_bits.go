@@ -20,7 +20,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 	if (bitKind{}).widens(p, c, b.equal) {
 		return
 	}
-	keys, _ := p.packed.Keys(b.memory[b.place:])
+	keys, _ := p.packed.Keys(b.data[b.place:])
 	keys, format := w.levels.ReadKeys(p.packed, keys, b.place, false)
 	layout := kernel.ScoreLayout(format, p.d, kernel.RoundUp(b.hi, panel))
 	narrow.Widen(tuned.ISA, format, w.k, keys, p.d*panel, &layout)
@@ -28,7 +28,7 @@ func (bitKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 
 func (bitKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at int) {
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
-	keys, scales := p.packed.Keys(b.memory[b.place:])
+	keys, scales := p.packed.Keys(b.data[b.place:])
 	if (bitKind{}).widens(p, c, b.equal) {
 		keys, format := w.levels.ReadKeys(p.packed, keys, b.place, c.rows <= p.codeRows)
 		narrow.Score(&tuned, format, w.s[at*Block:], w.queries(p, c, t.row), keys, t.rows,
@@ -61,7 +61,7 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 		return
 	}
 	w.layoutPanels(p, false) // what is widened here is in the cache
-	values, _ := p.packed.Values(b.memory[b.place:])
+	values, _ := p.packed.Values(b.data[b.place:])
 	values, format := w.levels.ReadValues(p.packed, values, b.place, false)
 	from := p.packed.ValueLayout(b.hi)
 	narrow.Widen(tuned.ISA, format, w.v, values, Block*panel, &from)
@@ -70,9 +70,9 @@ func (bitKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 // scales is the scales of a block's values.
 func (bitKind) scales(w *scratch, p *plan, b *blockKeys) (scales []float32) {
 	if p.packed.ValuesInKeys {
-		_, scales = p.packed.Keys(b.memory[b.place:])
+		_, scales = p.packed.Keys(b.data[b.place:])
 	} else {
-		_, scales = p.packed.Values(b.memory[b.place:])
+		_, scales = p.packed.Values(b.data[b.place:])
 	}
 	return scales
 }
@@ -83,7 +83,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *bl
 		floatKind{}.accumulate(w, p, c, st, b, t, at)
 		return
 	}
-	values, _ := p.packed.Values(b.memory[b.place:])
+	values, _ := p.packed.Values(b.data[b.place:])
 	values, format := w.levels.ReadValues(p.packed, values, b.place, c.rows <= p.codeRows)
 	w.accumulateTyped(p, c, st, format, values, t, at)
 }

@@ -17,7 +17,7 @@ func (floatKind) keys(w *scratch, p *plan, c *chunk, b *blockKeys) {
 		w.queue.InOrder = c.rows <= p.inOrderRows
 		w.queue.Packed = p.panelRows > 0 && c.rows >= p.panelRows
 		if w.pointer = 0; c.rows >= p.panelRows && c.rows <= p.keys.pagedRows {
-			w.pointer = operand.Address(b.memory, b.place)
+			w.pointer = operand.Address(b.data, b.place)
 		}
 		return
 	}
@@ -53,7 +53,7 @@ func (floatKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 		w.layoutPanels(p, c.rows <= p.inOrderRows)
 		w.layout.Packed = p.panelRows > 0 && c.rows >= p.panelRows
 		if c.rows >= p.panelRows && c.rows <= p.values.pagedRows {
-			w.layout.Pointer = operand.Address(b.memory, b.place+p.packed.KeyBytes)
+			w.layout.Pointer = operand.Address(b.data, b.place+p.packed.KeyBytes)
 		}
 		return
 	}
@@ -124,7 +124,7 @@ func (w *scratch) hides(b *blockKeys, v []float32) bool {
 // floatKeys is the keys of a block that score reads as float32 in panels.
 func (w *scratch) floatKeys(p *plan, b *blockKeys) []float32 {
 	if p.keyKind == kindPanels {
-		return elements[float32](b.memory[b.place:][:p.packed.KeyBytes])
+		return elements[float32](b.data[b.place:][:p.packed.KeyBytes])
 	}
 	return w.k
 }
@@ -134,7 +134,7 @@ func (w *scratch) floatKeys(p *plan, b *blockKeys) []float32 {
 func (w *scratch) floatValues(p *plan, c *chunk, b *blockKeys) []float32 {
 	switch {
 	case p.valueKind == kindPanels:
-		return elements[float32](b.memory[b.place:][p.packed.KeyBytes:p.packed.Size])
+		return elements[float32](b.data[b.place:][p.packed.KeyBytes:p.packed.Size])
 	case c.rows-b.blind <= p.values.inPlaceRows:
 		return p.v.Data[p.v.offset(c.b, c.kv, c.base+b.first):]
 	}

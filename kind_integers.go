@@ -73,7 +73,7 @@ func (w *scratch) accumulateIntegers(p *plan, c *chunk, st *online.State, values
 func (w *scratch) integersOf(p *plan, c *chunk, b *blockKeys) []byte {
 	switch {
 	case p.packed != nil:
-		return b.memory[b.place:][:p.packed.Size]
+		return b.data[b.place:][:p.packed.Size]
 	case p.listed:
 		return w.ints.gathered()
 	}

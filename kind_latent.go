@@ -47,7 +47,7 @@ func (latentKind) values(w *scratch, p *plan, c *chunk, b *blockKeys) {
 
 // latentKeys is the keys of a block as they are transposed.
 func (w *scratch) latentKeys(p *plan, b *blockKeys) []byte {
-	keys, _ := p.packed.Keys(b.memory[b.place:])
+	keys, _ := p.packed.Keys(b.data[b.place:])
 	keys, _ = w.levels.ReadKeys(p.packed, keys, b.place, false)
 	return keys
 }

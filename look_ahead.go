@@ -12,7 +12,7 @@ import (
 // aheadBits bounds the memory for what is kept for other heads.
 const aheadBits = 1 << 19
 
-// blocksAhead is how many blocks of the mask to read: those from a part's on that are not known.
+// blocksAhead is how many blocks of the mask to read: those from b on that are not known.
 func (w *scratch) blocksAhead(p *plan, c *chunk, b *blockKeys) (n int) {
 	known := w.knownBlocks(p, c)
 	if known == nil {

@@ -79,7 +79,7 @@ func (p *multiplication) check() error {
 	return checkProduct(&p.dst, &p.a, &rightSide{"b", b.B, b.H, b.L, b.D}, b, nil)
 }
 
-// leastProductRows rows are the fewest for which another worker packs the same part of b.
+// leastProductRows rows are the fewest for which another worker packs the same columns of b.
 const leastProductRows = 32
 
 // partition divides the product into tasks for workers: by columns, then by heads, then by rows.
@@ -120,7 +120,7 @@ func (p *multiplication) makespan(workers int) float64 {
 			again = 180
 		}
 	}
-	packed := 1. // parts of b of a task
+	packed := 1. // matrices of b that a task packs columns of
 	if p.b.H > 1 || p.b.B > 1 {
 		packed = heads
 	}
@@ -144,7 +144,7 @@ func (p *multiplication) begin(*scratch) {}
 // task computes one task.
 func (p *multiplication) task(w *scratch, i int) {
 	rows, cols := partsOf(p.dst.L, p.rows), partsOf(p.dst.D, p.cols)
-	u := productPart{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
+	u := productRange{row: i / cols % rows * p.rows, head: i / cols / rows * p.heads}
 	u.rowsEnd, u.headsEnd = min(u.row+p.rows, p.dst.L), min(u.head+p.heads, p.dst.B*p.dst.H)
 	first := i % cols * p.cols
 	end := min(first+p.cols, p.dst.D)
@@ -158,8 +158,8 @@ func (p *multiplication) task(w *scratch, i int) {
 	}
 }
 
-// productPart is some rows of some heads, counted through all batch entries.
-type productPart struct{ row, rowsEnd, head, headsEnd int }
+// productRange is some rows of some heads, counted through all batch entries.
+type productRange struct{ row, rowsEnd, head, headsEnd int }
 
 // rightSide names the matrices [batch or 1, heads or 1, inner, cols] of a product.
 type rightSide struct {
@@ -198,8 +198,8 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	return views.CheckApart(all[:1], all[1:])
 }
 
-// multiplyInPlace computes some columns of a part, reading b where it is.
-func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
+// multiplyInPlace computes some columns of a range, reading b where it is.
+func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 	for n := u.head; n < u.headsEnd; n++ {
 		for k := 0; k < p.a.D; k += product.Inner {
 			at := p.rightOffset(n, k) + first
@@ -214,13 +214,13 @@ func (p *multiplication) multiplyInPlace(u *productPart, first, cols int) {
 	}
 }
 
-// multiplyCols computes some columns of a part. Each part of b is packed once for all batch entries
+// multiplyCols computes some columns of a range. Each panel of b is packed once for all batch entries
 // and heads that use it.
-func (p *multiplication) multiplyCols(u *productPart, first, cols int, packed []float32) {
+func (p *multiplication) multiplyCols(u *productRange, first, cols int, packed []float32) {
 	for k := 0; k < p.a.D; k += product.Inner {
 		layout := product.Layout(&tuned, min(product.Inner, p.a.D-k), cols)
 		layout.Overwrite = k == 0
-		have := -1 // where in b the packed part begins
+		have := -1 // where in b the packed columns begin
 		for n := u.head; n < u.headsEnd; n++ {
 			if at := p.rightOffset(n, k) + first; at != have {
 				product.PackPanels(packed, p.b.Data[at:], p.b.SL, &layout)
@@ -236,8 +236,8 @@ func (p *multiplication) rightOffset(n, k int) int {
 	return p.b.offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
 }
 
-// add adds the products of some inner steps from k on to columns of a part, those of head n.
-func (p *multiplication) add(u *productPart, n, k, first int, b []float32,
+// add adds the products of some inner steps from k on to columns of a range, those of head n.
+func (p *multiplication) add(u *productRange, n, k, first int, b []float32,
 	layout *kernel.PanelLayout) {
 	i, h := n/p.dst.H, n%p.dst.H
 	to := product.Block{Dst: p.dst.Data[p.dst.offset(i, h, u.row)+first:], Stride: p.dst.SL,
@@ -257,7 +257,7 @@ type Matrix struct {
 	blocks            blocks.Type     // of a matrix in blocks, whose format is Blocks; else 0
 	int8              bool            // inputs become integers, too
 	rotation          int             // size of the Walsh–Hadamard matrix along the inputs; 1: none
-	memory            *memory.Mapping // what data and scales are in; nil if the matrix is closed
+	mapping           *memory.Mapping // what data and scales are in; nil if the matrix is closed
 	data              []byte          // [b][h][inner/product.Inner] × panels, as scoreLayout says;
 	// panels of blocks, as internal/blocks says
 	scales []float32 // of I8: [b][h][cols in whole panels]
@@ -280,14 +280,14 @@ func (m *Matrix) Close() error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
-	mapping := m.memory
-	m.memory, m.data, m.scales = nil, nil, nil
+	mapping := m.mapping
+	m.mapping, m.data, m.scales = nil, nil, nil
 	return mapping.Close()
 }
 
 // checkOpen makes sure that the matrix has memory.
 func (m *Matrix) checkOpen() error {
-	if m.memory == nil {
+	if m.mapping == nil {
 		return fail(ErrClosed, "the matrix was closed, or is not from PackMatrix")
 	}
 	return nil
@@ -306,9 +306,9 @@ func (m *Matrix) needs() inputNeeds {
 	return 0
 }
 
-// part returns the panels of columns [first, first+cols) for the inner steps that begin with k, of
-// a matrix of float32. k is a multiple of product.Inner and first one of panel.
-func (m *Matrix) part(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) {
+// floatPanels returns the panels of columns [first, first+cols) for the inner steps that begin with
+// k, of a matrix of float32. k is a multiple of product.Inner and first one of panel.
+func (m *Matrix) floatPanels(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) {
 	layout := product.Layout(&tuned, min(product.Inner, m.inner-k), cols)
 	layout.PrefetchFew += tuned.PrefetchRun
 	data := elements[float32](m.panels(b, h, k, first, cols))
@@ -566,13 +566,13 @@ func (p *projection) multiply(u *productBlock) {
 	}
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
-		part, layout := p.m.part(u.b, u.h, k, u.first, u.Cols)
+		right, layout := p.m.floatPanels(u.b, u.h, k, u.first, u.Cols)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
 		if layout.After = p.after(u, k); layout.After != 0 {
 			layout.Pointer = 0 // one way or the other
 		}
-		u.AddRows(&tuned, a[k:], stride, part, &layout)
+		u.AddRows(&tuned, a[k:], stride, right, &layout)
 	}
 }
 

@@ -186,11 +186,11 @@ func newSet(names []string, ms []*Matrix) (set *file.Set, all []*Matrix, err err
 // Matrices are those of a file that [SaveMatrices] wrote. Any number of goroutines may ask for them
 // and multiply by them.
 type Matrices struct {
-	names  []string
-	named  map[string]*Matrix
-	all    []*Matrix
-	memory *memory.Mapping // of the file; nil if each matrix has its own
-	open   bool
+	names   []string
+	named   map[string]*Matrix
+	all     []*Matrix
+	mapping *memory.Mapping // of the file; nil if each matrix has its own
+	open    bool
 }
 
 // MapMatrices opens a file that [SaveMatrices] wrote, and uses its bytes in place, as [MapMatrix]
@@ -219,8 +219,8 @@ func (a *Matrices) read(f *os.File) error {
 		return fmt.Errorf("attn: mapping matrices: %w", err)
 	}
 	if !packed.BigEndian() {
-		if a.memory, err = memory.Map(f); err == nil {
-			return a.readAll(bytes.NewReader(a.memory.Bytes()), info.Size())
+		if a.mapping, err = memory.Map(f); err == nil {
+			return a.readAll(bytes.NewReader(a.mapping.Bytes()), info.Size())
 		}
 	}
 	return a.readAll(f, info.Size())
@@ -252,8 +252,8 @@ func (a *Matrices) readAll(whole io.ReaderAt, size int64) error {
 
 // matrixAt opens the matrix that some bytes of a file are.
 func (a *Matrices) matrixAt(whole io.ReaderAt, at, size int64) (*Matrix, error) {
-	if a.memory != nil {
-		return matrixIn(a.memory.Part(int(at), int(at+size)))
+	if a.mapping != nil {
+		return matrixIn(a.mapping.Part(int(at), int(at+size)))
 	}
 	return loadWhole(io.NewSectionReader(whole, at, size))
 }
@@ -276,13 +276,13 @@ func (a *Matrices) Close() error {
 	}
 	var err error
 	for _, m := range a.all {
-		if m.memory != nil {
+		if m.mapping != nil {
 			if closing := m.Close(); err == nil {
 				err = closing
 			}
 		}
 	}
-	mapping := a.memory
+	mapping := a.mapping
 	*a = Matrices{}
 	if mapping != nil {
 		if closing := mapping.Close(); err == nil {

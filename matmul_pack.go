@@ -147,7 +147,7 @@ func (m *Matrix) scaleSize() int {
 
 // use gives a matrix its memory, with its elements and its scales.
 func (m *Matrix) use(room *memory.Mapping, data, scales []byte) {
-	m.memory, m.data, m.scales = room, data, elements[float32](scales)
+	m.mapping, m.data, m.scales = room, data, elements[float32](scales)
 }
 
 // divide divides the matrix into tasks for workers: some columns, and unless they have scales,
@@ -172,8 +172,8 @@ func (p *packing) tasks() int { return p.m.b * p.m.h * p.stepBlocks() * p.colBlo
 func (p *packing) stepBlocks() int { return (p.m.inner + p.steps - 1) / p.steps }
 func (p *packing) colBlocks() int  { return (p.m.cols + p.cols - 1) / p.cols }
 
-// packPart is some inner steps from k on of some columns from first on.
-type packPart struct{ b, h, k, first, steps, cols int }
+// packRange is some inner steps from k on of some columns from first on.
+type packRange struct{ b, h, k, first, steps, cols int }
 
 func (p *packing) begin(*scratch) {}
 
@@ -181,7 +181,7 @@ func (p *packing) begin(*scratch) {}
 func (p *packing) task(w *scratch, i int) {
 	i, first := i/p.colBlocks(), i%p.colBlocks()*p.cols
 	i, k := i/p.stepBlocks(), i%p.stepBlocks()*p.steps
-	u := packPart{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
+	u := packRange{b: i / p.m.h, h: i % p.m.h, k: k, first: first}
 	u.cols = min(p.cols, p.m.cols-u.first)
 	u.steps = min(p.steps, p.m.inner-u.k)
 	if p.m.traits.Scaled {
@@ -201,9 +201,9 @@ func (p *packing) cost() float64 {
 }
 
 // packFloats packs at most product.Inner steps.
-func (p *packing) packFloats(w *scratch, u packPart) {
+func (p *packing) packFloats(w *scratch, u packRange) {
 	to := p.m.panels(u.b, u.h, u.k, u.first, u.cols)
-	p.m.memory.Populate(to)
+	p.m.mapping.Populate(to)
 	if p.m.format == F32 {
 		p.fill(elements[float32](to), u)
 		return
@@ -214,7 +214,7 @@ func (p *packing) packFloats(w *scratch, u packPart) {
 }
 
 // packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
-func (p *packing) packIntegers(w *scratch, u packPart) {
+func (p *packing) packIntegers(w *scratch, u packRange) {
 	w.k = grow(w.k, product.Inner*packCols)
 	scales := p.m.scalesOf(u.b, u.h, u.first, u.cols)
 	for k := 0; k < u.steps; k += product.Inner {
@@ -231,15 +231,15 @@ func (p *packing) packIntegers(w *scratch, u packPart) {
 	}
 }
 
-// from is the part of at most product.Inner steps from step k on.
-func (u packPart) from(k int) packPart {
+// from is the range of at most product.Inner steps from step k on.
+func (u packRange) from(k int) packRange {
 	u.k, u.steps = u.k+k, min(product.Inner, u.steps-k)
 	return u
 }
 
 // findLargest makes tops the largest magnitudes so far of rotated columns. It is not ok if sums of
 // a rotation may not be finite.
-func (p *packing) findLargest(columns, tops []float32, u packPart) (ok bool) {
+func (p *packing) findLargest(columns, tops []float32, u packRange) (ok bool) {
 	var room [product.Inner]float32
 	column := room[:u.steps]
 	p.fillColumns(columns, u)
@@ -254,8 +254,8 @@ func (p *packing) findLargest(columns, tops []float32, u packPart) (ok bool) {
 	return true
 }
 
-// quantize makes integers of the rotated columns of a part.
-func (p *packing) quantize(columns, scales []float32, u packPart) {
+// quantize makes integers of the rotated columns of a range.
+func (p *packing) quantize(columns, scales []float32, u packRange) {
 	var room [product.Inner]float32
 	var rounded [product.Inner]int8
 	column, bytes := room[:u.steps], rounded[:u.steps]
@@ -270,8 +270,8 @@ func (p *packing) quantize(columns, scales []float32, u packPart) {
 	}
 }
 
-// fill makes a part float32 panels.
-func (p *packing) fill(dst []float32, u packPart) {
+// fill makes a range float32 panels.
+func (p *packing) fill(dst []float32, u packRange) {
 	x := &p.x
 	if !p.transposed {
 		layout := product.Layout(&tuned, u.steps, u.cols)
@@ -284,15 +284,15 @@ func (p *packing) fill(dst []float32, u packPart) {
 	}
 }
 
-// fillColumns makes a part float32 panels if its columns do not lie in rows of x.
-func (p *packing) fillColumns(columns []float32, u packPart) {
+// fillColumns makes a range float32 panels if its columns do not lie in rows of x.
+func (p *packing) fillColumns(columns []float32, u packRange) {
 	if !p.transposed {
 		p.fill(columns, u)
 	}
 }
 
-// column copies column c of a part.
-func (p *packing) column(dst, columns []float32, u packPart, c int) {
+// column copies column c of a range.
+func (p *packing) column(dst, columns []float32, u packRange, c int) {
 	if p.transposed {
 		stop.Copy(dst, p.x.row(u.b, u.h, u.first+c)[u.k:])
 		return

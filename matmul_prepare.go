@@ -51,8 +51,8 @@ const preparedElements = 1 << 23
 // preparedRows rows are prepared as one task, or fewer so that there is one for each worker.
 const preparedRows = 8
 
-// part is how many rows are prepared at a time: all, if there is nothing to do.
-func (x *preparation) part() int {
+// atOnce is how many rows are prepared at a time: all, if there is nothing to do.
+func (x *preparation) atOnce() int {
 	if x.routes != nil {
 		return max(1, preparedElements/x.a.D)
 	}
@@ -64,20 +64,20 @@ func (x *preparation) part() int {
 
 // next is the preparation of the next rows, which get memory in the caller's scratch. There may be
 // none left. (Through a pointer the caller's buffers would escape.)
-func (x preparation) next(w *scratch, part int) (y preparation, ok bool) {
+func (x preparation) next(w *scratch, most int) (y preparation, ok bool) {
 	x.first += x.rows()
 	if x.routes != nil {
 		if x.first == len(x.routes.offsets) {
 			return x, false
 		}
-		x.source = Tensor{B: 1, H: 1, L: x.routes.part(x.first, part), D: x.a.D}
+		x.source = Tensor{B: 1, H: 1, L: x.routes.take(x.first, most), D: x.a.D}
 	} else {
 		left := x.a.L - x.first
 		if left <= 0 || x.a.empty() {
 			return x, false
 		}
 		x.source = x.a
-		x.source.L, x.source.Data = min(part, left), x.a.Data[x.first*x.a.SL:]
+		x.source.L, x.source.Data = min(most, left), x.a.Data[x.first*x.a.SL:]
 	}
 	rows, d := x.source.B*x.source.H*x.source.L, x.a.D
 	if x.needs&(needsRotation|needsCopy) != 0 {
@@ -209,9 +209,9 @@ func (r *routes) begin(which int) int {
 	return r.ends[which-1]
 }
 
-// part is how many places from one on are prepared next, at most some: those of whole matrices, if
+// take is how many places from one on are prepared next, at most some: those of whole matrices, if
 // these have so few.
-func (r *routes) part(first, most int) int {
+func (r *routes) take(first, most int) int {
 	end := len(r.offsets)
 	if end-first <= most {
 		return end - first

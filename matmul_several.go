@@ -22,8 +22,8 @@ type targets struct {
 // multiply computes all products on the calling goroutine.
 func (q *targets) multiply(x preparation) {
 	w := scratches.Get().(*scratch)
-	part, ok := x.part(), false
-	for x, ok = x.next(w, part); ok; x, ok = x.next(w, part) {
+	most, ok := x.atOnce(), false
+	for x, ok = x.next(w, most); ok; x, ok = x.next(w, most) {
 		x.run()
 		for s, more := x.share(0, len(q.ms)); more; {
 			p := q.product(&x, s)
@@ -184,9 +184,9 @@ func (q *products) few() bool {
 // divide divides all panels into runs, each a part of what is left, so that workers read long
 // streams first, and whoever came late leaves the others little to wait for.
 func (q *products) divide(workers int) {
-	left, part := 0, 2*workers
+	left, divisor := 0, 2*workers
 	if workers == 1 {
-		part = 1
+		divisor = 1
 	}
 	for i := range q.now {
 		left += len(q.now[i].m.data)
@@ -195,7 +195,7 @@ func (q *products) divide(workers int) {
 		p := &q.now[i]
 		size := p.m.blockPanel()
 		for first, cols := 0, 0; first < p.dst.D; first += cols {
-			cols = max(1, max(left/part, leastRun)/size) * panel
+			cols = max(1, max(left/divisor, leastRun)/size) * panel
 			if rest := p.dst.D - first; 2*rest < 3*cols {
 				cols = rest
 			}
@@ -210,7 +210,7 @@ func (q *products) begin(w *scratch) {
 	if q.own {
 		x := q.inputs
 		x.first, x.source = 0, Tensor{}
-		w.inputs, _ = x.next(w, x.part())
+		w.inputs, _ = x.next(w, x.atOnce())
 		w.inputs.run()
 	}
 }

@@ -353,7 +353,7 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 			for i := range p.tasks() {
 				u := p.block(i)
 				for k := 0; k < m.inner; k += product.Inner {
-					part, _ := m.part(u.b, u.h, k, u.first, u.Cols)
+					part, _ := m.floatPanels(u.b, u.h, k, u.first, u.Cols)
 					read, prefetched = append(read, operand.Address(part, 0)), append(prefetched, p.after(&u, k))
 				}
 			}

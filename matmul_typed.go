@@ -45,10 +45,10 @@ func (p *projection) multiplyTyped(u *productBlock) {
 func (p *projection) multiplyPacked(u *productBlock) {
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
-		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.Cols, u.Rows)
+		right, layout := p.m.typedPanels(u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.AddTyped(&tuned, kernel.Format(p.m.format), a[k:], stride, part, &layout)
+		u.AddTyped(&tuned, kernel.Format(p.m.format), a[k:], stride, right, &layout)
 	}
 }
 
@@ -60,13 +60,13 @@ func (p *projection) multiplyWidened(u *productBlock) {
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
 		for c := 0; c < u.Cols; c += widenedCols {
-			part, typed := p.m.typedPart(u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
+			right, typed := p.m.typedPanels(u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
 				u.Rows)
 			some := u.Part(c, min(widenedCols, u.Cols-c))
 			layout := product.Layout(&tuned, typed.Keys, some.Cols)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
-			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, part, layout.PanelStride, &typed)
+			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, right, layout.PanelStride, &typed)
 			some.Add(&tuned, a[k:], stride, w.k, &layout)
 		}
 	}
@@ -85,8 +85,8 @@ func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 	return operand.Address(p.m.panels(u.b, u.h, k, u.first+c, panel), 0)
 }
 
-// typedPart is part for a matrix of fewer bits and some rows; the layout has whole panels.
-func (m *Matrix) typedPart(b, h, k, first, cols, rows int) ([]byte, kernel.PanelLayout) {
+// typedPanels is floatPanels for a matrix of fewer bits and some rows; the layout has whole panels.
+func (m *Matrix) typedPanels(b, h, k, first, cols, rows int) ([]byte, kernel.PanelLayout) {
 	layout := kernel.ScoreLayout(kernel.Format(m.format), min(product.Inner, m.inner-k),
 		kernel.RoundUp(cols, panel))
 	if m.int8 {
@@ -118,12 +118,12 @@ func (p *projection) multiplyInt8(u *productBlock) {
 		step = product.Inner
 	}
 	for k := 0; k < p.m.inner; k += product.Inner {
-		part, layout := p.m.typedPart(u.b, u.h, k, u.first, u.Cols, u.Rows)
+		right, layout := p.m.typedPanels(u.b, u.h, k, u.first, u.Cols, u.Rows)
 		steps := layout.Keys
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			u.AddIntegers(&tuned, &a, first, k+g, part[g*panel:], &layout)
+			u.AddIntegers(&tuned, &a, first, k+g, right[g*panel:], &layout)
 		}
 	}
 }
@@ -249,9 +249,9 @@ func (m *Matrix) Rows(dst Tensor, outputs []int32) error {
 			for end = first + 1; end < len(outputs) && outputs[end]/panel == outputs[first]/panel; {
 				end++
 			}
-			part := dst
-			part.L, part.Data = end-first, dst.Data[dst.offset(b, h, first):]
-			m.rowsOfPanel(part, b, h, outputs[first:end], w)
+			some := dst
+			some.L, some.Data = end-first, dst.Data[dst.offset(b, h, first):]
+			m.rowsOfPanel(some, b, h, outputs[first:end], w)
 		}
 	}
 	scratches.Put(w)
@@ -320,7 +320,7 @@ func (m *Matrix) decodePanel(b, h, k, first, steps int, w *scratch) []float32 {
 		blockwise.Decode(tuned.ISA, m.blocks, w.k, packed, steps/blocks.Inputs, w.blockMemory())
 		return w.k
 	}
-	part, layout := m.typedPart(b, h, k, first, panel, 1)
-	narrow.Widen(tuned.ISA, kernel.Format(m.format), w.k, part, layout.PanelStride, &layout)
+	right, layout := m.typedPanels(b, h, k, first, panel, 1)
+	narrow.Widen(tuned.ISA, kernel.Format(m.format), w.k, right, layout.PanelStride, &layout)
 	return w.k
 }

@@ -24,11 +24,11 @@ type plan struct {
 	group                 int // query heads that share a key/value head
 
 	// initScalars sets what options say, and what follows for scores.
-	scale       float32 // |Scale|, by which scores are multiplied
+	scoreScale  float32 // |Scale|, by which scores are multiplied
 	flip        bool    // Scale is negative: so are the queries, which is exact
 	softcap     float32
 	natural     bool    // an option needs scores multiplied by the scale; else they stay products
-	unit        float32 // of scores and maxima: 1 if natural, else the scale
+	unit        float32 // of scores and maxima: 1 if natural, else scoreScale
 	c           float32 // unit·log₂e, for powers of 2
 	integers    bool    // products are sums of integers; each row has its unit
 	causal      Causal
@@ -341,7 +341,7 @@ type span struct {
 type blockKeys struct {
 	first  int // key at which the block begins, from which lo and hi count
 	lo, hi int
-	memory []byte // of a cache or store, or what was gathered of it, and
+	data   []byte // of a cache or store, or what was gathered of it, and
 	place  int    // where the block begins in that
 	equal  bool   // by position, every row of the chunk sees all of these keys
 	biased bool   // some scores have a bias
@@ -370,7 +370,7 @@ const diagonalRows = 16
 
 // tile makes t the tile that starts at a row of the chunk: the plan's number of rows if they see
 // the same keys, else fewer, so that little is computed for nothing; or all those that end before
-// the part. (To return it would be to copy it, which costs small calls a few per cent.)
+// those keys. (To return it would be to copy it, which costs small calls a few per cent.)
 func (b *blockKeys) tile(p *plan, c *chunk, row int, t *tile) {
 	t.row, t.rows = row, min(p.tileRows, c.rows-row)
 	if b.equal {
@@ -404,9 +404,9 @@ func (b *blockKeys) keyRange(p *plan, c *chunk, row int) (lo, hi int) {
 }
 
 // findBlocks finds where the blocks of a cache or store begin that have key j of the chunk's batch
-// entry and head, and those after it, in the memory that it returns. (To look for each of them
+// entry and head, and those after it, in the bytes that it returns. (To look for each of them
 // between kernels lets memory pause.)
-func (p *plan) findBlocks(c *chunk, j int, at []int) (memory []byte) {
+func (p *plan) findBlocks(c *chunk, j int, at []int) (data []byte) {
 	// stored in the chunk, they would make the caller's buffers escape
 	table, blocks := p.table, p.packed
 	if c.table != nil {
@@ -423,7 +423,7 @@ func (p *plan) findBlocks(c *chunk, j int, at []int) (memory []byte) {
 
 // Options.Keys: each query has a list of the keys that it attends to, and attention is that over
 // these keys in the order of the list. The rows of a chunk share one list. What a chunk and its
-// parts count as keys are places in it: blocks, segments and bounds. Positions say which of them a
+// blocks count as keys are places in it: blocks, segments and bounds. Positions say which of them a
 // row sees, and since they ascend, that is a run of places as it is a run of keys elsewhere.
 
 // rowsPerList is how many rows of a key/value head, one after another, share a list.

@@ -490,7 +490,7 @@ func (a *attention) finish(w *scratch, c *chunk, i int) {
 	w.loadQueries(p, c) // for weights, which need the scores again, and for the tasks of integers
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := a.state(i, first/Segment)
-		w.part.Copy(&st, rows, p.oStride)
+		w.partial.Copy(&st, rows, p.oStride)
 		w.push(p, first/Segment, rows)
 	}
 	if c.lo < c.hi {

@@ -258,8 +258,8 @@ func (p *Pool) multiply(pc *poolCall, inputs preparation) {
 	q := &pc.products
 	q.inputs = inputs
 	x := &q.inputs
-	part, ok := x.part(), false
-	for *x, ok = x.next(&pc.scratch, part); ok; *x, ok = x.next(&pc.scratch, part) {
+	most, ok := x.atOnce(), false
+	for *x, ok = x.next(&pc.scratch, most); ok; *x, ok = x.next(&pc.scratch, most) {
 		cost := q.take()
 		workers := p.workersFor(cost)
 		if q.own = x.short(); x.needs != 0 && !q.own {

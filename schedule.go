@@ -105,8 +105,8 @@ func (p *plan) packsOnce(t *tuning.Row, workers int) bool {
 	}
 	perHead := partsOf(workers*tasksPerWorker, p.batch*p.kvHeads)
 	saved := min(perHead, workers) - onceAs
-	part := float64(saved*integersAgain) / float64(p.lq*p.group)
-	return part >= onceShare && part*p.cost(t) >= onceWait*float64(workers)
+	saves := float64(saved*integersAgain) / float64(p.lq*p.group)
+	return saves >= onceShare && saves*p.cost(t) >= onceWait*float64(workers)
 }
 
 // beginSchedule begins with what does not depend on how the call is divided, and returns how many

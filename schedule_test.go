@@ -397,7 +397,7 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
-	if _, got := m.part(0, 0, 0, 0, panel); got.PrefetchOne != 1000 || got.PrefetchFew != 2300 {
+	if _, got := m.floatPanels(0, 0, 0, 0, panel); got.PrefetchOne != 1000 || got.PrefetchFew != 2300 {
 		t.Errorf("a matrix: %d and %d bytes ahead", got.PrefetchOne, got.PrefetchFew)
 	}
 }

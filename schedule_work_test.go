@@ -71,8 +71,8 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 	case len(pc.products.ms) > 0:
 		q := &pc.products
 		x := &q.inputs
-		part, ok := x.part(), false
-		for *x, ok = x.next(&pc.scratch, part); ok; *x, ok = x.next(&pc.scratch, part) {
+		most, ok := x.atOnce(), false
+		for *x, ok = x.next(&pc.scratch, most); ok; *x, ok = x.next(&pc.scratch, most) {
 			q.take()
 			if q.own = x.short(); q.own { // as a phase of which each worker has a task
 				timed(c.workers, func(int) { q.begin(&pc.scratch) })

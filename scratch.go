@@ -15,7 +15,7 @@ import (
 type scratch struct {
 	q       []float32    // queries of a chunk, gathered; over I8 rotated
 	total   online.State // merged segments
-	part    online.State // the segment at hand
+	partial online.State // the segment at hand
 	tree    online.Tree  // of segments before it, if there are several
 	units   online.Units // of the rows of the chunk at hand
 	alpha   []float32    // what softmax tells accumulate; x of merge
@@ -107,7 +107,7 @@ func (w *scratch) grow(p *plan, want sizes) {
 	rows := want.rows
 	w.q = grow(w.q, rows*p.d)
 	w.total.Grow(rows, p.oStride)
-	w.part.Grow(rows, p.oStride)
+	w.partial.Grow(rows, p.oStride)
 	w.alpha, w.beta = grow(w.alpha, max(rows, want.scores)), grow(w.beta, rows)
 	w.visible, w.natural = grow(w.visible, want.scores), grow(w.natural, rows)
 	w.seen, w.allowed = grow(w.seen, rows), grow(w.allowed, rows+1)
@@ -174,14 +174,14 @@ func (x *gatherScratch) fit(p *plan) {
 	}
 }
 
-// findBlock finds the block of a part: in a cache or store, or where it is gathered.
+// findBlock finds where a block is: in a cache or store, or where it is gathered.
 func (w *scratch) findBlock(p *plan, c *chunk, b *blockKeys) {
 	if p.listed {
-		b.memory = rawBytes(w.gathered.block)
+		b.data = rawBytes(w.gathered.block)
 		return
 	}
 	var place [1]int
-	b.memory = p.findBlocks(c, b.first, place[:])
+	b.data = p.findBlocks(c, b.first, place[:])
 	b.place = place[0]
 }
 

@@ -319,8 +319,8 @@ func TestScratchFitsTheCache(t *testing.T) {
 				var w scratch
 				w.fit(&p)
 				got := 0
-				for _, s := range [][]float32{w.q, w.total.M, w.total.L, w.total.O, w.part.M, w.part.L,
-					w.part.O, w.alpha, w.beta, w.s, w.k, w.v} {
+				for _, s := range [][]float32{w.q, w.total.M, w.total.L, w.total.O, w.partial.M, w.partial.L,
+					w.partial.O, w.alpha, w.beta, w.s, w.k, w.v} {
 					got += 4 * cap(s)
 				}
 				if got > row.ScratchBytes() || got < row.ScratchBytes()*3/4 && l > 1<<10 {

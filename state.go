@@ -274,9 +274,9 @@ func (s *State) finish(p *plan) {
 		s.unitsOf(w, p, &c)
 		w.total.Reset(c.heads*c.rows, p.oStride)
 		for j := len(s.tree.Rows) - 1; j >= 0; j-- {
-			s.load(&w.part, &s.tree.Rows[j].State, p, &c)
-			w.part.Merge(tuned.ISA, &w.total, c.heads*c.rows, p.oStride, &w.units)
-			w.part, w.total = w.total, w.part
+			s.load(&w.partial, &s.tree.Rows[j].State, p, &c)
+			w.partial.Merge(tuned.ISA, &w.total, c.heads*c.rows, p.oStride, &w.units)
+			w.partial, w.total = w.total, w.partial
 		}
 		w.finish(p, &c)
 	}

@@ -523,7 +523,7 @@ func staleScratch(stale bool) {
 		return
 	}
 	w := scratches.Get().(*scratch)
-	for _, x := range [][]float32{w.total.O, w.part.O, w.alpha, w.beta, w.s} {
+	for _, x := range [][]float32{w.total.O, w.partial.O, w.alpha, w.beta, w.s} {
 		fillWith(x, nan32())
 	}
 	scratches.Put(w)

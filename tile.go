@@ -55,7 +55,7 @@ func (w *scratch) fullTileOf(p *plan, q, m, l, o []float32, rows, n int) floats.
 }
 
 // addValues makes weights of the scores of a tile, whose first row is at in w.s, and adds the
-// values of a part that they weigh.
+// values of a block that they weigh.
 func (w *scratch) addValues(p *plan, c *chunk, st *online.State, b *blockKeys, t *tile, at int) {
 	row := c.at + t.row
 	var visible []uint64
@@ -113,7 +113,7 @@ func (w *scratch) weigh(p *plan, st *online.State, of *weighed) (masked bool) {
 func (w *scratch) addFew(p *plan, c *chunk, st *online.State, s *span) {
 	// to look for the place of each block between kernels would let memory pause
 	var places [Segment / Block]int
-	b := blockKeys{hi: Block, equal: true, memory: p.findBlocks(c, s.first, places[:s.blocks])}
+	b := blockKeys{hi: Block, equal: true, data: p.findBlocks(c, s.first, places[:s.blocks])}
 	w.values(p, c, &b) // as they are: for so few rows nothing is copied
 	w.layout.Keys, w.layout.Overwrite = Block, st.Overwrite
 	q, m, l, o := w.queries(p, c, 0), st.M[c.at:], st.L[c.at:], st.O[c.at*p.oStride:]
@@ -131,8 +131,8 @@ func (w *scratch) addFew(p *plan, c *chunk, st *online.State, s *span) {
 			floatKind{}.keys(w, p, c, &b)
 			k, v := w.floatKeys(p, &b), w.floatValues(p, c, &b)
 			if operand.Reads(k, Block*p.d); w.layout.Pointer != 0 {
-				w.pointer = p.windowAfter(b.memory, places[i:s.blocks], 0)
-				w.layout.Pointer = p.windowAfter(b.memory, places[i:s.blocks], p.packed.KeyBytes)
+				w.pointer = p.windowAfter(b.data, places[i:s.blocks], 0)
+				w.layout.Pointer = p.windowAfter(b.data, places[i:s.blocks], p.packed.KeyBytes)
 			}
 			w.layout.Reads(v)
 			w.queue.Pointer, t.K, t.V = w.pointer, &k[0], &v[0]
@@ -149,12 +149,12 @@ func (w *scratch) addFew(p *plan, c *chunk, st *online.State, s *span) {
 
 // windowAfter is a pointer for kernels that read the first of some blocks from byte at on: a window
 // before what comes a window later, which in a store is elsewhere.
-func (p *plan) windowAfter(memory []byte, places []int, at int) uintptr {
+func (p *plan) windowAfter(data []byte, places []int, at int) uintptr {
 	block, later := p.packed.Size, at+kernel.PrefetchWindow
 	if i := later / block; i < len(places) {
-		return operand.Address(memory, places[i]+later%block) - kernel.PrefetchWindow
+		return operand.Address(data, places[i]+later%block) - kernel.PrefetchWindow
 	}
-	return operand.Address(memory, places[0]+at)
+	return operand.Address(data, places[0]+at)
 }
 
 // addFewBlock is the step of addFew for a block that does not go through a full tile: kernels read
@@ -170,7 +170,7 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys,
 	}
 	rows, layout := c.rows, &w.layout
 	layout.Keys = b.hi
-	block := b.memory[b.place:][:p.packed.Size]
+	block := b.data[b.place:][:p.packed.Size]
 	keys, keyScales := p.packed.K.Split(block[:p.packed.KeyBytes])
 	keys, keyFormat := w.levels.ReadKeys(p.packed, keys, b.place, rows <= p.codeRows)
 	values, valueScales := keys, keyScales

@@ -39,7 +39,7 @@ func (w *scratch) naturalOptions(p *plan, c *chunk, b *blockKeys, t *tile, at in
 
 // rowScores makes scores of a tile's products whose rows are of one sequence.
 func (w *scratch) rowScores(p *plan, c *chunk, b *blockKeys, t *tile, at int) {
-	u := p.scale
+	u := p.scoreScale
 	switch {
 	case p.integers:
 		w.int8Scores(p, c, b, t, at)

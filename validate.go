@@ -232,15 +232,15 @@ func (p *plan) initScalars(opt *Options) error {
 	if opt == nil {
 		opt = &noOptions
 	}
-	p.scale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
+	p.scoreScale, p.softcap, p.causal, p.offset = opt.Scale, opt.Softcap, opt.Causal, opt.Offset
 	p.left, p.right = min(opt.Window.Left, 2*maxLength+1)-1, min(opt.Window.Right, 2*maxLength+1)-1
 	if p.integers = opt.Integers; p.integers {
 		if err := p.checkIntegers(); err != nil {
 			return err
 		}
 	}
-	if p.scale-p.scale != 0 {
-		return fail(ErrOption, "Scale is %v, want a finite number", p.scale)
+	if p.scoreScale-p.scoreScale != 0 {
+		return fail(ErrOption, "Scale is %v, want a finite number", p.scoreScale)
 	}
 	if !(p.softcap >= 0 && p.softcap <= math.MaxFloat32) {
 		return fail(ErrOption, "Softcap is %v, want a finite number of at least 0", p.softcap)
@@ -262,20 +262,20 @@ func (p *plan) initScalars(opt *Options) error {
 	if w := opt.Window; w.Left < 0 || w.Right < 0 {
 		return fail(ErrOption, "Window is {%d %d}, want at least 0, which is unbounded", w.Left, w.Right)
 	}
-	if p.scale == 0 {
-		p.scale = float32(1 / math.Sqrt(float64(p.d)))
+	if p.scoreScale == 0 {
+		p.scoreScale = float32(1 / math.Sqrt(float64(p.d)))
 	}
-	if p.flip = p.scale < 0; p.flip {
-		p.scale = -p.scale
+	if p.flip = p.scoreScale < 0; p.flip {
+		p.scoreScale = -p.scoreScale
 	}
-	if f := p.scale / p.softcap; p.softcap > 0 && f-f != 0 {
+	if f := p.scoreScale / p.softcap; p.softcap > 0 && f-f != 0 {
 		return fail(ErrOption, "Softcap is %v with a Scale of %v, want more: Scale/Softcap overflows",
-			p.softcap, p.scale)
+			p.softcap, p.scoreScale)
 	}
 	if p.natural = p.softcap > 0 || p.bias.Data != nil || p.slopes != nil; p.natural {
 		p.unit = 1
 	} else {
-		p.unit = p.scale
+		p.unit = p.scoreScale
 	}
 	if p.c = float32(float64(p.unit) * f32.Log2E); p.c-p.c != 0 {
 		return fail(ErrOption, "Scale is %v, want a magnitude of at most %v: times log₂e it overflows",

@@ -471,7 +471,7 @@ func TestQuickValidIsValid(t *testing.T) {
 			p.kvHeads != thorough.kvHeads ||
 			p.group != thorough.group || p.lq != thorough.lq || p.lk != thorough.lk || p.d != thorough.d ||
 			p.dv != thorough.dv ||
-			p.scale != thorough.scale || p.left != thorough.left || p.right != thorough.right {
+			p.scoreScale != thorough.scoreScale || p.left != thorough.left || p.right != thorough.right {
 			t.Fatalf("error %v, plan %+v, want %+v", err, p, thorough)
 		}
 	}
