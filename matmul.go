@@ -214,8 +214,8 @@ func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 	}
 }
 
-// multiplyCols computes some columns of a range. Each panel of b is packed once for all batch entries
-// and heads that use it.
+// multiplyCols computes some columns of a range. They are packed once for all batch entries and
+// heads that use the same matrix.
 func (p *multiplication) multiplyCols(u *productRange, first, cols int, packed []float32) {
 	for k := 0; k < p.a.D; k += product.Inner {
 		layout := product.Layout(&tuned, min(product.Inner, p.a.D-k), cols)

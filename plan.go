@@ -65,44 +65,57 @@ type bufferOptions struct {
 }
 
 // schedule is every decision of a call. Nothing in it changes a bit of the result. [plan.decide]
-// makes it.
+// makes it, each group of fields in a step of its own.
 type schedule struct {
-	workers       int // that the call is divided among
-	segments      int // of each chunk, that workers take one by one; 1 if a chunk is whole
-	segment       int // the first of them
+	// beginSchedule sets what does not depend on how the call is divided, and what the rest has
+	// where nobody decides otherwise.
+
+	keyKind, valueKind kind
+
+	workers  int     // that the call is divided among
+	tileRows int     // rows of a tile
+	oStride  int     // distance of output rows in scratch: whole vectors
+	bytes    float64 // of keys and values
+	plain    bool    // scores are products and nothing more
+	looks    bool    // pairs may be hidden: each block is looked at before it is read
+
+	// decide, or decideSequences, and partition divide the call.
+
 	headsPerChunk int // key/value heads
 	chunkRows     int // rows of a chunk, for each of its heads
-	tileRows      int // rows of a tile
-	oStride       int // distance of output rows in scratch: whole vectors
+	segments      int // of each chunk, that workers take one by one; 1 if a chunk is whole
+	segment       int // the first segment
+
+	// countChunks counts.
 
 	chunks        int // of the call
 	chunksOfHeads int // of the heads of a batch entry, for the same queries
 	chunksPerHead int // of the queries of a head
 
-	bytes              float64 // of keys and values
-	keyKind, valueKind kind
+	// decideKernels says what kernels take as it lies in memory.
 
-	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
-	codeRows       int  // up to so many rows look codes of I4 up in their kernels
 	queriesInPlace bool // queries lie in memory as kernels read them
-	keys, values   placement
+	full           bool // full blocks of float32 go from kernel to kernel
+	fullIntegers   bool // so do those of integers: what all tiles of a block share is asked for once
+	typedRows      int  // up to this many rows widen whole blocks of fewer bits in their kernels
+	codeRows       int  // up to this many rows look codes of I4 up in their kernels
 
-	blocks   int  // at most, of a span,
-	spanRows int  // of chunks of up to this many rows; with more, a span is one block
-	step     int  // keys of a step: Block, or less where heads of a chunk take turns in a block
-	plain    bool // scores are products and nothing more
-	looks    bool // pairs may be hidden: each block is looked at before it is read
-	full     bool // plain, and full blocks of float32 go from kernel to kernel,
-	// so of integers: what is the same for all tiles of a block is asked for once
-	fullIntegers bool
-	inOrder      bool // keys and values in place are read in order
-	oneStream    bool // or prefetched in one stream, along a pointer
-	inOrderRows  int  // and by chunks of up to this many rows those of a cache or store
-	panelRows    int  // from this many rows on, kernels take panels of a cache or store as packed keys
-	further      int  // bytes that three to five rows prefetch beyond tuning.Row.PrefetchFew
-	// few rows of integers prefetch so many bytes ahead,
-	ahead           int
-	integersInOrder bool // and read panels of keys one after another, not side by side
+	// decidePrefetch says in which order memory is read; decideViews may change that for views.
+
+	keys, values    placement
+	inOrder         bool // keys and values in place are read in order
+	oneStream       bool // keys and values in place are prefetched in one stream, along a pointer
+	inOrderRows     int  // up to this many rows of a chunk read panels of a cache or store in order
+	panelRows       int  // from this many rows on, panels of a cache or store are packed keys
+	further         int  // bytes that three to five rows prefetch beyond tuning.Row.PrefetchFew
+	ahead           int  // bytes that few rows of integers prefetch ahead
+	integersInOrder bool // few rows of integers read panels of keys in turn, not side by side
+
+	// decideReads and decideViews say what goes through the kernels together.
+
+	blocks   int // of a span, at most
+	spanRows int // up to this many rows of a chunk have spans of several blocks
+	step     int // keys of a step: Block, or less where heads of a chunk take turns in a block
 }
 
 // kind is a form of keys or of values, see kind.go.
