@@ -26,7 +26,7 @@ type Options struct {
 	// MaxTokens are at most those of a text, with what the model puts around it; the rest is left
 	// out. 0 is what the files say, or all that the model takes.
 	MaxTokens int
-	// BatchTokens are computed together, unless a text has more; 0 is 1024. Vectors do not depend on
+	// BatchTokens are computed together, unless a text has more; 0 is 512. Vectors do not depend on
 	// it.
 	BatchTokens int
 	// Instruction is what Qwen3-Reranker is told to look for; "" is what it was trained with.
@@ -40,7 +40,7 @@ type Options struct {
 }
 
 // usualBatch is enough for products to be fast, and few enough for caches.
-const usualBatch = 1024
+const usualBatch = 512
 
 func (o *Options) check() error {
 	for _, n := range []struct {

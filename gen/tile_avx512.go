@@ -26,7 +26,8 @@ var avx512Tiles = []struct {
 	{"single", 1, manyTiles(fewestRows)}}
 
 const (
-	fewestRows = 2
+	fewestRows   = 2
+	mostTileRows = 12
 
 	// quadSteps is the longest chain of tiles of four panels, which are 32 KiB then, unless
 	// one tile has all rows.
@@ -305,7 +306,8 @@ func (w *avx512Program) startAfter(n int) {
 }
 
 // endPrefetching keeps the next address to prefetch. Only the first tile reads steps from memory,
-// and prefetches, unless all share in prefetching panels that are read after these.
+// and prefetches, unless all share in prefetching panels that are read after these, or two tiles
+// share in prefetching pages.
 func (w *avx512Program) endPrefetching(n int) {
 	none, pages := unique("noneRequested"), unique("pagesRequested")
 	TESTQ(avx512Temp, avx512Temp)
@@ -318,10 +320,25 @@ func (w *avx512Program) endPrefetching(n int) {
 		MOVQ(I32(0), w.requestNow)
 		JMP(LabelRef(none))
 		Label(pages)
+		first := unique("firstOnly")
+		w.unlessTwoTiles(LabelRef(first))
+		MOVQ(avx512Temp, w.request)
+		MOVQ(avx512Temp, w.requestNow)
+		JMP(LabelRef(none))
+		Label(first)
 	}
 	MOVQ(avx512Temp, w.request)
 	MOVQ(I32(0), w.requestNow)
 	Label(none)
+}
+
+// unlessTwoTiles jumps if calls do not take two tiles of two panels. These share in prefetching
+// page by page: each does it in every other round.
+func (w *avx512Program) unlessTwoTiles(to LabelRef) {
+	CMPQ(w.rows, imm(mostTileRows))
+	JLE(to)
+	CMPQ(w.rows, imm(2*mostTileRows))
+	JG(to)
 }
 
 // requests prefetches a line for every one that a step reads, or some of the panels that are read
@@ -331,6 +348,13 @@ func (w *avx512Program) requests(n, unroll int, name string) {
 		Label(tileLabel(name+"Request", u))
 		if u == 0 && w.prefetchesPanels(n) {
 			w.requestAfter(LabelRef(tileLabel(name+"Requested", u)))
+		}
+		if w.prefetchesPanels(n) {
+			whole := unique("everyRound")
+			w.unlessTwoTiles(LabelRef(whole))
+			TESTQ(U32(unroll), count)
+			JNE(LabelRef(tileLabel(name+"Requested", u)))
+			Label(whole)
 		}
 		prefetchPages(avx512Temp, n*u, n)
 		if u == unroll-1 {

@@ -3,14 +3,19 @@ package modelfile
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
 // Numbers of a file, which are little-endian, as float32.
 
-// FromF32 decodes numbers of float32.
+// FromF32 decodes numbers of float32, by a copy where memory has them in the same order.
 func FromF32(dst []float32, data []byte) {
+	if data = data[:4*len(dst)]; binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), len(data)), data)
+		return
+	}
 	for i := range dst {
 		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
