@@ -341,3 +341,22 @@ func testReranker(t *testing.T, path string, k *kindTest, values weights) {
 		t.Errorf("an answer of two tokens: %v", err)
 	}
 }
+
+// TestMultiplyAdds counts those of a layer, and what causal models and windows leave out.
+func TestMultiplyAdds(t *testing.T) {
+	m, err := Random(Sizes{Layers: 2, Hidden: 8, Heads: 2, FFN: 20, Vocab: 50}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if got, want := m.MultiplyAdds(5), 2*(5*(4*8*8+2*8*20)+2*8*5*5); got != want {
+		t.Errorf("%d multiply-adds, want %d", got, want)
+	}
+	if got := m.pairs(5, attn.Window{Left: 2, Right: 2}); got != 15 {
+		t.Errorf("%d pairs in a window, want 15", got)
+	}
+	m.causal = true
+	if got := m.pairs(5, attn.Window{}); got != 15 {
+		t.Errorf("%d causal pairs, want 15", got)
+	}
+}

@@ -177,6 +177,35 @@ func (m *Model) Memory() (matrices, lookups int) {
 	return m.matrices, lookups + 4*len(m.distance)
 }
 
+// MultiplyAdds are those of a text of some tokens: of products by matrices, and of the scores and
+// sums of attention. At least they take their time, which limits how fast a model can be.
+func (m *Model) MultiplyAdds(tokens int) int {
+	all := 0
+	for i := range m.all {
+		l := &m.all[i]
+		weights := l.output.In*l.output.Out + l.down.In*l.down.Out
+		for _, by := range [][]folder.Linear{l.input, l.up} {
+			for j := range by {
+				weights += by[j].In * by[j].Out
+			}
+		}
+		all += tokens*weights + 2*m.heads*m.width*m.pairs(tokens, l.window)
+	}
+	return all
+}
+
+// pairs is how many tokens the tokens of a text see, all together.
+func (m *Model) pairs(tokens int, window attn.Window) int {
+	n := tokens * tokens
+	if m.causal {
+		n = tokens * (tokens + 1) / 2
+	}
+	if window.Left > 0 && window.Right > 0 {
+		n = min(n, tokens*(window.Left+window.Right-1))
+	}
+	return n
+}
+
 // String says of what kind and size a model is.
 func (m *Model) String() string {
 	return fmt.Sprintf("%s: %d layers of %d, %d heads", m.kind, m.layers, m.hidden, m.heads)

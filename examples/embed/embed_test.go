@@ -166,10 +166,14 @@ func TestBench(t *testing.T) {
 	if code := command(args, nil, &out, &errs); code != 0 || errs.Len() > 0 {
 		t.Fatalf("exit code %d\n%s", code, &errs)
 	}
-	for _, want := range []string{"bert: 2 layers of 30, 3 heads", "opened in", "99 %", "texts/s"} {
+	for _, want := range []string{"bert: 2 layers of 30, 3 heads", "opened in", "99 %", "texts/s",
+		"multiply-adds allow"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it printed\n%s\nwant %q", &out, want)
 		}
+	}
+	if code := command(append([]string{"-integers"}, args...), nil, &out, &errs); code != 0 {
+		t.Errorf("-integers: exit code %d\n%s", code, &errs)
 	}
 	if err := run([]string{"-model", folder, "-rerank", "cat", "dog"}, nil, &out, &errs); err == nil ||
 		!strings.Contains(err.Error(), "no head") {
