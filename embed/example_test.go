@@ -6,13 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/seed-1415985d/attn/embed"
 )
 
-// A server whose requests of one moment are computed together: a vector for the text of each.
+// A server with batches: what came while one was computed is the next one.
 func Example_server() {
 	m, err := embed.Random(embed.Sizes{Layers: 1, Hidden: 32, Heads: 2, FFN: 64, Vocab: 100},
 		embed.Options{})
@@ -23,55 +21,35 @@ func Example_server() {
 		text  string
 		reply chan []float32
 	}
-	requests := make(chan request)
+	requests := make(chan request, 64)
 	go func() {
 		for first := range requests {
 			batch, texts := []request{first}, []string{first.text}
-			for wait := time.After(time.Millisecond); len(batch) < 64 && wait != nil; {
-				select {
-				case r := <-requests:
-					batch, texts = append(batch, r), append(texts, r.text)
-				case <-wait:
-					wait = nil
-				}
+			for range len(requests) {
+				r := <-requests
+				batch, texts = append(batch, r), append(texts, r.text)
 			}
 			vectors, err := m.Encode(texts)
-			for i := range batch {
-				if err != nil {
-					close(batch[i].reply)
-					continue
+			for i, r := range batch {
+				if err == nil {
+					r.reply <- vectors[i]
 				}
-				batch[i].reply <- vectors[i]
+				close(r.reply)
 			}
 		}
 	}()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve := func(w http.ResponseWriter, r *http.Request) {
 		reply := make(chan []float32, 1)
 		requests <- request{r.FormValue("text"), reply}
-		_ = json.NewEncoder(w).Encode(<-reply) // a client that is gone
-	}))
-	defer server.Close()
-	var group sync.WaitGroup
-	for range 3 {
-		group.Go(func() {
-			answer, err := http.Post(server.URL, "application/x-www-form-urlencoded",
-				strings.NewReader("text=rain"))
-			if err != nil {
-				panic(err)
-			}
-			defer answer.Body.Close()
-			var vector []float32
-			if err := json.NewDecoder(answer.Body).Decode(&vector); err != nil {
-				panic(err)
-			}
-			fmt.Println(len(vector), "numbers")
-		})
-	}
-	group.Wait()
-	// Output:
-	// 32 numbers
-	// 32 numbers
-	// 32 numbers
+		if vector := <-reply; vector == nil || json.NewEncoder(w).Encode(vector) != nil {
+			http.Error(w, "no vector", http.StatusInternalServerError)
+		}
+	} // for http.HandleFunc
+
+	answer := httptest.NewRecorder()
+	serve(answer, httptest.NewRequest(http.MethodPost, "/?text=rain", nil))
+	fmt.Println(answer.Code, strings.Count(answer.Body.String(), ",")+1, "numbers")
+	// Output: 200 32 numbers
 }
 
 // The two texts that are nearest to each other. The model is random, so the nearest is a copy.

@@ -20,7 +20,7 @@ type headTest struct {
 
 // headTests are those of the kinds that have one.
 func headTests() map[string]headTest {
-	two := func(dense, out string, f func(float64) float64) headTest {
+	twoOf := func(wide int, dense, out string, f func(float64) float64) headTest {
 		return headTest{func(labels int) map[string][]int {
 			shapes := map[string][]int{}
 			linears(shapes, wide, wide, dense)
@@ -34,11 +34,15 @@ func headTests() map[string]headTest {
 			return w.linear(out, x)
 		}}
 	}
+	two := func(dense, out string, f func(float64) float64) headTest {
+		return twoOf(wide, dense, out, f)
+	}
 	roberta := two("classifier.dense", "classifier.out_proj", math.Tanh)
 	relu := func(x float64) float64 { return max(x, 0) }
 	return map[string]headTest{
 		"bert": two("pooler.dense", "classifier", math.Tanh), "roberta": roberta,
 		"xlm-roberta": roberta, "mpnet": roberta,
+		"new":        twoOf(48, "new.pooler.dense", "classifier", math.Tanh),
 		"distilbert": two("pre_classifier", "classifier", relu),
 		"modernbert": {func(labels int) map[string][]int {
 			shapes := map[string][]int{"head.dense.weight": {wide, wide}, "head.norm.weight": {wide}}
