@@ -360,3 +360,32 @@ func TestMultiplyAdds(t *testing.T) {
 		t.Errorf("%d causal pairs, want 15", got)
 	}
 }
+
+// TestManyTexts are read by all workers: tokens, callbacks and errors are those of each text alone.
+func TestManyTexts(t *testing.T) {
+	path, _ := writeModel(t, safetensors.F32)
+	var cut []int
+	m := mustOpen(t, path, Options{Workers: 3, Cut: func(text, _, _ int) { cut = append(cut, text) }})
+	texts := make([]string, 5*readTogether+3)
+	for i := range texts {
+		texts[i] = strings.Repeat("cat, ", i%13)
+	}
+	all, err := m.tokensOf("", texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSorted(cut) || len(cut) == 0 {
+		t.Errorf("texts %v are cut, want some in order", cut)
+	}
+	for i, text := range texts {
+		if one, err := m.Tokens(text); err != nil || !slices.Equal(one, all[i]) {
+			t.Errorf("text %d has tokens %v, alone %v (%v)", i, all[i], one, err)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Encode(texts); !errors.Is(err, attn.ErrClosed) {
+		t.Errorf("of a closed model: %v, want ErrClosed", err)
+	}
+}

@@ -104,18 +104,59 @@ func (m *Model) EncodeTokens(dst []float32, tokens [][]int32) error {
 
 // tokensOf are the tokens of texts behind a prompt.
 func (m *Model) tokensOf(prompt string, texts []string) ([][]int32, error) {
+	r := &reading{Model: m, before: prompt, inputs: texts}
+	if err := r.run((*Model).checkRead); err != nil {
+		return nil, err
+	}
 	tokens := make([][]int32, len(texts))
-	for i, text := range texts {
-		read, err := m.texts.Encode(m.prepare(prompt, text))
-		if err == nil {
-			err = m.checkRead(i, &read)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("embed: text %d: %w", i, err)
-		}
-		tokens[i] = read.Tokens
+	for i := range texts {
+		tokens[i] = r.reads[i].Tokens
 	}
 	return tokens, nil
+}
+
+// reading is texts, or pairs of a query and a text, that become tokens.
+type reading struct {
+	*Model
+	before string // a prompt or the query
+	pairs  bool
+	inputs []string
+	reads  []folder.Read
+	errs   []error
+}
+
+// readTogether texts are enough for a worker to be woken.
+const readTogether = 8
+
+// run lets the workers read the texts, and checks them in their order: the first error counts.
+func (r *reading) run(check func(m *Model, text int, read *folder.Read) error) error {
+	r.reads, r.errs = make([]folder.Read, len(r.inputs)), make([]error, len(r.inputs))
+	if len(r.inputs) <= readTogether {
+		r.Work(0)
+	} else if err := r.pool.Run((len(r.inputs)+readTogether-1)/readTogether, r); err != nil {
+		return fmt.Errorf("embed: %w", err)
+	}
+	for i, err := range r.errs {
+		if err == nil {
+			err = check(r.Model, i, &r.reads[i])
+		}
+		if err != nil {
+			return fmt.Errorf("embed: text %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// Work reads a part of the texts.
+func (r *reading) Work(part int) {
+	first := part * readTogether
+	for i := first; i < min(first+readTogether, len(r.inputs)); i++ {
+		if r.pairs {
+			r.reads[i], r.errs[i] = r.pair(r.before, r.inputs[i])
+		} else {
+			r.reads[i], r.errs[i] = r.texts.Encode(r.prepare(r.before, r.inputs[i]))
+		}
+	}
 }
 
 // checkRead refuses a text without tokens, and says what is left out of others.

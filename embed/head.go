@@ -243,16 +243,13 @@ func (m *Model) scores(query string, texts []string) ([]float32, error) {
 	if m.head == nil {
 		return nil, fmt.Errorf("embed: %s: %w", m.path, errNoHead)
 	}
+	r := &reading{Model: m, before: query, pairs: true, inputs: texts}
+	if err := r.run((*Model).checkPair); err != nil {
+		return nil, err
+	}
 	tokens, segments := make([][]int32, len(texts)), make([][]int32, len(texts))
-	for i, text := range texts {
-		read, err := m.pair(query, text)
-		if err == nil {
-			err = m.checkPair(i, &read)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("embed: text %d: %w", i, err)
-		}
-		tokens[i], segments[i] = read.Tokens, read.Segments
+	for i := range texts {
+		tokens[i], segments[i] = r.reads[i].Tokens, r.reads[i].Segments
 	}
 	dst := make([]float32, len(texts)*len(m.head.labels))
 	return dst, m.compute(dst, tokens, segments, 0, true)
