@@ -59,7 +59,7 @@ func TestSizesAreThoseOfThePackage(t *testing.T) {
 var (
 	macro = regexp.MustCompile(`(?m)^#define (\w+)\((.*)\) WORD \$\((0x\w{8})((?: \| \(\w\)<<\d+)+)\)$`)
 	field = regexp.MustCompile(`\((\w)\)<<(\d+)`)
-	used  = regexp.MustCompile(`(?m)^\t(\w+)\((.*)\)$`)
+	used  = regexp.MustCompile(`(?m)(?:^\t|; )([a-z]\w*)\(([0-9, ]+)\)`)
 )
 
 // expand returns the words that macros of an assembly file stand for.

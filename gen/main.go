@@ -61,7 +61,7 @@ func assembly(emit func()) ([]byte, error) {
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
 	rest = leadingZeros.ReplaceAll(padding.ReplaceAll(rest, []byte("$1 ")), []byte("$$0x$1"))
-	rest = joined(withVEX(rest))
+	rest = generate.Join(withVEX(rest), joins)
 	return append([]byte(header+"\n"), withTwins(withoutRuntimes(rest))...), nil
 }
 
@@ -168,23 +168,6 @@ var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
 
 // leadingZeros is how Avo begins numbers of a wider type.
 var leadingZeros = regexp.MustCompile(`\$0x0+([0-9a-f])`)
-
-// joined puts instructions that follow each other into lines of up to 100 columns, which end with a
-// jump: a program that links a kernel has two bytes for each line of its code, which were a quarter
-// of what kernels are in it.
-func joined(text []byte) []byte {
-	const columns = 100
-	var lines []string
-	for line := range strings.SplitSeq(string(text), "\n") {
-		last := len(lines) - 1
-		if last >= 0 && joins(lines[last], line) && len(lines[last])+len(line)+1 <= columns {
-			lines[last] += ";" + strings.Replace(line, "\t", " ", 1)
-			continue
-		}
-		lines = append(lines, line)
-	}
-	return []byte(strings.Join(lines, "\n"))
-}
 
 // joins reports whether an instruction goes on a line.
 func joins(line, next string) bool {

@@ -184,3 +184,16 @@ func TestTwins(t *testing.T) {
 		t.Error("a folder without the function passes")
 	}
 }
+
+// Lines become as long as they may be.
+func TestJoin(t *testing.T) {
+	line := "\t" + strings.Repeat("A", 48)
+	text := strings.Join([]string{line, line, line, "\tRET", "end:", "\tA", "\tA", ""}, "\n")
+	want := strings.Join([]string{line + "; " + line[1:], line, "\tRET", "end:", "\tA; A", ""}, "\n")
+	got := Join([]byte(text), func(line, next string) bool {
+		return strings.HasPrefix(line, "\tA") && strings.HasPrefix(next, "\tA")
+	})
+	if string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -21,20 +21,11 @@ TEXT ·unpackNibblesDot(SB), NOSPLIT, $0-40
 	MOVD packed+8(FP), R1
 	MOVD n+24(FP), R2
 	MOVD upper+32(FP), R3
-	ADD R3, R0, R3
-	MOVD $252645135, R4
-	VDUP R4, V0.S4
+	ADD R3, R0, R3; MOVD $252645135, R4; VDUP R4, V0.S4
 vector1:
-	FMOVQ.P 16(R1), F2
-	VUSHR $4, V2.S4, V3.S4
-	VAND V0.B16, V2.B16, V2.B16
-	VAND V0.B16, V3.B16, V3.B16
-	VTBL V2.B16, [V1.B16], V2.B16
-	VTBL V3.B16, [V1.B16], V3.B16
-	FMOVQ.P F2, 16(R0)
-	FMOVQ.P F3, 16(R3)
-	SUB $1, R2, R2
-	CBNZ R2, vector1
+	FMOVQ.P 16(R1), F2; VUSHR $4, V2.S4, V3.S4; VAND V0.B16, V2.B16, V2.B16
+	VAND V0.B16, V3.B16, V3.B16; VTBL V2.B16, [V1.B16], V2.B16; VTBL V3.B16, [V1.B16], V3.B16
+	FMOVQ.P F2, 16(R0); FMOVQ.P F3, 16(R3); SUB $1, R2, R2; CBNZ R2, vector1
 	RET
 
 // multiplyPlainDot works like multiplyBlocksGeneric.
@@ -45,546 +36,180 @@ TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-57
 	MOVD oStride+40(FP), R3
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
-	MOVD $56, R16
-	MUL R16, R4, R4
+	MOVD $56, R16; MUL R16, R4, R4
 tiles2:
-	CMP $4, R12
-	BLT fewer3
+	CMP $4, R12; BLT fewer3
 
 	// 4 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready4
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready4:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	ADD R4, R23, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block5:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	ADD $0, R22, R17
-	VLD1 (R17), [V22.S4]
-	ADD $0, R23, R17
-	VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	sdotLane0(8, 16, 22)
-	sdotLane0(9, 17, 22)
-	sdotLane0(10, 18, 22)
-	sdotLane0(11, 19, 22)
-	sdotLane0(12, 16, 23)
-	sdotLane0(13, 17, 23)
-	sdotLane0(14, 18, 23)
-	sdotLane0(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	sdotLane1(8, 16, 22)
-	sdotLane1(9, 17, 22)
-	sdotLane1(10, 18, 22)
-	sdotLane1(11, 19, 22)
-	sdotLane1(12, 16, 23)
-	sdotLane1(13, 17, 23)
-	sdotLane1(14, 18, 23)
-	sdotLane1(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	sdotLane2(8, 16, 22)
-	sdotLane2(9, 17, 22)
-	sdotLane2(10, 18, 22)
-	sdotLane2(11, 19, 22)
-	sdotLane2(12, 16, 23)
-	sdotLane2(13, 17, 23)
-	sdotLane2(14, 18, 23)
-	sdotLane2(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	sdotLane3(8, 16, 22)
-	sdotLane3(9, 17, 22)
-	sdotLane3(10, 18, 22)
-	sdotLane3(11, 19, 22)
-	sdotLane3(12, 16, 23)
-	sdotLane3(13, 17, 23)
-	sdotLane3(14, 18, 23)
-	sdotLane3(15, 19, 23)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	ADD $16, R22, R17
-	VLD1 (R17), [V22.S4]
-	ADD $16, R23, R17
-	VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	sdotLane0(8, 16, 22)
-	sdotLane0(9, 17, 22)
-	sdotLane0(10, 18, 22)
-	sdotLane0(11, 19, 22)
-	sdotLane0(12, 16, 23)
-	sdotLane0(13, 17, 23)
-	sdotLane0(14, 18, 23)
-	sdotLane0(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	sdotLane1(8, 16, 22)
-	sdotLane1(9, 17, 22)
-	sdotLane1(10, 18, 22)
-	sdotLane1(11, 19, 22)
-	sdotLane1(12, 16, 23)
-	sdotLane1(13, 17, 23)
-	sdotLane1(14, 18, 23)
-	sdotLane1(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	sdotLane2(8, 16, 22)
-	sdotLane2(9, 17, 22)
-	sdotLane2(10, 18, 22)
-	sdotLane2(11, 19, 22)
-	sdotLane2(12, 16, 23)
-	sdotLane2(13, 17, 23)
-	sdotLane2(14, 18, 23)
-	sdotLane2(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	sdotLane3(8, 16, 22)
-	sdotLane3(9, 17, 22)
-	sdotLane3(10, 18, 22)
-	sdotLane3(11, 19, 22)
-	sdotLane3(12, 16, 23)
-	sdotLane3(13, 17, 23)
-	sdotLane3(14, 18, 23)
-	sdotLane3(15, 19, 23)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	scvtf(12, 12)
-	scvtf(13, 13)
-	scvtf(14, 14)
-	scvtf(15, 15)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R22, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V8.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V9.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V10.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V11.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R23, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V12.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V13.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V14.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V15.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $56, R22, R22
-	ADD $56, R23, R23
-	ADD $576, R7, R7
-	SUB $1, R8, R8
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]; ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8
 	CBNZ R8, block5
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $4, R12, R12
-	CBNZ R12, tiles2
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles2
 	RET
 fewer3:
-	CMP $2, R12
-	BLT fewer6
+	CMP $2, R12; BLT fewer6
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready7
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready7:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block8:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $576, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block8
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $2, R12, R12
-	CBNZ R12, tiles2
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block8
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles2
 	RET
 fewer6:
-	CMP $1, R12
-	BLT fewer9
+	CMP $1, R12; BLT fewer9
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready10
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
 ready10:
-	MOVD R10, R20
-	ADD R4, R20, R10
+	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block11:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $576, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block11
-	ADD R3, R9, R9
-	SUB $1, R12, R12
-	CBNZ R12, tiles2
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $576, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block11
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles2
 	RET
 fewer9:
 	RET
@@ -597,735 +222,230 @@ TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-57
 	MOVD oStride+40(FP), R3
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
-	MOVD $56, R16
-	MUL R16, R4, R4
+	MOVD $56, R16; MUL R16, R4, R4
 tiles12:
-	CMP $4, R12
-	BLT fewer13
+	CMP $4, R12; BLT fewer13
 
 	// 4 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready14
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready14:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	ADD R4, R23, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block15:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	ADD $0, R22, R17
-	VLD1 (R17), [V22.S4]
-	ADD $0, R23, R17
-	VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	sdotLane0(8, 16, 22)
-	sdotLane0(9, 17, 22)
-	sdotLane0(10, 18, 22)
-	sdotLane0(11, 19, 22)
-	sdotLane0(12, 16, 23)
-	sdotLane0(13, 17, 23)
-	sdotLane0(14, 18, 23)
-	sdotLane0(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	sdotLane1(8, 16, 22)
-	sdotLane1(9, 17, 22)
-	sdotLane1(10, 18, 22)
-	sdotLane1(11, 19, 22)
-	sdotLane1(12, 16, 23)
-	sdotLane1(13, 17, 23)
-	sdotLane1(14, 18, 23)
-	sdotLane1(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	sdotLane2(8, 16, 22)
-	sdotLane2(9, 17, 22)
-	sdotLane2(10, 18, 22)
-	sdotLane2(11, 19, 22)
-	sdotLane2(12, 16, 23)
-	sdotLane2(13, 17, 23)
-	sdotLane2(14, 18, 23)
-	sdotLane2(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	sdotLane3(8, 16, 22)
-	sdotLane3(9, 17, 22)
-	sdotLane3(10, 18, 22)
-	sdotLane3(11, 19, 22)
-	sdotLane3(12, 16, 23)
-	sdotLane3(13, 17, 23)
-	sdotLane3(14, 18, 23)
-	sdotLane3(15, 19, 23)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	ADD $16, R22, R17
-	VLD1 (R17), [V22.S4]
-	ADD $16, R23, R17
-	VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	sdotLane0(8, 16, 22)
-	sdotLane0(9, 17, 22)
-	sdotLane0(10, 18, 22)
-	sdotLane0(11, 19, 22)
-	sdotLane0(12, 16, 23)
-	sdotLane0(13, 17, 23)
-	sdotLane0(14, 18, 23)
-	sdotLane0(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	sdotLane1(8, 16, 22)
-	sdotLane1(9, 17, 22)
-	sdotLane1(10, 18, 22)
-	sdotLane1(11, 19, 22)
-	sdotLane1(12, 16, 23)
-	sdotLane1(13, 17, 23)
-	sdotLane1(14, 18, 23)
-	sdotLane1(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	sdotLane2(8, 16, 22)
-	sdotLane2(9, 17, 22)
-	sdotLane2(10, 18, 22)
-	sdotLane2(11, 19, 22)
-	sdotLane2(12, 16, 23)
-	sdotLane2(13, 17, 23)
-	sdotLane2(14, 18, 23)
-	sdotLane2(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	sdotLane3(8, 16, 22)
-	sdotLane3(9, 17, 22)
-	sdotLane3(10, 18, 22)
-	sdotLane3(11, 19, 22)
-	sdotLane3(12, 16, 23)
-	sdotLane3(13, 17, 23)
-	sdotLane3(14, 18, 23)
-	sdotLane3(15, 19, 23)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	scvtf(12, 12)
-	scvtf(13, 13)
-	scvtf(14, 14)
-	scvtf(15, 15)
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	fmul(4, 4, 16)
-	fmul(5, 5, 17)
-	fmul(6, 6, 18)
-	fmul(7, 7, 19)
-	fmul(8, 8, 16)
-	fmul(9, 9, 17)
-	fmul(10, 10, 18)
-	fmul(11, 11, 19)
-	fmul(12, 12, 16)
-	fmul(13, 13, 17)
-	fmul(14, 14, 18)
-	fmul(15, 15, 19)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R22, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V8.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V9.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V10.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V11.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R23, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V12.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V13.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V14.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V15.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $48, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(0, 16, 20)
-	fmul(1, 17, 20)
-	fmul(2, 18, 20)
-	fmul(3, 19, 20)
-	ADD $48, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(4, 16, 20)
-	fmul(5, 17, 20)
-	fmul(6, 18, 20)
-	fmul(7, 19, 20)
-	ADD $48, R22, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(8, 16, 20)
-	fmul(9, 17, 20)
-	fmul(10, 18, 20)
-	fmul(11, 19, 20)
-	ADD $48, R23, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(12, 16, 20)
-	fmul(13, 17, 20)
-	fmul(14, 18, 20)
-	fmul(15, 19, 20)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R22, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V8.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V9.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V10.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V11.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R23, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V12.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V13.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V14.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V15.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $56, R22, R22
-	ADD $56, R23, R23
-	ADD $768, R7, R7
-	SUB $1, R8, R8
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]; ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
+	fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19); fmul(8, 8, 16)
+	fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16); fmul(13, 13, 17)
+	fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R21, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V4.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R22, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V8.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V10.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R23, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V12.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V14.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $48, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20)
+	fmul(2, 18, 20); fmul(3, 19, 20); ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20)
+	fmul(4, 16, 20); fmul(5, 17, 20); fmul(6, 18, 20); fmul(7, 19, 20); ADD $48, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(8, 16, 20); fmul(9, 17, 20); fmul(10, 18, 20)
+	fmul(11, 19, 20); ADD $48, R23, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(12, 16, 20)
+	fmul(13, 17, 20); fmul(14, 18, 20); fmul(15, 19, 20); ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7; SUB $1, R8, R8
 	CBNZ R8, block15
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $4, R12, R12
-	CBNZ R12, tiles12
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles12
 	RET
 fewer13:
-	CMP $2, R12
-	BLT fewer16
+	CMP $2, R12; BLT fewer16
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready17
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready17:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block18:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	fmul(4, 4, 16)
-	fmul(5, 5, 17)
-	fmul(6, 6, 18)
-	fmul(7, 7, 19)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $48, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(0, 16, 20)
-	fmul(1, 17, 20)
-	fmul(2, 18, 20)
-	fmul(3, 19, 20)
-	ADD $48, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(4, 16, 20)
-	fmul(5, 17, 20)
-	fmul(6, 18, 20)
-	fmul(7, 19, 20)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $768, R7, R7
-	SUB $1, R8, R8
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
+	fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $704, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
+	ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
+	fmul(6, 18, 20); fmul(7, 19, 20); ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R21, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V4.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8
 	CBNZ R8, block18
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $2, R12, R12
-	CBNZ R12, tiles12
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles12
 	RET
 fewer16:
-	CMP $1, R12
-	BLT fewer19
+	CMP $1, R12; BLT fewer19
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready20
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
 ready20:
-	MOVD R10, R20
-	ADD R4, R20, R10
+	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block21:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $48, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(0, 16, 20)
-	fmul(1, 17, 20)
-	fmul(2, 18, 20)
-	fmul(3, 19, 20)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $768, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block21
-	ADD R3, R9, R9
-	SUB $1, R12, R12
-	CBNZ R12, tiles12
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17)
+	fmul(2, 2, 18); fmul(3, 3, 19); ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $48, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20)
+	fmul(2, 18, 20); fmul(3, 19, 20); ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block21
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles12
 	RET
 fewer19:
 	RET
@@ -1338,343 +458,114 @@ TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-57
 	MOVD oStride+40(FP), R3
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
-	MOVD $56, R16
-	MUL R16, R4, R4
+	MOVD $56, R16; MUL R16, R4, R4
 tiles22:
-	CMP $2, R12
-	BLT fewer23
+	CMP $2, R12; BLT fewer23
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready24
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready24:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block25:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	fmul(0, 0, 16)
-	scvtf(1, 1)
-	fmul(1, 1, 17)
-	scvtf(2, 2)
-	fmul(2, 2, 18)
-	scvtf(3, 3)
-	fmul(3, 3, 19)
-	scvtf(4, 4)
-	fmul(4, 4, 16)
-	scvtf(5, 5)
-	fmul(5, 5, 17)
-	scvtf(6, 6)
-	fmul(6, 6, 18)
-	scvtf(7, 7)
-	fmul(7, 7, 19)
-	VMOV V0.B16, V8.B16
-	VMOV V1.B16, V9.B16
-	VMOV V2.B16, V10.B16
-	VMOV V3.B16, V11.B16
-	VMOV V4.B16, V12.B16
-	VMOV V5.B16, V13.B16
-	VMOV V6.B16, V14.B16
-	VMOV V7.B16, V15.B16
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	fmul(0, 0, 16)
-	scvtf(1, 1)
-	fmul(1, 1, 17)
-	scvtf(2, 2)
-	fmul(2, 2, 18)
-	scvtf(3, 3)
-	fmul(3, 3, 19)
-	scvtf(4, 4)
-	fmul(4, 4, 16)
-	scvtf(5, 5)
-	fmul(5, 5, 17)
-	scvtf(6, 6)
-	fmul(6, 6, 18)
-	scvtf(7, 7)
-	fmul(7, 7, 19)
-	fadd(0, 0, 8)
-	fadd(1, 1, 9)
-	fadd(2, 2, 10)
-	fadd(3, 3, 11)
-	fadd(4, 4, 12)
-	fadd(5, 5, 13)
-	fadd(6, 6, 14)
-	fadd(7, 7, 15)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $768, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block25
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $2, R12, R12
-	CBNZ R12, tiles22
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16); scvtf(1, 1)
+	fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19); scvtf(4, 4)
+	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
+	fmul(7, 7, 19); VMOV V0.B16, V8.B16; VMOV V1.B16, V9.B16; VMOV V2.B16, V10.B16
+	VMOV V3.B16, V11.B16; VMOV V4.B16, V12.B16; VMOV V5.B16, V13.B16; VMOV V6.B16, V14.B16
+	VMOV V7.B16, V15.B16; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16)
+	scvtf(1, 1); fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19); scvtf(4, 4)
+	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
+	fmul(7, 7, 19); fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12)
+	fadd(5, 5, 13); fadd(6, 6, 14); fadd(7, 7, 15); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block25
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles22
 	RET
 fewer23:
-	CMP $1, R12
-	BLT fewer26
+	CMP $1, R12; BLT fewer26
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready27
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
 ready27:
-	MOVD R10, R20
-	ADD R4, R20, R10
+	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block28:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	fmul(0, 0, 16)
-	scvtf(1, 1)
-	fmul(1, 1, 17)
-	scvtf(2, 2)
-	fmul(2, 2, 18)
-	scvtf(3, 3)
-	fmul(3, 3, 19)
-	VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16
-	VMOV V2.B16, V6.B16
-	VMOV V3.B16, V7.B16
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	fmul(0, 0, 16)
-	scvtf(1, 1)
-	fmul(1, 1, 17)
-	scvtf(2, 2)
-	fmul(2, 2, 18)
-	scvtf(3, 3)
-	fmul(3, 3, 19)
-	fadd(0, 0, 4)
-	fadd(1, 1, 5)
-	fadd(2, 2, 6)
-	fadd(3, 3, 7)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $768, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block28
-	ADD R3, R9, R9
-	SUB $1, R12, R12
-	CBNZ R12, tiles22
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16)
+	scvtf(1, 1); fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19)
+	VMOV V0.B16, V4.B16; VMOV V1.B16, V5.B16; VMOV V2.B16, V6.B16; VMOV V3.B16, V7.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16)
+	scvtf(1, 1); fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19)
+	fadd(0, 0, 4); fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block28
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles22
 	RET
 fewer26:
 	RET
@@ -1687,358 +578,122 @@ TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-57
 	MOVD oStride+40(FP), R3
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
-	MOVD $56, R16
-	MUL R16, R4, R4
+	MOVD $56, R16; MUL R16, R4, R4
 tiles29:
-	CMP $2, R12
-	BLT fewer30
+	CMP $2, R12; BLT fewer30
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready31
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready31:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block32:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $40, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(0, 16, 20)
-	fmul(1, 17, 20)
-	fmul(2, 18, 20)
-	fmul(3, 19, 20)
-	ADD $40, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(4, 16, 20)
-	fmul(5, 17, 20)
-	fmul(6, 18, 20)
-	fmul(7, 19, 20)
-	ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $44, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	VFMLA V20.S4, V16.S4, V0.S4
-	VFMLA V20.S4, V17.S4, V1.S4
-	VFMLA V20.S4, V18.S4, V2.S4
-	VFMLA V20.S4, V19.S4, V3.S4
-	ADD $44, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	VFMLA V20.S4, V16.S4, V4.S4
-	VFMLA V20.S4, V17.S4, V5.S4
-	VFMLA V20.S4, V18.S4, V6.S4
-	VFMLA V20.S4, V19.S4, V7.S4
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $768, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block32
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $2, R12, R12
-	CBNZ R12, tiles29
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
+	ADD $40, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
+	fmul(6, 18, 20); fmul(7, 19, 20); ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $44, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
+	ADD $44, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4
+	VFMLA V20.S4, V17.S4, V5.S4; VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4
+	ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block32
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles29
 	RET
 fewer30:
-	CMP $1, R12
-	BLT fewer33
+	CMP $1, R12; BLT fewer33
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready34
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
 ready34:
-	MOVD R10, R20
-	ADD R4, R20, R10
+	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block35:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $40, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	fmul(0, 16, 20)
-	fmul(1, 17, 20)
-	fmul(2, 18, 20)
-	fmul(3, 19, 20)
-	ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $44, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20)
-	VFMLA V20.S4, V16.S4, V0.S4
-	VFMLA V20.S4, V17.S4, V1.S4
-	VFMLA V20.S4, V18.S4, V2.S4
-	VFMLA V20.S4, V19.S4, V3.S4
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $768, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block35
-	ADD R3, R9, R9
-	SUB $1, R12, R12
-	CBNZ R12, tiles29
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
+	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
+	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4; ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block35
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles29
 	RET
 fewer33:
 	RET
@@ -2051,498 +706,159 @@ TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-57
 	MOVD oStride+40(FP), R3
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
-	MOVD $56, R16
-	MUL R16, R4, R4
+	MOVD $56, R16; MUL R16, R4, R4
 tiles36:
-	CMP $4, R12
-	BLT fewer37
+	CMP $4, R12; BLT fewer37
 
 	// 4 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready38
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready38:
-	MOVD R10, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	ADD R4, R23, R10
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block39:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $0, R21, R17
-	VLD1 (R17), [V21.S4]
-	ADD $0, R22, R17
-	VLD1 (R17), [V22.S4]
-	ADD $0, R23, R17
-	VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	sdotLane0(8, 16, 22)
-	sdotLane0(9, 17, 22)
-	sdotLane0(10, 18, 22)
-	sdotLane0(11, 19, 22)
-	sdotLane0(12, 16, 23)
-	sdotLane0(13, 17, 23)
-	sdotLane0(14, 18, 23)
-	sdotLane0(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	sdotLane1(8, 16, 22)
-	sdotLane1(9, 17, 22)
-	sdotLane1(10, 18, 22)
-	sdotLane1(11, 19, 22)
-	sdotLane1(12, 16, 23)
-	sdotLane1(13, 17, 23)
-	sdotLane1(14, 18, 23)
-	sdotLane1(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	sdotLane2(8, 16, 22)
-	sdotLane2(9, 17, 22)
-	sdotLane2(10, 18, 22)
-	sdotLane2(11, 19, 22)
-	sdotLane2(12, 16, 23)
-	sdotLane2(13, 17, 23)
-	sdotLane2(14, 18, 23)
-	sdotLane2(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	sdotLane3(8, 16, 22)
-	sdotLane3(9, 17, 22)
-	sdotLane3(10, 18, 22)
-	sdotLane3(11, 19, 22)
-	sdotLane3(12, 16, 23)
-	sdotLane3(13, 17, 23)
-	sdotLane3(14, 18, 23)
-	sdotLane3(15, 19, 23)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	scvtf(12, 12)
-	scvtf(13, 13)
-	scvtf(14, 14)
-	scvtf(15, 15)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R22, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V8.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V9.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V10.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V11.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R23, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V12.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V13.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V14.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V15.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	ADD $16, R21, R17
-	VLD1 (R17), [V21.S4]
-	ADD $16, R22, R17
-	VLD1 (R17), [V22.S4]
-	ADD $16, R23, R17
-	VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	sdotLane0(4, 16, 21)
-	sdotLane0(5, 17, 21)
-	sdotLane0(6, 18, 21)
-	sdotLane0(7, 19, 21)
-	sdotLane0(8, 16, 22)
-	sdotLane0(9, 17, 22)
-	sdotLane0(10, 18, 22)
-	sdotLane0(11, 19, 22)
-	sdotLane0(12, 16, 23)
-	sdotLane0(13, 17, 23)
-	sdotLane0(14, 18, 23)
-	sdotLane0(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	sdotLane1(4, 16, 21)
-	sdotLane1(5, 17, 21)
-	sdotLane1(6, 18, 21)
-	sdotLane1(7, 19, 21)
-	sdotLane1(8, 16, 22)
-	sdotLane1(9, 17, 22)
-	sdotLane1(10, 18, 22)
-	sdotLane1(11, 19, 22)
-	sdotLane1(12, 16, 23)
-	sdotLane1(13, 17, 23)
-	sdotLane1(14, 18, 23)
-	sdotLane1(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	sdotLane2(4, 16, 21)
-	sdotLane2(5, 17, 21)
-	sdotLane2(6, 18, 21)
-	sdotLane2(7, 19, 21)
-	sdotLane2(8, 16, 22)
-	sdotLane2(9, 17, 22)
-	sdotLane2(10, 18, 22)
-	sdotLane2(11, 19, 22)
-	sdotLane2(12, 16, 23)
-	sdotLane2(13, 17, 23)
-	sdotLane2(14, 18, 23)
-	sdotLane2(15, 19, 23)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	sdotLane3(4, 16, 21)
-	sdotLane3(5, 17, 21)
-	sdotLane3(6, 18, 21)
-	sdotLane3(7, 19, 21)
-	sdotLane3(8, 16, 22)
-	sdotLane3(9, 17, 22)
-	sdotLane3(10, 18, 22)
-	sdotLane3(11, 19, 22)
-	sdotLane3(12, 16, 23)
-	sdotLane3(13, 17, 23)
-	sdotLane3(14, 18, 23)
-	sdotLane3(15, 19, 23)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	scvtf(12, 12)
-	scvtf(13, 13)
-	scvtf(14, 14)
-	scvtf(15, 15)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R21, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V4.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V5.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V6.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V7.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R22, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V8.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V9.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V10.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V11.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $32, R23, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V12.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V13.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V14.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V15.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $56, R21, R21
-	ADD $56, R22, R22
-	ADD $56, R23, R23
-	ADD $640, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block39
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	ADD R3, R9, R9
-	SUB $4, R12, R12
-	CBNZ R12, tiles36
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]; ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]; ADD $16, R22, R17
+	VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); scvtf(12, 12); scvtf(13, 13)
+	scvtf(14, 14); scvtf(15, 15); ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R21, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V4.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R22, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V8.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V10.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R23, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V12.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V14.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block39
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles36
 	RET
 fewer37:
-	CMP $1, R12
-	BLT fewer40
+	CMP $1, R12; BLT fewer40
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
 	CBZ R16, ready41
-	VEOR V24.B16, V24.B16, V24.B16
-	VEOR V25.B16, V25.B16, V25.B16
-	VEOR V26.B16, V26.B16, V26.B16
-	VEOR V27.B16, V27.B16, V27.B16
-	MOVD R9, R17
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
 ready41:
-	MOVD R10, R20
-	ADD R4, R20, R10
+	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
 block42:
-	MOVD R7, R19
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $0, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	ADD $512, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane0(0, 16, 20)
-	sdotLane0(1, 17, 20)
-	sdotLane0(2, 18, 20)
-	sdotLane0(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane1(0, 16, 20)
-	sdotLane1(1, 17, 20)
-	sdotLane1(2, 18, 20)
-	sdotLane1(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane2(0, 16, 20)
-	sdotLane2(1, 17, 20)
-	sdotLane2(2, 18, 20)
-	sdotLane2(3, 19, 20)
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	sdotLane3(0, 16, 20)
-	sdotLane3(1, 17, 20)
-	sdotLane3(2, 18, 20)
-	sdotLane3(3, 19, 20)
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	ADD $576, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	MOVD R9, R16
-	ADD $32, R20, R17
-	VLD1R.P 4(R17), [V20.S4]
-	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	fmul(21, 16, 20)
-	VFMLA V21.S4, V0.S4, V24.S4
-	fmul(21, 17, 20)
-	VFMLA V21.S4, V1.S4, V25.S4
-	fmul(21, 18, 20)
-	VFMLA V21.S4, V2.S4, V26.S4
-	fmul(21, 19, 20)
-	VFMLA V21.S4, V3.S4, V27.S4
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16
-	ADD $56, R20, R20
-	ADD $640, R7, R7
-	SUB $1, R8, R8
-	CBNZ R8, block42
-	ADD R3, R9, R9
-	SUB $1, R12, R12
-	CBNZ R12, tiles36
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $640, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block42
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles36
 	RET
 fewer40:
 	RET

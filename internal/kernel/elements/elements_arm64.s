@@ -28,122 +28,58 @@ TEXT ·sumSIMD(SB), NOSPLIT, $256-28
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	CBZ R0, zero2
-	MOVD R0, R5
-	VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
-	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]
-	B begin1
+	MOVD R0, R5; VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]; B begin1
 zero2:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 begin1:
 
 	// 64 at a time.
-	SUBS $64, R2, R2
-	BLT end4
+	SUBS $64, R2, R2; BLT end4
 loop3:
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fadd(0, 0, 16)
-	fadd(1, 1, 17)
-	fadd(2, 2, 18)
-	fadd(3, 3, 19)
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fadd(4, 4, 16)
-	fadd(5, 5, 17)
-	fadd(6, 6, 18)
-	fadd(7, 7, 19)
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fadd(8, 8, 16)
-	fadd(9, 9, 17)
-	fadd(10, 10, 18)
-	fadd(11, 11, 19)
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fadd(12, 12, 16)
-	fadd(13, 13, 17)
-	fadd(14, 14, 18)
-	fadd(15, 15, 19)
-	SUBS $64, R2, R2
-	BGE loop3
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]; fadd(0, 0, 16); fadd(1, 1, 17); fadd(2, 2, 18)
+	fadd(3, 3, 19); VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]; fadd(4, 4, 16); fadd(5, 5, 17)
+	fadd(6, 6, 18); fadd(7, 7, 19); VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]; fadd(8, 8, 16)
+	fadd(9, 9, 17); fadd(10, 10, 18); fadd(11, 11, 19); VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fadd(12, 12, 16); fadd(13, 13, 17); fadd(14, 14, 18); fadd(15, 15, 19); SUBS $64, R2, R2; BGE loop3
 end4:
-	ADD $64, R2, R2
-	CBZ R2, end5
-	MOVD $lanes-256(SP), R6
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R6)
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R6)
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R6)
-	MOVD $lanes-256(SP), R6
+	ADD $64, R2, R2; CBZ R2, end5
+	MOVD $lanes-256(SP), R6; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R6); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R6)
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R6); MOVD $lanes-256(SP), R6
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end7
+	SUBS $4, R2, R2; BLT end7
 loop6:
-	VLD1 (R6), [V28.S4]
-	VLD1.P 16(R1), [V16.S4]
-	fadd(28, 28, 16)
-	VST1.P [V28.S4], 16(R6)
-	SUBS $4, R2, R2
-	BGE loop6
+	VLD1 (R6), [V28.S4]; VLD1.P 16(R1), [V16.S4]; fadd(28, 28, 16); VST1.P [V28.S4], 16(R6)
+	SUBS $4, R2, R2; BGE loop6
 end7:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end9
+	SUBS $1, R2, R2; BLT end9
 loop8:
-	FMOVS 0(R6), F28
-	FMOVS.P 4(R1), F16
-	fadd(28, 28, 16)
-	FMOVS.P F28, 4(R6)
-	SUBS $1, R2, R2
+	FMOVS 0(R6), F28; FMOVS.P 4(R1), F16; fadd(28, 28, 16); FMOVS.P F28, 4(R6); SUBS $1, R2, R2
 	BGE loop8
 end9:
-	ADD $1, R2, R2
-	MOVD $lanes-256(SP), R6
-	VLD1.P 64(R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R6), [V8.S4, V9.S4, V10.S4, V11.S4]
+	ADD $1, R2, R2; MOVD $lanes-256(SP), R6; VLD1.P 64(R6), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R6), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R6), [V12.S4, V13.S4, V14.S4, V15.S4]
 end5:
 	CBZ R0, end10
-	MOVD R0, R5
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R5)
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
+	MOVD R0, R5; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R5); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R5)
 end10:
-	fadd(0, 0, 8)
-	fadd(1, 1, 9)
-	fadd(2, 2, 10)
-	fadd(3, 3, 11)
-	fadd(4, 4, 12)
-	fadd(5, 5, 13)
-	fadd(6, 6, 14)
-	fadd(7, 7, 15)
-	fadd(0, 0, 4)
-	fadd(1, 1, 5)
-	fadd(2, 2, 6)
-	fadd(3, 3, 7)
-	fadd(0, 0, 2)
-	fadd(1, 1, 3)
-	fadd(0, 0, 1)
-	VEXT $8, V0.B16, V0.B16, V31.B16
-	fadd(0, 0, 31)
+	fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12); fadd(5, 5, 13)
+	fadd(6, 6, 14); fadd(7, 7, 15); fadd(0, 0, 4); fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7)
+	fadd(0, 0, 2); fadd(1, 1, 3); fadd(0, 0, 1); VEXT $8, V0.B16, V0.B16, V31.B16; fadd(0, 0, 31)
 	faddp(0, 0)
 	FMOVS F0, ret+24(FP)
 	RET
@@ -154,142 +90,65 @@ TEXT ·sumSquaresSIMD(SB), NOSPLIT, $256-36
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	FMOVS mean+24(FP), F24
-	VDUP V24.S[0], V24.S4
-	CBZ R0, zero12
-	MOVD R0, R5
-	VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
-	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]
-	B begin11
+	VDUP V24.S[0], V24.S4; CBZ R0, zero12
+	MOVD R0, R5; VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]; B begin11
 zero12:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 begin11:
 
 	// 64 at a time.
-	SUBS $64, R2, R2
-	BLT end14
+	SUBS $64, R2, R2; BLT end14
 loop13:
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fsub(16, 16, 24)
-	VFMLA V16.S4, V16.S4, V0.S4
-	fsub(17, 17, 24)
-	VFMLA V17.S4, V17.S4, V1.S4
-	fsub(18, 18, 24)
-	VFMLA V18.S4, V18.S4, V2.S4
-	fsub(19, 19, 24)
-	VFMLA V19.S4, V19.S4, V3.S4
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fsub(16, 16, 24)
-	VFMLA V16.S4, V16.S4, V4.S4
-	fsub(17, 17, 24)
-	VFMLA V17.S4, V17.S4, V5.S4
-	fsub(18, 18, 24)
-	VFMLA V18.S4, V18.S4, V6.S4
-	fsub(19, 19, 24)
-	VFMLA V19.S4, V19.S4, V7.S4
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fsub(16, 16, 24)
-	VFMLA V16.S4, V16.S4, V8.S4
-	fsub(17, 17, 24)
-	VFMLA V17.S4, V17.S4, V9.S4
-	fsub(18, 18, 24)
-	VFMLA V18.S4, V18.S4, V10.S4
-	fsub(19, 19, 24)
-	VFMLA V19.S4, V19.S4, V11.S4
-	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fsub(16, 16, 24)
-	VFMLA V16.S4, V16.S4, V12.S4
-	fsub(17, 17, 24)
-	VFMLA V17.S4, V17.S4, V13.S4
-	fsub(18, 18, 24)
-	VFMLA V18.S4, V18.S4, V14.S4
-	fsub(19, 19, 24)
-	VFMLA V19.S4, V19.S4, V15.S4
-	SUBS $64, R2, R2
-	BGE loop13
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]; fsub(16, 16, 24); VFMLA V16.S4, V16.S4, V0.S4
+	fsub(17, 17, 24); VFMLA V17.S4, V17.S4, V1.S4; fsub(18, 18, 24); VFMLA V18.S4, V18.S4, V2.S4
+	fsub(19, 19, 24); VFMLA V19.S4, V19.S4, V3.S4; VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fsub(16, 16, 24); VFMLA V16.S4, V16.S4, V4.S4; fsub(17, 17, 24); VFMLA V17.S4, V17.S4, V5.S4
+	fsub(18, 18, 24); VFMLA V18.S4, V18.S4, V6.S4; fsub(19, 19, 24); VFMLA V19.S4, V19.S4, V7.S4
+	VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]; fsub(16, 16, 24); VFMLA V16.S4, V16.S4, V8.S4
+	fsub(17, 17, 24); VFMLA V17.S4, V17.S4, V9.S4; fsub(18, 18, 24); VFMLA V18.S4, V18.S4, V10.S4
+	fsub(19, 19, 24); VFMLA V19.S4, V19.S4, V11.S4; VLD1.P 64(R1), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fsub(16, 16, 24); VFMLA V16.S4, V16.S4, V12.S4; fsub(17, 17, 24); VFMLA V17.S4, V17.S4, V13.S4
+	fsub(18, 18, 24); VFMLA V18.S4, V18.S4, V14.S4; fsub(19, 19, 24); VFMLA V19.S4, V19.S4, V15.S4
+	SUBS $64, R2, R2; BGE loop13
 end14:
-	ADD $64, R2, R2
-	CBZ R2, end15
-	MOVD $lanes-256(SP), R6
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R6)
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R6)
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R6)
-	MOVD $lanes-256(SP), R6
+	ADD $64, R2, R2; CBZ R2, end15
+	MOVD $lanes-256(SP), R6; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R6); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R6)
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R6); MOVD $lanes-256(SP), R6
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end17
+	SUBS $4, R2, R2; BLT end17
 loop16:
-	VLD1 (R6), [V28.S4]
-	VLD1.P 16(R1), [V16.S4]
-	fsub(16, 16, 24)
-	VFMLA V16.S4, V16.S4, V28.S4
-	VST1.P [V28.S4], 16(R6)
-	SUBS $4, R2, R2
-	BGE loop16
+	VLD1 (R6), [V28.S4]; VLD1.P 16(R1), [V16.S4]; fsub(16, 16, 24); VFMLA V16.S4, V16.S4, V28.S4
+	VST1.P [V28.S4], 16(R6); SUBS $4, R2, R2; BGE loop16
 end17:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end19
+	SUBS $1, R2, R2; BLT end19
 loop18:
-	FMOVS 0(R6), F28
-	FMOVS.P 4(R1), F16
-	fsub(16, 16, 24)
-	VFMLA V16.S4, V16.S4, V28.S4
-	FMOVS.P F28, 4(R6)
-	SUBS $1, R2, R2
-	BGE loop18
+	FMOVS 0(R6), F28; FMOVS.P 4(R1), F16; fsub(16, 16, 24); VFMLA V16.S4, V16.S4, V28.S4
+	FMOVS.P F28, 4(R6); SUBS $1, R2, R2; BGE loop18
 end19:
-	ADD $1, R2, R2
-	MOVD $lanes-256(SP), R6
-	VLD1.P 64(R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R6), [V8.S4, V9.S4, V10.S4, V11.S4]
+	ADD $1, R2, R2; MOVD $lanes-256(SP), R6; VLD1.P 64(R6), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R6), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R6), [V12.S4, V13.S4, V14.S4, V15.S4]
 end15:
 	CBZ R0, end20
-	MOVD R0, R5
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R5)
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
+	MOVD R0, R5; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R5); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R5)
 end20:
-	fadd(0, 0, 8)
-	fadd(1, 1, 9)
-	fadd(2, 2, 10)
-	fadd(3, 3, 11)
-	fadd(4, 4, 12)
-	fadd(5, 5, 13)
-	fadd(6, 6, 14)
-	fadd(7, 7, 15)
-	fadd(0, 0, 4)
-	fadd(1, 1, 5)
-	fadd(2, 2, 6)
-	fadd(3, 3, 7)
-	fadd(0, 0, 2)
-	fadd(1, 1, 3)
-	fadd(0, 0, 1)
-	VEXT $8, V0.B16, V0.B16, V31.B16
-	fadd(0, 0, 31)
+	fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12); fadd(5, 5, 13)
+	fadd(6, 6, 14); fadd(7, 7, 15); fadd(0, 0, 4); fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7)
+	fadd(0, 0, 2); fadd(1, 1, 3); fadd(0, 0, 1); VEXT $8, V0.B16, V0.B16, V31.B16; fadd(0, 0, 31)
 	faddp(0, 0)
 	FMOVS F0, ret+32(FP)
 	RET
@@ -302,152 +161,69 @@ TEXT ·addSquaresSIMD(SB), NOSPLIT, $256-44
 	MOVD b+24(FP), R3
 	MOVD n+32(FP), R4
 	CBZ R0, zero22
-	MOVD R0, R5
-	VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
-	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]
-	B begin21
+	MOVD R0, R5; VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]; B begin21
 zero22:
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 begin21:
 
 	// 64 at a time.
-	SUBS $64, R4, R4
-	BLT end24
+	SUBS $64, R4, R4; BLT end24
 loop23:
-	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	fadd(16, 16, 20)
-	VFMLA V16.S4, V16.S4, V0.S4
-	fadd(17, 17, 21)
-	VFMLA V17.S4, V17.S4, V1.S4
-	fadd(18, 18, 22)
-	VFMLA V18.S4, V18.S4, V2.S4
-	fadd(19, 19, 23)
-	VFMLA V19.S4, V19.S4, V3.S4
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
-	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	fadd(16, 16, 20)
-	VFMLA V16.S4, V16.S4, V4.S4
-	fadd(17, 17, 21)
-	VFMLA V17.S4, V17.S4, V5.S4
-	fadd(18, 18, 22)
-	VFMLA V18.S4, V18.S4, V6.S4
-	fadd(19, 19, 23)
-	VFMLA V19.S4, V19.S4, V7.S4
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
-	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	fadd(16, 16, 20)
-	VFMLA V16.S4, V16.S4, V8.S4
-	fadd(17, 17, 21)
-	VFMLA V17.S4, V17.S4, V9.S4
-	fadd(18, 18, 22)
-	VFMLA V18.S4, V18.S4, V10.S4
-	fadd(19, 19, 23)
-	VFMLA V19.S4, V19.S4, V11.S4
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
-	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
-	fadd(16, 16, 20)
-	VFMLA V16.S4, V16.S4, V12.S4
-	fadd(17, 17, 21)
-	VFMLA V17.S4, V17.S4, V13.S4
-	fadd(18, 18, 22)
-	VFMLA V18.S4, V18.S4, V14.S4
-	fadd(19, 19, 23)
-	VFMLA V19.S4, V19.S4, V15.S4
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
-	SUBS $64, R4, R4
-	BGE loop23
+	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]; VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
+	fadd(16, 16, 20); VFMLA V16.S4, V16.S4, V0.S4; fadd(17, 17, 21); VFMLA V17.S4, V17.S4, V1.S4
+	fadd(18, 18, 22); VFMLA V18.S4, V18.S4, V2.S4; fadd(19, 19, 23); VFMLA V19.S4, V19.S4, V3.S4
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1); VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]; fadd(16, 16, 20); VFMLA V16.S4, V16.S4, V4.S4
+	fadd(17, 17, 21); VFMLA V17.S4, V17.S4, V5.S4; fadd(18, 18, 22); VFMLA V18.S4, V18.S4, V6.S4
+	fadd(19, 19, 23); VFMLA V19.S4, V19.S4, V7.S4; VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
+	VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]; VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]
+	fadd(16, 16, 20); VFMLA V16.S4, V16.S4, V8.S4; fadd(17, 17, 21); VFMLA V17.S4, V17.S4, V9.S4
+	fadd(18, 18, 22); VFMLA V18.S4, V18.S4, V10.S4; fadd(19, 19, 23); VFMLA V19.S4, V19.S4, V11.S4
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1); VLD1.P 64(R2), [V16.S4, V17.S4, V18.S4, V19.S4]
+	VLD1.P 64(R3), [V20.S4, V21.S4, V22.S4, V23.S4]; fadd(16, 16, 20); VFMLA V16.S4, V16.S4, V12.S4
+	fadd(17, 17, 21); VFMLA V17.S4, V17.S4, V13.S4; fadd(18, 18, 22); VFMLA V18.S4, V18.S4, V14.S4
+	fadd(19, 19, 23); VFMLA V19.S4, V19.S4, V15.S4; VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R1)
+	SUBS $64, R4, R4; BGE loop23
 end24:
-	ADD $64, R4, R4
-	CBZ R4, end25
-	MOVD $lanes-256(SP), R6
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R6)
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R6)
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R6)
-	MOVD $lanes-256(SP), R6
+	ADD $64, R4, R4; CBZ R4, end25
+	MOVD $lanes-256(SP), R6; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R6); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R6)
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R6); MOVD $lanes-256(SP), R6
 
 	// 4 at a time.
-	SUBS $4, R4, R4
-	BLT end27
+	SUBS $4, R4, R4; BLT end27
 loop26:
-	VLD1 (R6), [V28.S4]
-	VLD1.P 16(R2), [V16.S4]
-	VLD1.P 16(R3), [V20.S4]
-	fadd(16, 16, 20)
-	VFMLA V16.S4, V16.S4, V28.S4
-	VST1.P [V16.S4], 16(R1)
-	VST1.P [V28.S4], 16(R6)
-	SUBS $4, R4, R4
+	VLD1 (R6), [V28.S4]; VLD1.P 16(R2), [V16.S4]; VLD1.P 16(R3), [V20.S4]; fadd(16, 16, 20)
+	VFMLA V16.S4, V16.S4, V28.S4; VST1.P [V16.S4], 16(R1); VST1.P [V28.S4], 16(R6); SUBS $4, R4, R4
 	BGE loop26
 end27:
 	ADD $4, R4, R4
 
 	// 1 at a time.
-	SUBS $1, R4, R4
-	BLT end29
+	SUBS $1, R4, R4; BLT end29
 loop28:
-	FMOVS 0(R6), F28
-	FMOVS.P 4(R2), F16
-	FMOVS.P 4(R3), F20
-	fadd(16, 16, 20)
-	VFMLA V16.S4, V16.S4, V28.S4
-	FMOVS.P F16, 4(R1)
-	FMOVS.P F28, 4(R6)
-	SUBS $1, R4, R4
-	BGE loop28
+	FMOVS 0(R6), F28; FMOVS.P 4(R2), F16; FMOVS.P 4(R3), F20; fadd(16, 16, 20)
+	VFMLA V16.S4, V16.S4, V28.S4; FMOVS.P F16, 4(R1); FMOVS.P F28, 4(R6); SUBS $1, R4, R4; BGE loop28
 end29:
-	ADD $1, R4, R4
-	MOVD $lanes-256(SP), R6
-	VLD1.P 64(R6), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R6), [V8.S4, V9.S4, V10.S4, V11.S4]
+	ADD $1, R4, R4; MOVD $lanes-256(SP), R6; VLD1.P 64(R6), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R6), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R6), [V12.S4, V13.S4, V14.S4, V15.S4]
 end25:
 	CBZ R0, end30
-	MOVD R0, R5
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R5)
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
+	MOVD R0, R5; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R5); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R5)
 	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R5)
 end30:
-	fadd(0, 0, 8)
-	fadd(1, 1, 9)
-	fadd(2, 2, 10)
-	fadd(3, 3, 11)
-	fadd(4, 4, 12)
-	fadd(5, 5, 13)
-	fadd(6, 6, 14)
-	fadd(7, 7, 15)
-	fadd(0, 0, 4)
-	fadd(1, 1, 5)
-	fadd(2, 2, 6)
-	fadd(3, 3, 7)
-	fadd(0, 0, 2)
-	fadd(1, 1, 3)
-	fadd(0, 0, 1)
-	VEXT $8, V0.B16, V0.B16, V31.B16
-	fadd(0, 0, 31)
+	fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12); fadd(5, 5, 13)
+	fadd(6, 6, 14); fadd(7, 7, 15); fadd(0, 0, 4); fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7)
+	fadd(0, 0, 2); fadd(1, 1, 3); fadd(0, 0, 1); VEXT $8, V0.B16, V0.B16, V31.B16; fadd(0, 0, 31)
 	faddp(0, 0)
 	FMOVS F0, ret+40(FP)
 	RET
@@ -461,41 +237,24 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	VDUP V24.S[0], V24.S4
 
 	// 16 at a time.
-	SUBS $16, R2, R2
-	BLT end32
+	SUBS $16, R2, R2; BLT end32
 loop31:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	fmul(0, 0, 24)
-	fmul(1, 1, 24)
-	fmul(2, 2, 24)
-	fmul(3, 3, 24)
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
-	SUBS $16, R2, R2
-	BGE loop31
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fmul(0, 0, 24); fmul(1, 1, 24); fmul(2, 2, 24)
+	fmul(3, 3, 24); VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); SUBS $16, R2, R2; BGE loop31
 end32:
 	ADD $16, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end34
+	SUBS $4, R2, R2; BLT end34
 loop33:
-	VLD1.P 16(R1), [V0.S4]
-	fmul(0, 0, 24)
-	VST1.P [V0.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop33
+	VLD1.P 16(R1), [V0.S4]; fmul(0, 0, 24); VST1.P [V0.S4], 16(R0); SUBS $4, R2, R2; BGE loop33
 end34:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end36
+	SUBS $1, R2, R2; BLT end36
 loop35:
-	FMOVS.P 4(R1), F0
-	fmul(0, 0, 24)
-	FMOVS.P F0, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop35
+	FMOVS.P 4(R1), F0; fmul(0, 0, 24); FMOVS.P F0, 4(R0); SUBS $1, R2, R2; BGE loop35
 end36:
 	ADD $1, R2, R2
 	RET
@@ -510,50 +269,28 @@ TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-36
 	VDUP V24.S[0], V24.S4
 
 	// 16 at a time.
-	SUBS $16, R3, R3
-	BLT end38
+	SUBS $16, R3, R3; BLT end38
 loop37:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	fmul(0, 0, 24)
-	fmul(0, 0, 4)
-	fmul(1, 1, 24)
-	fmul(1, 1, 5)
-	fmul(2, 2, 24)
-	fmul(2, 2, 6)
-	fmul(3, 3, 24)
-	fmul(3, 3, 7)
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
-	SUBS $16, R3, R3
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	fmul(0, 0, 24); fmul(0, 0, 4); fmul(1, 1, 24); fmul(1, 1, 5); fmul(2, 2, 24); fmul(2, 2, 6)
+	fmul(3, 3, 24); fmul(3, 3, 7); VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); SUBS $16, R3, R3
 	BGE loop37
 end38:
 	ADD $16, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3
-	BLT end40
+	SUBS $4, R3, R3; BLT end40
 loop39:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R2), [V4.S4]
-	fmul(0, 0, 24)
-	fmul(0, 0, 4)
-	VST1.P [V0.S4], 16(R0)
-	SUBS $4, R3, R3
-	BGE loop39
+	VLD1.P 16(R1), [V0.S4]; VLD1.P 16(R2), [V4.S4]; fmul(0, 0, 24); fmul(0, 0, 4)
+	VST1.P [V0.S4], 16(R0); SUBS $4, R3, R3; BGE loop39
 end40:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3
-	BLT end42
+	SUBS $1, R3, R3; BLT end42
 loop41:
-	FMOVS.P 4(R1), F0
-	FMOVS.P 4(R2), F4
-	fmul(0, 0, 24)
-	fmul(0, 0, 4)
-	FMOVS.P F0, 4(R0)
-	SUBS $1, R3, R3
-	BGE loop41
+	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; fmul(0, 0, 24); fmul(0, 0, 4); FMOVS.P F0, 4(R0)
+	SUBS $1, R3, R3; BGE loop41
 end42:
 	ADD $1, R3, R3
 	RET
@@ -571,59 +308,30 @@ TEXT ·normalizeSIMD(SB), NOSPLIT, $0-48
 	VDUP V25.S[0], V25.S4
 
 	// 16 at a time.
-	SUBS $16, R4, R4
-	BLT end44
+	SUBS $16, R4, R4; BLT end44
 loop43:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
-	fsub(0, 0, 24)
-	fmul(0, 0, 25)
-	VFMLA V4.S4, V0.S4, V8.S4
-	fsub(1, 1, 24)
-	fmul(1, 1, 25)
-	VFMLA V5.S4, V1.S4, V9.S4
-	fsub(2, 2, 24)
-	fmul(2, 2, 25)
-	VFMLA V6.S4, V2.S4, V10.S4
-	fsub(3, 3, 24)
-	fmul(3, 3, 25)
-	VFMLA V7.S4, V3.S4, V11.S4
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
-	SUBS $16, R4, R4
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]; fsub(0, 0, 24); fmul(0, 0, 25)
+	VFMLA V4.S4, V0.S4, V8.S4; fsub(1, 1, 24); fmul(1, 1, 25); VFMLA V5.S4, V1.S4, V9.S4
+	fsub(2, 2, 24); fmul(2, 2, 25); VFMLA V6.S4, V2.S4, V10.S4; fsub(3, 3, 24); fmul(3, 3, 25)
+	VFMLA V7.S4, V3.S4, V11.S4; VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUBS $16, R4, R4
 	BGE loop43
 end44:
 	ADD $16, R4, R4
 
 	// 4 at a time.
-	SUBS $4, R4, R4
-	BLT end46
+	SUBS $4, R4, R4; BLT end46
 loop45:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R2), [V4.S4]
-	VLD1.P 16(R3), [V8.S4]
-	fsub(0, 0, 24)
-	fmul(0, 0, 25)
-	VFMLA V4.S4, V0.S4, V8.S4
-	VST1.P [V8.S4], 16(R0)
-	SUBS $4, R4, R4
-	BGE loop45
+	VLD1.P 16(R1), [V0.S4]; VLD1.P 16(R2), [V4.S4]; VLD1.P 16(R3), [V8.S4]; fsub(0, 0, 24)
+	fmul(0, 0, 25); VFMLA V4.S4, V0.S4, V8.S4; VST1.P [V8.S4], 16(R0); SUBS $4, R4, R4; BGE loop45
 end46:
 	ADD $4, R4, R4
 
 	// 1 at a time.
-	SUBS $1, R4, R4
-	BLT end48
+	SUBS $1, R4, R4; BLT end48
 loop47:
-	FMOVS.P 4(R1), F0
-	FMOVS.P 4(R2), F4
-	FMOVS.P 4(R3), F8
-	fsub(0, 0, 24)
-	fmul(0, 0, 25)
-	VFMLA V4.S4, V0.S4, V8.S4
-	FMOVS.P F8, 4(R0)
-	SUBS $1, R4, R4
-	BGE loop47
+	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; FMOVS.P 4(R3), F8; fsub(0, 0, 24); fmul(0, 0, 25)
+	VFMLA V4.S4, V0.S4, V8.S4; FMOVS.P F8, 4(R0); SUBS $1, R4, R4; BGE loop47
 end48:
 	ADD $1, R4, R4
 	RET
@@ -636,44 +344,26 @@ TEXT ·addSIMD(SB), NOSPLIT, $0-32
 	MOVD n+24(FP), R3
 
 	// 16 at a time.
-	SUBS $16, R3, R3
-	BLT end50
+	SUBS $16, R3, R3; BLT end50
 loop49:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	fadd(0, 0, 4)
-	fadd(1, 1, 5)
-	fadd(2, 2, 6)
-	fadd(3, 3, 7)
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
-	SUBS $16, R3, R3
-	BGE loop49
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	fadd(0, 0, 4); fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7)
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); SUBS $16, R3, R3; BGE loop49
 end50:
 	ADD $16, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3
-	BLT end52
+	SUBS $4, R3, R3; BLT end52
 loop51:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R2), [V4.S4]
-	fadd(0, 0, 4)
-	VST1.P [V0.S4], 16(R0)
-	SUBS $4, R3, R3
-	BGE loop51
+	VLD1.P 16(R1), [V0.S4]; VLD1.P 16(R2), [V4.S4]; fadd(0, 0, 4); VST1.P [V0.S4], 16(R0)
+	SUBS $4, R3, R3; BGE loop51
 end52:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3
-	BLT end54
+	SUBS $1, R3, R3; BLT end54
 loop53:
-	FMOVS.P 4(R1), F0
-	FMOVS.P 4(R2), F4
-	fadd(0, 0, 4)
-	FMOVS.P F0, 4(R0)
-	SUBS $1, R3, R3
-	BGE loop53
+	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; fadd(0, 0, 4); FMOVS.P F0, 4(R0); SUBS $1, R3, R3; BGE loop53
 end54:
 	ADD $1, R3, R3
 	RET
@@ -686,44 +376,26 @@ TEXT ·multiplySIMD(SB), NOSPLIT, $0-32
 	MOVD n+24(FP), R3
 
 	// 16 at a time.
-	SUBS $16, R3, R3
-	BLT end56
+	SUBS $16, R3, R3; BLT end56
 loop55:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	fmul(0, 0, 4)
-	fmul(1, 1, 5)
-	fmul(2, 2, 6)
-	fmul(3, 3, 7)
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
-	SUBS $16, R3, R3
-	BGE loop55
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	fmul(0, 0, 4); fmul(1, 1, 5); fmul(2, 2, 6); fmul(3, 3, 7)
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); SUBS $16, R3, R3; BGE loop55
 end56:
 	ADD $16, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3
-	BLT end58
+	SUBS $4, R3, R3; BLT end58
 loop57:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R2), [V4.S4]
-	fmul(0, 0, 4)
-	VST1.P [V0.S4], 16(R0)
-	SUBS $4, R3, R3
-	BGE loop57
+	VLD1.P 16(R1), [V0.S4]; VLD1.P 16(R2), [V4.S4]; fmul(0, 0, 4); VST1.P [V0.S4], 16(R0)
+	SUBS $4, R3, R3; BGE loop57
 end58:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3
-	BLT end60
+	SUBS $1, R3, R3; BLT end60
 loop59:
-	FMOVS.P 4(R1), F0
-	FMOVS.P 4(R2), F4
-	fmul(0, 0, 4)
-	FMOVS.P F0, 4(R0)
-	SUBS $1, R3, R3
-	BGE loop59
+	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; fmul(0, 0, 4); FMOVS.P F0, 4(R0); SUBS $1, R3, R3; BGE loop59
 end60:
 	ADD $1, R3, R3
 	RET
@@ -736,47 +408,28 @@ TEXT ·multiplyAddSIMD(SB), NOSPLIT, $0-32
 	MOVD n+24(FP), R3
 
 	// 16 at a time.
-	SUBS $16, R3, R3
-	BLT end62
+	SUBS $16, R3, R3; BLT end62
 loop61:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1 (R0), [V8.S4, V9.S4, V10.S4, V11.S4]
-	VFMLA V4.S4, V0.S4, V8.S4
-	VFMLA V5.S4, V1.S4, V9.S4
-	VFMLA V6.S4, V2.S4, V10.S4
-	VFMLA V7.S4, V3.S4, V11.S4
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
-	SUBS $16, R3, R3
-	BGE loop61
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1 (R0), [V8.S4, V9.S4, V10.S4, V11.S4]; VFMLA V4.S4, V0.S4, V8.S4; VFMLA V5.S4, V1.S4, V9.S4
+	VFMLA V6.S4, V2.S4, V10.S4; VFMLA V7.S4, V3.S4, V11.S4
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUBS $16, R3, R3; BGE loop61
 end62:
 	ADD $16, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3
-	BLT end64
+	SUBS $4, R3, R3; BLT end64
 loop63:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R2), [V4.S4]
-	VLD1 (R0), [V8.S4]
-	VFMLA V4.S4, V0.S4, V8.S4
-	VST1.P [V8.S4], 16(R0)
-	SUBS $4, R3, R3
-	BGE loop63
+	VLD1.P 16(R1), [V0.S4]; VLD1.P 16(R2), [V4.S4]; VLD1 (R0), [V8.S4]; VFMLA V4.S4, V0.S4, V8.S4
+	VST1.P [V8.S4], 16(R0); SUBS $4, R3, R3; BGE loop63
 end64:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3
-	BLT end66
+	SUBS $1, R3, R3; BLT end66
 loop65:
-	FMOVS.P 4(R1), F0
-	FMOVS.P 4(R2), F4
-	FMOVS 0(R0), F8
-	VFMLA V4.S4, V0.S4, V8.S4
-	FMOVS.P F8, 4(R0)
-	SUBS $1, R3, R3
-	BGE loop65
+	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; FMOVS 0(R0), F8; VFMLA V4.S4, V0.S4, V8.S4; FMOVS.P F8, 4(R0)
+	SUBS $1, R3, R3; BGE loop65
 end66:
 	ADD $1, R3, R3
 	RET
@@ -789,79 +442,39 @@ TEXT ·rotateHalvesSIMD(SB), NOSPLIT, $0-52
 	MOVD s+24(FP), R3
 	MOVD n+32(FP), R4
 	FMOVS flip+48(FP), F24
-	VDUP V24.S[0], V24.S4
-	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F25
+	VDUP V24.S[0], V24.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F25
 	MOVD half+40(FP), R5
-	ADD R5<<2, R0, R6
-	ADD R5<<2, R1, R7
+	ADD R5<<2, R0, R6; ADD R5<<2, R1, R7
 
 	// 8 at a time.
-	SUBS $8, R4, R4
-	BLT end68
+	SUBS $8, R4, R4; BLT end68
 loop67:
-	VLD1.P 32(R1), [V0.S4, V1.S4]
-	VLD1.P 32(R7), [V2.S4, V3.S4]
-	VLD1.P 32(R2), [V4.S4, V5.S4]
-	VLD1.P 32(R3), [V6.S4, V7.S4]
-	VEOR V24.B16, V6.B16, V6.B16
-	fmul(10, 0, 6)
-	VEOR V25.B16, V6.B16, V6.B16
-	fmul(8, 2, 6)
-	VFMLA V4.S4, V0.S4, V8.S4
-	VFMLA V4.S4, V2.S4, V10.S4
-	VEOR V24.B16, V7.B16, V7.B16
-	fmul(11, 1, 7)
-	VEOR V25.B16, V7.B16, V7.B16
-	fmul(9, 3, 7)
-	VFMLA V5.S4, V1.S4, V9.S4
-	VFMLA V5.S4, V3.S4, V11.S4
-	VST1.P [V8.S4, V9.S4], 32(R0)
-	VST1.P [V10.S4, V11.S4], 32(R6)
-	SUBS $8, R4, R4
-	BGE loop67
+	VLD1.P 32(R1), [V0.S4, V1.S4]; VLD1.P 32(R7), [V2.S4, V3.S4]; VLD1.P 32(R2), [V4.S4, V5.S4]
+	VLD1.P 32(R3), [V6.S4, V7.S4]; VEOR V24.B16, V6.B16, V6.B16; fmul(10, 0, 6)
+	VEOR V25.B16, V6.B16, V6.B16; fmul(8, 2, 6); VFMLA V4.S4, V0.S4, V8.S4; VFMLA V4.S4, V2.S4, V10.S4
+	VEOR V24.B16, V7.B16, V7.B16; fmul(11, 1, 7); VEOR V25.B16, V7.B16, V7.B16; fmul(9, 3, 7)
+	VFMLA V5.S4, V1.S4, V9.S4; VFMLA V5.S4, V3.S4, V11.S4; VST1.P [V8.S4, V9.S4], 32(R0)
+	VST1.P [V10.S4, V11.S4], 32(R6); SUBS $8, R4, R4; BGE loop67
 end68:
 	ADD $8, R4, R4
 
 	// 4 at a time.
-	SUBS $4, R4, R4
-	BLT end70
+	SUBS $4, R4, R4; BLT end70
 loop69:
-	VLD1.P 16(R1), [V0.S4]
-	VLD1.P 16(R7), [V2.S4]
-	VLD1.P 16(R2), [V4.S4]
-	VLD1.P 16(R3), [V6.S4]
-	VEOR V24.B16, V6.B16, V6.B16
-	fmul(10, 0, 6)
-	VEOR V25.B16, V6.B16, V6.B16
-	fmul(8, 2, 6)
-	VFMLA V4.S4, V0.S4, V8.S4
-	VFMLA V4.S4, V2.S4, V10.S4
-	VST1.P [V8.S4], 16(R0)
-	VST1.P [V10.S4], 16(R6)
-	SUBS $4, R4, R4
-	BGE loop69
+	VLD1.P 16(R1), [V0.S4]; VLD1.P 16(R7), [V2.S4]; VLD1.P 16(R2), [V4.S4]; VLD1.P 16(R3), [V6.S4]
+	VEOR V24.B16, V6.B16, V6.B16; fmul(10, 0, 6); VEOR V25.B16, V6.B16, V6.B16; fmul(8, 2, 6)
+	VFMLA V4.S4, V0.S4, V8.S4; VFMLA V4.S4, V2.S4, V10.S4; VST1.P [V8.S4], 16(R0)
+	VST1.P [V10.S4], 16(R6); SUBS $4, R4, R4; BGE loop69
 end70:
 	ADD $4, R4, R4
 
 	// 1 at a time.
-	SUBS $1, R4, R4
-	BLT end72
+	SUBS $1, R4, R4; BLT end72
 loop71:
-	FMOVS.P 4(R1), F0
-	FMOVS.P 4(R7), F2
-	FMOVS.P 4(R2), F4
-	FMOVS.P 4(R3), F6
-	VEOR V24.B16, V6.B16, V6.B16
-	fmul(10, 0, 6)
-	VEOR V25.B16, V6.B16, V6.B16
-	fmul(8, 2, 6)
-	VFMLA V4.S4, V0.S4, V8.S4
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVS.P F8, 4(R0)
-	FMOVS.P F10, 4(R6)
-	SUBS $1, R4, R4
-	BGE loop71
+	FMOVS.P 4(R1), F0; FMOVS.P 4(R7), F2; FMOVS.P 4(R2), F4; FMOVS.P 4(R3), F6
+	VEOR V24.B16, V6.B16, V6.B16; fmul(10, 0, 6); VEOR V25.B16, V6.B16, V6.B16; fmul(8, 2, 6)
+	VFMLA V4.S4, V0.S4, V8.S4; VFMLA V4.S4, V2.S4, V10.S4; FMOVS.P F8, 4(R0); FMOVS.P F10, 4(R6)
+	SUBS $1, R4, R4; BGE loop71
 end72:
 	ADD $1, R4, R4
 	RET
@@ -874,54 +487,27 @@ TEXT ·rotatePairsSIMD(SB), NOSPLIT, $0-44
 	MOVD s+24(FP), R3
 	MOVD n+32(FP), R4
 	FMOVS flip+40(FP), F24
-	VDUP V24.S[0], V24.S4
-	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F25
-	FMOVQ 16(R26), F26
+	VDUP V24.S[0], V24.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F25; FMOVQ 16(R26), F26
 
 	// 4 at a time.
-	SUBS $4, R4, R4
-	BLT end74
+	SUBS $4, R4, R4; BLT end74
 loop73:
-	VLD1.P 32(R1), [V0.S4, V1.S4]
-	VLD1.P 16(R2), [V4.S4]
-	VLD1.P 16(R3), [V5.S4]
-	VTBL V26.B16, [V4.B16], V4.B16
-	VTBL V26.B16, [V5.B16], V5.B16
-	VTRN1 V1.S4, V0.S4, V2.S4
-	VTRN2 V1.S4, V0.S4, V3.S4
-	VEOR V24.B16, V5.B16, V5.B16
-	fmul(7, 2, 5)
-	VEOR V25.B16, V5.B16, V5.B16
-	fmul(6, 3, 5)
-	VFMLA V4.S4, V2.S4, V6.S4
-	VFMLA V4.S4, V3.S4, V7.S4
-	VTRN1 V7.S4, V6.S4, V0.S4
-	VTRN2 V7.S4, V6.S4, V1.S4
-	VST1.P [V0.S4, V1.S4], 32(R0)
-	SUBS $4, R4, R4
-	BGE loop73
+	VLD1.P 32(R1), [V0.S4, V1.S4]; VLD1.P 16(R2), [V4.S4]; VLD1.P 16(R3), [V5.S4]
+	VTBL V26.B16, [V4.B16], V4.B16; VTBL V26.B16, [V5.B16], V5.B16; VTRN1 V1.S4, V0.S4, V2.S4
+	VTRN2 V1.S4, V0.S4, V3.S4; VEOR V24.B16, V5.B16, V5.B16; fmul(7, 2, 5)
+	VEOR V25.B16, V5.B16, V5.B16; fmul(6, 3, 5); VFMLA V4.S4, V2.S4, V6.S4; VFMLA V4.S4, V3.S4, V7.S4
+	VTRN1 V7.S4, V6.S4, V0.S4; VTRN2 V7.S4, V6.S4, V1.S4; VST1.P [V0.S4, V1.S4], 32(R0)
+	SUBS $4, R4, R4; BGE loop73
 end74:
 	ADD $4, R4, R4
 
 	// 1 at a time.
-	SUBS $1, R4, R4
-	BLT end76
+	SUBS $1, R4, R4; BLT end76
 loop75:
-	FMOVS.P 4(R1), F2
-	FMOVS.P 4(R1), F3
-	FMOVS.P 4(R2), F4
-	FMOVS.P 4(R3), F5
-	VEOR V24.B16, V5.B16, V5.B16
-	fmul(7, 2, 5)
-	VEOR V25.B16, V5.B16, V5.B16
-	fmul(6, 3, 5)
-	VFMLA V4.S4, V2.S4, V6.S4
-	VFMLA V4.S4, V3.S4, V7.S4
-	FMOVS.P F6, 4(R0)
-	FMOVS.P F7, 4(R0)
-	SUBS $1, R4, R4
-	BGE loop75
+	FMOVS.P 4(R1), F2; FMOVS.P 4(R1), F3; FMOVS.P 4(R2), F4; FMOVS.P 4(R3), F5
+	VEOR V24.B16, V5.B16, V5.B16; fmul(7, 2, 5); VEOR V25.B16, V5.B16, V5.B16; fmul(6, 3, 5)
+	VFMLA V4.S4, V2.S4, V6.S4; VFMLA V4.S4, V3.S4, V7.S4; FMOVS.P F6, 4(R0); FMOVS.P F7, 4(R0)
+	SUBS $1, R4, R4; BGE loop75
 end76:
 	ADD $1, R4, R4
 	RET
@@ -931,206 +517,85 @@ TEXT ·siluSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end78
+	SUBS $8, R2, R2; BLT end78
 loop77:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	fmax(4, 4, 29)
-	VMOV V4.B16, V0.B16
-	fmax(5, 5, 29)
-	VMOV V5.B16, V1.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	VEOR V27.B16, V1.B16, V1.B16
-	fmin(0, 0, 24)
-	fmin(1, 1, 24)
-	fmax(0, 0, 25)
-	fmax(1, 1, 25)
+	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; fmax(5, 5, 29)
+	VMOV V5.B16, V1.B16; VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24)
+	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	FMOVQ 48(R26), F9
-	fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20)
-	fsub(12, 8, 21)
-	fsub(13, 9, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane1(1, 13, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; FMOVQ 48(R26), F9; fmlaLane0(8, 0, 20); fmlaLane0(9, 1, 20); fsub(12, 8, 21)
+	fsub(13, 9, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20); fmlsLane2(0, 12, 20)
 	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 224(R26), F13
-	FMOVQ 160(R26), F16
-	FMOVQ 160(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 176(R26), F12
-	FMOVQ 176(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 192(R26), F16
-	FMOVQ 192(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 208(R26), F12
-	FMOVQ 208(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
+	FMOVQ 224(R26), F12; FMOVQ 224(R26), F13; FMOVQ 160(R26), F16; FMOVQ 160(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 192(R26), F16; FMOVQ 192(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 208(R26), F12; FMOVQ 208(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 128(R26), F16; FMOVQ 128(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	VSUB V21.S4, V9.S4, V9.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	sshr1(17, 9)
-	VSUB V17.S4, V9.S4, V9.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V17.S4, V17.S4
-	VSHL $23, V17.S4, V17.S4
-	fmul(13, 13, 17)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	VADD V26.S4, V9.S4, V9.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 13, 9)
-	fadd(12, 12, 28)
-	fadd(13, 13, 28)
-	fdiv(12, 4, 12)
-	fadd(12, 12, 30)
-	fdiv(13, 5, 13)
-	fadd(13, 13, 30)
-	VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop77
+	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4
+	sshr1(17, 9); VSUB V17.S4, V9.S4, V9.S4; VADD V26.S4, V16.S4, V16.S4; VSHL $23, V16.S4, V16.S4
+	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
+	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 4, 12)
+	fadd(12, 12, 30); fdiv(13, 5, 13); fadd(13, 13, 30); VST1.P [V12.S4, V13.S4], 32(R0)
+	SUBS $8, R2, R2; BGE loop77
 end78:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end80
+	SUBS $4, R2, R2; BLT end80
 loop79:
-	VLD1.P 16(R1), [V4.S4]
-	fmax(4, 4, 29)
-	VMOV V4.B16, V0.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
+	fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 4, 12)
-	fadd(12, 12, 30)
-	VST1.P [V12.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop79
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); VST1.P [V12.S4], 16(R0)
+	SUBS $4, R2, R2; BGE loop79
 end80:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end82
+	SUBS $1, R2, R2; BLT end82
 loop81:
-	FMOVS.P 4(R1), F4
-	fmax(4, 4, 29)
-	VMOV V4.B16, V0.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	FMOVS.P 4(R1), F4; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
+	fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 4, 12)
-	fadd(12, 12, 30)
-	FMOVS.P F12, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop81
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P F12, 4(R0)
+	SUBS $1, R2, R2; BGE loop81
 end82:
 	ADD $1, R2, R2
 	RET
@@ -1141,213 +606,85 @@ TEXT ·siluGateSIMD(SB), NOSPLIT, $0-32
 	MOVD x+8(FP), R1
 	MOVD up+16(FP), R2
 	MOVD n+24(FP), R3
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R3, R3
-	BLT end84
+	SUBS $8, R3, R3; BLT end84
 loop83:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	fmax(4, 4, 29)
-	VMOV V4.B16, V0.B16
-	fmax(5, 5, 29)
-	VMOV V5.B16, V1.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	VEOR V27.B16, V1.B16, V1.B16
-	fmin(0, 0, 24)
-	fmin(1, 1, 24)
-	fmax(0, 0, 25)
-	fmax(1, 1, 25)
+	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; fmax(5, 5, 29)
+	VMOV V5.B16, V1.B16; VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24)
+	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	FMOVQ 48(R26), F9
-	fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20)
-	fsub(12, 8, 21)
-	fsub(13, 9, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane1(1, 13, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; FMOVQ 48(R26), F9; fmlaLane0(8, 0, 20); fmlaLane0(9, 1, 20); fsub(12, 8, 21)
+	fsub(13, 9, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20); fmlsLane2(0, 12, 20)
 	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 224(R26), F13
-	FMOVQ 160(R26), F16
-	FMOVQ 160(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 176(R26), F12
-	FMOVQ 176(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 192(R26), F16
-	FMOVQ 192(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 208(R26), F12
-	FMOVQ 208(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
+	FMOVQ 224(R26), F12; FMOVQ 224(R26), F13; FMOVQ 160(R26), F16; FMOVQ 160(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 192(R26), F16; FMOVQ 192(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 208(R26), F12; FMOVQ 208(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 128(R26), F16; FMOVQ 128(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	VSUB V21.S4, V9.S4, V9.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	sshr1(17, 9)
-	VSUB V17.S4, V9.S4, V9.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V17.S4, V17.S4
-	VSHL $23, V17.S4, V17.S4
-	fmul(13, 13, 17)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	VADD V26.S4, V9.S4, V9.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 13, 9)
-	fadd(12, 12, 28)
-	fadd(13, 13, 28)
-	fdiv(12, 4, 12)
-	fadd(12, 12, 30)
-	fdiv(13, 5, 13)
-	fadd(13, 13, 30)
-	VLD1.P 32(R2), [V0.S4, V1.S4]
-	fmul(12, 12, 0)
-	fmul(13, 13, 1)
-	VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R3, R3
-	BGE loop83
+	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4
+	sshr1(17, 9); VSUB V17.S4, V9.S4, V9.S4; VADD V26.S4, V16.S4, V16.S4; VSHL $23, V16.S4, V16.S4
+	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
+	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 4, 12)
+	fadd(12, 12, 30); fdiv(13, 5, 13); fadd(13, 13, 30); VLD1.P 32(R2), [V0.S4, V1.S4]; fmul(12, 12, 0)
+	fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop83
 end84:
 	ADD $8, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3
-	BLT end86
+	SUBS $4, R3, R3; BLT end86
 loop85:
-	VLD1.P 16(R1), [V4.S4]
-	fmax(4, 4, 29)
-	VMOV V4.B16, V0.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
+	fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 4, 12)
-	fadd(12, 12, 30)
-	VLD1.P 16(R2), [V0.S4]
-	fmul(12, 12, 0)
-	VST1.P [V12.S4], 16(R0)
-	SUBS $4, R3, R3
-	BGE loop85
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); VLD1.P 16(R2), [V0.S4]
+	fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop85
 end86:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3
-	BLT end88
+	SUBS $1, R3, R3; BLT end88
 loop87:
-	FMOVS.P 4(R1), F4
-	fmax(4, 4, 29)
-	VMOV V4.B16, V0.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	FMOVS.P 4(R1), F4; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
+	fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 4, 12)
-	fadd(12, 12, 30)
-	FMOVS.P 4(R2), F0
-	fmul(12, 12, 0)
-	FMOVS.P F12, 4(R0)
-	SUBS $1, R3, R3
-	BGE loop87
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P 4(R2), F0
+	fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop87
 end88:
 	ADD $1, R3, R3
 	RET
@@ -1357,197 +694,83 @@ TEXT ·sigmoidSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end90
+	SUBS $8, R2, R2; BLT end90
 loop89:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	VMOV V4.B16, V0.B16
-	VMOV V5.B16, V1.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	VEOR V27.B16, V1.B16, V1.B16
-	fmin(0, 0, 24)
-	fmin(1, 1, 24)
-	fmax(0, 0, 25)
-	fmax(1, 1, 25)
+	VLD1.P 32(R1), [V4.S4, V5.S4]; VMOV V4.B16, V0.B16; VMOV V5.B16, V1.B16
+	VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24); fmin(1, 1, 24)
+	fmax(0, 0, 25); fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	FMOVQ 48(R26), F9
-	fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20)
-	fsub(12, 8, 21)
-	fsub(13, 9, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane1(1, 13, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; FMOVQ 48(R26), F9; fmlaLane0(8, 0, 20); fmlaLane0(9, 1, 20); fsub(12, 8, 21)
+	fsub(13, 9, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20); fmlsLane2(0, 12, 20)
 	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 224(R26), F13
-	FMOVQ 160(R26), F16
-	FMOVQ 160(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 176(R26), F12
-	FMOVQ 176(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 192(R26), F16
-	FMOVQ 192(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 208(R26), F12
-	FMOVQ 208(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
+	FMOVQ 224(R26), F12; FMOVQ 224(R26), F13; FMOVQ 160(R26), F16; FMOVQ 160(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 192(R26), F16; FMOVQ 192(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 208(R26), F12; FMOVQ 208(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 128(R26), F16; FMOVQ 128(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	VSUB V21.S4, V9.S4, V9.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	sshr1(17, 9)
-	VSUB V17.S4, V9.S4, V9.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V17.S4, V17.S4
-	VSHL $23, V17.S4, V17.S4
-	fmul(13, 13, 17)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	VADD V26.S4, V9.S4, V9.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 13, 9)
-	fadd(12, 12, 28)
-	fadd(13, 13, 28)
-	fdiv(12, 28, 12)
-	fdiv(13, 28, 13)
-	VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop89
+	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4
+	sshr1(17, 9); VSUB V17.S4, V9.S4, V9.S4; VADD V26.S4, V16.S4, V16.S4; VSHL $23, V16.S4, V16.S4
+	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
+	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 28, 12)
+	fdiv(13, 28, 13); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2; BGE loop89
 end90:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end92
+	SUBS $4, R2, R2; BLT end92
 loop91:
-	VLD1.P 16(R1), [V4.S4]
-	VMOV V4.B16, V0.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
+	VLD1.P 16(R1), [V4.S4]; VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 28, 12)
-	VST1.P [V12.S4], 16(R0)
-	SUBS $4, R2, R2
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2
 	BGE loop91
 end92:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end94
+	SUBS $1, R2, R2; BLT end94
 loop93:
-	FMOVS.P 4(R1), F4
-	VMOV V4.B16, V0.B16
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
+	FMOVS.P 4(R1), F4; VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 28, 12)
-	FMOVS.P F12, 4(R0)
-	SUBS $1, R2, R2
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); FMOVS.P F12, 4(R0); SUBS $1, R2, R2
 	BGE loop93
 end94:
 	ADD $1, R2, R2
@@ -1558,186 +781,79 @@ TEXT ·expAllSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end96
+	SUBS $8, R2, R2; BLT end96
 loop95:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	VMOV V4.B16, V0.B16
-	VMOV V5.B16, V1.B16
-	fmin(0, 0, 24)
-	fmin(1, 1, 24)
-	fmax(0, 0, 25)
-	fmax(1, 1, 25)
+	VLD1.P 32(R1), [V4.S4, V5.S4]; VMOV V4.B16, V0.B16; VMOV V5.B16, V1.B16; fmin(0, 0, 24)
+	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	FMOVQ 48(R26), F9
-	fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20)
-	fsub(12, 8, 21)
-	fsub(13, 9, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane1(1, 13, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; FMOVQ 48(R26), F9; fmlaLane0(8, 0, 20); fmlaLane0(9, 1, 20); fsub(12, 8, 21)
+	fsub(13, 9, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20); fmlsLane2(0, 12, 20)
 	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 224(R26), F13
-	FMOVQ 160(R26), F16
-	FMOVQ 160(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 176(R26), F12
-	FMOVQ 176(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 192(R26), F16
-	FMOVQ 192(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 208(R26), F12
-	FMOVQ 208(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
+	FMOVQ 224(R26), F12; FMOVQ 224(R26), F13; FMOVQ 160(R26), F16; FMOVQ 160(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 192(R26), F16; FMOVQ 192(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 208(R26), F12; FMOVQ 208(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 128(R26), F16; FMOVQ 128(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	VSUB V21.S4, V9.S4, V9.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	sshr1(17, 9)
-	VSUB V17.S4, V9.S4, V9.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V17.S4, V17.S4
-	VSHL $23, V17.S4, V17.S4
-	fmul(13, 13, 17)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	VADD V26.S4, V9.S4, V9.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 13, 9)
-	VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R2, R2
+	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4
+	sshr1(17, 9); VSUB V17.S4, V9.S4, V9.S4; VADD V26.S4, V16.S4, V16.S4; VSHL $23, V16.S4, V16.S4
+	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
+	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2
 	BGE loop95
 end96:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end98
+	SUBS $4, R2, R2; BLT end98
 loop97:
-	VLD1.P 16(R1), [V4.S4]
-	VMOV V4.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	VLD1.P 16(R1), [V4.S4]; VMOV V4.B16, V0.B16; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	VST1.P [V12.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop97
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2; BGE loop97
 end98:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end100
+	SUBS $1, R2, R2; BLT end100
 loop99:
-	FMOVS.P 4(R1), F4
-	VMOV V4.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	FMOVS.P 4(R1), F4; VMOV V4.B16, V0.B16; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	FMOVS.P F12, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop99
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); FMOVS.P F12, 4(R0); SUBS $1, R2, R2; BGE loop99
 end100:
 	ADD $1, R2, R2
 	RET
@@ -1747,52 +863,29 @@ TEXT ·reluSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end102
+	SUBS $8, R2, R2; BLT end102
 loop101:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	fmax(4, 4, 30)
-	fmax(5, 5, 30)
-	VST1.P [V4.S4, V5.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop101
+	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 30); fmax(5, 5, 30); VST1.P [V4.S4, V5.S4], 32(R0)
+	SUBS $8, R2, R2; BGE loop101
 end102:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end104
+	SUBS $4, R2, R2; BLT end104
 loop103:
-	VLD1.P 16(R1), [V4.S4]
-	fmax(4, 4, 30)
-	VST1.P [V4.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop103
+	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop103
 end104:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end106
+	SUBS $1, R2, R2; BLT end106
 loop105:
-	FMOVS.P 4(R1), F4
-	fmax(4, 4, 30)
-	FMOVS.P F4, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop105
+	FMOVS.P 4(R1), F4; fmax(4, 4, 30); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop105
 end106:
 	ADD $1, R2, R2
 	RET
@@ -1802,56 +895,30 @@ TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end108
+	SUBS $8, R2, R2; BLT end108
 loop107:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	fmax(4, 4, 30)
-	fmax(5, 5, 30)
-	fmul(4, 4, 4)
-	fmul(5, 5, 5)
-	VST1.P [V4.S4, V5.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop107
+	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 30); fmax(5, 5, 30); fmul(4, 4, 4); fmul(5, 5, 5)
+	VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop107
 end108:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end110
+	SUBS $4, R2, R2; BLT end110
 loop109:
-	VLD1.P 16(R1), [V4.S4]
-	fmax(4, 4, 30)
-	fmul(4, 4, 4)
-	VST1.P [V4.S4], 16(R0)
-	SUBS $4, R2, R2
+	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); fmul(4, 4, 4); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2
 	BGE loop109
 end110:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end112
+	SUBS $1, R2, R2; BLT end112
 loop111:
-	FMOVS.P 4(R1), F4
-	fmax(4, 4, 30)
-	fmul(4, 4, 4)
-	FMOVS.P F4, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop111
+	FMOVS.P 4(R1), F4; fmax(4, 4, 30); fmul(4, 4, 4); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop111
 end112:
 	ADD $1, R2, R2
 	RET
@@ -1861,252 +928,101 @@ TEXT ·tanhSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F12
-	FMOVQ 48(R26), F13
-	FMOVQ 128(R26), F14
-	FMOVQ 240(R26), F15
-	FMOVQ 256(R26), F16
-	FMOVQ 0(R26), F17
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F12; FMOVQ 48(R26), F13; FMOVQ 128(R26), F14
+	FMOVQ 240(R26), F15; FMOVQ 256(R26), F16; FMOVQ 0(R26), F17
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end114
+	SUBS $8, R2, R2; BLT end114
 loop113:
-	VLD1.P 32(R1), [V0.S4, V1.S4]
-	fmul(4, 0, 0)
-	fmul(5, 1, 1)
+	VLD1.P 32(R1), [V0.S4, V1.S4]; fmul(4, 0, 0); fmul(5, 1, 1)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	fabs(2, 0)
-	fmin(2, 2, 16)
-	fadd(2, 2, 2)
-	fabs(3, 1)
-	fmin(3, 3, 16)
-	fadd(3, 3, 3)
+	fabs(2, 0); fmin(2, 2, 16); fadd(2, 2, 2); fabs(3, 1); fmin(3, 3, 16); fadd(3, 3, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F6
-	FMOVQ 48(R26), F7
-	fmlaLane0(6, 2, 12)
-	fmlaLane0(7, 3, 12)
-	fsub(8, 6, 13)
-	fsub(9, 7, 13)
-	fmlsLane1(2, 8, 12)
-	fmlsLane1(3, 9, 12)
-	fmlsLane2(2, 8, 12)
-	fmlsLane2(3, 9, 12)
+	FMOVQ 48(R26), F6; FMOVQ 48(R26), F7; fmlaLane0(6, 2, 12); fmlaLane0(7, 3, 12); fsub(8, 6, 13)
+	fsub(9, 7, 13); fmlsLane1(2, 8, 12); fmlsLane1(3, 9, 12); fmlsLane2(2, 8, 12); fmlsLane2(3, 9, 12)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F8
-	FMOVQ 224(R26), F9
-	FMOVQ 160(R26), F10
-	FMOVQ 160(R26), F11
-	VFMLA V2.S4, V8.S4, V10.S4
-	VFMLA V3.S4, V9.S4, V11.S4
-	FMOVQ 176(R26), F8
-	FMOVQ 176(R26), F9
-	VFMLA V2.S4, V10.S4, V8.S4
-	VFMLA V3.S4, V11.S4, V9.S4
-	FMOVQ 192(R26), F10
-	FMOVQ 192(R26), F11
-	VFMLA V2.S4, V8.S4, V10.S4
-	VFMLA V3.S4, V9.S4, V11.S4
-	FMOVQ 208(R26), F8
-	FMOVQ 208(R26), F9
-	VFMLA V2.S4, V10.S4, V8.S4
-	VFMLA V3.S4, V11.S4, V9.S4
-	FMOVQ 128(R26), F10
-	FMOVQ 128(R26), F11
-	VFMLA V2.S4, V8.S4, V10.S4
-	VFMLA V3.S4, V9.S4, V11.S4
-	FMOVQ 128(R26), F8
-	FMOVQ 128(R26), F9
-	VFMLA V2.S4, V10.S4, V8.S4
-	VFMLA V3.S4, V11.S4, V9.S4
-	VSHL $23, V6.S4, V6.S4
-	VMOV V14.B16, V10.B16
-	VFMLA V6.S4, V8.S4, V10.S4
-	fdiv(10, 15, 10)
-	fsub(8, 14, 10)
-	VSHL $23, V7.S4, V7.S4
-	VMOV V14.B16, V11.B16
-	VFMLA V7.S4, V9.S4, V11.S4
-	fdiv(11, 15, 11)
+	FMOVQ 224(R26), F8; FMOVQ 224(R26), F9; FMOVQ 160(R26), F10; FMOVQ 160(R26), F11
+	VFMLA V2.S4, V8.S4, V10.S4; VFMLA V3.S4, V9.S4, V11.S4; FMOVQ 176(R26), F8; FMOVQ 176(R26), F9
+	VFMLA V2.S4, V10.S4, V8.S4; VFMLA V3.S4, V11.S4, V9.S4; FMOVQ 192(R26), F10; FMOVQ 192(R26), F11
+	VFMLA V2.S4, V8.S4, V10.S4; VFMLA V3.S4, V9.S4, V11.S4; FMOVQ 208(R26), F8; FMOVQ 208(R26), F9
+	VFMLA V2.S4, V10.S4, V8.S4; VFMLA V3.S4, V11.S4, V9.S4; FMOVQ 128(R26), F10; FMOVQ 128(R26), F11
+	VFMLA V2.S4, V8.S4, V10.S4; VFMLA V3.S4, V9.S4, V11.S4; FMOVQ 128(R26), F8; FMOVQ 128(R26), F9
+	VFMLA V2.S4, V10.S4, V8.S4; VFMLA V3.S4, V11.S4, V9.S4; VSHL $23, V6.S4, V6.S4
+	VMOV V14.B16, V10.B16; VFMLA V6.S4, V8.S4, V10.S4; fdiv(10, 15, 10); fsub(8, 14, 10)
+	VSHL $23, V7.S4, V7.S4; VMOV V14.B16, V11.B16; VFMLA V7.S4, V9.S4, V11.S4; fdiv(11, 15, 11)
 	fsub(9, 14, 11)
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 368(R26), F2
-	FMOVQ 368(R26), F3
-	FMOVQ 272(R26), F10
-	FMOVQ 272(R26), F11
-	VFMLA V4.S4, V2.S4, V10.S4
-	VFMLA V5.S4, V3.S4, V11.S4
-	FMOVQ 288(R26), F2
-	FMOVQ 288(R26), F3
-	VFMLA V4.S4, V10.S4, V2.S4
-	VFMLA V5.S4, V11.S4, V3.S4
-	FMOVQ 304(R26), F10
-	FMOVQ 304(R26), F11
-	VFMLA V4.S4, V2.S4, V10.S4
-	VFMLA V5.S4, V3.S4, V11.S4
-	FMOVQ 320(R26), F2
-	FMOVQ 320(R26), F3
-	VFMLA V4.S4, V10.S4, V2.S4
-	VFMLA V5.S4, V11.S4, V3.S4
-	FMOVQ 336(R26), F10
-	FMOVQ 336(R26), F11
-	VFMLA V4.S4, V2.S4, V10.S4
-	VFMLA V5.S4, V3.S4, V11.S4
-	FMOVQ 352(R26), F2
-	FMOVQ 352(R26), F3
-	VFMLA V4.S4, V10.S4, V2.S4
-	VFMLA V5.S4, V11.S4, V3.S4
-	fmul(10, 4, 0)
-	VMOV V0.B16, V6.B16
-	fmul(11, 5, 1)
-	VMOV V1.B16, V7.B16
-	VFMLA V2.S4, V10.S4, V6.S4
-	VFMLA V3.S4, V11.S4, V7.S4
-	fcmgt(4, 14, 4)
-	VBIF V4.B16, V8.B16, V6.B16
-	fcmgt(5, 14, 5)
-	VBIF V5.B16, V9.B16, V7.B16
-	VBIT V17.B16, V0.B16, V6.B16
-	VBIT V17.B16, V1.B16, V7.B16
-	VST1.P [V6.S4, V7.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop113
+	FMOVQ 368(R26), F2; FMOVQ 368(R26), F3; FMOVQ 272(R26), F10; FMOVQ 272(R26), F11
+	VFMLA V4.S4, V2.S4, V10.S4; VFMLA V5.S4, V3.S4, V11.S4; FMOVQ 288(R26), F2; FMOVQ 288(R26), F3
+	VFMLA V4.S4, V10.S4, V2.S4; VFMLA V5.S4, V11.S4, V3.S4; FMOVQ 304(R26), F10; FMOVQ 304(R26), F11
+	VFMLA V4.S4, V2.S4, V10.S4; VFMLA V5.S4, V3.S4, V11.S4; FMOVQ 320(R26), F2; FMOVQ 320(R26), F3
+	VFMLA V4.S4, V10.S4, V2.S4; VFMLA V5.S4, V11.S4, V3.S4; FMOVQ 336(R26), F10; FMOVQ 336(R26), F11
+	VFMLA V4.S4, V2.S4, V10.S4; VFMLA V5.S4, V3.S4, V11.S4; FMOVQ 352(R26), F2; FMOVQ 352(R26), F3
+	VFMLA V4.S4, V10.S4, V2.S4; VFMLA V5.S4, V11.S4, V3.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16
+	fmul(11, 5, 1); VMOV V1.B16, V7.B16; VFMLA V2.S4, V10.S4, V6.S4; VFMLA V3.S4, V11.S4, V7.S4
+	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; fcmgt(5, 14, 5); VBIF V5.B16, V9.B16, V7.B16
+	VBIT V17.B16, V0.B16, V6.B16; VBIT V17.B16, V1.B16, V7.B16; VST1.P [V6.S4, V7.S4], 32(R0)
+	SUBS $8, R2, R2; BGE loop113
 end114:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end116
+	SUBS $4, R2, R2; BLT end116
 loop115:
-	VLD1.P 16(R1), [V0.S4]
-	fmul(4, 0, 0)
+	VLD1.P 16(R1), [V0.S4]; fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	fabs(2, 0)
-	fmin(2, 2, 16)
-	fadd(2, 2, 2)
+	fabs(2, 0); fmin(2, 2, 16); fadd(2, 2, 2)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F6
-	fmlaLane0(6, 2, 12)
-	fsub(8, 6, 13)
-	fmlsLane1(2, 8, 12)
-	fmlsLane2(2, 8, 12)
+	FMOVQ 48(R26), F6; fmlaLane0(6, 2, 12); fsub(8, 6, 13); fmlsLane1(2, 8, 12); fmlsLane2(2, 8, 12)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F8
-	FMOVQ 160(R26), F10
-	VFMLA V2.S4, V8.S4, V10.S4
-	FMOVQ 176(R26), F8
-	VFMLA V2.S4, V10.S4, V8.S4
-	FMOVQ 192(R26), F10
-	VFMLA V2.S4, V8.S4, V10.S4
-	FMOVQ 208(R26), F8
-	VFMLA V2.S4, V10.S4, V8.S4
-	FMOVQ 128(R26), F10
-	VFMLA V2.S4, V8.S4, V10.S4
-	FMOVQ 128(R26), F8
-	VFMLA V2.S4, V10.S4, V8.S4
-	VSHL $23, V6.S4, V6.S4
-	VMOV V14.B16, V10.B16
-	VFMLA V6.S4, V8.S4, V10.S4
-	fdiv(10, 15, 10)
-	fsub(8, 14, 10)
+	FMOVQ 224(R26), F8; FMOVQ 160(R26), F10; VFMLA V2.S4, V8.S4, V10.S4; FMOVQ 176(R26), F8
+	VFMLA V2.S4, V10.S4, V8.S4; FMOVQ 192(R26), F10; VFMLA V2.S4, V8.S4, V10.S4; FMOVQ 208(R26), F8
+	VFMLA V2.S4, V10.S4, V8.S4; FMOVQ 128(R26), F10; VFMLA V2.S4, V8.S4, V10.S4; FMOVQ 128(R26), F8
+	VFMLA V2.S4, V10.S4, V8.S4; VSHL $23, V6.S4, V6.S4; VMOV V14.B16, V10.B16
+	VFMLA V6.S4, V8.S4, V10.S4; fdiv(10, 15, 10); fsub(8, 14, 10)
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 368(R26), F2
-	FMOVQ 272(R26), F10
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVQ 288(R26), F2
-	VFMLA V4.S4, V10.S4, V2.S4
-	FMOVQ 304(R26), F10
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVQ 320(R26), F2
-	VFMLA V4.S4, V10.S4, V2.S4
-	FMOVQ 336(R26), F10
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVQ 352(R26), F2
-	VFMLA V4.S4, V10.S4, V2.S4
-	fmul(10, 4, 0)
-	VMOV V0.B16, V6.B16
-	VFMLA V2.S4, V10.S4, V6.S4
-	fcmgt(4, 14, 4)
-	VBIF V4.B16, V8.B16, V6.B16
-	VBIT V17.B16, V0.B16, V6.B16
-	VST1.P [V6.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop115
+	FMOVQ 368(R26), F2; FMOVQ 272(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 288(R26), F2
+	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 304(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 320(R26), F2
+	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 336(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 352(R26), F2
+	VFMLA V4.S4, V10.S4, V2.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16; VFMLA V2.S4, V10.S4, V6.S4
+	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; VST1.P [V6.S4], 16(R0)
+	SUBS $4, R2, R2; BGE loop115
 end116:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end118
+	SUBS $1, R2, R2; BLT end118
 loop117:
-	FMOVS.P 4(R1), F0
-	fmul(4, 0, 0)
+	FMOVS.P 4(R1), F0; fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
-	fabs(2, 0)
-	fmin(2, 2, 16)
-	fadd(2, 2, 2)
+	fabs(2, 0); fmin(2, 2, 16); fadd(2, 2, 2)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F6
-	fmlaLane0(6, 2, 12)
-	fsub(8, 6, 13)
-	fmlsLane1(2, 8, 12)
-	fmlsLane2(2, 8, 12)
+	FMOVQ 48(R26), F6; fmlaLane0(6, 2, 12); fsub(8, 6, 13); fmlsLane1(2, 8, 12); fmlsLane2(2, 8, 12)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F8
-	FMOVQ 160(R26), F10
-	VFMLA V2.S4, V8.S4, V10.S4
-	FMOVQ 176(R26), F8
-	VFMLA V2.S4, V10.S4, V8.S4
-	FMOVQ 192(R26), F10
-	VFMLA V2.S4, V8.S4, V10.S4
-	FMOVQ 208(R26), F8
-	VFMLA V2.S4, V10.S4, V8.S4
-	FMOVQ 128(R26), F10
-	VFMLA V2.S4, V8.S4, V10.S4
-	FMOVQ 128(R26), F8
-	VFMLA V2.S4, V10.S4, V8.S4
-	VSHL $23, V6.S4, V6.S4
-	VMOV V14.B16, V10.B16
-	VFMLA V6.S4, V8.S4, V10.S4
-	fdiv(10, 15, 10)
-	fsub(8, 14, 10)
+	FMOVQ 224(R26), F8; FMOVQ 160(R26), F10; VFMLA V2.S4, V8.S4, V10.S4; FMOVQ 176(R26), F8
+	VFMLA V2.S4, V10.S4, V8.S4; FMOVQ 192(R26), F10; VFMLA V2.S4, V8.S4, V10.S4; FMOVQ 208(R26), F8
+	VFMLA V2.S4, V10.S4, V8.S4; FMOVQ 128(R26), F10; VFMLA V2.S4, V8.S4, V10.S4; FMOVQ 128(R26), F8
+	VFMLA V2.S4, V10.S4, V8.S4; VSHL $23, V6.S4, V6.S4; VMOV V14.B16, V10.B16
+	VFMLA V6.S4, V8.S4, V10.S4; fdiv(10, 15, 10); fsub(8, 14, 10)
 
 	// |x| < 1: x + x³·P(x²)
-	FMOVQ 368(R26), F2
-	FMOVQ 272(R26), F10
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVQ 288(R26), F2
-	VFMLA V4.S4, V10.S4, V2.S4
-	FMOVQ 304(R26), F10
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVQ 320(R26), F2
-	VFMLA V4.S4, V10.S4, V2.S4
-	FMOVQ 336(R26), F10
-	VFMLA V4.S4, V2.S4, V10.S4
-	FMOVQ 352(R26), F2
-	VFMLA V4.S4, V10.S4, V2.S4
-	fmul(10, 4, 0)
-	VMOV V0.B16, V6.B16
-	VFMLA V2.S4, V10.S4, V6.S4
-	fcmgt(4, 14, 4)
-	VBIF V4.B16, V8.B16, V6.B16
-	VBIT V17.B16, V0.B16, V6.B16
-	FMOVS.P F6, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop117
+	FMOVQ 368(R26), F2; FMOVQ 272(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 288(R26), F2
+	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 304(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 320(R26), F2
+	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 336(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 352(R26), F2
+	VFMLA V4.S4, V10.S4, V2.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16; VFMLA V2.S4, V10.S4, V6.S4
+	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; FMOVS.P F6, 4(R0)
+	SUBS $1, R2, R2; BGE loop117
 end118:
 	ADD $1, R2, R2
 	RET
@@ -2116,513 +1032,190 @@ TEXT ·geluSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	VEOR V23.B16, V23.B16, V23.B16
+	MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end120
+	SUBS $8, R2, R2; BLT end120
 loop119:
-	VLD1.P 32(R1), [V0.S4, V1.S4]
-	fmax(2, 0, 23)
-	fabs(0, 0)
-	fmax(3, 1, 23)
-	fabs(1, 1)
+	VLD1.P 32(R1), [V0.S4, V1.S4]; fmax(2, 0, 23); fabs(0, 0); fmax(3, 1, 23); fabs(1, 1)
 
 	// Which polynomial
-	FMOVQ 384(R26), F22
-	FMOVQ 400(R26), F8
-	VFMLA V22.S4, V0.S4, V8.S4
-	FMOVQ 400(R26), F9
-	VFMLA V22.S4, V1.S4, V9.S4
-	FMOVQ 416(R26), F22
-	fmul(6, 0, 22)
-	fmin(8, 8, 6)
-	fcvtzs(8, 8)
-	VSHL $2, V8.S4, V8.S4
-	fmul(7, 1, 22)
-	fmin(9, 9, 7)
-	fcvtzs(9, 9)
-	VSHL $2, V9.S4, V9.S4
-	FMOVQ 432(R26), F20
-	FMOVQ 448(R26), F22
-	VTBL V20.B16, [V8.B16], V8.B16
-	VORR V22.B16, V8.B16, V8.B16
-	VTBL V20.B16, [V9.B16], V9.B16
-	VORR V22.B16, V9.B16, V9.B16
-	FMOVQ 128(R26), F22
-	fmin(6, 6, 22)
-	fmin(7, 7, 22)
+	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 400(R26), F9
+	VFMLA V22.S4, V1.S4, V9.S4; FMOVQ 416(R26), F22; fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8)
+	VSHL $2, V8.S4, V8.S4; fmul(7, 1, 22); fmin(9, 9, 7); fcvtzs(9, 9); VSHL $2, V9.S4, V9.S4
+	FMOVQ 432(R26), F20; FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16; VTBL V20.B16, [V9.B16], V9.B16; VORR V22.B16, V9.B16, V9.B16
+	FMOVQ 128(R26), F22; fmin(6, 6, 22); fmin(7, 7, 22)
 
 	// d, and max(x, 0) − s(c)
-	FMOVQ 464(R26), F20
-	FMOVQ 480(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V11.B16
-	FMOVQ 496(R26), F20
-	FMOVQ 512(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	fsub(10, 0, 10)
-	VMOV V2.B16, V4.B16
-	VFMLS V6.S4, V14.S4, V4.S4
-	fsub(11, 1, 11)
-	VMOV V3.B16, V5.B16
+	FMOVQ 464(R26), F20; FMOVQ 480(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V11.B16; FMOVQ 496(R26), F20; FMOVQ 512(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16; fsub(10, 0, 10)
+	VMOV V2.B16, V4.B16; VFMLS V6.S4, V14.S4, V4.S4; fsub(11, 1, 11); VMOV V3.B16, V5.B16
 	VFMLS V7.S4, V15.S4, V5.S4
 
 	// The polynomial
-	FMOVQ 528(R26), F20
-	FMOVQ 544(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	FMOVQ 560(R26), F20
-	FMOVQ 576(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 592(R26), F20
-	FMOVQ 608(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 624(R26), F20
-	FMOVQ 640(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 656(R26), F20
-	FMOVQ 672(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 688(R26), F20
-	FMOVQ 704(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 720(R26), F20
-	FMOVQ 736(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 752(R26), F20
-	FMOVQ 768(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	VFMLS V10.S4, V14.S4, V4.S4
+	FMOVQ 528(R26), F20; FMOVQ 544(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; FMOVQ 560(R26), F20; FMOVQ 576(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 592(R26), F20
+	FMOVQ 608(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 624(R26), F20; FMOVQ 640(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 656(R26), F20
+	FMOVQ 672(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 688(R26), F20; FMOVQ 704(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 720(R26), F20
+	FMOVQ 736(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 752(R26), F20; FMOVQ 768(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; VFMLS V10.S4, V14.S4, V4.S4
 	VFMLS V11.S4, V15.S4, V5.S4
 
 	// Is there an element beyond the limit, or NaN?
-	VMOV V0.B16, V14.B16
-	fmax(14, 14, 1)
-	fmaxv(14, 14)
-	FMOVQ 784(R26), F22
-	fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3
-	CBNZ R3, below121
-	fcmgt(18, 22, 0)
-	fcmgt(19, 22, 1)
-	FMOVQ 800(R26), F22
-	fmin(0, 0, 22)
-	fmul(6, 0, 0)
-	fsub(8, 23, 6)
-	VFMLA V0.S4, V0.S4, V8.S4
-	fmin(1, 1, 22)
-	fmul(7, 1, 1)
-	fsub(9, 23, 7)
-	VFMLA V1.S4, V1.S4, V9.S4
-	FMOVQ 48(R26), F20
-	FMOVQ 816(R26), F21
-	FMOVQ 832(R26), F22
-	VMOV V20.B16, V16.B16
-	VFMLS V21.S4, V6.S4, V16.S4
-	fsub(10, 20, 16)
-	VFMLS V21.S4, V6.S4, V10.S4
-	VFMLS V22.S4, V6.S4, V10.S4
-	VFMLS V21.S4, V8.S4, V10.S4
-	VMOV V20.B16, V17.B16
-	VFMLS V21.S4, V7.S4, V17.S4
-	fsub(11, 20, 17)
-	VFMLS V21.S4, V7.S4, V11.S4
-	VFMLS V22.S4, V7.S4, V11.S4
-	VFMLS V21.S4, V9.S4, V11.S4
-	FMOVQ 128(R26), F22
-	fdiv(8, 22, 6)
-	fdiv(9, 22, 7)
-	FMOVQ 944(R26), F12
-	FMOVQ 944(R26), F13
-	FMOVQ 848(R26), F14
-	FMOVQ 848(R26), F15
-	VFMLA V8.S4, V12.S4, V14.S4
-	VFMLA V9.S4, V13.S4, V15.S4
-	FMOVQ 864(R26), F12
-	FMOVQ 864(R26), F13
-	VFMLA V8.S4, V14.S4, V12.S4
-	VFMLA V9.S4, V15.S4, V13.S4
-	FMOVQ 880(R26), F14
-	FMOVQ 880(R26), F15
-	VFMLA V8.S4, V12.S4, V14.S4
-	VFMLA V9.S4, V13.S4, V15.S4
-	FMOVQ 896(R26), F12
-	FMOVQ 896(R26), F13
-	VFMLA V8.S4, V14.S4, V12.S4
-	VFMLA V9.S4, V15.S4, V13.S4
-	FMOVQ 912(R26), F14
-	FMOVQ 912(R26), F15
-	VFMLA V8.S4, V12.S4, V14.S4
-	VFMLA V9.S4, V13.S4, V15.S4
-	FMOVQ 928(R26), F12
-	FMOVQ 928(R26), F13
-	VFMLA V8.S4, V14.S4, V12.S4
-	VFMLA V9.S4, V15.S4, V13.S4
-	VMOV V12.B16, V0.B16
-	fmul(6, 12, 10)
-	VMOV V13.B16, V1.B16
-	fmul(7, 13, 11)
-	FMOVQ 1040(R26), F14
-	FMOVQ 1040(R26), F15
-	FMOVQ 960(R26), F12
-	FMOVQ 960(R26), F13
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 976(R26), F14
-	FMOVQ 976(R26), F15
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 992(R26), F12
-	FMOVQ 992(R26), F13
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 1008(R26), F14
-	FMOVQ 1008(R26), F15
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 1024(R26), F12
-	FMOVQ 1024(R26), F13
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	VFMLA V12.S4, V6.S4, V0.S4
-	VFMLA V13.S4, V7.S4, V1.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	VSUB V22.S4, V17.S4, V9.S4
-	sshr1(15, 9)
-	VSUB V15.S4, V9.S4, V9.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 0, 14)
-	fmul(12, 12, 8)
-	VADD V22.S4, V15.S4, V15.S4
-	VADD V22.S4, V9.S4, V9.S4
-	VSHL $23, V15.S4, V15.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 1, 15)
-	fmul(13, 13, 9)
-	fsub(12, 2, 12)
-	VBIF V18.B16, V12.B16, V4.B16
-	fsub(13, 3, 13)
-	VBIF V19.B16, V13.B16, V5.B16
+	VMOV V0.B16, V14.B16; fmax(14, 14, 1); fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14)
+	VMOV V14.S[0], R3; CBNZ R3, below121
+	fcmgt(18, 22, 0); fcmgt(19, 22, 1); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0)
+	fsub(8, 23, 6); VFMLA V0.S4, V0.S4, V8.S4; fmin(1, 1, 22); fmul(7, 1, 1); fsub(9, 23, 7)
+	VFMLA V1.S4, V1.S4, V9.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
+	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
+	VFMLS V22.S4, V6.S4, V10.S4; VFMLS V21.S4, V8.S4, V10.S4; VMOV V20.B16, V17.B16
+	VFMLS V21.S4, V7.S4, V17.S4; fsub(11, 20, 17); VFMLS V21.S4, V7.S4, V11.S4
+	VFMLS V22.S4, V7.S4, V11.S4; VFMLS V21.S4, V9.S4, V11.S4; FMOVQ 128(R26), F22; fdiv(8, 22, 6)
+	fdiv(9, 22, 7); FMOVQ 944(R26), F12; FMOVQ 944(R26), F13; FMOVQ 848(R26), F14; FMOVQ 848(R26), F15
+	VFMLA V8.S4, V12.S4, V14.S4; VFMLA V9.S4, V13.S4, V15.S4; FMOVQ 864(R26), F12; FMOVQ 864(R26), F13
+	VFMLA V8.S4, V14.S4, V12.S4; VFMLA V9.S4, V15.S4, V13.S4; FMOVQ 880(R26), F14; FMOVQ 880(R26), F15
+	VFMLA V8.S4, V12.S4, V14.S4; VFMLA V9.S4, V13.S4, V15.S4; FMOVQ 896(R26), F12; FMOVQ 896(R26), F13
+	VFMLA V8.S4, V14.S4, V12.S4; VFMLA V9.S4, V15.S4, V13.S4; FMOVQ 912(R26), F14; FMOVQ 912(R26), F15
+	VFMLA V8.S4, V12.S4, V14.S4; VFMLA V9.S4, V13.S4, V15.S4; FMOVQ 928(R26), F12; FMOVQ 928(R26), F13
+	VFMLA V8.S4, V14.S4, V12.S4; VFMLA V9.S4, V15.S4, V13.S4; VMOV V12.B16, V0.B16; fmul(6, 12, 10)
+	VMOV V13.B16, V1.B16; fmul(7, 13, 11); FMOVQ 1040(R26), F14; FMOVQ 1040(R26), F15
+	FMOVQ 960(R26), F12; FMOVQ 960(R26), F13; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 976(R26), F14; FMOVQ 976(R26), F15
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 992(R26), F12
+	FMOVQ 992(R26), F13; VFMLA V10.S4, V14.S4, V12.S4; VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 1008(R26), F14; FMOVQ 1008(R26), F15; VFMLA V10.S4, V12.S4, V14.S4
+	VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 1024(R26), F12; FMOVQ 1024(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4; VFMLA V11.S4, V15.S4, V13.S4; VFMLA V12.S4, V6.S4, V0.S4
+	VFMLA V13.S4, V7.S4, V1.S4; FMOVQ 48(R26), F22; VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8)
+	VSUB V14.S4, V8.S4, V8.S4; VSUB V22.S4, V17.S4, V9.S4; sshr1(15, 9); VSUB V15.S4, V9.S4, V9.S4
+	FMOVQ 112(R26), F22; VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4
+	VSHL $23, V14.S4, V14.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8)
+	VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 1, 15); fmul(13, 13, 9); fsub(12, 2, 12)
+	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
 below121:
-	fadd(4, 4, 23)
-	fadd(5, 5, 23)
-	VST1.P [V4.S4, V5.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop119
+	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop119
 end120:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end123
+	SUBS $4, R2, R2; BLT end123
 loop122:
-	VLD1.P 16(R1), [V0.S4]
-	fmax(2, 0, 23)
-	fabs(0, 0)
+	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 384(R26), F22
-	FMOVQ 400(R26), F8
-	VFMLA V22.S4, V0.S4, V8.S4
-	FMOVQ 416(R26), F22
-	fmul(6, 0, 22)
-	fmin(8, 8, 6)
-	fcvtzs(8, 8)
-	VSHL $2, V8.S4, V8.S4
-	FMOVQ 432(R26), F20
-	FMOVQ 448(R26), F22
-	VTBL V20.B16, [V8.B16], V8.B16
-	VORR V22.B16, V8.B16, V8.B16
-	FMOVQ 128(R26), F22
-	fmin(6, 6, 22)
+	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 416(R26), F22
+	fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8); VSHL $2, V8.S4, V8.S4; FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16; VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22; fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
-	FMOVQ 464(R26), F20
-	FMOVQ 480(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 496(R26), F20
-	FMOVQ 512(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	fsub(10, 0, 10)
-	VMOV V2.B16, V4.B16
-	VFMLS V6.S4, V14.S4, V4.S4
+	FMOVQ 464(R26), F20; FMOVQ 480(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 496(R26), F20; FMOVQ 512(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16; fsub(10, 0, 10)
+	VMOV V2.B16, V4.B16; VFMLS V6.S4, V14.S4, V4.S4
 
 	// The polynomial
-	FMOVQ 528(R26), F20
-	FMOVQ 544(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	FMOVQ 560(R26), F20
-	FMOVQ 576(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 592(R26), F20
-	FMOVQ 608(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 624(R26), F20
-	FMOVQ 640(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 656(R26), F20
-	FMOVQ 672(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 688(R26), F20
-	FMOVQ 704(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 720(R26), F20
-	FMOVQ 736(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 752(R26), F20
-	FMOVQ 768(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLS V10.S4, V14.S4, V4.S4
+	FMOVQ 528(R26), F20; FMOVQ 544(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 560(R26), F20; FMOVQ 576(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 592(R26), F20; FMOVQ 608(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 624(R26), F20
+	FMOVQ 640(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 656(R26), F20; FMOVQ 672(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 688(R26), F20; FMOVQ 704(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 720(R26), F20
+	FMOVQ 736(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 752(R26), F20; FMOVQ 768(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLS V10.S4, V14.S4, V4.S4
 
 	// Is there an element beyond the limit, or NaN?
-	VMOV V0.B16, V14.B16
-	fmaxv(14, 14)
-	FMOVQ 784(R26), F22
-	fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3
+	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
 	CBNZ R3, below124
-	fcmgt(18, 22, 0)
-	FMOVQ 800(R26), F22
-	fmin(0, 0, 22)
-	fmul(6, 0, 0)
-	fsub(8, 23, 6)
-	VFMLA V0.S4, V0.S4, V8.S4
-	FMOVQ 48(R26), F20
-	FMOVQ 816(R26), F21
-	FMOVQ 832(R26), F22
-	VMOV V20.B16, V16.B16
-	VFMLS V21.S4, V6.S4, V16.S4
-	fsub(10, 20, 16)
-	VFMLS V21.S4, V6.S4, V10.S4
-	VFMLS V22.S4, V6.S4, V10.S4
-	VFMLS V21.S4, V8.S4, V10.S4
-	FMOVQ 128(R26), F22
-	fdiv(8, 22, 6)
-	FMOVQ 944(R26), F12
-	FMOVQ 848(R26), F14
-	VFMLA V8.S4, V12.S4, V14.S4
-	FMOVQ 864(R26), F12
-	VFMLA V8.S4, V14.S4, V12.S4
-	FMOVQ 880(R26), F14
-	VFMLA V8.S4, V12.S4, V14.S4
-	FMOVQ 896(R26), F12
-	VFMLA V8.S4, V14.S4, V12.S4
-	FMOVQ 912(R26), F14
-	VFMLA V8.S4, V12.S4, V14.S4
-	FMOVQ 928(R26), F12
-	VFMLA V8.S4, V14.S4, V12.S4
-	VMOV V12.B16, V0.B16
-	fmul(6, 12, 10)
-	FMOVQ 1040(R26), F14
-	FMOVQ 960(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 976(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 992(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1008(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1024(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V12.S4, V6.S4, V0.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 0, 14)
-	fmul(12, 12, 8)
-	fsub(12, 2, 12)
+	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
+	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
+	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
+	VFMLS V22.S4, V6.S4, V10.S4; VFMLS V21.S4, V8.S4, V10.S4; FMOVQ 128(R26), F22; fdiv(8, 22, 6)
+	FMOVQ 944(R26), F12; FMOVQ 848(R26), F14; VFMLA V8.S4, V12.S4, V14.S4; FMOVQ 864(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4; FMOVQ 880(R26), F14; VFMLA V8.S4, V12.S4, V14.S4; FMOVQ 896(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4; FMOVQ 912(R26), F14; VFMLA V8.S4, V12.S4, V14.S4; FMOVQ 928(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4; VMOV V12.B16, V0.B16; fmul(6, 12, 10); FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 992(R26), F12; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4; VFMLA V12.S4, V6.S4, V0.S4; FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4; FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below124:
-	fadd(4, 4, 23)
-	VST1.P [V4.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop122
+	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop122
 end123:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end126
+	SUBS $1, R2, R2; BLT end126
 loop125:
-	FMOVS.P 4(R1), F0
-	fmax(2, 0, 23)
-	fabs(0, 0)
+	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 384(R26), F22
-	FMOVQ 400(R26), F8
-	VFMLA V22.S4, V0.S4, V8.S4
-	FMOVQ 416(R26), F22
-	fmul(6, 0, 22)
-	fmin(8, 8, 6)
-	fcvtzs(8, 8)
-	VSHL $2, V8.S4, V8.S4
-	FMOVQ 432(R26), F20
-	FMOVQ 448(R26), F22
-	VTBL V20.B16, [V8.B16], V8.B16
-	VORR V22.B16, V8.B16, V8.B16
-	FMOVQ 128(R26), F22
-	fmin(6, 6, 22)
+	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 416(R26), F22
+	fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8); VSHL $2, V8.S4, V8.S4; FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16; VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22; fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
-	FMOVQ 464(R26), F20
-	FMOVQ 480(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 496(R26), F20
-	FMOVQ 512(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	fsub(10, 0, 10)
-	VMOV V2.B16, V4.B16
-	VFMLS V6.S4, V14.S4, V4.S4
+	FMOVQ 464(R26), F20; FMOVQ 480(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 496(R26), F20; FMOVQ 512(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16; fsub(10, 0, 10)
+	VMOV V2.B16, V4.B16; VFMLS V6.S4, V14.S4, V4.S4
 
 	// The polynomial
-	FMOVQ 528(R26), F20
-	FMOVQ 544(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	FMOVQ 560(R26), F20
-	FMOVQ 576(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 592(R26), F20
-	FMOVQ 608(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 624(R26), F20
-	FMOVQ 640(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 656(R26), F20
-	FMOVQ 672(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 688(R26), F20
-	FMOVQ 704(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 720(R26), F20
-	FMOVQ 736(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 752(R26), F20
-	FMOVQ 768(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLS V10.S4, V14.S4, V4.S4
+	FMOVQ 528(R26), F20; FMOVQ 544(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 560(R26), F20; FMOVQ 576(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 592(R26), F20; FMOVQ 608(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 624(R26), F20
+	FMOVQ 640(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 656(R26), F20; FMOVQ 672(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 688(R26), F20; FMOVQ 704(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 720(R26), F20
+	FMOVQ 736(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 752(R26), F20; FMOVQ 768(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLS V10.S4, V14.S4, V4.S4
 
 	// Is there an element beyond the limit, or NaN?
-	VMOV V0.B16, V14.B16
-	fmaxv(14, 14)
-	FMOVQ 784(R26), F22
-	fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3
+	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
 	CBNZ R3, below127
-	fcmgt(18, 22, 0)
-	FMOVQ 800(R26), F22
-	fmin(0, 0, 22)
-	fmul(6, 0, 0)
-	fsub(8, 23, 6)
-	VFMLA V0.S4, V0.S4, V8.S4
-	FMOVQ 48(R26), F20
-	FMOVQ 816(R26), F21
-	FMOVQ 832(R26), F22
-	VMOV V20.B16, V16.B16
-	VFMLS V21.S4, V6.S4, V16.S4
-	fsub(10, 20, 16)
-	VFMLS V21.S4, V6.S4, V10.S4
-	VFMLS V22.S4, V6.S4, V10.S4
-	VFMLS V21.S4, V8.S4, V10.S4
-	FMOVQ 128(R26), F22
-	fdiv(8, 22, 6)
-	FMOVQ 944(R26), F12
-	FMOVQ 848(R26), F14
-	VFMLA V8.S4, V12.S4, V14.S4
-	FMOVQ 864(R26), F12
-	VFMLA V8.S4, V14.S4, V12.S4
-	FMOVQ 880(R26), F14
-	VFMLA V8.S4, V12.S4, V14.S4
-	FMOVQ 896(R26), F12
-	VFMLA V8.S4, V14.S4, V12.S4
-	FMOVQ 912(R26), F14
-	VFMLA V8.S4, V12.S4, V14.S4
-	FMOVQ 928(R26), F12
-	VFMLA V8.S4, V14.S4, V12.S4
-	VMOV V12.B16, V0.B16
-	fmul(6, 12, 10)
-	FMOVQ 1040(R26), F14
-	FMOVQ 960(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 976(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 992(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1008(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1024(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V12.S4, V6.S4, V0.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 0, 14)
-	fmul(12, 12, 8)
-	fsub(12, 2, 12)
+	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
+	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
+	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
+	VFMLS V22.S4, V6.S4, V10.S4; VFMLS V21.S4, V8.S4, V10.S4; FMOVQ 128(R26), F22; fdiv(8, 22, 6)
+	FMOVQ 944(R26), F12; FMOVQ 848(R26), F14; VFMLA V8.S4, V12.S4, V14.S4; FMOVQ 864(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4; FMOVQ 880(R26), F14; VFMLA V8.S4, V12.S4, V14.S4; FMOVQ 896(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4; FMOVQ 912(R26), F14; VFMLA V8.S4, V12.S4, V14.S4; FMOVQ 928(R26), F12
+	VFMLA V8.S4, V14.S4, V12.S4; VMOV V12.B16, V0.B16; fmul(6, 12, 10); FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 992(R26), F12; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4; VFMLA V12.S4, V6.S4, V0.S4; FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4; FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below127:
-	fadd(4, 4, 23)
-	FMOVS.P F4, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop125
+	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop125
 end126:
 	ADD $1, R2, R2
 	RET
@@ -2632,541 +1225,196 @@ TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26
-	VEOR V23.B16, V23.B16, V23.B16
+	MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2
-	BLT end129
+	SUBS $8, R2, R2; BLT end129
 loop128:
-	VLD1.P 32(R1), [V0.S4, V1.S4]
-	fmax(2, 0, 23)
-	fabs(0, 0)
-	fmax(3, 1, 23)
-	fabs(1, 1)
+	VLD1.P 32(R1), [V0.S4, V1.S4]; fmax(2, 0, 23); fabs(0, 0); fmax(3, 1, 23); fabs(1, 1)
 
 	// Which polynomial
-	FMOVQ 1056(R26), F22
-	FMOVQ 1072(R26), F8
-	VFMLA V22.S4, V0.S4, V8.S4
-	FMOVQ 1072(R26), F9
-	VFMLA V22.S4, V1.S4, V9.S4
-	FMOVQ 416(R26), F22
-	fmul(6, 0, 22)
-	fmin(8, 8, 6)
-	fcvtzs(8, 8)
-	VSHL $2, V8.S4, V8.S4
-	fmul(7, 1, 22)
-	fmin(9, 9, 7)
-	fcvtzs(9, 9)
-	VSHL $2, V9.S4, V9.S4
-	FMOVQ 432(R26), F20
-	FMOVQ 448(R26), F22
-	VTBL V20.B16, [V8.B16], V8.B16
-	VORR V22.B16, V8.B16, V8.B16
-	VTBL V20.B16, [V9.B16], V9.B16
-	VORR V22.B16, V9.B16, V9.B16
-	FMOVQ 128(R26), F22
-	fmin(6, 6, 22)
-	fmin(7, 7, 22)
+	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 1072(R26), F9
+	VFMLA V22.S4, V1.S4, V9.S4; FMOVQ 416(R26), F22; fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8)
+	VSHL $2, V8.S4, V8.S4; fmul(7, 1, 22); fmin(9, 9, 7); fcvtzs(9, 9); VSHL $2, V9.S4, V9.S4
+	FMOVQ 432(R26), F20; FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16
+	VORR V22.B16, V8.B16, V8.B16; VTBL V20.B16, [V9.B16], V9.B16; VORR V22.B16, V9.B16, V9.B16
+	FMOVQ 128(R26), F22; fmin(6, 6, 22); fmin(7, 7, 22)
 
 	// d, and max(x, 0) − s(c)
-	FMOVQ 1088(R26), F20
-	FMOVQ 1104(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V11.B16
-	FMOVQ 1120(R26), F20
-	FMOVQ 1136(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	fsub(10, 0, 10)
-	VMOV V2.B16, V4.B16
-	VFMLS V6.S4, V14.S4, V4.S4
-	fsub(11, 1, 11)
-	VMOV V3.B16, V5.B16
+	FMOVQ 1088(R26), F20; FMOVQ 1104(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V11.B16; FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16; fsub(10, 0, 10)
+	VMOV V2.B16, V4.B16; VFMLS V6.S4, V14.S4, V4.S4; fsub(11, 1, 11); VMOV V3.B16, V5.B16
 	VFMLS V7.S4, V15.S4, V5.S4
 
 	// The polynomial
-	FMOVQ 1152(R26), F20
-	FMOVQ 1168(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	FMOVQ 1184(R26), F20
-	FMOVQ 1200(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 1216(R26), F20
-	FMOVQ 1232(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 1248(R26), F20
-	FMOVQ 1264(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 1280(R26), F20
-	FMOVQ 1296(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 1312(R26), F20
-	FMOVQ 1328(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 1344(R26), F20
-	FMOVQ 1360(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V13.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 1376(R26), F20
-	FMOVQ 1392(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VTBL V9.B16, [V20.B16, V21.B16], V15.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	VFMLS V10.S4, V14.S4, V4.S4
+	FMOVQ 1152(R26), F20; FMOVQ 1168(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; FMOVQ 1184(R26), F20; FMOVQ 1200(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 1216(R26), F20
+	FMOVQ 1232(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 1248(R26), F20; FMOVQ 1264(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 1280(R26), F20
+	FMOVQ 1296(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 1312(R26), F20; FMOVQ 1328(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 1344(R26), F20
+	FMOVQ 1360(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VTBL V9.B16, [V20.B16, V21.B16], V13.B16; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 1376(R26), F20; FMOVQ 1392(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VTBL V9.B16, [V20.B16, V21.B16], V15.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; VFMLS V10.S4, V14.S4, V4.S4
 	VFMLS V11.S4, V15.S4, V5.S4
 
 	// Is there an element beyond the limit, or NaN?
-	VMOV V0.B16, V14.B16
-	fmax(14, 14, 1)
-	fmaxv(14, 14)
-	FMOVQ 1408(R26), F22
-	fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3
-	CBNZ R3, below130
-	fcmgt(18, 22, 0)
-	fcmgt(19, 22, 1)
-	FMOVQ 1424(R26), F22
-	fmin(0, 0, 22)
-	fmul(6, 0, 0)
-	fsub(8, 23, 6)
-	VFMLA V0.S4, V0.S4, V8.S4
-	fmin(1, 1, 22)
-	fmul(7, 1, 1)
-	fsub(9, 23, 7)
-	VFMLA V1.S4, V1.S4, V9.S4
-	FMOVQ 1440(R26), F20
-	FMOVQ 1456(R26), F21
-	VMOV V20.B16, V12.B16
-	VFMLA V21.S4, V6.S4, V12.S4
-	fsub(14, 20, 12)
-	VFMLA V21.S4, V6.S4, V14.S4
-	VMOV V20.B16, V13.B16
-	VFMLA V21.S4, V7.S4, V13.S4
-	fsub(15, 20, 13)
-	VFMLA V21.S4, V7.S4, V15.S4
-	FMOVQ 1472(R26), F22
-	FMOVQ 1488(R26), F20
-	fadd(14, 14, 22)
-	VFMLA V20.S4, V6.S4, V14.S4
-	VFMLA V21.S4, V8.S4, V14.S4
-	fadd(15, 15, 22)
-	VFMLA V20.S4, V7.S4, V15.S4
-	VFMLA V21.S4, V9.S4, V15.S4
-	FMOVQ 48(R26), F22
-	VMOV V22.B16, V16.B16
-	VFMLS V12.S4, V0.S4, V16.S4
-	fsub(10, 22, 16)
-	VFMLS V12.S4, V0.S4, V10.S4
-	VFMLS V14.S4, V0.S4, V10.S4
-	fmul(6, 0, 10)
-	VMOV V22.B16, V17.B16
-	VFMLS V13.S4, V1.S4, V17.S4
-	fsub(11, 22, 17)
-	VFMLS V13.S4, V1.S4, V11.S4
-	VFMLS V15.S4, V1.S4, V11.S4
-	fmul(7, 1, 11)
-	FMOVQ 1040(R26), F14
-	FMOVQ 1040(R26), F15
-	FMOVQ 960(R26), F12
-	FMOVQ 960(R26), F13
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 976(R26), F14
-	FMOVQ 976(R26), F15
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 992(R26), F12
-	FMOVQ 992(R26), F13
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 1008(R26), F14
-	FMOVQ 1008(R26), F15
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLA V11.S4, V13.S4, V15.S4
-	FMOVQ 1024(R26), F12
-	FMOVQ 1024(R26), F13
-	VFMLA V10.S4, V14.S4, V12.S4
-	VFMLA V11.S4, V15.S4, V13.S4
-	FMOVQ 128(R26), F22
-	VFMLA V12.S4, V6.S4, V0.S4
-	VMOV V22.B16, V6.B16
-	VFMLA V12.S4, V10.S4, V6.S4
-	VFMLA V13.S4, V7.S4, V1.S4
-	VMOV V22.B16, V7.B16
-	VFMLA V13.S4, V11.S4, V7.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	VSUB V22.S4, V17.S4, V9.S4
-	sshr1(15, 9)
-	VSUB V15.S4, V9.S4, V9.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(10, 6, 14)
-	fmul(10, 10, 8)
-	VADD V22.S4, V15.S4, V15.S4
-	VADD V22.S4, V9.S4, V9.S4
-	VSHL $23, V15.S4, V15.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(11, 7, 15)
-	fmul(11, 11, 9)
-	VMOV V0.B16, V6.B16
-	VFMLS V0.S4, V10.S4, V6.S4
-	VMOV V1.B16, V7.B16
-	VFMLS V1.S4, V11.S4, V7.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	VSUB V22.S4, V17.S4, V9.S4
-	sshr1(15, 9)
-	VSUB V15.S4, V9.S4, V9.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 6, 14)
-	fmul(12, 12, 8)
-	VADD V22.S4, V15.S4, V15.S4
-	VADD V22.S4, V9.S4, V9.S4
-	VSHL $23, V15.S4, V15.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 7, 15)
-	fmul(13, 13, 9)
-	fsub(12, 2, 12)
-	VBIF V18.B16, V12.B16, V4.B16
-	fsub(13, 3, 13)
-	VBIF V19.B16, V13.B16, V5.B16
+	VMOV V0.B16, V14.B16; fmax(14, 14, 1); fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14)
+	VMOV V14.S[0], R3; CBNZ R3, below130
+	fcmgt(18, 22, 0); fcmgt(19, 22, 1); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0)
+	fsub(8, 23, 6); VFMLA V0.S4, V0.S4, V8.S4; fmin(1, 1, 22); fmul(7, 1, 1); fsub(9, 23, 7)
+	VFMLA V1.S4, V1.S4, V9.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
+	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; VMOV V20.B16, V13.B16
+	VFMLA V21.S4, V7.S4, V13.S4; fsub(15, 20, 13); VFMLA V21.S4, V7.S4, V15.S4; FMOVQ 1472(R26), F22
+	FMOVQ 1488(R26), F20; fadd(14, 14, 22); VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V8.S4, V14.S4
+	fadd(15, 15, 22); VFMLA V20.S4, V7.S4, V15.S4; VFMLA V21.S4, V9.S4, V15.S4; FMOVQ 48(R26), F22
+	VMOV V22.B16, V16.B16; VFMLS V12.S4, V0.S4, V16.S4; fsub(10, 22, 16); VFMLS V12.S4, V0.S4, V10.S4
+	VFMLS V14.S4, V0.S4, V10.S4; fmul(6, 0, 10); VMOV V22.B16, V17.B16; VFMLS V13.S4, V1.S4, V17.S4
+	fsub(11, 22, 17); VFMLS V13.S4, V1.S4, V11.S4; VFMLS V15.S4, V1.S4, V11.S4; fmul(7, 1, 11)
+	FMOVQ 1040(R26), F14; FMOVQ 1040(R26), F15; FMOVQ 960(R26), F12; FMOVQ 960(R26), F13
+	VFMLA V10.S4, V14.S4, V12.S4; VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 976(R26), F14
+	FMOVQ 976(R26), F15; VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4
+	FMOVQ 992(R26), F12; FMOVQ 992(R26), F13; VFMLA V10.S4, V14.S4, V12.S4
+	VFMLA V11.S4, V15.S4, V13.S4; FMOVQ 1008(R26), F14; FMOVQ 1008(R26), F15
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLA V11.S4, V13.S4, V15.S4; FMOVQ 1024(R26), F12
+	FMOVQ 1024(R26), F13; VFMLA V10.S4, V14.S4, V12.S4; VFMLA V11.S4, V15.S4, V13.S4
+	FMOVQ 128(R26), F22; VFMLA V12.S4, V6.S4, V0.S4; VMOV V22.B16, V6.B16; VFMLA V12.S4, V10.S4, V6.S4
+	VFMLA V13.S4, V7.S4, V1.S4; VMOV V22.B16, V7.B16; VFMLA V13.S4, V11.S4, V7.S4; FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4; VSUB V22.S4, V17.S4, V9.S4
+	sshr1(15, 9); VSUB V15.S4, V9.S4, V9.S4; FMOVQ 112(R26), F22; VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4; VSHL $23, V8.S4, V8.S4; fmul(10, 6, 14)
+	fmul(10, 10, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4; fmul(11, 7, 15); fmul(11, 11, 9); VMOV V0.B16, V6.B16
+	VFMLS V0.S4, V10.S4, V6.S4; VMOV V1.B16, V7.B16; VFMLS V1.S4, V11.S4, V7.S4; FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4; VSUB V22.S4, V17.S4, V9.S4
+	sshr1(15, 9); VSUB V15.S4, V9.S4, V9.S4; FMOVQ 112(R26), F22; VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14)
+	fmul(12, 12, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 7, 15); fmul(13, 13, 9); fsub(12, 2, 12)
+	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
 below130:
-	fadd(4, 4, 23)
-	fadd(5, 5, 23)
-	VST1.P [V4.S4, V5.S4], 32(R0)
-	SUBS $8, R2, R2
-	BGE loop128
+	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop128
 end129:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end132
+	SUBS $4, R2, R2; BLT end132
 loop131:
-	VLD1.P 16(R1), [V0.S4]
-	fmax(2, 0, 23)
-	fabs(0, 0)
+	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 1056(R26), F22
-	FMOVQ 1072(R26), F8
-	VFMLA V22.S4, V0.S4, V8.S4
-	FMOVQ 416(R26), F22
-	fmul(6, 0, 22)
-	fmin(8, 8, 6)
-	fcvtzs(8, 8)
-	VSHL $2, V8.S4, V8.S4
-	FMOVQ 432(R26), F20
-	FMOVQ 448(R26), F22
-	VTBL V20.B16, [V8.B16], V8.B16
-	VORR V22.B16, V8.B16, V8.B16
-	FMOVQ 128(R26), F22
-	fmin(6, 6, 22)
+	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 416(R26), F22
+	fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8); VSHL $2, V8.S4, V8.S4; FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16; VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22; fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
-	FMOVQ 1088(R26), F20
-	FMOVQ 1104(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 1120(R26), F20
-	FMOVQ 1136(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	fsub(10, 0, 10)
-	VMOV V2.B16, V4.B16
-	VFMLS V6.S4, V14.S4, V4.S4
+	FMOVQ 1088(R26), F20; FMOVQ 1104(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	fsub(10, 0, 10); VMOV V2.B16, V4.B16; VFMLS V6.S4, V14.S4, V4.S4
 
 	// The polynomial
-	FMOVQ 1152(R26), F20
-	FMOVQ 1168(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	FMOVQ 1184(R26), F20
-	FMOVQ 1200(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1216(R26), F20
-	FMOVQ 1232(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1248(R26), F20
-	FMOVQ 1264(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1280(R26), F20
-	FMOVQ 1296(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1312(R26), F20
-	FMOVQ 1328(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1344(R26), F20
-	FMOVQ 1360(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1376(R26), F20
-	FMOVQ 1392(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLS V10.S4, V14.S4, V4.S4
+	FMOVQ 1152(R26), F20; FMOVQ 1168(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 1184(R26), F20; FMOVQ 1200(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1216(R26), F20; FMOVQ 1232(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 1248(R26), F20
+	FMOVQ 1264(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1280(R26), F20; FMOVQ 1296(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 1312(R26), F20; FMOVQ 1328(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1344(R26), F20
+	FMOVQ 1360(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1376(R26), F20; FMOVQ 1392(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLS V10.S4, V14.S4, V4.S4
 
 	// Is there an element beyond the limit, or NaN?
-	VMOV V0.B16, V14.B16
-	fmaxv(14, 14)
-	FMOVQ 1408(R26), F22
-	fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3
+	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
 	CBNZ R3, below133
-	fcmgt(18, 22, 0)
-	FMOVQ 1424(R26), F22
-	fmin(0, 0, 22)
-	fmul(6, 0, 0)
-	fsub(8, 23, 6)
-	VFMLA V0.S4, V0.S4, V8.S4
-	FMOVQ 1440(R26), F20
-	FMOVQ 1456(R26), F21
-	VMOV V20.B16, V12.B16
-	VFMLA V21.S4, V6.S4, V12.S4
-	fsub(14, 20, 12)
-	VFMLA V21.S4, V6.S4, V14.S4
-	FMOVQ 1472(R26), F22
-	FMOVQ 1488(R26), F20
-	fadd(14, 14, 22)
-	VFMLA V20.S4, V6.S4, V14.S4
-	VFMLA V21.S4, V8.S4, V14.S4
-	FMOVQ 48(R26), F22
-	VMOV V22.B16, V16.B16
-	VFMLS V12.S4, V0.S4, V16.S4
-	fsub(10, 22, 16)
-	VFMLS V12.S4, V0.S4, V10.S4
-	VFMLS V14.S4, V0.S4, V10.S4
-	fmul(6, 0, 10)
-	FMOVQ 1040(R26), F14
-	FMOVQ 960(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 976(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 992(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1008(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1024(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 128(R26), F22
-	VFMLA V12.S4, V6.S4, V0.S4
-	VMOV V22.B16, V6.B16
-	VFMLA V12.S4, V10.S4, V6.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(10, 6, 14)
-	fmul(10, 10, 8)
-	VMOV V0.B16, V6.B16
-	VFMLS V0.S4, V10.S4, V6.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 6, 14)
-	fmul(12, 12, 8)
-	fsub(12, 2, 12)
+	fcmgt(18, 22, 0); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
+	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
+	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; FMOVQ 1472(R26), F22
+	FMOVQ 1488(R26), F20; fadd(14, 14, 22); VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V8.S4, V14.S4
+	FMOVQ 48(R26), F22; VMOV V22.B16, V16.B16; VFMLS V12.S4, V0.S4, V16.S4; fsub(10, 22, 16)
+	VFMLS V12.S4, V0.S4, V10.S4; VFMLS V14.S4, V0.S4, V10.S4; fmul(6, 0, 10); FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 992(R26), F12; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 128(R26), F22; VFMLA V12.S4, V6.S4, V0.S4; VMOV V22.B16, V6.B16
+	VFMLA V12.S4, V10.S4, V6.S4; FMOVQ 48(R26), F22; VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8)
+	VSUB V14.S4, V8.S4, V8.S4; FMOVQ 112(R26), F22; VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4; VSHL $23, V8.S4, V8.S4; fmul(10, 6, 14)
+	fmul(10, 10, 8); VMOV V0.B16, V6.B16; VFMLS V0.S4, V10.S4, V6.S4; FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4; FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below133:
-	fadd(4, 4, 23)
-	VST1.P [V4.S4], 16(R0)
-	SUBS $4, R2, R2
-	BGE loop131
+	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop131
 end132:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end135
+	SUBS $1, R2, R2; BLT end135
 loop134:
-	FMOVS.P 4(R1), F0
-	fmax(2, 0, 23)
-	fabs(0, 0)
+	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 1056(R26), F22
-	FMOVQ 1072(R26), F8
-	VFMLA V22.S4, V0.S4, V8.S4
-	FMOVQ 416(R26), F22
-	fmul(6, 0, 22)
-	fmin(8, 8, 6)
-	fcvtzs(8, 8)
-	VSHL $2, V8.S4, V8.S4
-	FMOVQ 432(R26), F20
-	FMOVQ 448(R26), F22
-	VTBL V20.B16, [V8.B16], V8.B16
-	VORR V22.B16, V8.B16, V8.B16
-	FMOVQ 128(R26), F22
-	fmin(6, 6, 22)
+	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 416(R26), F22
+	fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8); VSHL $2, V8.S4, V8.S4; FMOVQ 432(R26), F20
+	FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16; VORR V22.B16, V8.B16, V8.B16
+	FMOVQ 128(R26), F22; fmin(6, 6, 22)
 
 	// d, and max(x, 0) − s(c)
-	FMOVQ 1088(R26), F20
-	FMOVQ 1104(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 1120(R26), F20
-	FMOVQ 1136(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	fsub(10, 0, 10)
-	VMOV V2.B16, V4.B16
-	VFMLS V6.S4, V14.S4, V4.S4
+	FMOVQ 1088(R26), F20; FMOVQ 1104(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
+	FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	fsub(10, 0, 10); VMOV V2.B16, V4.B16; VFMLS V6.S4, V14.S4, V4.S4
 
 	// The polynomial
-	FMOVQ 1152(R26), F20
-	FMOVQ 1168(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	FMOVQ 1184(R26), F20
-	FMOVQ 1200(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1216(R26), F20
-	FMOVQ 1232(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1248(R26), F20
-	FMOVQ 1264(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1280(R26), F20
-	FMOVQ 1296(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1312(R26), F20
-	FMOVQ 1328(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1344(R26), F20
-	FMOVQ 1360(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V12.B16
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1376(R26), F20
-	FMOVQ 1392(R26), F21
-	VTBL V8.B16, [V20.B16, V21.B16], V14.B16
-	VFMLA V10.S4, V12.S4, V14.S4
-	VFMLS V10.S4, V14.S4, V4.S4
+	FMOVQ 1152(R26), F20; FMOVQ 1168(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	FMOVQ 1184(R26), F20; FMOVQ 1200(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1216(R26), F20; FMOVQ 1232(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 1248(R26), F20
+	FMOVQ 1264(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4
+	FMOVQ 1280(R26), F20; FMOVQ 1296(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16
+	VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 1312(R26), F20; FMOVQ 1328(R26), F21
+	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1344(R26), F20
+	FMOVQ 1360(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1376(R26), F20; FMOVQ 1392(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16
+	VFMLA V10.S4, V12.S4, V14.S4; VFMLS V10.S4, V14.S4, V4.S4
 
 	// Is there an element beyond the limit, or NaN?
-	VMOV V0.B16, V14.B16
-	fmaxv(14, 14)
-	FMOVQ 1408(R26), F22
-	fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3
+	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
 	CBNZ R3, below136
-	fcmgt(18, 22, 0)
-	FMOVQ 1424(R26), F22
-	fmin(0, 0, 22)
-	fmul(6, 0, 0)
-	fsub(8, 23, 6)
-	VFMLA V0.S4, V0.S4, V8.S4
-	FMOVQ 1440(R26), F20
-	FMOVQ 1456(R26), F21
-	VMOV V20.B16, V12.B16
-	VFMLA V21.S4, V6.S4, V12.S4
-	fsub(14, 20, 12)
-	VFMLA V21.S4, V6.S4, V14.S4
-	FMOVQ 1472(R26), F22
-	FMOVQ 1488(R26), F20
-	fadd(14, 14, 22)
-	VFMLA V20.S4, V6.S4, V14.S4
-	VFMLA V21.S4, V8.S4, V14.S4
-	FMOVQ 48(R26), F22
-	VMOV V22.B16, V16.B16
-	VFMLS V12.S4, V0.S4, V16.S4
-	fsub(10, 22, 16)
-	VFMLS V12.S4, V0.S4, V10.S4
-	VFMLS V14.S4, V0.S4, V10.S4
-	fmul(6, 0, 10)
-	FMOVQ 1040(R26), F14
-	FMOVQ 960(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 976(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 992(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 1008(R26), F14
-	VFMLA V10.S4, V12.S4, V14.S4
-	FMOVQ 1024(R26), F12
-	VFMLA V10.S4, V14.S4, V12.S4
-	FMOVQ 128(R26), F22
-	VFMLA V12.S4, V6.S4, V0.S4
-	VMOV V22.B16, V6.B16
-	VFMLA V12.S4, V10.S4, V6.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(10, 6, 14)
-	fmul(10, 10, 8)
-	VMOV V0.B16, V6.B16
-	VFMLS V0.S4, V10.S4, V6.S4
-	FMOVQ 48(R26), F22
-	VSUB V22.S4, V16.S4, V8.S4
-	sshr1(14, 8)
-	VSUB V14.S4, V8.S4, V8.S4
-	FMOVQ 112(R26), F22
-	VADD V22.S4, V14.S4, V14.S4
-	VADD V22.S4, V8.S4, V8.S4
-	VSHL $23, V14.S4, V14.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 6, 14)
-	fmul(12, 12, 8)
-	fsub(12, 2, 12)
+	fcmgt(18, 22, 0); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
+	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
+	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; FMOVQ 1472(R26), F22
+	FMOVQ 1488(R26), F20; fadd(14, 14, 22); VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V8.S4, V14.S4
+	FMOVQ 48(R26), F22; VMOV V22.B16, V16.B16; VFMLS V12.S4, V0.S4, V16.S4; fsub(10, 22, 16)
+	VFMLS V12.S4, V0.S4, V10.S4; VFMLS V14.S4, V0.S4, V10.S4; fmul(6, 0, 10); FMOVQ 1040(R26), F14
+	FMOVQ 960(R26), F12; VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 976(R26), F14
+	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 992(R26), F12; VFMLA V10.S4, V14.S4, V12.S4
+	FMOVQ 1008(R26), F14; VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 1024(R26), F12
+	VFMLA V10.S4, V14.S4, V12.S4; FMOVQ 128(R26), F22; VFMLA V12.S4, V6.S4, V0.S4; VMOV V22.B16, V6.B16
+	VFMLA V12.S4, V10.S4, V6.S4; FMOVQ 48(R26), F22; VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8)
+	VSUB V14.S4, V8.S4, V8.S4; FMOVQ 112(R26), F22; VADD V22.S4, V14.S4, V14.S4
+	VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4; VSHL $23, V8.S4, V8.S4; fmul(10, 6, 14)
+	fmul(10, 10, 8); VMOV V0.B16, V6.B16; VFMLS V0.S4, V10.S4, V6.S4; FMOVQ 48(R26), F22
+	VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4; FMOVQ 112(R26), F22
+	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
+	VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
 below136:
-	fadd(4, 4, 23)
-	FMOVS.P F4, 4(R0)
-	SUBS $1, R2, R2
-	BGE loop134
+	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop134
 end135:
 	ADD $1, R2, R2
 	RET
@@ -3177,253 +1425,97 @@ TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
 	MOVD gate+8(FP), R1
 	MOVD up+16(FP), R2
 	MOVD n+24(FP), R3
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F20
-	FMOVQ 48(R26), F21
-	FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24
-	FMOVQ 96(R26), F25
-	FMOVQ 112(R26), F26
-	FMOVQ 0(R26), F27
-	FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29
-	VEOR V30.B16, V30.B16, V30.B16
+	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
+	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
+	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 	FMOVS alpha+32(FP), F30
 	VDUP V30.S[0], V30.S4
 	FMOVS limit+36(FP), F31
 	VDUP V31.S[0], V31.S4
 
 	// 8 at a time.
-	SUBS $8, R3, R3
-	BLT end138
+	SUBS $8, R3, R3; BLT end138
 loop137:
-	VLD1.P 32(R1), [V4.S4, V5.S4]
-	fmin(4, 4, 31)
-	fmul(0, 4, 30)
-	fmin(5, 5, 31)
-	fmul(1, 5, 30)
-	VEOR V27.B16, V0.B16, V0.B16
-	VEOR V27.B16, V1.B16, V1.B16
-	fmin(0, 0, 24)
-	fmin(1, 1, 24)
-	fmax(0, 0, 25)
-	fmax(1, 1, 25)
+	VLD1.P 32(R1), [V4.S4, V5.S4]; fmin(4, 4, 31); fmul(0, 4, 30); fmin(5, 5, 31); fmul(1, 5, 30)
+	VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24); fmin(1, 1, 24)
+	fmax(0, 0, 25); fmax(1, 1, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	FMOVQ 48(R26), F9
-	fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20)
-	fsub(12, 8, 21)
-	fsub(13, 9, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane1(1, 13, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; FMOVQ 48(R26), F9; fmlaLane0(8, 0, 20); fmlaLane0(9, 1, 20); fsub(12, 8, 21)
+	fsub(13, 9, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20); fmlsLane2(0, 12, 20)
 	fmlsLane2(1, 13, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 224(R26), F13
-	FMOVQ 160(R26), F16
-	FMOVQ 160(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 176(R26), F12
-	FMOVQ 176(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 192(R26), F16
-	FMOVQ 192(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 208(R26), F12
-	FMOVQ 208(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
-	FMOVQ 128(R26), F16
-	FMOVQ 128(R26), F17
-	VFMLA V0.S4, V12.S4, V16.S4
-	VFMLA V1.S4, V13.S4, V17.S4
-	FMOVQ 128(R26), F12
-	FMOVQ 128(R26), F13
-	VFMLA V0.S4, V16.S4, V12.S4
-	VFMLA V1.S4, V17.S4, V13.S4
+	FMOVQ 224(R26), F12; FMOVQ 224(R26), F13; FMOVQ 160(R26), F16; FMOVQ 160(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 192(R26), F16; FMOVQ 192(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 208(R26), F12; FMOVQ 208(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; FMOVQ 128(R26), F16; FMOVQ 128(R26), F17
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	VSUB V21.S4, V9.S4, V9.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	sshr1(17, 9)
-	VSUB V17.S4, V9.S4, V9.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V17.S4, V17.S4
-	VSHL $23, V17.S4, V17.S4
-	fmul(13, 13, 17)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	VADD V26.S4, V9.S4, V9.S4
-	VSHL $23, V9.S4, V9.S4
-	fmul(13, 13, 9)
-	fadd(12, 12, 28)
-	fadd(13, 13, 28)
-	fdiv(12, 28, 12)
-	fmul(12, 4, 12)
-	fcmgt(8, 29, 4)
-	bic(12, 12, 8)
-	fdiv(13, 28, 13)
-	fmul(13, 5, 13)
-	fcmgt(9, 29, 5)
-	bic(13, 13, 9)
-	VLD1.P 32(R2), [V0.S4, V1.S4]
-	VEOR V27.B16, V29.B16, V16.B16
-	fmin(16, 16, 31)
-	VBSL V31.B16, V16.B16, V8.B16
-	fmin(0, 0, 8)
-	VEOR V27.B16, V8.B16, V8.B16
-	fmax(0, 0, 8)
-	fadd(0, 0, 28)
-	fmul(12, 12, 0)
-	VEOR V27.B16, V29.B16, V17.B16
-	fmin(17, 17, 31)
-	VBSL V31.B16, V17.B16, V9.B16
-	fmin(1, 1, 9)
-	VEOR V27.B16, V9.B16, V9.B16
-	fmax(1, 1, 9)
-	fadd(1, 1, 28)
-	fmul(13, 13, 1)
-	VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R3, R3
-	BGE loop137
+	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4
+	sshr1(17, 9); VSUB V17.S4, V9.S4, V9.S4; VADD V26.S4, V16.S4, V16.S4; VSHL $23, V16.S4, V16.S4
+	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
+	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
+	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 28, 12)
+	fmul(12, 4, 12); fcmgt(8, 29, 4); bic(12, 12, 8); fdiv(13, 28, 13); fmul(13, 5, 13)
+	fcmgt(9, 29, 5); bic(13, 13, 9); VLD1.P 32(R2), [V0.S4, V1.S4]; VEOR V27.B16, V29.B16, V16.B16
+	fmin(16, 16, 31); VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16
+	fmax(0, 0, 8); fadd(0, 0, 28); fmul(12, 12, 0); VEOR V27.B16, V29.B16, V17.B16; fmin(17, 17, 31)
+	VBSL V31.B16, V17.B16, V9.B16; fmin(1, 1, 9); VEOR V27.B16, V9.B16, V9.B16; fmax(1, 1, 9)
+	fadd(1, 1, 28); fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop137
 end138:
 	ADD $8, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3
-	BLT end140
+	SUBS $4, R3, R3; BLT end140
 loop139:
-	VLD1.P 16(R1), [V4.S4]
-	fmin(4, 4, 31)
-	fmul(0, 4, 30)
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
-	fmax(0, 0, 25)
+	VLD1.P 16(R1), [V4.S4]; fmin(4, 4, 31); fmul(0, 4, 30); VEOR V27.B16, V0.B16, V0.B16
+	fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 28, 12)
-	fmul(12, 4, 12)
-	fcmgt(8, 29, 4)
-	bic(12, 12, 8)
-	VLD1.P 16(R2), [V0.S4]
-	VEOR V27.B16, V29.B16, V16.B16
-	fmin(16, 16, 31)
-	VBSL V31.B16, V16.B16, V8.B16
-	fmin(0, 0, 8)
-	VEOR V27.B16, V8.B16, V8.B16
-	fmax(0, 0, 8)
-	fadd(0, 0, 28)
-	fmul(12, 12, 0)
-	VST1.P [V12.S4], 16(R0)
-	SUBS $4, R3, R3
-	BGE loop139
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); fmul(12, 4, 12); fcmgt(8, 29, 4)
+	bic(12, 12, 8); VLD1.P 16(R2), [V0.S4]; VEOR V27.B16, V29.B16, V16.B16; fmin(16, 16, 31)
+	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
+	fadd(0, 0, 28); fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop139
 end140:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3
-	BLT end142
+	SUBS $1, R3, R3; BLT end142
 loop141:
-	FMOVS.P 4(R1), F4
-	fmin(4, 4, 31)
-	fmul(0, 4, 30)
-	VEOR V27.B16, V0.B16, V0.B16
-	fmin(0, 0, 24)
+	FMOVS.P 4(R1), F4; fmin(4, 4, 31); fmul(0, 4, 30); VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 48(R26), F8
-	fmlaLane0(8, 0, 20)
-	fsub(12, 8, 21)
-	fmlsLane1(0, 12, 20)
-	fmlsLane2(0, 12, 20)
+	FMOVQ 48(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	FMOVQ 224(R26), F12
-	FMOVQ 160(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 192(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 208(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
-	FMOVQ 128(R26), F16
-	VFMLA V0.S4, V12.S4, V16.S4
-	FMOVQ 128(R26), F12
+	FMOVQ 224(R26), F12; FMOVQ 160(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 192(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 208(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 128(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
 	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
-	VSUB V21.S4, V8.S4, V8.S4
-	sshr1(16, 8)
-	VSUB V16.S4, V8.S4, V8.S4
-	VADD V26.S4, V16.S4, V16.S4
-	VSHL $23, V16.S4, V16.S4
-	fmul(12, 12, 16)
-	VADD V26.S4, V8.S4, V8.S4
-	VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8)
-	fadd(12, 12, 28)
-	fdiv(12, 28, 12)
-	fmul(12, 4, 12)
-	fcmgt(8, 29, 4)
-	bic(12, 12, 8)
-	FMOVS.P 4(R2), F0
-	VEOR V27.B16, V29.B16, V16.B16
-	fmin(16, 16, 31)
-	VBSL V31.B16, V16.B16, V8.B16
-	fmin(0, 0, 8)
-	VEOR V27.B16, V8.B16, V8.B16
-	fmax(0, 0, 8)
-	fadd(0, 0, 28)
-	fmul(12, 12, 0)
-	FMOVS.P F12, 4(R0)
-	SUBS $1, R3, R3
-	BGE loop141
+	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
+	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
+	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); fmul(12, 4, 12); fcmgt(8, 29, 4)
+	bic(12, 12, 8); FMOVS.P 4(R2), F0; VEOR V27.B16, V29.B16, V16.B16; fmin(16, 16, 31)
+	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
+	fadd(0, 0, 28); fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop141
 end142:
 	ADD $1, R3, R3
 	RET

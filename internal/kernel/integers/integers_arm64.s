@@ -29,56 +29,30 @@
 TEXT ·largestSIMD(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0
 	MOVD n+8(FP), R1
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 
 	// 16 at a time.
-	SUBS $16, R1, R1
-	BLT end2
+	SUBS $16, R1, R1; BLT end2
 loop1:
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]
-	fabs(0, 0)
-	fmax(4, 4, 0)
-	fabs(1, 1)
-	fmax(5, 5, 1)
-	fabs(2, 2)
-	fmax(6, 6, 2)
-	fabs(3, 3)
-	fmax(7, 7, 3)
-	SUBS $16, R1, R1
-	BGE loop1
+	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]; fabs(0, 0); fmax(4, 4, 0); fabs(1, 1); fmax(5, 5, 1)
+	fabs(2, 2); fmax(6, 6, 2); fabs(3, 3); fmax(7, 7, 3); SUBS $16, R1, R1; BGE loop1
 end2:
 	ADD $16, R1, R1
 
 	// 4 at a time.
-	SUBS $4, R1, R1
-	BLT end4
+	SUBS $4, R1, R1; BLT end4
 loop3:
-	VLD1.P 16(R0), [V0.S4]
-	fabs(0, 0)
-	fmax(4, 4, 0)
-	SUBS $4, R1, R1
-	BGE loop3
+	VLD1.P 16(R0), [V0.S4]; fabs(0, 0); fmax(4, 4, 0); SUBS $4, R1, R1; BGE loop3
 end4:
 	ADD $4, R1, R1
 
 	// 1 at a time.
-	SUBS $1, R1, R1
-	BLT end6
+	SUBS $1, R1, R1; BLT end6
 loop5:
-	FMOVS.P 4(R0), F0
-	fabs(0, 0)
-	fmax(4, 4, 0)
-	SUBS $1, R1, R1
-	BGE loop5
+	FMOVS.P 4(R0), F0; fabs(0, 0); fmax(4, 4, 0); SUBS $1, R1, R1; BGE loop5
 end6:
-	ADD $1, R1, R1
-	fmax(4, 4, 5)
-	fmax(6, 6, 7)
-	fmax(4, 4, 6)
-	fmaxv(4, 4)
+	ADD $1, R1, R1; fmax(4, 4, 5); fmax(6, 6, 7); fmax(4, 4, 6); fmaxv(4, 4)
 	FMOVS F4, ret+16(FP)
 	RET
 
@@ -91,57 +65,28 @@ TEXT ·quantizeSIMD(SB), NOSPLIT, $0-28
 	VDUP V16.S[0], V16.S4
 
 	// 16 at a time.
-	SUBS $16, R2, R2
-	BLT end8
+	SUBS $16, R2, R2; BLT end8
 loop7:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
-	fdiv(0, 0, 16)
-	fdiv(1, 1, 16)
-	fdiv(2, 2, 16)
-	fdiv(3, 3, 16)
-	fcvtns(0, 0)
-	fcvtns(1, 1)
-	fcvtns(2, 2)
-	fcvtns(3, 3)
-	sqxtn(4, 0)
-	sqxtn2(4, 1)
-	sqxtn(5, 2)
-	sqxtn2(5, 3)
-	sqxtn8b(4, 4)
-	sqxtn216b(4, 5)
-	FMOVQ.P F4, 16(R0)
-	SUBS $16, R2, R2
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fdiv(0, 0, 16); fdiv(1, 1, 16); fdiv(2, 2, 16)
+	fdiv(3, 3, 16); fcvtns(0, 0); fcvtns(1, 1); fcvtns(2, 2); fcvtns(3, 3); sqxtn(4, 0); sqxtn2(4, 1)
+	sqxtn(5, 2); sqxtn2(5, 3); sqxtn8b(4, 4); sqxtn216b(4, 5); FMOVQ.P F4, 16(R0); SUBS $16, R2, R2
 	BGE loop7
 end8:
 	ADD $16, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2
-	BLT end10
+	SUBS $4, R2, R2; BLT end10
 loop9:
-	VLD1.P 16(R1), [V0.S4]
-	fdiv(0, 0, 16)
-	fcvtns(0, 0)
-	sqxtn(4, 0)
-	sqxtn8b(4, 4)
-	FMOVS.P F4, 4(R0)
-	SUBS $4, R2, R2
-	BGE loop9
+	VLD1.P 16(R1), [V0.S4]; fdiv(0, 0, 16); fcvtns(0, 0); sqxtn(4, 0); sqxtn8b(4, 4); FMOVS.P F4, 4(R0)
+	SUBS $4, R2, R2; BGE loop9
 end10:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2
-	BLT end12
+	SUBS $1, R2, R2; BLT end12
 loop11:
-	FMOVS.P 4(R1), F0
-	fdiv(0, 0, 16)
-	fcvtns(0, 0)
-	sqxtn(4, 0)
-	sqxtn8b(4, 4)
-	VST1.P V4.B[0], 1(R0)
-	SUBS $1, R2, R2
-	BGE loop11
+	FMOVS.P 4(R1), F0; fdiv(0, 0, 16); fcvtns(0, 0); sqxtn(4, 0); sqxtn8b(4, 4); VST1.P V4.B[0], 1(R0)
+	SUBS $1, R2, R2; BGE loop11
 end12:
 	ADD $1, R2, R2
 	RET
@@ -152,78 +97,41 @@ TEXT ·rotateSIMD(SB), NOSPLIT, $0-28
 	MOVD n+8(FP), R1
 	MOVD block+16(FP), R2
 	FMOVS factor+24(FP), F16
-	VDUP V16.S[0], V16.S4
-	MOVD $constants<>(SB), R26
-	FMOVQ 0(R26), F17
-	FMOVQ 16(R26), F18
+	VDUP V16.S[0], V16.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F17; FMOVQ 16(R26), F18
 
 	// Blocks of 2: a single sum and difference each.
-	CMP $2, R2
-	BNE four
+	CMP $2, R2; BNE four
 two:
-	FMOVD 0(R0), F0
-	VREV64 V0.S4, V1.S4
-	VEOR V17.B16, V0.B16, V0.B16
-	fadd(0, 1, 0)
-	fmul(0, 0, 16)
-	FMOVD.P F0, 8(R0)
-	SUBS $2, R1, R1
-	BGT two
+	FMOVD 0(R0), F0; VREV64 V0.S4, V1.S4; VEOR V17.B16, V0.B16, V0.B16; fadd(0, 1, 0); fmul(0, 0, 16)
+	FMOVD.P F0, 8(R0); SUBS $2, R1, R1; BGT two
 	RET
 
 	// Others: first distances 1 and 2.
 four:
-	MOVD R0, R3
-	MOVD R1, R4
+	MOVD R0, R3; MOVD R1, R4
 loop13:
-	FMOVQ 0(R3), F0
-	VREV64 V0.S4, V1.S4
-	VEOR V17.B16, V0.B16, V0.B16
-	fadd(0, 1, 0)
-	VEXT $8, V0.B16, V0.B16, V1.B16
-	VEOR V18.B16, V0.B16, V0.B16
-	fadd(0, 1, 0)
-	FMOVQ.P F0, 16(R3)
-	SUBS $4, R4, R4
-	BGT loop13
+	FMOVQ 0(R3), F0; VREV64 V0.S4, V1.S4; VEOR V17.B16, V0.B16, V0.B16; fadd(0, 1, 0)
+	VEXT $8, V0.B16, V0.B16, V1.B16; VEOR V18.B16, V0.B16, V0.B16; fadd(0, 1, 0); FMOVQ.P F0, 16(R3)
+	SUBS $4, R4, R4; BGT loop13
 
 	// Distances from 4 on: sums go where the first of a pair was, differences where the second was.
 	MOVD $4, R5
 distance:
-	CMP R2, R5
-	BGE factor
-	MOVD R0, R6
-	MOVD R1, R4
-	LSL $2, R5, R9
+	CMP R2, R5; BGE factor
+	MOVD R0, R6; MOVD R1, R4; LSL $2, R5, R9
 pairs:
-	ADD R9, R6, R7
-	MOVD R7, R8
+	ADD R9, R6, R7; MOVD R7, R8
 pair:
-	FMOVQ 0(R6), F0
-	FMOVQ 0(R7), F1
-	fadd(2, 0, 1)
-	fsub(0, 0, 1)
-	FMOVQ.P F2, 16(R6)
-	FMOVQ.P F0, 16(R7)
-	CMP R8, R6
-	BNE pair
-	MOVD R7, R6
-	SUB R5, R4, R4
-	SUB R5, R4, R4
-	CBNZ R4, pairs
-	LSL $1, R5, R5
-	B distance
+	FMOVQ 0(R6), F0; FMOVQ 0(R7), F1; fadd(2, 0, 1); fsub(0, 0, 1); FMOVQ.P F2, 16(R6)
+	FMOVQ.P F0, 16(R7); CMP R8, R6; BNE pair
+	MOVD R7, R6; SUB R5, R4, R4; SUB R5, R4, R4; CBNZ R4, pairs
+	LSL $1, R5, R5; B distance
 factor:
 
 	// 1/√block
-	MOVD R0, R3
-	MOVD R1, R4
+	MOVD R0, R3; MOVD R1, R4
 loop14:
-	FMOVQ 0(R3), F0
-	fmul(0, 0, 16)
-	FMOVQ.P F0, 16(R3)
-	SUBS $4, R4, R4
-	BGT loop14
+	FMOVQ 0(R3), F0; fmul(0, 0, 16); FMOVQ.P F0, 16(R3); SUBS $4, R4, R4; BGT loop14
 	RET
 
 // scoreInt8Dot works like scoreInt8Generic.
@@ -235,301 +143,102 @@ TEXT ·scoreInt8Dot(SB), NOSPLIT, $0-56
 	MOVD qStride+40(FP), R4
 	MOVD rows+32(FP), R11
 	MOVD b+48(FP), R16
-	MOVD 0(R16), R6
-	ADD $3, R6, R6
-	LSR $2, R6, R6
-	MOVD 8(R16), R7
-	LSR $4, R7, R7
-	MOVD 16(R16), R5
-	MOVD 24(R16), R8
-	MOVD $256, R3
+	MOVD 0(R16), R6; ADD $3, R6, R6; LSR $2, R6, R6; MOVD 8(R16), R7; LSR $4, R7, R7; MOVD 16(R16), R5
+	MOVD 24(R16), R8; MOVD $256, R3
 panel15:
-	MOVD R9, R0
-	MOVD R10, R1
-	MOVD R11, R12
-	MOVD R14, R13
-	MOVD R24, R16
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13; MOVD R24, R16
 tiles16:
-	CMP $4, R12
-	BLT fewer18
+	CMP $4, R12; BLT fewer18
 
 	// 4 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
+	ADD R4, R22, R23; MOVD R6, R15
 group19:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	FMOVS.P 4(R23), F27
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25)
-	sdotLane0(6, 18, 25)
-	sdotLane0(7, 19, 25)
-	sdotLane0(8, 16, 26)
-	sdotLane0(9, 17, 26)
-	sdotLane0(10, 18, 26)
-	sdotLane0(11, 19, 26)
-	sdotLane0(12, 16, 27)
-	sdotLane0(13, 17, 27)
-	sdotLane0(14, 18, 27)
-	sdotLane0(15, 19, 27)
-	SUB $1, R15, R15
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27); SUB $1, R15, R15
 	CBNZ R15, group19
-	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	fmul(4, 4, 16)
-	fmul(5, 5, 17)
-	fmul(6, 6, 18)
-	fmul(7, 7, 19)
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	fmul(8, 8, 16)
-	fmul(9, 9, 17)
-	fmul(10, 10, 18)
-	fmul(11, 11, 19)
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(12, 12)
-	scvtf(13, 13)
-	scvtf(14, 14)
-	scvtf(15, 15)
-	fmul(12, 12, 16)
-	fmul(13, 13, 17)
-	fmul(14, 14, 18)
-	fmul(15, 15, 19)
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $4, R12, R12
-	BGT tiles16
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; scvtf(12, 12); scvtf(13, 13)
+	scvtf(14, 14); scvtf(15, 15); fmul(12, 12, 16); fmul(13, 13, 17); fmul(14, 14, 18)
+	fmul(15, 15, 19); VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R4, R1, R1; ADD R4, R1, R1; ADD R4, R1, R1; SUBS $4, R12, R12; BGT tiles16
 	B rowsEnd17
 fewer18:
-	CMP $3, R12
-	BLT fewer20
+	CMP $3, R12; BLT fewer20
 
 	// 3 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; MOVD R6, R15
 group21:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25)
-	sdotLane0(6, 18, 25)
-	sdotLane0(7, 19, 25)
-	sdotLane0(8, 16, 26)
-	sdotLane0(9, 17, 26)
-	sdotLane0(10, 18, 26)
-	sdotLane0(11, 19, 26)
-	SUB $1, R15, R15
-	CBNZ R15, group21
-	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	fmul(4, 4, 16)
-	fmul(5, 5, 17)
-	fmul(6, 6, 18)
-	fmul(7, 7, 19)
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	fmul(8, 8, 16)
-	fmul(9, 9, 17)
-	fmul(10, 10, 18)
-	fmul(11, 11, 19)
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $3, R12, R12
-	BGT tiles16
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26); sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); SUB $1, R15, R15; CBNZ R15, group21
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	ADD R4, R1, R1; SUBS $3, R12, R12; BGT tiles16
 	B rowsEnd17
 fewer20:
-	CMP $2, R12
-	BLT fewer22
+	CMP $2, R12; BLT fewer22
 
 	// 2 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; MOVD R6, R15
 group23:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25)
-	sdotLane0(6, 18, 25)
-	sdotLane0(7, 19, 25)
-	SUB $1, R15, R15
-	CBNZ R15, group23
-	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	fmul(4, 4, 16)
-	fmul(5, 5, 17)
-	fmul(6, 6, 18)
-	fmul(7, 7, 19)
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $2, R12, R12
-	BGT tiles16
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25); SUB $1, R15, R15; CBNZ R15, group23
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	SUBS $2, R12, R12; BGT tiles16
 	B rowsEnd17
 fewer22:
-	CMP $1, R12
-	BLT fewer24
+	CMP $1, R12; BLT fewer24
 
 	// 1 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; MOVD R2, R19; MOVD R1, R20; MOVD R6, R15
 group25:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	SUB $1, R15, R15
-	CBNZ R15, group25
-	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	fmul(0, 0, 16)
-	fmul(1, 1, 17)
-	fmul(2, 2, 18)
-	fmul(3, 3, 19)
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUBS $1, R12, R12
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24)
+	SUB $1, R15, R15; CBNZ R15, group25
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; SUBS $1, R12, R12
 	BGT tiles16
 	B rowsEnd17
 fewer24:
 rowsEnd17:
-	ADD $64, R9, R9
-	ADD $64, R14, R14
-	ADD R8, R2, R2
-	SUB $1, R7, R7
-	CBNZ R7, panel15
+	ADD $64, R9, R9; ADD $64, R14, R14; ADD R8, R2, R2; SUB $1, R7, R7; CBNZ R7, panel15
 	RET
 
 // multiplyInt8Dot works like accumulateInt8Generic.
@@ -541,412 +250,168 @@ TEXT ·multiplyInt8Dot(SB), NOSPLIT, $0-72
 	MOVD aStride+48(FP), R4
 	MOVD rows+32(FP), R11
 	MOVD b+64(FP), R16
-	MOVD 0(R16), R6
-	ADD $3, R6, R6
-	LSR $2, R6, R6
-	MOVD 8(R16), R7
-	LSR $4, R7, R7
-	MOVD 16(R16), R5
+	MOVD 0(R16), R6; ADD $3, R6, R6; LSR $2, R6, R6; MOVD 8(R16), R7; LSR $4, R7, R7; MOVD 16(R16), R5
 	MOVD 24(R16), R8
 	MOVD oStride+40(FP), R3
 	LSL $2, R3, R3
 	MOVD fStride+56(FP), R25
 	LSL $2, R25, R25
 	MOVD b+64(FP), R16
-	ADD $64, R16, R16
-	MOVBU.P 1(R16), R26
+	ADD $64, R16, R16; MOVBU.P 1(R16), R26
 panel26:
-	MOVD R9, R0
-	MOVD R10, R1
-	MOVD R11, R12
-	MOVD R14, R13
-	MOVD R24, R16
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13; MOVD R24, R16
 tiles27:
-	CMP $4, R12
-	BLT fewer29
+	CMP $4, R12; BLT fewer29
 
 	// 4 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	ADD R4, R22, R23
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
+	ADD R4, R22, R23; MOVD R6, R15
 group30:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	FMOVS.P 4(R23), F27
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25)
-	sdotLane0(6, 18, 25)
-	sdotLane0(7, 19, 25)
-	sdotLane0(8, 16, 26)
-	sdotLane0(9, 17, 26)
-	sdotLane0(10, 18, 26)
-	sdotLane0(11, 19, 26)
-	sdotLane0(12, 16, 27)
-	sdotLane0(13, 17, 27)
-	sdotLane0(14, 18, 27)
-	sdotLane0(15, 19, 27)
-	SUB $1, R15, R15
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27); SUB $1, R15, R15
 	CBNZ R15, group30
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
 	CBZ R26, begin31
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready32
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready32
 begin31:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready32:
-	fmlaLane0(16, 0, 24)
-	fmlaLane0(17, 1, 24)
-	fmlaLane0(18, 2, 24)
-	fmlaLane0(19, 3, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin33
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready34
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin33
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready34
 begin33:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready34:
-	fmlaLane0(16, 4, 24)
-	fmlaLane0(17, 5, 24)
-	fmlaLane0(18, 6, 24)
-	fmlaLane0(19, 7, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin35
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready36
+	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9)
+	scvtf(10, 10); scvtf(11, 11); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin35
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready36
 begin35:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready36:
-	fmlaLane0(16, 8, 24)
-	fmlaLane0(17, 9, 24)
-	fmlaLane0(18, 10, 24)
-	fmlaLane0(19, 11, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(12, 12)
-	scvtf(13, 13)
-	scvtf(14, 14)
-	scvtf(15, 15)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin37
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready38
+	fmlaLane0(16, 8, 24); fmlaLane0(17, 9, 24); fmlaLane0(18, 10, 24); fmlaLane0(19, 11, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(12, 12); scvtf(13, 13)
+	scvtf(14, 14); scvtf(15, 15); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin37
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready38
 begin37:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready38:
-	fmlaLane0(16, 12, 24)
-	fmlaLane0(17, 13, 24)
-	fmlaLane0(18, 14, 24)
-	fmlaLane0(19, 15, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $4, R12, R12
-	BGT tiles27
+	fmlaLane0(16, 12, 24); fmlaLane0(17, 13, 24); fmlaLane0(18, 14, 24); fmlaLane0(19, 15, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	ADD R4, R1, R1; ADD R4, R1, R1; SUBS $4, R12, R12; BGT tiles27
 	B rowsEnd28
 fewer29:
-	CMP $3, R12
-	BLT fewer39
+	CMP $3, R12; BLT fewer39
 
 	// 3 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	ADD R4, R21, R22
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; MOVD R6, R15
 group40:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25)
-	sdotLane0(6, 18, 25)
-	sdotLane0(7, 19, 25)
-	sdotLane0(8, 16, 26)
-	sdotLane0(9, 17, 26)
-	sdotLane0(10, 18, 26)
-	sdotLane0(11, 19, 26)
-	SUB $1, R15, R15
-	CBNZ R15, group40
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26); sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); SUB $1, R15, R15; CBNZ R15, group40
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
 	CBZ R26, begin41
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready42
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready42
 begin41:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready42:
-	fmlaLane0(16, 0, 24)
-	fmlaLane0(17, 1, 24)
-	fmlaLane0(18, 2, 24)
-	fmlaLane0(19, 3, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin43
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready44
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin43
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready44
 begin43:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready44:
-	fmlaLane0(16, 4, 24)
-	fmlaLane0(17, 5, 24)
-	fmlaLane0(18, 6, 24)
-	fmlaLane0(19, 7, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(8, 8)
-	scvtf(9, 9)
-	scvtf(10, 10)
-	scvtf(11, 11)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin45
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready46
+	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9)
+	scvtf(10, 10); scvtf(11, 11); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin45
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready46
 begin45:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready46:
-	fmlaLane0(16, 8, 24)
-	fmlaLane0(17, 9, 24)
-	fmlaLane0(18, 10, 24)
-	fmlaLane0(19, 11, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $3, R12, R12
-	BGT tiles27
+	fmlaLane0(16, 8, 24); fmlaLane0(17, 9, 24); fmlaLane0(18, 10, 24); fmlaLane0(19, 11, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	ADD R4, R1, R1; SUBS $3, R12, R12; BGT tiles27
 	B rowsEnd28
 fewer39:
-	CMP $2, R12
-	BLT fewer47
+	CMP $2, R12; BLT fewer47
 
 	// 2 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; MOVD R6, R15
 group48:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	FMOVS.P 4(R21), F25
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25)
-	sdotLane0(6, 18, 25)
-	sdotLane0(7, 19, 25)
-	SUB $1, R15, R15
-	CBNZ R15, group48
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25); SUB $1, R15, R15; CBNZ R15, group48
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
 	CBZ R26, begin49
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready50
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready50
 begin49:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready50:
-	fmlaLane0(16, 0, 24)
-	fmlaLane0(17, 1, 24)
-	fmlaLane0(18, 2, 24)
-	fmlaLane0(19, 3, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	scvtf(4, 4)
-	scvtf(5, 5)
-	scvtf(6, 6)
-	scvtf(7, 7)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin51
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready52
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin51
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready52
 begin51:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready52:
-	fmlaLane0(16, 4, 24)
-	fmlaLane0(17, 5, 24)
-	fmlaLane0(18, 6, 24)
-	fmlaLane0(19, 7, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $2, R12, R12
-	BGT tiles27
+	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	SUBS $2, R12, R12; BGT tiles27
 	B rowsEnd28
 fewer47:
-	CMP $1, R12
-	BLT fewer53
+	CMP $1, R12; BLT fewer53
 
 	// 1 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; MOVD R2, R19; MOVD R1, R20; MOVD R6, R15
 group54:
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R5, R19, R19
-	FMOVS.P 4(R20), F24
-	sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24)
-	sdotLane0(2, 18, 24)
-	sdotLane0(3, 19, 24)
-	SUB $1, R15, R15
-	CBNZ R15, group54
-	scvtf(0, 0)
-	scvtf(1, 1)
-	scvtf(2, 2)
-	scvtf(3, 3)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24)
+	SUB $1, R15, R15; CBNZ R15, group54
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
 	CBZ R26, begin55
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	B ready56
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready56
 begin55:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready56:
-	fmlaLane0(16, 0, 24)
-	fmlaLane0(17, 1, 24)
-	fmlaLane0(18, 2, 24)
-	fmlaLane0(19, 3, 24)
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUBS $1, R12, R12
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; SUBS $1, R12, R12
 	BGT tiles27
 	B rowsEnd28
 fewer53:
 rowsEnd28:
-	ADD $64, R9, R9
-	ADD R8, R2, R2
-	SUB $1, R7, R7
-	CBNZ R7, panel26
+	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; CBNZ R7, panel26
 	RET
 
 // accumulateInt8Dot works like accumulateInt8Generic.
@@ -958,489 +423,173 @@ TEXT ·accumulateInt8Dot(SB), NOSPLIT, $0-80
 	MOVD wStride+56(FP), R4
 	MOVD rows+40(FP), R11
 	MOVD b+72(FP), R16
-	MOVD 0(R16), R6
-	ADD $3, R6, R6
-	LSR $2, R6, R6
-	MOVD 8(R16), R7
-	LSR $4, R7, R7
-	MOVD 16(R16), R5
-	MOVD 24(R16), R8
-	LSL $1, R4, R4
-	MOVD $constants<>(SB), R26
-	FMOVQ 32(R26), F28
-	FMOVQ 48(R26), F29
-	FMOVQ 64(R26), F30
+	MOVD 0(R16), R6; ADD $3, R6, R6; LSR $2, R6, R6; MOVD 8(R16), R7; LSR $4, R7, R7; MOVD 16(R16), R5
+	MOVD 24(R16), R8; LSL $1, R4, R4; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F28
+	FMOVQ 48(R26), F29; FMOVQ 64(R26), F30
 	MOVD oStride+48(FP), R3
 	LSL $2, R3, R3
 	MOVD fStride+64(FP), R25
 	LSL $2, R25, R25
 	MOVD b+72(FP), R16
-	ADD $64, R16, R16
-	MOVBU.P 1(R16), R26
+	ADD $64, R16, R16; MOVBU.P 1(R16), R26
 	MOVD alpha+24(FP), R24
 panel57:
-	MOVD R9, R0
-	MOVD R10, R1
-	MOVD R11, R12
-	MOVD R14, R13
-	MOVD R24, R16
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13; MOVD R24, R16
 tiles58:
-	CMP $2, R12
-	BLT fewer60
+	CMP $2, R12; BLT fewer60
 
 	// 2 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16
-	VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	ADD R4, R20, R21
-	SUBS $4, R6, R15
-	BLT tail62
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail62
 groups61:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R20), F25
-	VUZP1 V25.B16, V24.B16, V31.B16
-	VADD V24.H8, V24.H8, V24.H8
-	VADD V25.H8, V25.H8, V25.H8
-	VUZP2 V25.B16, V24.B16, V25.B16
-	bic(24, 31, 29)
-	VEOR V29.B16, V25.B16, V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	VTBL V30.B16, [V25.B16], V25.B16
-	FMOVQ.P 16(R21), F26
-	FMOVQ.P 16(R21), F27
-	VUZP1 V27.B16, V26.B16, V31.B16
-	VADD V26.H8, V26.H8, V26.H8
-	VADD V27.H8, V27.H8, V27.H8
-	VUZP2 V27.B16, V26.B16, V27.B16
-	bic(26, 31, 29)
-	VEOR V29.B16, V27.B16, V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	VTBL V30.B16, [V27.B16], V27.B16
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane0(0, 20, 24)
-	sdotLane0(1, 21, 24)
-	sdotLane0(2, 22, 24)
-	sdotLane0(3, 23, 24)
-	sdotLane0(4, 20, 25)
-	sdotLane0(5, 21, 25)
-	sdotLane0(6, 22, 25)
-	sdotLane0(7, 23, 25)
-	sdotLane0(8, 20, 26)
-	sdotLane0(9, 21, 26)
-	sdotLane0(10, 22, 26)
-	sdotLane0(11, 23, 26)
-	sdotLane0(12, 20, 27)
-	sdotLane0(13, 21, 27)
-	sdotLane0(14, 22, 27)
-	sdotLane0(15, 23, 27)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane1(0, 20, 24)
-	sdotLane1(1, 21, 24)
-	sdotLane1(2, 22, 24)
-	sdotLane1(3, 23, 24)
-	sdotLane1(4, 20, 25)
-	sdotLane1(5, 21, 25)
-	sdotLane1(6, 22, 25)
-	sdotLane1(7, 23, 25)
-	sdotLane1(8, 20, 26)
-	sdotLane1(9, 21, 26)
-	sdotLane1(10, 22, 26)
-	sdotLane1(11, 23, 26)
-	sdotLane1(12, 20, 27)
-	sdotLane1(13, 21, 27)
-	sdotLane1(14, 22, 27)
-	sdotLane1(15, 23, 27)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane2(0, 20, 24)
-	sdotLane2(1, 21, 24)
-	sdotLane2(2, 22, 24)
-	sdotLane2(3, 23, 24)
-	sdotLane2(4, 20, 25)
-	sdotLane2(5, 21, 25)
-	sdotLane2(6, 22, 25)
-	sdotLane2(7, 23, 25)
-	sdotLane2(8, 20, 26)
-	sdotLane2(9, 21, 26)
-	sdotLane2(10, 22, 26)
-	sdotLane2(11, 23, 26)
-	sdotLane2(12, 20, 27)
-	sdotLane2(13, 21, 27)
-	sdotLane2(14, 22, 27)
-	sdotLane2(15, 23, 27)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane3(0, 20, 24)
-	sdotLane3(1, 21, 24)
-	sdotLane3(2, 22, 24)
-	sdotLane3(3, 23, 24)
-	sdotLane3(4, 20, 25)
-	sdotLane3(5, 21, 25)
-	sdotLane3(6, 22, 25)
-	sdotLane3(7, 23, 25)
-	sdotLane3(8, 20, 26)
-	sdotLane3(9, 21, 26)
-	sdotLane3(10, 22, 26)
-	sdotLane3(11, 23, 26)
-	sdotLane3(12, 20, 27)
-	sdotLane3(13, 21, 27)
-	sdotLane3(14, 22, 27)
-	sdotLane3(15, 23, 27)
-	SUBS $4, R15, R15
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8; VUZP2 V25.B16, V24.B16, V25.B16
+	bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16; VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16; FMOVQ.P 16(R21), F26; FMOVQ.P 16(R21), F27
+	VUZP1 V27.B16, V26.B16, V31.B16; VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16; bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16; VTBL V30.B16, [V27.B16], V27.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26); sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25); sdotLane1(8, 20, 26)
+	sdotLane1(9, 21, 26); sdotLane1(10, 22, 26); sdotLane1(11, 23, 26); sdotLane1(12, 20, 27)
+	sdotLane1(13, 21, 27); sdotLane1(14, 22, 27); sdotLane1(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24); sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25); sdotLane2(8, 20, 26)
+	sdotLane2(9, 21, 26); sdotLane2(10, 22, 26); sdotLane2(11, 23, 26); sdotLane2(12, 20, 27)
+	sdotLane2(13, 21, 27); sdotLane2(14, 22, 27); sdotLane2(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24); sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25); sdotLane3(8, 20, 26)
+	sdotLane3(9, 21, 26); sdotLane3(10, 22, 26); sdotLane3(11, 23, 26); sdotLane3(12, 20, 27)
+	sdotLane3(13, 21, 27); sdotLane3(14, 22, 27); sdotLane3(15, 23, 27); SUBS $4, R15, R15
 	BGE groups61
 tail62:
-	ADD $4, R15, R15
-	CBZ R15, end64
+	ADD $4, R15, R15; CBZ R15, end64
 one63:
-	FMOVD 0(R20), F24
-	ADD $8, R20, R20
-	VEOR V25.B16, V25.B16, V25.B16
-	VUZP1 V25.B16, V24.B16, V31.B16
-	VADD V24.H8, V24.H8, V24.H8
-	VADD V25.H8, V25.H8, V25.H8
-	VUZP2 V25.B16, V24.B16, V25.B16
-	bic(24, 31, 29)
-	VEOR V29.B16, V25.B16, V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	VTBL V30.B16, [V25.B16], V25.B16
-	FMOVD 0(R21), F26
-	ADD $8, R21, R21
-	VEOR V27.B16, V27.B16, V27.B16
-	VUZP1 V27.B16, V26.B16, V31.B16
-	VADD V26.H8, V26.H8, V26.H8
-	VADD V27.H8, V27.H8, V27.H8
-	VUZP2 V27.B16, V26.B16, V27.B16
-	bic(26, 31, 29)
-	VEOR V29.B16, V27.B16, V27.B16
-	VTBL V30.B16, [V26.B16], V26.B16
-	VTBL V30.B16, [V27.B16], V27.B16
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane0(0, 20, 24)
-	sdotLane0(1, 21, 24)
-	sdotLane0(2, 22, 24)
-	sdotLane0(3, 23, 24)
-	sdotLane0(4, 20, 25)
-	sdotLane0(5, 21, 25)
-	sdotLane0(6, 22, 25)
-	sdotLane0(7, 23, 25)
-	sdotLane0(8, 20, 26)
-	sdotLane0(9, 21, 26)
-	sdotLane0(10, 22, 26)
-	sdotLane0(11, 23, 26)
-	sdotLane0(12, 20, 27)
-	sdotLane0(13, 21, 27)
-	sdotLane0(14, 22, 27)
-	sdotLane0(15, 23, 27)
-	SUB $1, R15, R15
-	CBNZ R15, one63
+	FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16; FMOVD 0(R21), F26
+	ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8; VUZP2 V27.B16, V26.B16, V27.B16
+	bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16; VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19
+	sdotLane0(16, 20, 28); sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24); sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25); sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
+	sdotLane0(8, 20, 26); sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26)
+	sdotLane0(12, 20, 27); sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
+	SUB $1, R15, R15; CBNZ R15, one63
 end64:
-	VSHL $14, V16.S4, V16.S4
-	VSHL $14, V17.S4, V17.S4
-	VSHL $14, V18.S4, V18.S4
-	VSHL $14, V19.S4, V19.S4
-	VSHL $7, V4.S4, V4.S4
-	VADD V4.S4, V0.S4, V0.S4
-	VADD V16.S4, V0.S4, V0.S4
-	scvtf(0, 0)
-	VSHL $7, V5.S4, V5.S4
-	VADD V5.S4, V1.S4, V1.S4
-	VADD V17.S4, V1.S4, V1.S4
-	scvtf(1, 1)
-	VSHL $7, V6.S4, V6.S4
-	VADD V6.S4, V2.S4, V2.S4
-	VADD V18.S4, V2.S4, V2.S4
-	scvtf(2, 2)
-	VSHL $7, V7.S4, V7.S4
-	VADD V7.S4, V3.S4, V3.S4
-	VADD V19.S4, V3.S4, V3.S4
-	scvtf(3, 3)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin65
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	B ready67
+	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin65
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready67
 begin65:
-	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain66
-	VLD1R.P 4(R16), [V31.S4]
-	fmul(20, 20, 31)
-	fmul(21, 21, 31)
-	fmul(22, 22, 31)
-	fmul(23, 23, 31)
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain66
+	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
 plain66:
 ready67:
-	fmlaLane0(20, 0, 24)
-	fmlaLane0(21, 1, 24)
-	fmlaLane0(22, 2, 24)
-	fmlaLane0(23, 3, 24)
-	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
-	ADD R3, R0, R0
-	VSHL $7, V12.S4, V12.S4
-	VADD V12.S4, V8.S4, V8.S4
-	VADD V16.S4, V8.S4, V8.S4
-	scvtf(8, 8)
-	VSHL $7, V13.S4, V13.S4
-	VADD V13.S4, V9.S4, V9.S4
-	VADD V17.S4, V9.S4, V9.S4
-	scvtf(9, 9)
-	VSHL $7, V14.S4, V14.S4
-	VADD V14.S4, V10.S4, V10.S4
-	VADD V18.S4, V10.S4, V10.S4
-	scvtf(10, 10)
-	VSHL $7, V15.S4, V15.S4
-	VADD V15.S4, V11.S4, V11.S4
-	VADD V19.S4, V11.S4, V11.S4
-	scvtf(11, 11)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin68
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	B ready70
+	fmlaLane0(20, 0, 24); fmlaLane0(21, 1, 24); fmlaLane0(22, 2, 24); fmlaLane0(23, 3, 24)
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0); ADD R3, R0, R0; VSHL $7, V12.S4, V12.S4
+	VADD V12.S4, V8.S4, V8.S4; VADD V16.S4, V8.S4, V8.S4; scvtf(8, 8); VSHL $7, V13.S4, V13.S4
+	VADD V13.S4, V9.S4, V9.S4; VADD V17.S4, V9.S4, V9.S4; scvtf(9, 9); VSHL $7, V14.S4, V14.S4
+	VADD V14.S4, V10.S4, V10.S4; VADD V18.S4, V10.S4, V10.S4; scvtf(10, 10); VSHL $7, V15.S4, V15.S4
+	VADD V15.S4, V11.S4, V11.S4; VADD V19.S4, V11.S4, V11.S4; scvtf(11, 11); FMOVS 0(R13), F24
+	ADD R25, R13, R13; CBZ R26, begin68
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready70
 begin68:
-	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain69
-	VLD1R.P 4(R16), [V31.S4]
-	fmul(20, 20, 31)
-	fmul(21, 21, 31)
-	fmul(22, 22, 31)
-	fmul(23, 23, 31)
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain69
+	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
 plain69:
 ready70:
-	fmlaLane0(20, 8, 24)
-	fmlaLane0(21, 9, 24)
-	fmlaLane0(22, 10, 24)
-	fmlaLane0(23, 11, 24)
-	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	ADD R4, R1, R1
-	SUBS $2, R12, R12
-	BGT tiles58
+	fmlaLane0(20, 8, 24); fmlaLane0(21, 9, 24); fmlaLane0(22, 10, 24); fmlaLane0(23, 11, 24)
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	SUBS $2, R12, R12; BGT tiles58
 	B rowsEnd59
 fewer60:
-	CMP $1, R12
-	BLT fewer71
+	CMP $1, R12; BLT fewer71
 
 	// 1 rows.
-	VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16
-	VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16
-	VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16
-	VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16
-	MOVD R2, R19
-	MOVD R1, R20
-	SUBS $4, R6, R15
-	BLT tail73
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
+	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail73
 groups72:
-	FMOVQ.P 16(R20), F24
-	FMOVQ.P 16(R20), F25
-	VUZP1 V25.B16, V24.B16, V31.B16
-	VADD V24.H8, V24.H8, V24.H8
-	VADD V25.H8, V25.H8, V25.H8
-	VUZP2 V25.B16, V24.B16, V25.B16
-	bic(24, 31, 29)
-	VEOR V29.B16, V25.B16, V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	VTBL V30.B16, [V25.B16], V25.B16
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane0(0, 20, 24)
-	sdotLane0(1, 21, 24)
-	sdotLane0(2, 22, 24)
-	sdotLane0(3, 23, 24)
-	sdotLane0(4, 20, 25)
-	sdotLane0(5, 21, 25)
-	sdotLane0(6, 22, 25)
-	sdotLane0(7, 23, 25)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane1(0, 20, 24)
-	sdotLane1(1, 21, 24)
-	sdotLane1(2, 22, 24)
-	sdotLane1(3, 23, 24)
-	sdotLane1(4, 20, 25)
-	sdotLane1(5, 21, 25)
-	sdotLane1(6, 22, 25)
-	sdotLane1(7, 23, 25)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane2(0, 20, 24)
-	sdotLane2(1, 21, 24)
-	sdotLane2(2, 22, 24)
-	sdotLane2(3, 23, 24)
-	sdotLane2(4, 20, 25)
-	sdotLane2(5, 21, 25)
-	sdotLane2(6, 22, 25)
-	sdotLane2(7, 23, 25)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane3(0, 20, 24)
-	sdotLane3(1, 21, 24)
-	sdotLane3(2, 22, 24)
-	sdotLane3(3, 23, 24)
-	sdotLane3(4, 20, 25)
-	sdotLane3(5, 21, 25)
-	sdotLane3(6, 22, 25)
-	sdotLane3(7, 23, 25)
-	SUBS $4, R15, R15
-	BGE groups72
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8; VUZP2 V25.B16, V24.B16, V25.B16
+	bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16; VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19
+	sdotLane0(16, 20, 28); sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24); sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25); sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24); sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24); sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25); SUBS $4, R15, R15; BGE groups72
 tail73:
-	ADD $4, R15, R15
-	CBZ R15, end75
+	ADD $4, R15, R15; CBZ R15, end75
 one74:
-	FMOVD 0(R20), F24
-	ADD $8, R20, R20
-	VEOR V25.B16, V25.B16, V25.B16
-	VUZP1 V25.B16, V24.B16, V31.B16
-	VADD V24.H8, V24.H8, V24.H8
-	VADD V25.H8, V25.H8, V25.H8
-	VUZP2 V25.B16, V24.B16, V25.B16
-	bic(24, 31, 29)
-	VEOR V29.B16, V25.B16, V25.B16
-	VTBL V30.B16, [V24.B16], V24.B16
-	VTBL V30.B16, [V25.B16], V25.B16
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	ADD R5, R19, R19
-	sdotLane0(16, 20, 28)
-	sdotLane0(17, 21, 28)
-	sdotLane0(18, 22, 28)
-	sdotLane0(19, 23, 28)
-	sdotLane0(0, 20, 24)
-	sdotLane0(1, 21, 24)
-	sdotLane0(2, 22, 24)
-	sdotLane0(3, 23, 24)
-	sdotLane0(4, 20, 25)
-	sdotLane0(5, 21, 25)
-	sdotLane0(6, 22, 25)
-	sdotLane0(7, 23, 25)
-	SUB $1, R15, R15
-	CBNZ R15, one74
+	FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); SUB $1, R15, R15; CBNZ R15, one74
 end75:
-	VSHL $14, V16.S4, V16.S4
-	VSHL $14, V17.S4, V17.S4
-	VSHL $14, V18.S4, V18.S4
-	VSHL $14, V19.S4, V19.S4
-	VSHL $7, V4.S4, V4.S4
-	VADD V4.S4, V0.S4, V0.S4
-	VADD V16.S4, V0.S4, V0.S4
-	scvtf(0, 0)
-	VSHL $7, V5.S4, V5.S4
-	VADD V5.S4, V1.S4, V1.S4
-	VADD V17.S4, V1.S4, V1.S4
-	scvtf(1, 1)
-	VSHL $7, V6.S4, V6.S4
-	VADD V6.S4, V2.S4, V2.S4
-	VADD V18.S4, V2.S4, V2.S4
-	scvtf(2, 2)
-	VSHL $7, V7.S4, V7.S4
-	VADD V7.S4, V3.S4, V3.S4
-	VADD V19.S4, V3.S4, V3.S4
-	scvtf(3, 3)
-	FMOVS 0(R13), F24
-	ADD R25, R13, R13
-	CBZ R26, begin76
-	VEOR V20.B16, V20.B16, V20.B16
-	VEOR V21.B16, V21.B16, V21.B16
-	VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16
-	B ready78
+	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin76
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready78
 begin76:
-	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]
-	CBZ R16, plain77
-	VLD1R.P 4(R16), [V31.S4]
-	fmul(20, 20, 31)
-	fmul(21, 21, 31)
-	fmul(22, 22, 31)
-	fmul(23, 23, 31)
+	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain77
+	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
 plain77:
 ready78:
-	fmlaLane0(20, 0, 24)
-	fmlaLane0(21, 1, 24)
-	fmlaLane0(22, 2, 24)
-	fmlaLane0(23, 3, 24)
-	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0)
-	ADD R3, R0, R0
-	ADD R4, R1, R1
-	SUBS $1, R12, R12
+	fmlaLane0(20, 0, 24); fmlaLane0(21, 1, 24); fmlaLane0(22, 2, 24); fmlaLane0(23, 3, 24)
+	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; SUBS $1, R12, R12
 	BGT tiles58
 	B rowsEnd59
 fewer71:
 rowsEnd59:
-	ADD $64, R9, R9
-	ADD R8, R2, R2
-	SUB $1, R7, R7
-	CBNZ R7, panel57
+	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; CBNZ R7, panel57
 	RET
 
 // weightsInt8Dot works like integersOfProducts.
@@ -1451,189 +600,61 @@ TEXT ·weightsInt8Dot(SB), NOSPLIT, $0-49
 	MOVD scales+24(FP), R3
 	MOVD visible+32(FP), R4
 	MOVD rows+40(FP), R5
-	MOVD $0, R6
-	MOVD $constants<>(SB), R26
-	FMOVQ 80(R26), F23
-	FMOVQ 96(R26), F24
-	FMOVQ 112(R26), F25
-	FMOVQ 128(R26), F26
-	FMOVQ 144(R26), F27
-	FMOVQ 160(R26), F28
+	MOVD $0, R6; MOVD $constants<>(SB), R26; FMOVQ 80(R26), F23; FMOVQ 96(R26), F24
+	FMOVQ 112(R26), F25; FMOVQ 128(R26), F26; FMOVQ 144(R26), F27; FMOVQ 160(R26), F28
 row:
-	MOVD $-1, R7
-	CBZ R4, all
+	MOVD $-1, R7; CBZ R4, all
 	MOVD.P 8(R4), R7
 all:
-	MOVD R3, R9
-	MOVD R2, R8
-	VLD1.P 64(R2), [V0.S4, V1.S4, V2.S4, V3.S4]
-	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VDUP R7, V20.S4
-	LSR $16, R7, R7
-	fmul(0, 0, 16)
-	VCMTST V20.S4, V25.S4, V21.S4
-	VAND V21.B16, V0.B16, V0.B16
-	fmul(1, 1, 17)
-	VCMTST V20.S4, V26.S4, V21.S4
-	VAND V21.B16, V1.B16, V1.B16
-	fmul(2, 2, 18)
-	VCMTST V20.S4, V27.S4, V21.S4
-	VAND V21.B16, V2.B16, V2.B16
-	fmul(3, 3, 19)
-	VCMTST V20.S4, V28.S4, V21.S4
-	VAND V21.B16, V3.B16, V3.B16
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R8)
-	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
-	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VDUP R7, V20.S4
-	LSR $16, R7, R7
-	fmul(4, 4, 16)
-	VCMTST V20.S4, V25.S4, V21.S4
-	VAND V21.B16, V4.B16, V4.B16
-	fmul(5, 5, 17)
-	VCMTST V20.S4, V26.S4, V21.S4
-	VAND V21.B16, V5.B16, V5.B16
-	fmul(6, 6, 18)
-	VCMTST V20.S4, V27.S4, V21.S4
-	VAND V21.B16, V6.B16, V6.B16
-	fmul(7, 7, 19)
-	VCMTST V20.S4, V28.S4, V21.S4
-	VAND V21.B16, V7.B16, V7.B16
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R8)
-	VLD1.P 64(R2), [V8.S4, V9.S4, V10.S4, V11.S4]
-	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VDUP R7, V20.S4
-	LSR $16, R7, R7
-	fmul(8, 8, 16)
-	VCMTST V20.S4, V25.S4, V21.S4
-	VAND V21.B16, V8.B16, V8.B16
-	fmul(9, 9, 17)
-	VCMTST V20.S4, V26.S4, V21.S4
-	VAND V21.B16, V9.B16, V9.B16
-	fmul(10, 10, 18)
-	VCMTST V20.S4, V27.S4, V21.S4
-	VAND V21.B16, V10.B16, V10.B16
-	fmul(11, 11, 19)
-	VCMTST V20.S4, V28.S4, V21.S4
-	VAND V21.B16, V11.B16, V11.B16
-	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R8)
-	VLD1.P 64(R2), [V12.S4, V13.S4, V14.S4, V15.S4]
-	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]
-	VDUP R7, V20.S4
-	LSR $16, R7, R7
-	fmul(12, 12, 16)
-	VCMTST V20.S4, V25.S4, V21.S4
-	VAND V21.B16, V12.B16, V12.B16
-	fmul(13, 13, 17)
-	VCMTST V20.S4, V26.S4, V21.S4
-	VAND V21.B16, V13.B16, V13.B16
-	fmul(14, 14, 18)
-	VCMTST V20.S4, V27.S4, V21.S4
-	VAND V21.B16, V14.B16, V14.B16
-	fmul(15, 15, 19)
-	VCMTST V20.S4, V28.S4, V21.S4
-	VAND V21.B16, V15.B16, V15.B16
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R8)
-	fmax(21, 0, 1)
-	fmax(21, 21, 2)
-	fmax(21, 21, 3)
-	fmax(21, 21, 4)
-	fmax(21, 21, 5)
-	fmax(21, 21, 6)
-	fmax(21, 21, 7)
-	fmax(21, 21, 8)
-	fmax(21, 21, 9)
-	fmax(21, 21, 10)
-	fmax(21, 21, 11)
-	fmax(21, 21, 12)
-	fmax(21, 21, 13)
-	fmax(21, 21, 14)
-	fmax(21, 21, 15)
-	fmaxv(21, 21)
-	VMOV V21.S[0], R7
-	MOVD $226492416, R8
-	SUB R8, R7, R7
-	MOVD $1912602624, R8
-	CMP $0, R7
-	BLT rare
-	CMP R8, R7
-	BGE rare
-	VDUP V21.S[0], V21.S4
-	fdiv(22, 23, 21)
-	fdiv(21, 21, 23)
-	FMOVS.P F21, 4(R1)
-	fmul(0, 0, 22)
-	fcvtns(0, 0)
-	fmul(1, 1, 22)
-	fcvtns(1, 1)
-	fmul(2, 2, 22)
-	fcvtns(2, 2)
-	fmul(3, 3, 22)
-	fcvtns(3, 3)
-	fmul(4, 4, 22)
-	fcvtns(4, 4)
-	fmul(5, 5, 22)
-	fcvtns(5, 5)
-	fmul(6, 6, 22)
-	fcvtns(6, 6)
-	fmul(7, 7, 22)
-	fcvtns(7, 7)
-	fmul(8, 8, 22)
-	fcvtns(8, 8)
-	fmul(9, 9, 22)
-	fcvtns(9, 9)
-	fmul(10, 10, 22)
-	fcvtns(10, 10)
-	fmul(11, 11, 22)
-	fcvtns(11, 11)
-	fmul(12, 12, 22)
-	fcvtns(12, 12)
-	fmul(13, 13, 22)
-	fcvtns(13, 13)
-	fmul(14, 14, 22)
-	fcvtns(14, 14)
-	fmul(15, 15, 22)
-	fcvtns(15, 15)
-	sqxtn(21, 0)
-	sqxtn2(21, 1)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 2)
-	sqxtn2(21, 3)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 4)
-	sqxtn2(21, 5)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 6)
-	sqxtn2(21, 7)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 8)
-	sqxtn2(21, 9)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 10)
-	sqxtn2(21, 11)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 12)
-	sqxtn2(21, 13)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	sqxtn(21, 14)
-	sqxtn2(21, 15)
-	VTBL V24.B16, [V21.B16], V21.B16
-	FMOVQ.P F21, 16(R0)
-	B next
+	MOVD R3, R9; MOVD R2, R8; VLD1.P 64(R2), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]; VDUP R7, V20.S4; LSR $16, R7, R7; fmul(0, 0, 16)
+	VCMTST V20.S4, V25.S4, V21.S4; VAND V21.B16, V0.B16, V0.B16; fmul(1, 1, 17)
+	VCMTST V20.S4, V26.S4, V21.S4; VAND V21.B16, V1.B16, V1.B16; fmul(2, 2, 18)
+	VCMTST V20.S4, V27.S4, V21.S4; VAND V21.B16, V2.B16, V2.B16; fmul(3, 3, 19)
+	VCMTST V20.S4, V28.S4, V21.S4; VAND V21.B16, V3.B16, V3.B16
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R8); VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]; VDUP R7, V20.S4; LSR $16, R7, R7; fmul(4, 4, 16)
+	VCMTST V20.S4, V25.S4, V21.S4; VAND V21.B16, V4.B16, V4.B16; fmul(5, 5, 17)
+	VCMTST V20.S4, V26.S4, V21.S4; VAND V21.B16, V5.B16, V5.B16; fmul(6, 6, 18)
+	VCMTST V20.S4, V27.S4, V21.S4; VAND V21.B16, V6.B16, V6.B16; fmul(7, 7, 19)
+	VCMTST V20.S4, V28.S4, V21.S4; VAND V21.B16, V7.B16, V7.B16
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R8); VLD1.P 64(R2), [V8.S4, V9.S4, V10.S4, V11.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]; VDUP R7, V20.S4; LSR $16, R7, R7; fmul(8, 8, 16)
+	VCMTST V20.S4, V25.S4, V21.S4; VAND V21.B16, V8.B16, V8.B16; fmul(9, 9, 17)
+	VCMTST V20.S4, V26.S4, V21.S4; VAND V21.B16, V9.B16, V9.B16; fmul(10, 10, 18)
+	VCMTST V20.S4, V27.S4, V21.S4; VAND V21.B16, V10.B16, V10.B16; fmul(11, 11, 19)
+	VCMTST V20.S4, V28.S4, V21.S4; VAND V21.B16, V11.B16, V11.B16
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R8); VLD1.P 64(R2), [V12.S4, V13.S4, V14.S4, V15.S4]
+	VLD1.P 64(R9), [V16.S4, V17.S4, V18.S4, V19.S4]; VDUP R7, V20.S4; LSR $16, R7, R7; fmul(12, 12, 16)
+	VCMTST V20.S4, V25.S4, V21.S4; VAND V21.B16, V12.B16, V12.B16; fmul(13, 13, 17)
+	VCMTST V20.S4, V26.S4, V21.S4; VAND V21.B16, V13.B16, V13.B16; fmul(14, 14, 18)
+	VCMTST V20.S4, V27.S4, V21.S4; VAND V21.B16, V14.B16, V14.B16; fmul(15, 15, 19)
+	VCMTST V20.S4, V28.S4, V21.S4; VAND V21.B16, V15.B16, V15.B16
+	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R8); fmax(21, 0, 1); fmax(21, 21, 2); fmax(21, 21, 3)
+	fmax(21, 21, 4); fmax(21, 21, 5); fmax(21, 21, 6); fmax(21, 21, 7); fmax(21, 21, 8)
+	fmax(21, 21, 9); fmax(21, 21, 10); fmax(21, 21, 11); fmax(21, 21, 12); fmax(21, 21, 13)
+	fmax(21, 21, 14); fmax(21, 21, 15); fmaxv(21, 21); VMOV V21.S[0], R7; MOVD $226492416, R8
+	SUB R8, R7, R7; MOVD $1912602624, R8; CMP $0, R7; BLT rare
+	CMP R8, R7; BGE rare
+	VDUP V21.S[0], V21.S4; fdiv(22, 23, 21); fdiv(21, 21, 23); FMOVS.P F21, 4(R1); fmul(0, 0, 22)
+	fcvtns(0, 0); fmul(1, 1, 22); fcvtns(1, 1); fmul(2, 2, 22); fcvtns(2, 2); fmul(3, 3, 22)
+	fcvtns(3, 3); fmul(4, 4, 22); fcvtns(4, 4); fmul(5, 5, 22); fcvtns(5, 5); fmul(6, 6, 22)
+	fcvtns(6, 6); fmul(7, 7, 22); fcvtns(7, 7); fmul(8, 8, 22); fcvtns(8, 8); fmul(9, 9, 22)
+	fcvtns(9, 9); fmul(10, 10, 22); fcvtns(10, 10); fmul(11, 11, 22); fcvtns(11, 11); fmul(12, 12, 22)
+	fcvtns(12, 12); fmul(13, 13, 22); fcvtns(13, 13); fmul(14, 14, 22); fcvtns(14, 14)
+	fmul(15, 15, 22); fcvtns(15, 15); sqxtn(21, 0); sqxtn2(21, 1); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 2); sqxtn2(21, 3); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 4); sqxtn2(21, 5); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 6); sqxtn2(21, 7); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 8); sqxtn2(21, 9); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 10); sqxtn2(21, 11); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 12); sqxtn2(21, 13); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); sqxtn(21, 14); sqxtn2(21, 15); VTBL V24.B16, [V21.B16], V21.B16
+	FMOVQ.P F21, 16(R0); B next
 rare:
-	MOVD $1, R6
-	ADD $4, R1, R1
-	ADD $128, R0, R0
+	MOVD $1, R6; ADD $4, R1, R1; ADD $128, R0, R0
 next:
-	SUB $1, R5, R5
-	CBNZ R5, row
+	SUB $1, R5, R5; CBNZ R5, row
 	MOVB R6, rare+48(FP)
 	RET
 
