@@ -1,0 +1,14 @@
+//go:build !purego
+
+package tuning
+
+import "testing"
+
+// Below the emulator tiles are there wherever kernels with them run otherwise.
+func TestEmulatedTiles(t *testing.T) {
+	defer func(before string) { emulatedTiles = before }(emulatedTiles)
+	emulatedTiles = "yes"
+	if got := requestTiles(); got.Why != "AMX-INT8 is emulated" {
+		t.Errorf("%+v", got)
+	}
+}
