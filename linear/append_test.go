@@ -82,9 +82,12 @@ func contiguous(x attn.Tensor) attn.Tensor {
 	return y
 }
 
-// What is NaN or infinite in one head, or sequence, touches no other.
-func TestNotFinite(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 3))
+// What is NaN or infinite in one head, or sequence, touches no other: in a prompt, token by token,
+// where workers share a head, and in a batch.
+func TestNotFinite(t *testing.T) { kerneltest.ForEach(t, notFinite) }
+
+func notFinite(t *testing.T) {
+	r, p := rand.New(rand.NewPCG(2, 3)), attn.NewPool(2)
 	for _, c := range configs() {
 		if c.Heads == 1 || c.QueryHeads%c.Heads != 0 {
 			continue
@@ -98,12 +101,19 @@ func TestNotFinite(t *testing.T) {
 				if a.Data == nil {
 					continue
 				}
-				row := a.Row(0, 0, r.IntN(n))
+				token, step, pool := r.IntN(n), []int{1, 7, n}[r.IntN(3)], []*attn.Pool{nil, p}[r.IntN(2)]
+				row := a.Row(0, 0, token)
 				at := r.IntN(len(row))
+				beside := x.second(t, pool, token+1)
 				old := row[at]
 				row[at] = bad
-				s := newState(t, c)
-				got := x.whole(t, s)
+				s, got := newState(t, c), zeros(want.H, n, c.ValueDim)
+				for from := 0; from < n; from += step {
+					to := min(from+step, n)
+					y := x.slice(from, to)
+					must(t, y.append(pool, s, got.Slice(from, to)))
+				}
+				sameBits(t, "another sequence", x.second(t, pool, token+1), beside)
 				row[at] = old
 				first := got.H / c.Heads * n * c.ValueDim
 				sameBits(t, name(c), got.Data[first:], want.Data[first:])
@@ -117,6 +127,23 @@ func TestNotFinite(t *testing.T) {
 			}
 		}
 	}
+	must(t, p.Close())
+}
+
+// second is the outputs of a sequence that begins after some tokens, which are another one of the
+// same call.
+func (x *tokens) second(t *testing.T, p *attn.Pool, from int) (all []float32) {
+	t.Helper()
+	n := x.q.L
+	dst := zeros(x.outputs(), n, x.ValueDim)
+	states := []*State{newState(t, x.Config), newState(t, x.Config)}
+	must(t, AppendStates(p, dst, x.q, x.k, x.v, x.decay, x.beta, states, []int{from, n - from}))
+	for h := range dst.H {
+		for l := from; l < n; l++ {
+			all = append(all, dst.Row(0, h, l)...)
+		}
+	}
+	return all
 }
 
 // A decay of −Inf forgets all that was before, and one of −80 nearly all.
