@@ -29,7 +29,7 @@ type description struct {
 
 	rope, localRope *nn.RopeConfig // nil for none
 	local           attn.Window    // of layers that are not global
-	every           int            // so many layers one is global, the first among them; 0 for all
+	locals          []bool         // which layers these are; nil for none
 
 	stored      bool // matrices keep the type that they have in the file
 	blocks      bool // as they do in GGUF files

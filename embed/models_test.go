@@ -365,15 +365,15 @@ func kindTests() []kindTest {
 				return w.linear(at+"mlp.Wo", gated(both[:inner], both[inner:], geluOf))
 			}
 			e.score = func(layer, _, query, key int, s float64) float64 {
-				if layer%3 != 0 && max(query-key, key-query) > 3 {
+				if modernLocal(layer) && max(query-key, key-query) > 3 {
 					return math.Inf(-1)
 				}
 				return s
 			}
 			e.turn = func(layer, position int, x []float64) []float64 {
-				base := 10000.0
-				if layer%3 == 0 {
-					base = 160000
+				base := 160000.0
+				if modernLocal(layer) {
+					base = 10000
 				}
 				return rotated(x, position, power(base, width10))
 			}
@@ -532,25 +532,31 @@ func writeKind(t *testing.T, k *kindTest, kind safetensors.DType) (string, weigh
 func TestKindsAgainstFloat64(t *testing.T) {
 	texts := append(slices.Clone(ragged), "cat un believ, cat!", "zurich cat 中 cat, un, cat! zurich")
 	for _, k := range kindTests() {
-		path, values := writeKind(t, &k, safetensors.F32)
-		m := mustOpen(t, path, Options{Workers: 2})
-		if got := m.MaxTokens(); got != k.tooLong {
-			t.Errorf("%s: MaxTokens is %d, want %d", k.kind, got, k.tooLong)
+		checkKind(t, &k, texts)
+	}
+}
+
+// checkKind compares the vectors of texts with the definition.
+func checkKind(t *testing.T, k *kindTest, texts []string) {
+	t.Helper()
+	path, values := writeKind(t, k, safetensors.F32)
+	m := mustOpen(t, path, Options{Workers: 2})
+	if got := m.MaxTokens(); got != k.tooLong {
+		t.Errorf("%s: MaxTokens is %d, want %d", k.kind, got, k.tooLong)
+	}
+	got, worst := inEveryCompany(t, m, nil, texts), 0.0
+	for i, text := range texts {
+		ids := idsOf(t, m, text)
+		rows := k.rows(values, ids, make([]int, len(ids)))
+		want := slices.Concat(rows[0], meanOf(rows), rows[len(rows)-1])
+		want = scaled(want, 1/math.Sqrt(dot(want, want)))
+		for j, x := range want {
+			worst = max(worst, math.Abs(float64(got[i][j])-x))
 		}
-		got, worst := inEveryCompany(t, m, nil, texts), 0.0
-		for i, text := range texts {
-			ids := idsOf(t, m, text)
-			rows := k.rows(values, ids, make([]int, len(ids)))
-			want := slices.Concat(rows[0], meanOf(rows), rows[len(rows)-1])
-			want = scaled(want, 1/math.Sqrt(dot(want, want)))
-			for j, x := range want {
-				worst = max(worst, math.Abs(float64(got[i][j])-x))
-			}
-		}
-		t.Logf("%s: largest difference %.1e", k.kind, worst)
-		if !(worst < 3e-6) {
-			t.Errorf("%s: largest difference %.1e, want less than 3e-6", k.kind, worst)
-		}
+	}
+	t.Logf("%s: largest difference %.1e", k.kind, worst)
+	if !(worst < 3e-6) {
+		t.Errorf("%s: largest difference %.1e, want less than 3e-6", k.kind, worst)
 	}
 }
 
@@ -560,4 +566,39 @@ func meanOf(rows [][]float64) []float64 {
 		sum = plus(sum, row)
 	}
 	return scaled(sum, 1/float64(len(rows)))
+}
+
+// modernLocal says which layers of the modernbert of kindTests are local.
+var modernLocal = func(layer int) bool { return layer%3 != 0 }
+
+// TestNewerKeys reads configs as transformers 5 writes them: layers and rotations by their types.
+func TestNewerKeys(t *testing.T) {
+	texts := []string{"cat", "unbelievable, zurich! cat, un, cat"}
+	for _, k := range kindTests() {
+		k.config = maps.Clone(k.config)
+		full := map[string]any{"rope_type": "default", "rope_theta": 160000.0}
+		switch k.kind {
+		case "modernbert":
+			sliding := map[string]any{"rope_type": "default", "rope_theta": 10000.0}
+			k.config["rope_parameters"] = map[string]any{"full_attention": full,
+				"sliding_attention": sliding}
+			for _, key := range []string{"global_rope_theta", "local_rope_theta"} {
+				delete(k.config, key)
+			}
+			pattern := []string{"sliding_attention", "sliding_attention", "full_attention",
+				"sliding_attention"}
+			k.config["layer_types"] = pattern
+			defer func(f func(int) bool) { modernLocal = f }(modernLocal)
+			modernLocal = func(layer int) bool { return pattern[layer] == "sliding_attention" }
+		case "qwen3":
+			k.config["rope_parameters"] = map[string]any{"rope_type": "default",
+				"rope_theta": k.config["rope_theta"]}
+			delete(k.config, "rope_theta")
+			k.config["layer_types"] = slices.Repeat([]string{"full_attention"},
+				k.config["num_hidden_layers"].(int))
+		default:
+			continue
+		}
+		checkKind(t, &k, texts)
+	}
 }

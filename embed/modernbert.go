@@ -32,26 +32,29 @@ var modernIdle = strictjson.Idle{
 // readModernBERT describes a ModernBERT: most layers see few keys on each side.
 func readModernBERT(l *folder.Loader, kind string) *description {
 	c := struct {
-		Activation string   `json:"hidden_activation"`
-		HeadOf     string   `json:"classifier_activation"`
-		Hidden     int      `json:"hidden_size"`
-		Layers     int      `json:"num_hidden_layers"`
-		Heads      int      `json:"num_attention_heads"`
-		FFN        int      `json:"intermediate_size"`
-		Vocab      int      `json:"vocab_size"`
-		Positions  int      `json:"max_position_embeddings"`
-		Epsilon    float32  `json:"norm_eps"`
-		Every      int      `json:"global_attn_every_n_layers"`
-		Local      int      `json:"local_attention"`
-		Base       float64  `json:"global_rope_theta"`
-		LocalBase  *float64 `json:"local_rope_theta"`
-		Pooling    string   `json:"classifier_pooling"`
-	}{"gelu", "gelu", 768, 22, 12, 1152, 50368, 8192, 1e-5, 3, 128, 160000, new(float64), "cls"}
-	*c.LocalBase = 10000
+		Activation string    `json:"hidden_activation"`
+		HeadOf     string    `json:"classifier_activation"`
+		Hidden     int       `json:"hidden_size"`
+		Layers     int       `json:"num_hidden_layers"`
+		Heads      int       `json:"num_attention_heads"`
+		FFN        int       `json:"intermediate_size"`
+		Vocab      int       `json:"vocab_size"`
+		Positions  int       `json:"max_position_embeddings"`
+		Epsilon    float32   `json:"norm_eps"`
+		Every      int       `json:"global_attn_every_n_layers"`
+		Local      int       `json:"local_attention"`
+		Base       float64   `json:"global_rope_theta"`
+		LocalBase  *float64  `json:"local_rope_theta"`
+		Pooling    string    `json:"classifier_pooling"`
+		Types      []string  `json:"layer_types"`
+		Ropes      rotations `json:"rope_parameters"`
+	}{"gelu", "gelu", 768, 22, 12, 1152, 50368, 8192, 1e-5, 3, 128, modernBase, new(float64), "cls",
+		nil, rotations{}}
+	*c.LocalBase = modernLocalBase
 	l.JSON(configJSON, &c, idleWith(modernIdle))
 	d := &description{kind: kind, pad: -1, preNorm: true, gated: true, names: modernNames,
 		layers: c.Layers, hidden: c.Hidden, ffn: c.FFN, vocab: c.Vocab, heads: c.Heads,
-		longest: c.Positions, epsilon: c.Epsilon, every: c.Every, headPooling: c.Pooling}
+		longest: c.Positions, epsilon: c.Epsilon, headPooling: c.Pooling}
 	l.Check(configJSON, d.activate("hidden_activation", c.Activation))
 	l.Check(configJSON, d.check(sizeKeys{"hidden_size", "num_hidden_layers", "num_attention_heads",
 		"intermediate_size", "vocab_size", "max_position_embeddings", "norm_eps"}))
@@ -69,7 +72,65 @@ func readModernBERT(l *folder.Loader, kind string) *description {
 	}
 	side := c.Local/2 + 1 // the query's own key among them
 	d.local = attn.Window{Left: side, Right: side}
-	d.rope = &nn.RopeConfig{Dim: d.width, Base: c.Base}
-	d.localRope = &nn.RopeConfig{Dim: d.width, Base: *c.LocalBase}
+	base, err := c.Ropes.Full.base("full_attention", c.Base, modernBase)
+	l.Check(configJSON, err)
+	local, err := c.Ropes.Sliding.base("sliding_attention", *c.LocalBase, modernLocalBase)
+	l.Check(configJSON, err)
+	d.rope = &nn.RopeConfig{Dim: d.width, Base: base}
+	d.localRope = &nn.RopeConfig{Dim: d.width, Base: local}
+	if l.Err == nil {
+		d.locals, err = localLayers(c.Layers, c.Every, c.Types)
+		l.Check(configJSON, err)
+	}
 	return d
+}
+
+// The usual bases of rotations.
+const modernBase, modernLocalBase = 160000, 10000
+
+// localLayers says which layers are local: those that layer_types names, or all but every some-th
+// from the first on.
+func localLayers(layers, every int, types []string) ([]bool, error) {
+	if types != nil && len(types) != layers {
+		return nil, fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", len(types), layers)
+	}
+	local := make([]bool, layers)
+	for i := range local {
+		local[i] = i%every != 0
+		if types == nil {
+			continue
+		}
+		if types[i] != "full_attention" && types[i] != "sliding_attention" {
+			return nil, fmt.Errorf("layer_types[%d] is %q, want full_attention or sliding_attention", i,
+				types[i])
+		}
+		local[i] = types[i] == "sliding_attention"
+	}
+	return local, nil
+}
+
+// rotations are those of both kinds of layers.
+type rotations struct {
+	Full    rotation `json:"full_attention"`
+	Sliding rotation `json:"sliding_attention"`
+}
+
+// rotation is what rope_parameters, a key of newer files, says of some layers.
+type rotation struct {
+	Type string   `json:"rope_type"`
+	Base *float64 `json:"rope_theta"`
+}
+
+// base is that of the rotation, beside what an older key says, or its usual value.
+func (r *rotation) base(of string, older, usual float64) (float64, error) {
+	switch {
+	case r.Type != "" && r.Type != "default":
+		return 0, fmt.Errorf("rope_parameters: rope_type of %s is %q, want default", of, r.Type)
+	case r.Base == nil:
+		return older, nil
+	case older != usual && older != *r.Base:
+		return 0, fmt.Errorf("rope_parameters: rope_theta of %s is %v, and an older key says %v, want the "+
+			"same", of, *r.Base, older)
+	}
+	return *r.Base, nil
 }

@@ -1,6 +1,9 @@
 package embed
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/nn"
 	"github.com/seed-1415985d/attn/strictjson"
@@ -16,21 +19,26 @@ var qwen3Names = names{
 	firstNorm: true,
 }
 
+// qwen3Base is the usual base of its rotation.
+const qwen3Base = 10000
+
 // readQwen3 describes Qwen3-Embedding and Qwen3-Reranker, which are decoders.
 func readQwen3(l *folder.Loader, kind string) *description {
 	c := struct {
-		Activation string  `json:"hidden_act"`
-		Hidden     int     `json:"hidden_size"`
-		Layers     int     `json:"num_hidden_layers"`
-		Heads      int     `json:"num_attention_heads"`
-		KeyHeads   int     `json:"num_key_value_heads"`
-		Width      int     `json:"head_dim"`
-		FFN        int     `json:"intermediate_size"`
-		Vocab      int     `json:"vocab_size"`
-		Positions  int     `json:"max_position_embeddings"`
-		Epsilon    float32 `json:"rms_norm_eps"`
-		Base       float64 `json:"rope_theta"`
-	}{Activation: "silu", KeyHeads: 32, Width: 128, Positions: 32768, Epsilon: 1e-6, Base: 10000}
+		Activation string   `json:"hidden_act"`
+		Hidden     int      `json:"hidden_size"`
+		Layers     int      `json:"num_hidden_layers"`
+		Heads      int      `json:"num_attention_heads"`
+		KeyHeads   int      `json:"num_key_value_heads"`
+		Width      int      `json:"head_dim"`
+		FFN        int      `json:"intermediate_size"`
+		Vocab      int      `json:"vocab_size"`
+		Positions  int      `json:"max_position_embeddings"`
+		Epsilon    float32  `json:"rms_norm_eps"`
+		Base       float64  `json:"rope_theta"`
+		Types      []string `json:"layer_types"`
+		Rope       rotation `json:"rope_parameters"`
+	}{Activation: "silu", KeyHeads: 32, Width: 128, Positions: 32768, Epsilon: 1e-6, Base: qwen3Base}
 	l.JSON(configJSON, &c, idleWith(strictjson.Idle{"attention_bias": {"false"},
 		"max_window_layers": nil, "pad_token_id": nil, "rope_scaling": {"null"},
 		"sliding_window": nil, "use_sliding_window": {"false"}}))
@@ -42,6 +50,15 @@ func readQwen3(l *folder.Loader, kind string) *description {
 	keys.epsilon = "rms_norm_eps"
 	l.Check(configJSON, d.activate("hidden_act", c.Activation))
 	l.Check(configJSON, d.check(keys))
-	d.rope = &nn.RopeConfig{Dim: d.width, Base: c.Base}
+	base, err := c.Rope.base("all layers", c.Base, qwen3Base)
+	l.Check(configJSON, err)
+	d.rope = &nn.RopeConfig{Dim: d.width, Base: base}
+	if c.Types != nil && l.Err == nil {
+		local, err := localLayers(c.Layers, 1, c.Types)
+		if err == nil && slices.Contains(local, true) {
+			err = fmt.Errorf("layer_types is %q, want full_attention for all", c.Types)
+		}
+		l.Check(configJSON, err)
+	}
 	return d
 }

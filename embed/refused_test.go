@@ -22,7 +22,13 @@ func TestRefusedConfigs(t *testing.T) {
 		"modernbert": {{"classifier_pooling", "max", `classifier_pooling is "max", want cls or mean`},
 			{"classifier_activation", "silu", `classifier_activation is "silu", want that`},
 			{"local_attention", 0, "local_attention is 0"}, {"norm_bias", true, "norm_bias is true"},
-			{"global_rope_theta", 0.5, "rotation of positions"}},
+			{"global_rope_theta", 0.5, "rotation of positions"},
+			{"layer_types", []string{"full_attention"}, "layer_types has 1 layers"},
+			{"layer_types", []string{"full_attention", "x", "x", "x"}, `layer_types[1] is "x"`},
+			{"rope_parameters", map[string]any{"full_attention": map[string]any{"rope_type": "yarn"}},
+				`rope_type of full_attention is "yarn"`},
+			{"rope_parameters", map[string]any{"sliding_attention": map[string]any{"factor": 2}},
+				"rope_parameters.sliding_attention.factor"}},
 		"nomic_bert": {{"activation_function", "relu", `activation_function is "relu", want swiglu`},
 			{"rotary_emb_fraction", 0.0, "rotary_emb_fraction is 0"}, {"prenorm", true, "prenorm is true"},
 			{"rotary_scaling_factor", 2.0, "rotary_scaling_factor is 2"}},
@@ -31,7 +37,9 @@ func TestRefusedConfigs(t *testing.T) {
 			{"pack_qkv", false, "pack_qkv is false"}},
 		"qwen3": {{"num_key_value_heads", 3, "num_key_value_heads is 3, want a divisor"},
 			{"head_dim", -8, "head_dim is -8"}, {"use_sliding_window", true, "use_sliding_window is true"},
-			{"hidden_act", "gelu_x", `hidden_act is "gelu_x"`}},
+			{"hidden_act", "gelu_x", `hidden_act is "gelu_x"`},
+			{"layer_types", []string{"full_attention", "sliding_attention"}, "want full_attention for all"},
+			{"rope_parameters", map[string]any{"rope_theta": 7.0}, "an older key says"}},
 	}
 	for _, k := range kindTests() {
 		for _, c := range changes[k.kind] {

@@ -93,7 +93,7 @@ func (b *builder) takeLayers() (all []layer) {
 	for i := 0; i < b.layers && b.Err == nil; i++ {
 		l := b.takeLayer(i)
 		l.rope = global
-		if b.every > 0 && i%b.every != 0 {
+		if b.locals != nil && b.locals[i] {
 			l.rope, l.window = local, b.local
 		}
 		all = append(all, l)
