@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-1415985d/attn/embed/folder"
@@ -19,6 +20,7 @@ type ggufKeys struct {
 	Pooling   *int     `json:"pooling_type"`
 	Base      *float64 `json:"rope.freq_base"`
 	Vocab     *int     `json:"vocab_size"`
+	Labels    []string `json:"classifier.output_labels"`
 }
 
 // ggufGeneralIdle are keys under "general." without effect: what a file is called, where it is from
@@ -43,7 +45,11 @@ var ggufNames = names{
 	attentionNorm: "attn_output_norm", up: []string{"ffn_up"}, down: "ffn_down",
 	ffnNorm: "layer_output_norm", inputBias: true, outputBias: true, upBias: true, downBias: true,
 	normBias: true, firstNorm: true,
+	head: headNames{dense: "cls", out: "cls.output", activation: nn.Tanh},
 }
+
+// rankPooling is the number of pooling_type for models that score.
+const rankPooling = 4
 
 // openGGUF reads a BERT or a Nomic of a GGUF file.
 func (m *Model) openGGUF(l *folder.Loader) {
@@ -64,7 +70,7 @@ func (m *Model) openGGUF(l *folder.Loader) {
 	d := &description{kind: kind, pad: -1, activation: nn.GELU, blocks: true, names: ggufNames,
 		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
 		longest: k.Positions, epsilon: k.Epsilon, headPooling: "cls"}
-	m.texts, d.segments = l.WordPieceGGUF(k.Positions)
+	m.texts, d.segments = l.TextsGGUF(k.Positions)
 	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
 	if l.Err != nil {
 		return
@@ -84,8 +90,14 @@ func (m *Model) openGGUF(l *folder.Loader) {
 	}
 	m.description, m.sentence = d, usual()
 	if p := k.Pooling; p != nil {
+		if *p == rankPooling {
+			m.scored = append([]string{}, k.Labels...)
+			m.noVector = errors.New("pooling_type is 4, so that it scores pairs of texts, and has no " +
+				"embeddings, want Rerank")
+			return
+		}
 		if *p < 1 || *p >= len(ggufPoolings) {
-			l.Check("", fmt.Errorf("%s.pooling_type is %d, want 1 to %d", kind, *p, len(ggufPoolings)-1))
+			l.Check("", fmt.Errorf("%s.pooling_type is %d, want 1 to %d", kind, *p, rankPooling))
 			return
 		}
 		m.modes = pooling{ggufPoolings[*p]}

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -152,6 +153,171 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
+// xlmTokens are those of an XLM-RoBERTa, of which the last is in no text, and their types.
+var (
+	xlmTokens = []string{"<s>", "<pad>", "</s>", "<unk>", "▁cat", "▁un", "believ", "able", "▁", "!",
+		"<mask>", "[PAD11]"}
+	xlmKinds = []int32{3, 3, 3, 2, 1, 1, 1, 1, 1, 1, 4, 5}
+)
+
+// asXLM gives a file of a BERT the tokenizer of an XLM-RoBERTa.
+func asXLM(f *gguftest.File) {
+	scores := make([]float32, len(xlmTokens))
+	for i := 4; i < 10; i++ {
+		scores[i] = -float32(i)
+	}
+	scores[11] = -10000
+	for key, value := range map[string]any{"model": "t5", "tokens": xlmTokens, "token_type": xlmKinds,
+		"scores": scores, "cls_token_id": nil, "seperator_token_id": nil, "add_space_prefix": true,
+		"remove_extra_whitespaces": true, "precompiled_charsmap": []uint8{4, 0, 0, 0, 0, 0, 0, 128}} {
+		f.Set("tokenizer.ggml."+key, value)
+	}
+}
+
+// xlmFolder has the same tokenizer as a tokenizer.json.
+func xlmFolder(t *testing.T) *Model {
+	t.Helper()
+	vocab, added := []any{}, []any{}
+	for i, text := range xlmTokens[:11] {
+		score := 0.0
+		if i > 3 && i < 10 {
+			score = -float64(i)
+		}
+		vocab = append(vocab, []any{text, score})
+		if xlmKinds[i] > 1 {
+			added = append(added, map[string]any{"id": i, "content": text, "special": true,
+				"single_word": false, "normalized": false, "lstrip": text == "<mask>", "rstrip": false})
+		}
+	}
+	for _, k := range kindTests() {
+		if k.kind != "xlm-roberta" {
+			continue
+		}
+		path, _ := writeKind(t, &k, safetensors.F32)
+		data, err := json.Marshal(map[string]any{"added_tokens": added,
+			"model": map[string]any{"type": "Unigram", "unk_id": 3, "vocab": vocab},
+			"pre_tokenizer": map[string]any{"type": "Sequence", "pretokenizers": []any{
+				map[string]any{"type": "WhitespaceSplit"},
+				map[string]any{"type": "Metaspace", "replacement": "▁", "split": true}}},
+			"post_processor": map[string]any{"type": "RobertaProcessing", "sep": []any{"</s>", 2},
+				"cls": []any{"<s>", 0}, "trim_offsets": true, "add_prefix_space": true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, "tokenizer.json", data)
+		return mustOpen(t, path, Options{})
+	}
+	t.Fatal("there is no xlm-roberta")
+	return nil
+}
+
+// TestXLMGGUF compares tokens of a file with those of a folder, and vectors with float64.
+func TestXLMGGUF(t *testing.T) {
+	like := xlmFolder(t)
+	f, values := ggufOf("bert", "F16")
+	asXLM(f)
+	m := mustOpen(t, writeGGUF(t, f), Options{Workers: 2})
+	for _, text := range []string{"", "cat", "unbelievable  cat!", "zürich cat", "a<mask>cat </s> cat",
+		" cat <mask> [PAD11]!", "catcat un un"} {
+		ids := idsOf(t, m, text)
+		if !slices.Equal(ids, idsOf(t, like, text)) {
+			t.Errorf("%q has tokens %v, want those of a folder, %v", text, ids, idsOf(t, like, text))
+		}
+		want := ggufRows(values, "bert", ids)[0]
+		want = scaled(want, 1/math.Sqrt(dot(want, want)))
+		for j, x := range mustEncode(t, m, text)[0] {
+			if d := math.Abs(float64(x) - want[j]); !(d < 3e-6) {
+				t.Errorf("%q: number %d is %v, want %v", text, j, x, want[j])
+			}
+		}
+		one, err := m.texts.Pair(text, "cat")
+		other, err2 := like.texts.Pair(text, "cat")
+		if err != nil || err2 != nil || !slices.Equal(one.Tokens, other.Tokens) {
+			t.Errorf("a pair has tokens %v, want %v (%v, %v)", one.Tokens, other.Tokens, err, err2)
+		}
+	}
+	for want, change := range map[string]func(f *gguftest.File){
+		"11 scores and 12 types, want 12": func(f *gguftest.File) {
+			f.Set("tokenizer.ggml.scores", make([]float32, 11))
+		},
+		"has token 12 for what begins": func(f *gguftest.File) {
+			f.Set("tokenizer.ggml.bos_token_id", uint32(12))
+		},
+		"precompiled_charsmap has 2 bytes": func(f *gguftest.File) {
+			f.Set("tokenizer.ggml.precompiled_charsmap", []uint8{1, 2})
+		},
+		"remove_extra_whitespaces": func(f *gguftest.File) {
+			f.Set("tokenizer.ggml.remove_extra_whitespaces", false)
+		},
+	} {
+		f, _ := ggufOf("bert", "F32")
+		asXLM(f)
+		change(f)
+		if err := openError(writeGGUF(t, f)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestGGUFHeads scores pairs by files with one label and with two.
+func TestGGUFHeads(t *testing.T) {
+	for labels, names := range [][]string{1: nil, 2: {"no", "yes"}} {
+		if labels == 0 {
+			continue
+		}
+		f, values := ggufOf("bert", "Q8_0")
+		asXLM(f)
+		f.Set("bert.pooling_type", uint32(4))
+		if names != nil {
+			f.Set("bert.classifier.output_labels", names)
+		}
+		source := rand.New(rand.NewPCG(1, 2))
+		for _, tensor := range []struct {
+			name string
+			rows int
+		}{{"cls", ggufWide}, {"cls.output", labels}} {
+			for suffix, shape := range map[string][]int{".weight": {tensor.rows, ggufWide},
+				".bias": {tensor.rows}} {
+				x := make([]float32, tensor.rows*append(shape, 1)[1])
+				for i := range x {
+					x[i] = float32(source.NormFloat64() / 3)
+				}
+				data, exact := gguftest.Encode("F32", x)
+				values[tensor.name+suffix] = exact
+				f.Tensors = append(f.Tensors, gguftest.Tensor{Name: tensor.name + suffix, Shape: shape,
+					Type: gguftest.Types["F32"], Data: data})
+			}
+		}
+		m := mustOpen(t, writeGGUF(t, f), Options{})
+		if _, err := m.Encode([]string{"cat"}); err == nil || !strings.Contains(err.Error(), "Rerank") {
+			t.Errorf("vectors of a model that scores: %v", err)
+		}
+		texts := []string{"un cat", "", "believable!"}
+		got, err := m.Scores("cat", texts)
+		if err != nil || len(m.Labels()) != labels {
+			t.Fatalf("labels %q, %v", m.Labels(), err)
+		}
+		for i, text := range texts {
+			read, err := m.texts.Pair("cat", text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := values.linear("cls", ggufRows(values, "bert", widen(read.Tokens))[0])
+			for j := range x {
+				x[j] = math.Tanh(x[j])
+			}
+			for j, want := range values.linear("cls.output", x) {
+				if labels == 1 {
+					want = 1 / (1 + math.Exp(-want))
+				}
+				if d := math.Abs(float64(got[i][j]) - want); !(d < 2e-5) {
+					t.Errorf("%q: score %d is %v, want %v", text, j, got[i][j], want)
+				}
+			}
+		}
+	}
+}
+
 // TestDamagedGGUF changes one thing each.
 func TestDamagedGGUF(t *testing.T) {
 	for want, change := range map[string]func(f *gguftest.File){
@@ -161,14 +327,14 @@ func TestDamagedGGUF(t *testing.T) {
 		"bert.rope.freq_base is 10000, want none": func(f *gguftest.File) {
 			f.Set("bert.rope.freq_base", float32(10000))
 		},
-		"bert.pooling_type is 4, want 1 to 3": func(f *gguftest.File) {
-			f.Set("bert.pooling_type", uint32(4))
+		"bert.pooling_type is 5, want 1 to 4": func(f *gguftest.File) {
+			f.Set("bert.pooling_type", uint32(5))
 		},
 		"bert.vocab_size is 9, want 12": func(f *gguftest.File) { f.Set("bert.vocab_size", uint32(9)) },
 		"bert.block_count is 0":         func(f *gguftest.File) { f.Set("bert.block_count", nil) },
 		"bert.strange":                  func(f *gguftest.File) { f.Set("bert.strange", uint32(1)) },
 		"other.key":                     func(f *gguftest.File) { f.Set("other.key", uint32(1)) },
-		"tokenizer.ggml.model is":       func(f *gguftest.File) { f.Set("tokenizer.ggml.model", "t5") },
+		"tokenizer.ggml.model is":       func(f *gguftest.File) { f.Set("tokenizer.ggml.model", "gpt2") },
 		"has 99 for [CLS], want 0 to 11": func(f *gguftest.File) {
 			f.Set("tokenizer.ggml.cls_token_id", uint32(99))
 		},

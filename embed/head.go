@@ -60,7 +60,8 @@ func (m *Model) takeHead(b *builder) {
 		return
 	}
 	if m.blocks {
-		return // GGUF files with heads have keys and tensors that are refused
+		m.takeGGUFHead(b)
+		return
 	}
 	if m.answers {
 		m.takeDecoderHead(b)
@@ -88,6 +89,22 @@ func (m *Model) takeHead(b *builder) {
 	m.head = m.readHead(b, &f)
 }
 
+// takeGGUFHead takes the head of a file whose pooling_type is 4. Of a model without names for its
+// labels there is one.
+func (m *Model) takeGGUFHead(b *builder) {
+	if m.scored == nil {
+		return
+	}
+	f := labelsFile{Labels: map[string]string{}}
+	for i, label := range m.scored {
+		f.Labels[strconv.Itoa(i)] = label
+	}
+	if len(m.scored) == 0 {
+		f.Labels["0"] = "LABEL_0"
+	}
+	m.head = m.readHead(b, &f)
+}
+
 func (f *labelsFile) isSequence() bool {
 	for _, class := range f.Architectures {
 		if strings.HasSuffix(class, "ForSequenceClassification") {
@@ -108,7 +125,10 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 			whole = b.at + whole
 		}
 		kind := attn.F32
-		if b.Integers {
+		switch {
+		case b.blocks:
+			kind = -1
+		case b.Integers:
 			kind = attn.I8
 		}
 		return b.Linear(kind, m.hidden, bias, folder.Part{Name: whole, Out: out})

@@ -26,6 +26,7 @@ type Model struct {
 	distance []float32 // the bias of each head, query and key
 	head     *head     // nil for none
 	noVector error     // why Encode is refused
+	scored   []string  // labels of a GGUF file that scores; nil for others
 	matrices int       // bytes
 
 	pool   *attn.Pool

@@ -359,3 +359,21 @@ func TestTextsOfBPE(t *testing.T) {
 		t.Errorf("texts that lose their beginning: %v", l.Err)
 	}
 }
+
+// TestUnigramKeys has a map, bytes and usual numbers in the metadata of a GGUF file.
+func TestUnigramKeys(t *testing.T) {
+	k := unigramKeys{Tokens: []string{"<s>", "<pad>", "</s>", "<unk>", "▁1", "<0xC3>", "<0xA9>", "▁"},
+		Scores: []float32{0, 0, 0, 0, -1, 0, 0, -2}, Kinds: []int{3, 3, 3, 2, 1, 6, 6, 1}}
+	for _, b := range charsmap(map[string]string{"①": "1"}) {
+		k.Charsmap = append(k.Charsmap, int(b))
+	}
+	u, err := k.unigram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := &Texts{&u.pipeline, u, "the metadata", 20}
+	if got, err := texts.Encode("①  é"); err != nil ||
+		!slices.Equal(got.Tokens, []int32{0, 4, 7, 5, 6, 2}) {
+		t.Errorf("tokens %v (%v), want what begins and ends, 1, a space and two bytes", got.Tokens, err)
+	}
+}
