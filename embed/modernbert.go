@@ -92,7 +92,8 @@ const modernBase, modernLocalBase = 160000, 10000
 // from the first on.
 func localLayers(layers, every int, types []string) ([]bool, error) {
 	if types != nil && len(types) != layers {
-		return nil, fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", len(types), layers)
+		return nil, fmt.Errorf("layer_types has %d layers, want num_hidden_layers, %d", len(types),
+			layers)
 	}
 	local := make([]bool, layers)
 	for i := range local {
@@ -129,8 +130,8 @@ func (r *rotation) base(of string, older, usual float64) (float64, error) {
 	case r.Base == nil:
 		return older, nil
 	case older != usual && older != *r.Base:
-		return 0, fmt.Errorf("rope_parameters: rope_theta of %s is %v, and an older key says %v, want the "+
-			"same", of, *r.Base, older)
+		return 0, fmt.Errorf("rope_parameters: rope_theta of %s is %v, and an older key says %v, want "+
+			"the same", of, *r.Base, older)
 	}
 	return *r.Base, nil
 }
