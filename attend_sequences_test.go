@@ -96,6 +96,12 @@ var sequenceMethods = []sequenceMethod{
 		}
 		return s.Truncate(0)
 	}, true},
+	{"Pool.AppendSequence", func(u *sequenceUser, s *Sequence) error {
+		if err := threeWorkers().AppendSequence(s, u.k, u.v); !errors.Is(err, ErrCapacity) {
+			return err
+		}
+		return s.Truncate(0)
+	}, true},
 	{"Truncate", func(u *sequenceUser, s *Sequence) error { return s.Truncate(0) }, true},
 	{"DropBefore", func(u *sequenceUser, s *Sequence) error { return s.DropBefore(0) }, true},
 	{"Keep", func(u *sequenceUser, s *Sequence) error { return s.Keep(nil) }, true},

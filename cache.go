@@ -181,28 +181,44 @@ func (c *Cache) Truncate(n int) error {
 // n more tokens, Append returns [ErrCapacity] and changes nothing; [Cache.DropBefore] says how much
 // room dropped tokens leave. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a
 // cache of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
+//
+// [Pool.AppendCache] takes all workers.
 func (c *Cache) Append(k, v Tensor) error {
+	x := writing{k: k, v: v}
+	err := c.beginAppend(&x)
+	if err == nil {
+		x.run()
+	}
+	runtime.KeepAlive(c) // and with it its memory
+	return err
+}
+
+// beginAppend validates tokens and makes room for them.
+func (c *Cache) beginAppend(x *writing) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if err := checkTokens(&c.packed, &k, &v, c.config.Batch); err != nil {
+	if err := checkTokens(&c.packed, &x.k, &x.v, c.config.Batch); err != nil {
 		return err
 	}
-	if err := c.checkRoom(k.L); err != nil {
+	if err := c.checkRoom(x.k.L); err != nil {
 		return err
 	}
-	if err := checkFinite(&c.packed, &k, &v); err != nil {
+	if err := checkFinite(&c.packed, &x.k, &x.v); err != nil {
 		return err
 	}
-	at := c.length
-	c.length += k.L // before scratch is shared, which would hide a race from the detector
+	x.blocks, x.at = &c.packed, c.length
+	c.length += x.k.L // before scratch is shared, which would hide a race from the detector
+	return nil
+}
+
+// run writes all tokens on the calling goroutine.
+func (x *writing) run() {
 	w := scratches.Get().(*scratch)
-	for b := range k.B {
-		writeTokens(&w.writer, &c.packed, nil, &k, &v, b, at)
+	for i := range x.tasks() {
+		x.write(&w.writer, i)
 	}
 	scratches.Put(w)
-	runtime.KeepAlive(c) // and with it its memory
-	return nil
 }
 
 // Read copies tokens back, decoded, from position from on: as many as k and v have positions.

@@ -381,7 +381,7 @@ var poolCalls = []struct {
 // Every method of a Pool is in the tests of nil and closed ones.
 func TestPoolCallsAreComplete(t *testing.T) {
 	known := []string{"Close", "MatMul", "MulExperts", "MulMatrices", "MulMatrix", // see their tests
-		"PackBlocks", "PackMatrix", "Run"}
+		"PackBlocks", "PackMatrix", "Run", "AppendCache", "AppendSequence"}
 	for _, c := range poolCalls {
 		known = append(known, c.name)
 	}
@@ -482,16 +482,17 @@ func TestClosedCache(t *testing.T) {
 		q, dst := zeros(1, 2, 1, 8), BHLD(nans(2*8), 1, 2, 1, 8)
 		readK, readV := BHLD(nans(2*8), 1, 2, 1, 8), BHLD(nans(2*8), 1, 2, 1, 8)
 		for name, call := range map[string]func() error{
-			"Append":   func() error { return c.Append(v, k) },
-			"Grow":     func() error { return c.Grow(1 << 10) },
-			"Load":     func() error { _, err := c.Load(iotest.ErrReader(errBroken)); return err },
-			"Save":     func() error { _, err := c.Save(io.Discard); return err },
-			"Truncate": func() error { return c.Truncate(0) },
-			"Read":     func() error { return c.Read(readK, readV, 0) },
-			"Attend":   func() error { return c.Attend(dst, q, nil) },
-			"Pool":     func() error { return threeWorkers().AttendCache(dst, q, c, nil) },
-			"nil Pool": func() error { return (*Pool)(nil).AttendCache(dst, q, c, nil) },
-			"Close":    func() error { return c.Close() },
+			"Append":      func() error { return c.Append(v, k) },
+			"Grow":        func() error { return c.Grow(1 << 10) },
+			"Load":        func() error { _, err := c.Load(iotest.ErrReader(errBroken)); return err },
+			"Save":        func() error { _, err := c.Save(io.Discard); return err },
+			"Truncate":    func() error { return c.Truncate(0) },
+			"Read":        func() error { return c.Read(readK, readV, 0) },
+			"Attend":      func() error { return c.Attend(dst, q, nil) },
+			"Pool":        func() error { return threeWorkers().AttendCache(dst, q, c, nil) },
+			"AppendCache": func() error { return threeWorkers().AppendCache(c, v, k) },
+			"nil Pool":    func() error { return (*Pool)(nil).AttendCache(dst, q, c, nil) },
+			"Close":       func() error { return c.Close() },
 		} {
 			for range 2 {
 				c.Reset()

@@ -483,18 +483,39 @@ type source struct {
 	once *packed.Blocks
 }
 
-// writeTokens writes the tokens of one batch entry of k and v from position at on: to the pages of
-// a table, or where there is none, to the blocks of the batch entry.
-func writeTokens(w *packed.Writer, s *packed.Blocks, t *pages.Table, k, v *Tensor, entry, at int) {
-	w.Fit(s)
-	for h := range k.H {
-		for i := 0; i < k.L; {
-			j := at + i
-			n := min(k.L-i, Block-j%Block)
-			writeBlock(w, s, s.OffsetOf(t, entry, h, j), k, v, entry, h, i, j, n)
-			i += n
-		}
+// writing is tokens that are written from a position on: to the pages of a table, or where there is
+// none, to the blocks of batch entries.
+type writing struct {
+	blocks *packed.Blocks
+	table  *pages.Table
+	k, v   Tensor
+	at     int
+}
+
+// tasks is the number of tasks: each packedRun tokens of a head, or fewer.
+func (x *writing) tasks() int {
+	return x.k.B * x.k.H * partsOf(x.at%Block+x.k.L, packedRun)
+}
+
+// write writes the tokens of task i.
+func (x *writing) write(w *packed.Writer, i int) {
+	runs := partsOf(x.at%Block+x.k.L, packedRun)
+	h, entry := i/runs%x.k.H, i/runs/x.k.H
+	first := x.at/Block*Block + i%runs*packedRun
+	w.Fit(x.blocks)
+	end := min(first+packedRun, x.at+x.k.L)
+	for j := max(first, x.at); j < end; {
+		n := min(end-j, Block-j%Block)
+		place := x.blocks.OffsetOf(x.table, entry, h, j)
+		writeBlock(w, x.blocks, place, &x.k, &x.v, entry, h, j-x.at, j, n)
+		j += n
 	}
+}
+
+// cost estimates the nanoseconds of writing on one core: reading, and writing what is read before.
+func (x *writing) cost() float64 {
+	n := float64(x.k.B) * float64(x.k.H) * float64(x.k.L)
+	return tuned.Cost(0, 3*4*n*float64(x.blocks.D+x.blocks.DV))
 }
 
 // writeBlock writes n tokens of a head of k and v, from i on, to the block at a place, whose

@@ -343,6 +343,7 @@ type poolCall struct {
 
 	attention      attention
 	update         pooledUpdate
+	writing        writing
 	multiplication multiplication
 	products       products
 	parts          callerParts
@@ -353,7 +354,7 @@ func (c *poolCall) drop() {
 	c.work, c.mayPanic, c.value = nil, false, nil
 	c.stopped.Store(false)
 	c.attention.plan, c.update, c.multiplication = plan{}, pooledUpdate{}, multiplication{}
-	c.parts = callerParts{}
+	c.writing, c.parts = writing{}, callerParts{}
 	c.products.drop()
 	c.attention.call.drop()
 }

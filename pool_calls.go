@@ -120,6 +120,61 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 	return err
 }
 
+// AppendCache is [Cache.Append] on all workers of the pool.
+func (p *Pool) AppendCache(c *Cache, k, v Tensor) error {
+	if p == nil {
+		return c.Append(k, v)
+	}
+	_ = c.length // a nil pointer panics before the call counts as running
+	pc, err := p.takeCall()
+	if err != nil {
+		return err
+	}
+	defer p.putCall(pc)
+	pc.writing = writing{k: k, v: v}
+	if err := c.beginAppend(&pc.writing); err != nil {
+		return err
+	}
+	p.write(pc)
+	runtime.KeepAlive(c) // and with it its memory
+	return nil
+}
+
+// AppendSequence is [Sequence.Append] on all workers of the pool.
+func (p *Pool) AppendSequence(s *Sequence, k, v Tensor) error {
+	if p == nil {
+		return s.Append(k, v)
+	}
+	if err := s.beginCall(); err != nil {
+		return err
+	}
+	defer s.endCall()
+	pc, err := p.takeCall()
+	if err != nil {
+		return err
+	}
+	defer p.putCall(pc)
+	pc.writing = writing{k: k, v: v}
+	if err := s.beginAppend(&pc.writing); err != nil {
+		return err
+	}
+	p.write(pc)
+	return nil
+}
+
+// write writes the tokens of a call, for which there is room.
+func (p *Pool) write(pc *poolCall) {
+	x := &pc.writing
+	p.share(pc, tokenWriting{x}, p.workersFor(x.cost()), x.cost(), x.tasks())
+}
+
+// tokenWriting is the work of Append: its tasks are runs of tokens.
+type tokenWriting struct{ *writing }
+
+func (tokenWriting) begin(*scratch) {}
+
+func (x tokenWriting) task(w *scratch, i int) { x.write(&w.writer, i) }
+
 // AttendSequences works like the function [AttendSequences], on all workers of the pool. The call
 // is divided by how much work its sequences are.
 func (p *Pool) AttendSequences(dst, q Tensor, seqs []*Sequence, opt *Options) error {

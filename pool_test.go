@@ -779,3 +779,50 @@ func TestWorkersWakeWorkers(t *testing.T) {
 		t.Errorf("a caller leaves %d workers for others to wake, want %d", got, size-1-wokenAtOnce)
 	}
 }
+
+// Workers write the bytes of Append, from any position, to caches and sequences of every format; a
+// nil pool does, too. What Append refuses changes nothing.
+func TestPoolAppends(t *testing.T) {
+	r := random(t.Name())
+	for _, f := range allFormats {
+		for _, p := range []*Pool{threeWorkers(), nil} {
+			config := CacheConfig{Batch: 2, KVHeads: 3, HeadDim: 64, ValueDim: 32, Capacity: 9 * Block,
+				Format: f}
+			one, err := NewCache(config)
+			must(t, err)
+			all, err := NewCache(config)
+			must(t, err)
+			g := StoreConfig{KVHeads: 3, HeadDim: 64, ValueDim: 32, Pages: 20, Format: f}
+			s := sequenceOf(t, g)
+			u := s.store.NewSequence()
+			for _, n := range []int{0, 5, 3 * Block, 1, Block - 6, 4*Block - 9} {
+				k, v := tensor(r, normal, 2, 3, n, 64), tensor(r, normal, 2, 3, n, 32)
+				must(t, one.Append(k, v))
+				must(t, p.AppendCache(all, k, v))
+				k.B, v.B = 1, 1
+				must(t, s.Append(k, v))
+				must(t, p.AppendSequence(u, k, v))
+			}
+			k, v := tensor(r, normal, 2, 3, 2*Block, 64), tensor(r, normal, 2, 3, 2*Block, 32)
+			if err := p.AppendCache(all, k, v); !errors.Is(err, ErrCapacity) {
+				t.Errorf("too many tokens: %v", err)
+			}
+			if err := p.AppendSequence(u, k, v); !errors.Is(err, ErrShape) {
+				t.Errorf("two batch entries: %v", err)
+			}
+			mustEqualFiles(t, "cache", cacheFileOf(t, all), cacheFileOf(t, one))
+			mustEqualFiles(t, "sequence", fileOf(t, u), fileOf(t, s))
+			must(t, one.Close())
+			must(t, all.Close())
+		}
+	}
+	closed := NewPool(2)
+	must(t, closed.Close())
+	c, s := new(Cache), sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 8, ValueDim: 8, Pages: 2})
+	mustFail(t, "cache", closed.AppendCache(c, Tensor{}, Tensor{}), ErrClosed, "the pool was closed")
+	mustFail(t, "sequence", closed.AppendSequence(s, zeros(1, 1, 1, 8), zeros(1, 1, 1, 8)), ErrClosed,
+		"the pool was closed")
+	if s.Len() != 0 {
+		t.Errorf("a closed pool appended %d tokens", s.Len())
+	}
+}

@@ -2,6 +2,7 @@ package attn
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -143,6 +144,13 @@ func pooledCalls(t *testing.T) []longCall {
 		{"Pool.Attend", "much", func() error { return pool.Attend(dst, p.q, p.k, p.v, nil) }},
 		{"Pool.Attend", "little", func() error { return pool.Attend(oneDst, one.q, one.k, one.v, nil) }},
 		{"Pool.AttendCache", "", func() error { return pool.AttendCache(dst, p.q, c, nil) }},
+		{"Pool.AppendCache", "", func() error {
+			c.Reset()
+			return pool.AppendCache(c, p.k, p.v)
+		}},
+		{"Pool.AppendSequence", "", func() error {
+			return errors.Join(seq.Truncate(0), pool.AppendSequence(seq, p.k, p.v))
+		}},
 		{"Pool.AttendSequences", "", func() error {
 			return pool.AttendSequences(dst, p.q, seqs, sequenceOptions)
 		}},

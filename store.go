@@ -251,27 +251,36 @@ func (s *Sequence) PagesFor(n int) int {
 // If the store has too few free pages, the error is [ErrCapacity], says how many are missing, and
 // nothing has changed. A sequence may have positions up to 2²⁸, else it is [ErrLength]. In a store
 // of I8 or I4, elements that are not finite, or too large to be rotated, are [ErrOption].
+//
+// [Pool.AppendSequence] takes all workers.
 func (s *Sequence) Append(k, v Tensor) error {
 	if err := s.beginCall(); err != nil {
 		return err
 	}
 	defer s.endCall()
-	blocks, at := &s.store.packed, s.table.Len()
-	if err := checkTokens(blocks, &k, &v, 1); err != nil {
+	x := writing{k: k, v: v}
+	err := s.beginAppend(&x)
+	if err == nil {
+		x.run()
+	}
+	return err
+}
+
+// beginAppend validates tokens and takes pages for them, in a call that has begun.
+func (s *Sequence) beginAppend(x *writing) error {
+	x.blocks, x.table, x.at = &s.store.packed, &s.table, s.table.Len()
+	if err := checkTokens(x.blocks, &x.k, &x.v, 1); err != nil {
 		return err
 	}
-	if k.L > maxLength-at {
-		return fail(ErrLength, "k.L is %d after %d tokens, want at most %d in all", k.L, at, maxLength)
+	if n := x.k.L; n > maxLength-x.at {
+		return fail(ErrLength, "k.L is %d after %d tokens, want at most %d in all", n, x.at, maxLength)
 	}
-	if err := checkFinite(blocks, &k, &v); err != nil {
+	if err := checkFinite(x.blocks, &x.k, &x.v); err != nil {
 		return err
 	}
-	if need, free, ok := s.store.pages.Grow(&s.table, k.L, s.store.copyPage); !ok {
-		return s.store.errPages("k.L is %d, which", k.L, need, free)
+	if need, free, ok := s.store.pages.Grow(&s.table, x.k.L, s.store.copyPage); !ok {
+		return s.store.errPages("k.L is %d, which", x.k.L, need, free)
 	}
-	w := scratches.Get().(*scratch)
-	writeTokens(&w.writer, blocks, &s.table, &k, &v, 0, at)
-	scratches.Put(w)
 	return nil
 }
 

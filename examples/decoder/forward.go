@@ -24,7 +24,8 @@ type runner struct {
 
 	// rows of one call
 	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
-	positions                                                         []int32 // of each row
+	tokens                                                            []int   // of each row,
+	positions                                                         []int32 // where they are
 	mixing
 	stateful
 	// of one product
@@ -46,9 +47,10 @@ func (r *runner) forward(pieces []piece) ([][]float32, error) {
 func (r *runner) forwardLast(pieces []piece, wanted []int) ([][]float32, error) {
 	r.err = nil
 	r.begin(pieces)
+	r.rmsNorm(&r.normed, r.x, r.layers[0].attentionNorm)
 	for i := 0; i < len(r.layers) && r.err == nil; i++ {
 		r.attention(i, pieces)
-		r.feedForward(&r.layers[i])
+		r.feedForward(i)
 	}
 	r.finish(pieces, wanted)
 	if r.err == nil {
@@ -70,25 +72,36 @@ func checkLogits(logits []float32, vocab int) error {
 
 // begin looks up the tokens' embeddings and their positions.
 func (r *runner) begin(pieces []piece) {
-	r.x, r.positions = r.x[:0], r.positions[:0]
+	r.tokens, r.positions = r.tokens[:0], r.positions[:0]
 	for _, p := range pieces {
 		first := p.seq.length()
 		for i, token := range p.tokens {
-			r.x = append(r.x, make([]float32, r.Dim)...)
-			r.embedding.Row(r.x[len(r.x)-r.Dim:], token)
-			scale(r.x[len(r.x)-r.Dim:], r.EmbeddingScale)
-			r.positions = append(r.positions, int32(first+i))
+			r.tokens, r.positions = append(r.tokens, token), append(r.positions, int32(first+i))
 		}
+	}
+	r.x = resize(r.x, len(r.tokens)*r.Dim)
+	r.try(r.pool.Run((len(r.tokens)+embeddedRows-1)/embeddedRows, (*embedder)(r)))
+}
+
+// embedder looks up the embeddings of some tokens.
+type embedder runner
+
+const embeddedRows = 16 // at a time
+
+func (e *embedder) Work(part int) {
+	for i := part * embeddedRows; i < min((part+1)*embeddedRows, len(e.tokens)); i++ {
+		x := e.x[i*e.Dim:][:e.Dim]
+		e.embedding.Row(x, e.tokens[i])
+		scale(x, e.EmbeddingScale)
 	}
 }
 
 // attention adds to each row what its token sees in the tokens before it.
 func (r *runner) attention(i int, pieces []piece) {
 	l, all := &r.layers[i], len(r.x)/r.Dim
-	r.rmsNorm(&r.normed, r.x, l.attentionNorm)
 	if l.delta != nil {
 		r.delta(i, l.delta, pieces)
-		r.join(l.attentionAfter)
+		r.join(l.attentionAfter, l.ffnNorm)
 		return
 	}
 	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &l.k}, product{&r.v, &l.v})
@@ -108,15 +121,20 @@ func (r *runner) attention(i int, pieces []piece) {
 		r.try(nn.Gate(r.pool, rowsOf(r.heads, n), rowsOf(r.gate, n), rowsOf(r.heads, n), nn.Sigmoid))
 	}
 	r.multiply(r.heads, product{&r.hidden, &l.out})
-	r.join(l.attentionAfter)
+	r.join(l.attentionAfter, l.ffnNorm)
 }
 
-// join adds to each row what a part of the layer made of it, normed if there is a weight for that.
-func (r *runner) join(weight []float32) {
-	if weight != nil {
-		r.rmsNorm(&r.hidden, r.hidden, weight)
+// join adds to each row what a part of the layer made of it, normed if there is a weight for that,
+// and norms it for the next part, if there is one.
+func (r *runner) join(after, next []float32) {
+	if after != nil {
+		r.rmsNorm(&r.hidden, r.hidden, after)
 	}
-	r.add(r.x, r.hidden)
+	if next == nil {
+		r.add(r.x, r.hidden)
+		return
+	}
+	r.addNorm(&r.normed, r.x, r.hidden, next)
 }
 
 // place norms the heads of queries and keys, if the model does, and rotates them.
@@ -130,14 +148,18 @@ func (r *runner) place(l *layer) {
 }
 
 // feedForward adds to each row what the layer's network makes of it.
-func (r *runner) feedForward(l *layer) {
-	r.rmsNorm(&r.normed, r.x, l.ffnNorm)
+func (r *runner) feedForward(i int) {
+	l := &r.layers[i]
 	if l.experts != nil {
 		r.mix(l.experts)
 	} else {
 		r.dense(&r.hidden, l)
 	}
-	r.join(l.ffnAfter)
+	var next []float32
+	if i+1 < len(r.layers) {
+		next = r.layers[i+1].attentionNorm
+	}
+	r.join(l.ffnAfter, next)
 }
 
 // dense is what a network makes of the normed rows.

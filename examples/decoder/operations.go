@@ -41,6 +41,14 @@ func (r *runner) add(dst, x []float32) {
 	r.try(nn.Add(r.pool, rowsOf(dst, n), rowsOf(dst, n), rowsOf(x, n)))
 }
 
+// addNorm is sum += x and to = rmsNorm of sum, in one pass over memory.
+func (r *runner) addNorm(to *[]float32, sum, x, weight []float32) {
+	*to = resize(*to, len(x))
+	n := len(weight)
+	r.try(nn.AddRMSNorm(r.pool, rowsOf(*to, n), rowsOf(sum, n), rowsOf(sum, n), rowsOf(x, n), weight,
+		float32(r.Epsilon)))
+}
+
 // scale multiplies by a number, but for 0, which stands for none.
 func scale(x []float32, by float32) {
 	for i := range x {

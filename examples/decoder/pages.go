@@ -97,7 +97,8 @@ func (c *pages) append(layer int, k, v attn.Tensor, pieces []piece) (seqs []*att
 	err error) {
 	each(pieces, func(i, from, to int) {
 		s := pieces[i].seq.(paged).layers[layer]
-		seqs, err = append(seqs, s), cmp.Or(err, s.Append(k.Slice(from, to), v.Slice(from, to)))
+		seqs, err = append(seqs, s), cmp.Or(err,
+			c.pool.AppendSequence(s, k.Slice(from, to), v.Slice(from, to)))
 	})
 	return seqs, err
 }
