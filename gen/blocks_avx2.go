@@ -96,6 +96,9 @@ func (t *blockTile8) emit(blocks Mem) {
 		}
 	}
 	Label(ready)
+	if t.biased() {
+		VPBROADCASTD(u32(sumBias), t.bias())
+	}
 	pointAtRows(aPtr, aStride, t.rows)
 	Load(Param("w"), w)
 	MOVQ(blocks, count)
@@ -126,6 +129,24 @@ func (t *blockTile8) emit(blocks Mem) {
 	JNE(LabelRef(loop))
 }
 
+// Sums with AVX-VNNI begin with the bits of a float32 whose last bit is 1. Floats of these bits less
+// that one are what a conversion makes of sums below 2²², in units that products leave free.
+const sumBias = 0x4b400000 // 3·2²²
+
+// biased reports whether they do: sums of halves leave no register for the bits.
+func (t *blockTile8) biased() bool { return t.words == 0 && t.sums != halvesSums }
+
+func (t *blockTile8) bias() reg.VecPhysical { return ymm[len(ymm)-1] }
+
+// floats makes floats of sums.
+func (t *blockTile8) floats(sum reg.VecPhysical) {
+	if t.biased() {
+		VSUBPS(t.bias(), sum, sum)
+		return
+	}
+	VCVTDQ2PS(sum, sum)
+}
+
 // dotProducts adds a block with AVX-VNNI.
 func (t *blockTile8) dotProducts(w reg.Register) {
 	switch t.sums {
@@ -141,7 +162,7 @@ func (t *blockTile8) dotProducts(w reg.Register) {
 		for v := range 2 {
 			t.scale(w, 1, v, scale)
 			for i := range t.rows {
-				VCVTDQ2PS(t.acc(i, v), t.acc(i, v))
+				t.floats(t.acc(i, v))
 				VMULPS(scale, t.acc(i, v), t.word(i, v))
 			}
 		}
@@ -149,7 +170,7 @@ func (t *blockTile8) dotProducts(w reg.Register) {
 		for v := range 2 {
 			t.scale(w, 2, v, scale)
 			for i := range t.rows {
-				VCVTDQ2PS(t.acc(i, v), t.acc(i, v))
+				t.floats(t.acc(i, v))
 				VFMADD213PS(t.word(i, v), scale, t.acc(i, v)) // an integer below 2²⁴
 			}
 		}
@@ -166,13 +187,17 @@ func (t *blockTile8) dots(w reg.Register, first, end, start int) {
 	free := t.free()
 	row, weights := free[0], free[1:3]
 	for i := range t.rows {
-		for v := range weights {
-			if start == 0 {
-				VPXOR(t.acc(i, v), t.acc(i, v), t.acc(i, v))
-			} else {
-				VPBROADCASTD(avx512Row(i, aStride, start), t.acc(i, v))
-			}
+		sum := t.acc(i, 0)
+		switch {
+		case start == 0:
+			VMOVDQA(t.bias(), sum)
+		case t.biased():
+			VPBROADCASTD(avx512Row(i, aStride, start), sum)
+			VPADDD(t.bias(), sum, sum)
+		default:
+			VPBROADCASTD(avx512Row(i, aStride, start), sum)
 		}
+		VMOVDQA(sum, t.acc(i, 1))
 	}
 	for g := first; g < end; g++ {
 		for v, x := range weights {
@@ -299,8 +324,8 @@ func (t *blockTile8) add(w reg.Register, half int) {
 		VBROADCASTSS(avx512Row(i, aStride, blockRowScale), a)
 		for v := range 2 {
 			sum := t.acc(i, v)
-			if t.words > 0 || t.sums != halvesSums {
-				VCVTDQ2PS(sum, sum)
+			if t.words > 0 || t.sums != halvesSums { // which are floats already
+				t.floats(sum)
 			}
 			switch {
 			case t.sums == scaledSums:
@@ -351,8 +376,14 @@ func (t *blockTile8) less(w reg.Register, i int, a, x, y reg.VecPhysical) {
 	case minimaSums:
 		VPBROADCASTD(avx512Row(i, aStride, blockRowSum), sum)
 		for v := range 2 {
-			VPMADDWD(t.scales(w, 3, v), sum, y)
-			VCVTDQ2PS(y, y)
+			if t.words > 0 {
+				VPMADDWD(t.scales(w, 3, v), sum, y)
+			} else {
+				VMOVDQU(t.scales(w, 3, v), x)
+				VMOVDQA(t.bias(), y)
+				vnniAdd("VPDPWSSD", x, sum, y)
+			}
+			t.floats(y)
 			VMULPS(t.scales(w, 1, v), a, x)
 			VFNMADD231PS(x, y, t.acc(i, v))
 		}
