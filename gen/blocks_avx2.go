@@ -129,8 +129,9 @@ func (t *blockTile8) emit(blocks Mem) {
 	JNE(LabelRef(loop))
 }
 
-// Sums with AVX-VNNI begin with the bits of a float32 whose last bit is 1. Floats of these bits less
-// that one are what a conversion makes of sums below 2²², in units that products leave free.
+// Sums with AVX-VNNI begin with the bits of a float32 whose last bit is 1. Floats of what they have
+// become, less that, are what a conversion makes of sums below 2²², in units that products leave
+// free.
 const sumBias = 0x4b400000 // 3·2²²
 
 // biased reports whether they do: sums of halves leave no register for the bits.

@@ -481,3 +481,20 @@ func spreadGroups(dst, row []byte) {
 		dst[x/4*4*kernel.Panel+x%4] = e
 	}
 }
+
+// startOf takes bytes by the word, and is −128 times their sum.
+func TestStartOf(t *testing.T) {
+	for _, value := range []int8{-128, -1, 0, 127} {
+		for _, n := range []int{0, 1, 7, 8, 9, 1023, 1024, 1032, 4096} {
+			row := make([]int8, n)
+			var sum int32
+			for i := range row {
+				row[i] = value - int8(i%5) // which wraps around
+				sum += int32(row[i])
+			}
+			if got := startOf(row); got != -128*sum {
+				t.Errorf("%d bytes from %d on: %d, want %d", n, value, got, -128*sum)
+			}
+		}
+	}
+}

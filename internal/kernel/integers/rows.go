@@ -1,6 +1,7 @@
 package integers
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
@@ -57,9 +58,28 @@ func Pitch(inputs int) int {
 
 // startOf is −128 times the sum of a row.
 func startOf(row []int8) int32 {
+	const (
+		signs = 0x8080808080808080
+		lanes = 0x00ff00ff00ff00ff
+		most  = 128 // words, of which a lane of 16 bits holds the sums of two bytes
+	)
 	var sum int32
-	for _, e := range row {
-		sum += int32(e)
+	bytes := kernel.RawBytes(row)
+	for len(bytes) >= 8 {
+		var sums uint64
+		words := min(most, len(bytes)/8)
+		for range words {
+			x := binary.NativeEndian.Uint64(bytes) ^ signs // bytes + 128
+			sums += x&lanes + x>>8&lanes
+			bytes = bytes[8:]
+		}
+		for ; sums > 0; sums >>= 16 {
+			sum += int32(sums & 0xffff)
+		}
+		sum -= int32(words) * 8 * 128
+	}
+	for _, e := range bytes {
+		sum += int32(int8(e))
 	}
 	return -128 * sum
 }
