@@ -468,9 +468,7 @@ func (c *Client) enter() bool {
 
 // lose notes that a copy is of no use any more.
 func (c *Client) lose(x *partCopy) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	x.lost = true
+	locked(&c.mu, func() { x.lost = true })
 	wake(c.kick)
 }
 

@@ -291,15 +291,11 @@ func (c *Client) copy(ctx context.Context, worker string, r *copyRequest,
 	for wait := 4 * c.config.Patience; ; wait *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, wait)
 		var reply copyReply
-		d, err := c.call(attempt, worker, r.encode(c.id))
+		err = c.tell(attempt, worker, r.encode(c.id), &reply)
 		late := attempt.Err() != nil
 		cancel()
-		if err == nil {
-			err = d.read(&reply)
+		if err == nil || !late || ctx.Err() != nil {
 			return reply.lengths, err
-		}
-		if !late || ctx.Err() != nil {
-			return nil, err
 		}
 	}
 }

@@ -123,15 +123,14 @@ func (s *Sequence) without(p *sequencePart, workers []Status) []Status {
 func (s *Sequence) needs(p *sequencePart) (least, enough int64) {
 	config := s.shape.storeConfig()
 	page := pageBytes(&config)
-	pages := func(tokens int) int64 { return int64((tokens + attn.Block - 1) / attn.Block) }
 	s.mu.Lock()
 	for _, n := range s.lengthsIn(p, s.taken) {
-		least += pages(int(n)) * page
+		least += int64(pagesOf(int(n))) * page
 	}
 	s.mu.Unlock()
-	layers := int64(s.shape.Layers)
-	whole := layers * pages(s.tokens) * page
-	enough = min(whole, least+max(least/4, layers*pages(attn.Segment)*page))
+	layers := int64(s.shape.Layers) * page
+	whole := layers * int64(pagesOf(s.tokens))
+	enough = min(whole, least+max(least/4, layers*int64(pagesOf(attn.Segment))))
 	return min(whole, least+page), enough
 }
 

@@ -71,24 +71,23 @@ func (w *Worker) leave(o *owner, copies []uint64) (parts []*part) {
 
 // remove frees those of some copies that are there.
 func (w *Worker) remove(client clientID, copies []uint64) {
-	var parts []*part
-	locked(&w.mu, func() {
-		if o := w.clients[client]; o != nil {
-			parts = w.leave(o, copies)
-		}
-	})
-	for _, p := range parts {
-		p.release()
-	}
+	w.removeOf(client, func(*owner) []uint64 { return copies })
 }
 
 // drop frees everything of a client.
 func (w *Worker) drop(client clientID) {
+	w.removeOf(client, func(o *owner) []uint64 {
+		delete(w.clients, client)
+		return slices.Collect(maps.Keys(o.copies))
+	})
+}
+
+// removeOf frees those of some copies of a client that are there, and if that is.
+func (w *Worker) removeOf(client clientID, which func(o *owner) []uint64) {
 	var parts []*part
 	locked(&w.mu, func() {
 		if o := w.clients[client]; o != nil {
-			parts = w.leave(o, slices.Collect(maps.Keys(o.copies)))
-			delete(w.clients, client)
+			parts = w.leave(o, which(o))
 		}
 	})
 	for _, p := range parts {

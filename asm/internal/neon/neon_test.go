@@ -184,6 +184,7 @@ func TestMistakesPanic(t *testing.T) {
 		"CmpImm's immediate is 409": func(a *Asm) { a.CmpImm(R0, 4096) },
 		"want consecutive ones":     func(a *Asm) { a.Ld1([]Vec{1, 3}, R0) },
 		"registers in a list is 5":  func(a *Asm) { a.Ld1([]Vec{1, 2, 3, 4, 5}, R0) },
+		"fadd has two macros":       func(a *Asm) { a.Fadd(0, 0, 0); a.word(0, "fadd", "", 0, 0, 0) },
 	} {
 		if got := panicOf(emit); !strings.Contains(got, want) {
 			t.Errorf("panic %q, want one that contains %q", got, want)
