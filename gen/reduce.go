@@ -154,13 +154,37 @@ func dotTail(label string, a, b, n reg.GPVirtual, i int, x, y, sum reg.VecVirtua
 	JMP(LabelRef("fold"))
 }
 
-// maxOfKernel keeps a maximum that ignores NaN, and apart from it whether there was one.
+// maxOfKernel keeps maxima that ignore NaN, several since one would wait for itself, and apart from
+// them whether there was one.
 func maxOfKernel() {
 	TEXT("maxOfSIMD", noSplit, "func(x *float32, n int) float32")
 	x, n := param("x"), param("n")
-	top, nan := YMM(), YMM()
-	VMOVUPS(u32(bitsNegInf), top)
+	tops, nan := vectors(4), YMM()
+	top := tops[0]
+	for _, t := range tops {
+		VMOVUPS(u32(bitsNegInf), t)
+	}
 	VXORPS(nan, nan, nan)
+	SUBQ(imm(len(tops)*lanes), n)
+	JL(LabelRef("rest"))
+	Label("chains")
+	for i := 0; i < len(tops); i += 2 {
+		v, w := YMM(), YMM()
+		VMOVUPS(Mem{Base: x, Disp: i * vector}, v)
+		VMOVUPS(Mem{Base: x, Disp: (i + 1) * vector}, w)
+		VMAXPS(tops[i], v, tops[i]) // which wins if v is NaN
+		VMAXPS(tops[i+1], w, tops[i+1])
+		VCMPPS(Imm(unordered), v, w, v)
+		VORPS(v, nan, nan)
+	}
+	ADDQ(imm(len(tops)*vector), x)
+	SUBQ(imm(len(tops)*lanes), n)
+	JGE(LabelRef("chains"))
+	Label("rest")
+	ADDQ(imm(len(tops)*lanes), n)
+	VMAXPS(tops[1], top, top)
+	VMAXPS(tops[3], tops[2], tops[2])
+	VMAXPS(tops[2], top, top)
 	eachVector(n, func(mask reg.VecVirtual) {
 		v, u := YMM(), YMM()
 		load(Mem{Base: x}, mask, v)
@@ -169,7 +193,7 @@ func maxOfKernel() {
 			VMOVUPS(u32(bitsNegInf), rest)
 			VBLENDVPS(mask, v, rest, v)
 		}
-		VMAXPS(top, v, top) // top wins if v is NaN
+		VMAXPS(top, v, top)
 		VCMPPS(Imm(unordered), v, v, u)
 		VORPS(u, nan, nan)
 	}, func() { ADDQ(imm(vector), x) })
