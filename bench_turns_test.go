@@ -179,6 +179,55 @@ func BenchmarkInt8(b *testing.B) {
 	}
 }
 
+// BenchmarkTiles compares products in integers by tiles of AMX with those without, in turns. A
+// static binary of the tests, by CGO_ENABLED=0 go test -c, measures them on a machine without Go.
+func BenchmarkTiles(b *testing.B) {
+	if !tuned.AMX {
+		b.Skip("no tiles here: " + tuning.HostTiles().Why)
+	}
+	defer func() { tuned.AMX = true }()
+	compare := func(name string, call func() error) {
+		with := func(tiles bool) func() error {
+			return func() error { tuned.AMX = tiles; return call() }
+		}
+		b.Run(name, func(b *testing.B) { ratio(b, with(true), with(false)) })
+	}
+	r := random(b.Name())
+	for _, s := range []struct {
+		name   string
+		shape  shape
+		causal Causal
+	}{
+		{"prefill/d=64", shape{1, 8, 1, 1024, 1024, 64, 64}, Full},
+		{"prefill/d=64/causal", shape{1, 8, 1, 1024, 1024, 64, 64}, BottomRight},
+		{"prefill/d=128", shape{1, 8, 1, 2048, 2048, 128, 128}, Full},
+		{"prefill/d=128/causal", shape{1, 8, 1, 2048, 2048, 128, 128}, BottomRight},
+		{"bert", shape{8, 12, 1, 128, 128, 64, 64}, Full},
+	} {
+		p := newProblem(r, normal, s.shape)
+		dst, _, _ := p.results()
+		compare(s.name, func() error {
+			return Attend(dst, p.q, p.k, p.v, &Options{Causal: s.causal, Integers: true})
+		})
+	}
+	const n = 4096
+	multiply := func(name string, m *Matrix, err error) {
+		must(b, err)
+		for _, rows := range []int{16, 128, 512} {
+			dst, a := zeros(1, 1, rows, n), tensor(r, normal, 1, 1, rows, n)
+			compare(fmt.Sprintf("%s/rows=%d", name, rows), func() error { return m.MatMul(dst, a, nil) })
+		}
+		must(b, m.Close())
+	}
+	m, err := PackMatrix(tensor(r, normal, 1, 1, n, n), MatrixConfig{Format: I8, Integers: true,
+		Transposed: true})
+	multiply("I8", m, err)
+	for _, typ := range integerBlockTypes {
+		m, err := PackBlocks(ordinaryBlocks(r, typ, n, n), typ, n, n, MatrixConfig{Integers: true})
+		multiply(typ.String(), m, err)
+	}
+}
+
 // BenchmarkBlocks compares products by matrices of blocks, in integers, with those by a matrix of
 // float32, in turns; with each implementation of this machine that has kernels.
 func BenchmarkBlocks(b *testing.B) { benchmarkBlocks(b, MatrixConfig{Integers: true}) }
