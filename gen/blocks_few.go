@@ -17,12 +17,15 @@ type fewTile struct {
 	words  int    // of AVX2: how many groups of products words hold, 1 for bytes with sign
 	shift  uint64 // what begins sums is moved by so many bits: 128 >> shift was added to bytes
 	stride reg.GPVirtual
-	at     [2]reg.GPVirtual // inputs at hand of row 0 and, if there are so many, of row 3
+	at     [3]reg.GPVirtual // inputs at hand of row 0 and, if there are so many, of rows 3 and 6
 	d, w   reg.GPVirtual    // the block's scales at hand, codes
 	half   reg.GPVirtual    // of AVX2: the first output at hand, 0 or 8
 	signs  digitSigns       // of trits with 8 lanes
 	sums   []reg.VecVirtual // with 16 lanes, and with VNNI those of the outputs at hand
 	frame  Mem              // with 8 lanes
+	// With 16 lanes, of blocks that share d: that, what minima are multiplied by, and a number that
+	// floats of sums of products begin with.
+	dShared, minShared, lift reg.VecVirtual
 }
 
 // fewRowsKernels emits them for all types.
@@ -64,7 +67,14 @@ func fewRowsKernels(wide, dot, narrow blockSet) {
 	narrow.multiplyFew("fewTQ2SIMD", formTQ2, 8, 7)
 }
 
-// multiplyFew emits products of 1 to 4 rows by panels. Of 3 rows the last one is computed twice.
+// eightRows are the forms that have a tile of eight rows: those of most files.
+func (f blockForm) eightRows() bool {
+	return f == formQ8 || f == formNibbles || f == formQ4K || f == formQ5K || f == formQ6K ||
+		f == formQ50
+}
+
+// multiplyFew emits products of 1 to 4 rows by panels, and of some forms 8. Of 3 rows the last one
+// is computed twice.
 func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint64) {
 	table := ""
 	if form.looksUp() {
@@ -77,10 +87,16 @@ func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint
 	if !s.wide {
 		frame = AllocLocal(4 * panelBytes)
 	}
+	counts := []int{1, 2, 4}
+	if s.wide && form.eightRows() {
+		counts = append(counts, 8)
+		CMPQ(rows, Imm(8))
+		JEQ(LabelRef(tileLabel("rows", 8)))
+	}
 	CMPQ(rows, Imm(2))
 	JEQ(LabelRef(tileLabel("rows", 2)))
 	JG(LabelRef(tileLabel("rows", 4)))
-	for _, r := range []int{1, 2, 4} {
+	for _, r := range counts {
 		Label(tileLabel("rows", r))
 		t := fewTile{rows: r, words: words, shift: shift, frame: frame}
 		t.blockUnpacker = newBlockUnpacker(s, form)
@@ -92,6 +108,18 @@ func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint
 func fewSignature(table string) string {
 	return "func(o *float32, a, w" + table + " *byte, request, next uintptr, rows, panels, " +
 		"blocks, oStride, aStride, before int, overwrite bool)"
+}
+
+// share loads what blocks share that lie together, where there are registers for it.
+func (t *fewTile) share() {
+	if !t.wide || t.form.codes == trits || t.form.sums == floatsSums ||
+		t.rows == 8 && t.form.halved() {
+		return
+	}
+	t.dShared = t.loadD(Mem{Base: t.d})
+	if t.form.sums == minimaSums {
+		t.minShared = t.loadD(Mem{Base: t.d, Disp: 2 * panel})
+	}
 }
 
 // row addresses a field of the inputs at hand of a row.
@@ -109,7 +137,7 @@ func (t *fewTile) emit() {
 		GP64(), GP64()
 	t.stride, t.w, t.d, t.half = param("aStride"), param("w"), GP64(), GP64()
 	IMUL3Q(imm(blockRowSize), t.stride, t.stride)
-	for i := range t.at {
+	for i := range (t.rows + 2) / 3 {
 		t.at[i] = GP64()
 	}
 	panelLoop, blockLoop, partLoop := unique("panel"), unique("block"), unique("part")
@@ -119,7 +147,14 @@ func (t *fewTile) emit() {
 		LEAQ(Mem{Base: t.at[0], Index: t.stride, Scale: 2}, t.at[1])
 		t.unlessThree(func() { ADDQ(t.stride, t.at[1]) })
 	}
+	if t.rows > 6 {
+		LEAQ(Mem{Base: t.at[1], Index: t.stride, Scale: 2}, t.at[2])
+		ADDQ(t.stride, t.at[2])
+	}
 	t.begin()
+	if t.lift == nil && t.wide && t.form.sums == minimaSums {
+		t.lift = t.repeated(lift)
+	}
 	Load(Param("blocks"), blocks)
 	Label(blockLoop)
 	MOVQ(t.w, t.d)
@@ -135,6 +170,7 @@ func (t *fewTile) emit() {
 		t.request(request, begun)
 		ADDQ(imm(begun), request)
 		MOVQ(U32(parts), left)
+		t.share()
 		Label(partLoop)
 		t.request(request, t.form.size())
 		t.beginBlock(left)
@@ -181,6 +217,10 @@ func (t *fewTile) outputs(row func(i int, o Mem)) {
 
 // unlessThree leaves a step to the last of four rows out if there are three.
 func (t *fewTile) unlessThree(step func()) {
+	if t.rows != 4 {
+		step()
+		return
+	}
 	three := unique("three")
 	CMPQ(paramAddress("rows"), Imm(3))
 	JEQ(LabelRef(three))
@@ -309,8 +349,12 @@ func (t *fewTile) blockVNNI() {
 	}
 	first := t.ofOutputs(Mem{Base: t.w}, 1)
 	second := first.Offset(panel)
-	for _, v := range acc[0] {
-		VCVTDQ2PS(v, v)
+	if t.lift != nil {
+		t.lifted(acc[0], t.integers(first, VPMOVZXBD))
+	} else {
+		for _, v := range acc[0] {
+			VCVTDQ2PS(v, v)
+		}
 	}
 	multiply := func(scale reg.VecVirtual) {
 		for _, v := range acc[0] {
@@ -319,7 +363,9 @@ func (t *fewTile) blockVNNI() {
 	}
 	switch t.form.sums {
 	case minimaSums:
-		multiply(t.integers(first, VPMOVZXBD))
+		if t.lift == nil {
+			multiply(t.integers(first, VPMOVZXBD))
+		}
 	case scaledSums:
 		multiply(t.integers(first, VPMOVSXBD))
 	case halvesSums, pairsSums:
@@ -337,8 +383,30 @@ func (t *fewTile) blockVNNI() {
 		t.add(acc[1], t.loadFloats(second), VFMADD231PS)
 		return
 	}
-	t.add(acc[0], t.loadD(t.ofOutputs(Mem{Base: t.d}, 2)), VFMADD231PS)
+	t.add(acc[0], t.either(t.dShared, Mem{Base: t.d}), VFMADD231PS)
 	t.lessVNNI(acc[0], first, second)
+}
+
+// either is numbers that are in a register, or those at an address.
+func (t *fewTile) either(shared reg.VecVirtual, at Mem) reg.VecVirtual {
+	if shared != nil {
+		return shared
+	}
+	return t.loadD(t.ofOutputs(at, 2))
+}
+
+// lift is the number 3·2²² as a float: with an integer below 2²² in magnitude added to its bits, it
+// is the float of both's sum.
+const lift = 0x4b400000
+
+// lifted makes floats of sums of products that began with lift, times a scale of few bits: all of
+// it is exact, so that one multiply-add converts, and multiplies.
+func (t *fewTile) lifted(x []reg.VecVirtual, scale reg.VecVirtual) {
+	less := t.register()
+	VMULPS(t.lift, scale, less)
+	for _, v := range x {
+		VFMSUB213PS(less, scale, v)
+	}
 }
 
 // ofOutputs addresses what the outputs at hand have, some bytes each.
@@ -349,10 +417,12 @@ func (t *fewTile) ofOutputs(m Mem, size uint8) Mem {
 	return m
 }
 
-// start is what sums of a row begin with: a field of its inputs, or 0.
+// start is what sums of a row begin with: a field of its inputs, 0, or lift.
 func (t *fewTile) start(i, field int) reg.VecVirtual {
 	v := t.register()
 	switch {
+	case t.lift != nil:
+		VMOVDQA32(t.lift, v)
 	case field == 0 && t.wide:
 		VPXORD(v, v, v)
 	case field == 0:
@@ -403,7 +473,7 @@ func (t *fewTile) scalesOfHalves(from Mem) reg.VecVirtual {
 
 // lessVNNI takes off minima times the sum of the inputs, times a·dmin, or adds that times a·m.
 func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
-	other := t.ofOutputs(Mem{Base: t.d, Disp: 2 * panel}, 2)
+	other := Mem{Base: t.d, Disp: 2 * panel}
 	switch t.form.sums {
 	case minimaSums:
 		least := t.integers(second, VPMOVZXBD)
@@ -411,12 +481,12 @@ func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
 			t.asFloats(t.row(i, blockRowSum), v)
 			VMULPS(least, v, v) // exact
 		}
-		t.add(x, t.loadD(other), VFNMADD231PS)
+		t.add(x, t.either(t.minShared, other), VFNMADD231PS)
 	case offsetSums:
 		for i, v := range x {
 			t.asFloats(t.row(i, blockRowSum), v)
 		}
-		t.add(x, t.loadD(other), VFMADD231PS)
+		t.add(x, t.either(nil, other), VFMADD231PS)
 	case pairsSums:
 		least := t.loadMinima(first, second)
 		for i, v := range x {
@@ -425,7 +495,7 @@ func (t *fewTile) lessVNNI(x []reg.VecVirtual, first, second Mem) {
 			VPSRAD(Imm(3), v, v) // minus the minima times the sums
 			VCVTDQ2PS(v, v)
 		}
-		t.add(x, t.loadD(other), VFMADD231PS)
+		t.add(x, t.either(nil, other), VFMADD231PS)
 	}
 }
 

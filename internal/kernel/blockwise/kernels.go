@@ -92,9 +92,10 @@ func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, n
 			if before <= 0 {
 				request = operand.Address(next, 0) + uintptr(-before*of.Packed)
 			}
-			for r := 0; r < rows; r += fewTile {
+			for r, count := 0, 0; r < rows; r += count {
+				count = fewTile(cpu, t, rows-r)
 				fewRowsStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k*per], &packed[at*of.Packed],
-					request, operand.Address(next, 0), min(fewTile, rows-r), min(most, panels-p),
+					request, operand.Address(next, 0), count, min(most, panels-p),
 					min(length, whole-k), oStride, aStride, before, k == 0)
 			}
 		}

@@ -311,7 +311,19 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 // Few reports whether MultiplyFew is for so many rows.
 func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu) }
 
-// fewRowsStep adds products of up to fewTile rows and some panels to o, in one call, and requests
+// fewTile is how many of some rows fewRowsStep takes: unpacking is half of the work for four.
+func fewTile(cpu *tuning.Row, t blocks.Type, rows int) int {
+	if rows >= 8 && vnni(cpu) {
+		switch t {
+		case blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K,
+			blocks.Q5_0:
+			return 8
+		}
+	}
+	return min(4, rows)
+}
+
+// fewRowsStep adds products of fewTile rows and some panels to o, in one call, and requests
 // memory from request on, before blocks, and then from next on.
 func fewRowsStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
 	rows, panels, n, oStride, aStride, before int, overwrite bool) {

@@ -47,6 +47,8 @@ func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
 // Few reports whether MultiplyFew is for so many rows.
 func Few(*tuning.Row, int) bool { return false }
 
+func fewTile(_ *tuning.Row, _ blocks.Type, rows int) int { return rows }
+
 func fewRowsStep(*tuning.Row, blocks.Type, *float32, *Row, *byte, uintptr, uintptr, int, int, int,
 	int, int, int, bool) {
 }

@@ -47,7 +47,6 @@ func Quantize(cpu *tuning.Row, dst []Row, x []float32) {
 // a call, by fewBlocks blocks of 32 inputs of a panel or of several: a call reads 136 KiB.
 const (
 	fewRows   = 12
-	fewTile   = 4
 	fewBlocks = 256
 )
 
