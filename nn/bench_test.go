@@ -3,7 +3,9 @@ package nn
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-1415985d/attn"
 )
@@ -32,5 +34,65 @@ func BenchmarkNN(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows*d), "ns/element")
 			})
 		}
+	}
+}
+
+// quickest is the shortest time of some calls of f.
+func quickest(f func()) time.Duration {
+	shortest := time.Hour
+	for range 10 {
+		start := time.Now()
+		f()
+		shortest = min(shortest, time.Since(start))
+	}
+	return shortest
+}
+
+// BenchmarkRows reports what a row of 64 elements costs beside what as many cost in rows of 4096,
+// all in the second-level cache.
+func BenchmarkRows(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	short, long := calls(b, r, 64, 512), calls(b, r, 4096, 8)
+	for i := range short {
+		b.Run(short[i].name, func(b *testing.B) {
+			of := func(c *call, rows, d int) float64 {
+				x, y := randomTensor(r, 1, 1, rows, d), randomTensor(r, 1, 1, rows, d)
+				dst := zeros(1, 1, rows, d)
+				return float64(quickest(func() { must(b, c.run(nil, dst, x, y)) }))
+			}
+			beside := of(&short[i], 512, 64)/512 - of(&long[i], 8, 4096)/512
+			for b.Loop() {
+				beside = min(beside, of(&short[i], 512, 64)/512-of(&long[i], 8, 4096)/512)
+			}
+			b.ReportMetric(beside, "ns/row")
+		})
+	}
+}
+
+// BenchmarkMemory reports how much of what reading and writing 64 MiB take the functions take that
+// do not wait for their arithmetic: 1 is no time beside it.
+func BenchmarkMemory(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	const rows, d = 4096, 4096
+	x, y, dst := randomTensor(r, 1, 1, rows, d), randomTensor(r, 1, 1, rows, d), zeros(1, 1, rows, d)
+	for _, c := range calls(b, r, d, rows) {
+		reads, writes := 1, 1
+		switch {
+		case c.name == "AddRMSNorm":
+			reads, writes = 2, 2
+		case c.name == "Add", strings.HasPrefix(c.name, "Gate"):
+			reads = 2
+		case strings.HasPrefix(c.name, "Rope"):
+			continue // waits for the angles of as many positions
+		}
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				reading := quickest(func() { attn.Max(x.Data) })
+				writing := quickest(func() { copy(dst.Data, y.Data) }) - reading
+				took := quickest(func() { must(b, c.run(nil, dst, x, y)) })
+				limit := float64(reads)*float64(reading) + float64(writes)*float64(writing)
+				b.ReportMetric(limit/float64(took), "of-limit")
+			}
+		})
 	}
 }

@@ -254,6 +254,40 @@ func TestRotate(t *testing.T) {
 	})
 }
 
+// At positions up to 2²⁸ rotation is by the sine and cosine of the product of position and
+// frequency, rounded once, as 500 bits have them: within half a unit of the last place.
+func TestRotateFarPositions(t *testing.T) {
+	const dim = 64
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, base := range []float64{1e4, 1e6} {
+		rope, err := NewRope(RopeConfig{Dim: dim, Base: base})
+		must(t, err)
+		positions := []int32{1 << 28, 1<<28 - 1, 1<<27 + 1}
+		for range 5 {
+			positions = append(positions, int32(r.IntN(1<<28)))
+		}
+		x := zeros(1, 1, len(positions), dim)
+		for l := range positions {
+			for i := range dim / 2 {
+				x.Row(0, 0, l)[i] = 1
+			}
+		}
+		must(t, rope.Rotate(nil, x, x, positions))
+		for l, at := range positions {
+			for i := range dim / 2 {
+				sine, cosine := bigSinCos(float64(at) * rope.frequency[i])
+				for j, want := range []*big.Float{cosine, sine} {
+					got := x.Row(0, 0, l)[i+j*dim/2]
+					if e := math.Ldexp(ulps(float64(got), want), 24-53); e > 0.5+1e-6 {
+						t.Errorf("position %d, pair %d: %v, %.7f units of the last place from %v", at, i, got, e,
+							want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func checkRotated(t *testing.T, rope *Rope, dst, x attn.Tensor, positions []int32, sections []int,
 	interleaved bool) {
 	t.Helper()
