@@ -15,6 +15,8 @@ type sequenceCall struct {
 	sequences []callSequence
 	order     []int32 // of sequences with queries: those that share pages are next to each other
 	items     []workItem
+	turns     []int32    // of items that are sorted,
+	sorted    []workItem // to be the items then
 
 	longest   int // queries of a sequence
 	keys      int // of the longest sequence

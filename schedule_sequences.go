@@ -43,7 +43,7 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 	}
 	p.chunkRows = largest
 	if workers > 1 {
-		slices.SortStableFunc(s.items, func(a, b workItem) int { return cmp.Compare(b.cost, a.cost) })
+		s.sortItems()
 	}
 	tasks := 0
 	for i := range s.items {
@@ -53,6 +53,22 @@ func (p *plan) decideSequences(t *tuning.Row, workers int) {
 		tasks += w.chunks * w.segments
 	}
 	p.decideReads(t)
+}
+
+// sortItems puts items that cost most first, those that cost the same as they were. It sorts their
+// numbers: items are large, and a sort of their own would be 6 KB more code.
+func (s *sequenceCall) sortItems() {
+	s.turns, s.sorted = s.turns[:0], s.sorted[:0]
+	for i := range s.items {
+		s.turns = append(s.turns, int32(i))
+	}
+	slices.SortStableFunc(s.turns, func(a, b int32) int {
+		return cmp.Compare(s.items[b].cost, s.items[a].cost)
+	})
+	for _, i := range s.turns {
+		s.sorted = append(s.sorted, s.items[i])
+	}
+	s.items, s.sorted = s.sorted, s.items
 }
 
 // maxCost is the cost of items that nothing divides.
