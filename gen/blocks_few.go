@@ -153,7 +153,7 @@ func (t *fewTile) emit() {
 	}
 	t.begin()
 	if t.lift == nil && t.wide && t.form.sums == minimaSums {
-		t.lift = t.repeated(lift)
+		t.lift = t.repeated(sumBias)
 	}
 	Load(Param("blocks"), blocks)
 	Label(blockLoop)
@@ -395,12 +395,8 @@ func (t *fewTile) either(shared reg.VecVirtual, at Mem) reg.VecVirtual {
 	return t.loadD(t.ofOutputs(at, 2))
 }
 
-// lift is the number 3·2²² as a float: with an integer below 2²² in magnitude added to its bits, it
-// is the float of both's sum.
-const lift = 0x4b400000
-
-// lifted makes floats of sums of products that began with lift, times a scale of few bits: all of
-// it is exact, so that one multiply-add converts, and multiplies.
+// lifted makes floats of sums of products that began with sumBias, times a scale of few bits: all
+// of it is exact, so that one multiply-add converts, and multiplies.
 func (t *fewTile) lifted(x []reg.VecVirtual, scale reg.VecVirtual) {
 	less := t.register()
 	VMULPS(t.lift, scale, less)
@@ -417,7 +413,7 @@ func (t *fewTile) ofOutputs(m Mem, size uint8) Mem {
 	return m
 }
 
-// start is what sums of a row begin with: a field of its inputs, 0, or lift.
+// start is what sums of a row begin with: a field of its inputs, 0, or sumBias.
 func (t *fewTile) start(i, field int) reg.VecVirtual {
 	v := t.register()
 	switch {

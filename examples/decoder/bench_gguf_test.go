@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -27,8 +28,11 @@ func BenchmarkGGUF(b *testing.B) {
 					must(b, err)
 					for _, workers := range []int{1, 2} {
 						for _, kind := range []attn.Format{attn.F16, attn.I8} {
-							name := fmt.Sprintf("integers=%v/threads=%d/cache=%v", integers, workers, kind)
-							b.Run(name, func(b *testing.B) { decodes(b, m, workers, integers, kind) })
+							for _, tokens := range []int{64, 4096} {
+								name := fmt.Sprintf("integers=%v/threads=%d/cache=%v/tokens=%d", integers, workers,
+									kind, tokens)
+								b.Run(name, func(b *testing.B) { decodes(b, m, workers, integers, kind, tokens) })
+							}
 						}
 					}
 				}
@@ -37,9 +41,24 @@ func BenchmarkGGUF(b *testing.B) {
 	}
 }
 
-// decodes measures steps of one sequence after 64 tokens, and the memory's speed.
-func decodes(b *testing.B, m *model, workers int, integers bool, kind attn.Format) {
-	s := settings{workers: workers, places: 1, chunk: 64, context: 4096, integers: integers,
+// fill gives all layers random tokens up to a length.
+func fill(b *testing.B, seq paged, heads, dim, tokens int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := make([]float32, heads*64*dim)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	k := attn.BHLD(x, 1, heads, 64, dim)
+	for _, layer := range seq.layers {
+		for layer.Len() < tokens {
+			must(b, layer.Append(k, k))
+		}
+	}
+}
+
+// decodes measures steps of one sequence after some tokens, 64 at least, and the memory's speed.
+func decodes(b *testing.B, m *model, workers int, integers bool, kind attn.Format, tokens int) {
+	s := settings{workers: workers, places: 1, chunk: 64, context: 8192, integers: integers,
 		kind: kind}
 	e, err := newEngine(m, s)
 	must(b, err)
@@ -49,6 +68,7 @@ func decodes(b *testing.B, m *model, workers int, integers bool, kind attn.Forma
 	p := []piece{{seq, make([]int, 64)}}
 	_, err = e.forward(p)
 	must(b, err)
+	fill(b, seq.(paged), m.KVHeads, m.HeadDim, tokens)
 	p[0].tokens = []int{1}
 	var seconds []float64
 	for b.Loop() {
