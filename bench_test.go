@@ -248,6 +248,7 @@ func benchmarkPasses(b *testing.B, d int) {
 	}
 	scores := tensor(r, normal, 1, 1, rows, Block).Data
 	const products = 2 * rows * Block
+	sums := kernel.Sums{O: o, P: scores, Alpha: alpha, Rows: rows, OStride: d, PStride: Block}
 	for _, pass := range []struct {
 		name string
 		work float64
@@ -266,7 +267,7 @@ func benchmarkPasses(b *testing.B, d int) {
 			floats.Score(&tuned, s, q, k, rows, d, Block/panel, nil)
 		}},
 		{"score_rows", float64(products * d), "GFLOP/s", func() {
-			floats.ScoreRows(tuned.ISA, s, q, k, rows, d, d, Block, nil)
+			floats.ScoreRows(tuned.ISA, s, q, floats.KeyRows{K: k, Stride: d, N: Block}, rows, d, nil)
 		}},
 		{"softmax", rows * Block, "Gelem/s", func() {
 			copy(s, scores)
@@ -277,10 +278,10 @@ func benchmarkPasses(b *testing.B, d int) {
 			floats.Softmax(&tuned, s, m, l, alpha, visible, rows, f32.Log2E)
 		}},
 		{"accumulate", float64(products * d), "GFLOP/s", func() {
-			floats.Accumulate(&tuned, o, scores, v, alpha, rows, d, Block, &layout)
+			floats.Accumulate(&tuned, &sums, v, &layout)
 		}},
 		{"accumulate_masked", float64(products * d), "GFLOP/s", func() {
-			floats.AccumulateMasked(&tuned, o, scores, v, alpha, rows, d, Block, &layout)
+			floats.AccumulateMasked(&tuned, &sums, v, &layout)
 		}},
 	} {
 		b.Run(fmt.Sprintf("%s/d=%d", pass.name, d), func(b *testing.B) {

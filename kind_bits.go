@@ -92,7 +92,7 @@ func (bitKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *bl
 func (w *scratch) accumulateTyped(p *plan, c *chunk, st *online.State, format kernel.Format,
 	values []byte, t *tile, at int) {
 	w.layout.Keys, w.layout.Overwrite = t.hi, st.Overwrite
-	narrow.Accumulate(&tuned, format, st.O[(c.at+t.row)*p.oStride:], w.s[at*Block:],
-		values,
-		w.alpha[at:], t.rows, p.oStride, Block, &w.layout)
+	sums := kernel.Sums{O: st.O[(c.at+t.row)*p.oStride:], P: w.s[at*Block:], Alpha: w.alpha[at:],
+		Rows: t.rows, OStride: p.oStride, PStride: Block}
+	narrow.Accumulate(&tuned, format, &sums, values, &w.layout)
 }

@@ -35,8 +35,8 @@ func (floatKind) score(w *scratch, p *plan, c *chunk, b *blockKeys, t *tile, at 
 	lo, hi := max(t.lo, b.lo), min(t.hi, b.hi)
 	if c.rows <= p.keys.inPlaceRows {
 		k := p.k.Data[p.k.offset(c.b, c.kv, c.base+b.first+lo):]
-		floats.ScoreRows(tuned.ISA, w.s[at*Block+lo:], w.queries(p, c, t.row), k, t.rows, p.d, p.k.SL,
-			hi-lo, &w.queue)
+		floats.ScoreRows(tuned.ISA, w.s[at*Block+lo:], w.queries(p, c, t.row),
+			floats.KeyRows{K: k, Stride: p.k.SL, N: hi - lo}, t.rows, p.d, &w.queue)
 		return
 	}
 	if p.looks {
@@ -94,12 +94,13 @@ func (floatKind) accumulate(w *scratch, p *plan, c *chunk, st *online.State, b *
 	if lo > t.lo {
 		layout.Overwrite, alpha = false, ones[:] // an earlier step has multiplied outputs
 	}
-	o, weights, values := st.O[(c.at+t.row)*p.oStride:], w.s[at*Block+lo:], v[lo*layout.Stride:]
+	sums := kernel.Sums{O: st.O[(c.at+t.row)*p.oStride:], P: w.s[at*Block+lo:], Alpha: alpha,
+		Rows: t.rows, OStride: p.oStride, PStride: Block}
 	if !t.uniform && w.hides(b, v) {
-		floats.AccumulateMasked(&tuned, o, weights, values, alpha, t.rows, p.oStride, Block, layout)
+		floats.AccumulateMasked(&tuned, &sums, v[lo*layout.Stride:], layout)
 		return
 	}
-	floats.Accumulate(&tuned, o, weights, values, alpha, t.rows, p.oStride, Block, layout)
+	floats.Accumulate(&tuned, &sums, v[lo*layout.Stride:], layout)
 }
 
 // hides reports whether a weight of 0 does not make values of a block vanish that some row does not

@@ -90,11 +90,13 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 	for first := 0; first < p.dv; first += step {
 		channels := min(step, p.dv-first)
 		o, keys := o[first:], keys[first*panel*size:]
+		sums := kernel.Sums{O: o, P: w.s, Alpha: w.alpha, Rows: rows, OStride: p.oStride,
+			PStride: Block}
 		layout.Cols = kernel.RoundUp(channels, panel)
 		if size == 4 {
 			layout.Cols = kernel.RoundUp(channels, 8)
 			floats.TransposeFloats(tuned.ISA, w.v, elements[float32](keys), p.d, channels, n)
-			floats.Accumulate(&tuned, o, w.s, w.v, w.alpha, rows, p.oStride, Block, &layout)
+			floats.Accumulate(&tuned, &sums, w.v, &layout)
 			continue
 		}
 		latentKind{}.transpose(w, p, keys, channels, layout.Cols, n)
@@ -105,8 +107,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			integers.Accumulate(&tuned, o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,
 				p.oStride, Block, 1, &layout)
 		} else {
-			narrow.Accumulate(&tuned, p.packed.K.Read, o, w.s, typed, w.alpha, rows,
-				p.oStride, Block, &layout)
+			narrow.Accumulate(&tuned, p.packed.K.Read, &sums, typed, &layout)
 		}
 	}
 }

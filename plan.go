@@ -507,7 +507,7 @@ func (x *writing) write(w *packed.Writer, i int) {
 	for j := max(first, x.at); j < end; {
 		n := min(end-j, Block-j%Block)
 		place := x.blocks.OffsetOf(x.table, entry, h, j)
-		writeBlock(w, x.blocks, place, &x.k, &x.v, entry, h, j-x.at, j, n)
+		writeBlock(w, x.blocks, place, &x.k, &x.v, tokenRun{entry, h, j - x.at, j, n})
 		j += n
 	}
 }
@@ -518,14 +518,16 @@ func (x *writing) cost() float64 {
 	return tuned.Cost(0, 3*4*n*float64(x.blocks.D+x.blocks.DV))
 }
 
-// writeBlock writes n tokens of a head of k and v, from i on, to the block at a place, whose
-// position j is theirs.
-func writeBlock(w *packed.Writer, s *packed.Blocks, place int, k, v *Tensor,
-	entry, h, i, j, n int) {
-	x := s.Data[place:][:s.Size]
-	w.WriteKeys(&tuned, s, x, j%Block, k.Data[k.offset(entry, h, i):], k.SL, n)
+// tokenRun is n tokens of a head of a batch entry that follow each other in one block: in k and v
+// they begin with token i, which has a position.
+type tokenRun struct{ entry, h, i, position, n int }
+
+// writeBlock writes tokens of k and v to the block at a place.
+func writeBlock(w *packed.Writer, s *packed.Blocks, place int, k, v *Tensor, r tokenRun) {
+	x, at := s.Data[place:][:s.Size], r.position%Block
+	w.WriteKeys(&tuned, s, x, at, k.Data[k.offset(r.entry, r.h, r.i):], k.SL, r.n)
 	if !s.ValuesInKeys {
-		w.WriteValues(&tuned, s, x, j%Block, v.Data[v.offset(entry, h, i):], v.SL, n)
+		w.WriteValues(&tuned, s, x, at, v.Data[v.offset(r.entry, r.h, r.i):], v.SL, r.n)
 	}
 }
 
@@ -544,8 +546,8 @@ func (p *plan) packKeys(w *packed.Writer, i int) {
 	first, head := i%runs*packedRun, i/runs%p.kvHeads
 	w.Fit(p.packed)
 	for j := max(first, lo/Block*Block); j < min(first+packedRun, hi); j += Block {
-		writeBlock(w, p.packed, p.packed.OffsetOf(nil, c.b, head, j), &p.k, &p.v, c.b, head, j, j,
-			min(Block, hi-j))
+		writeBlock(w, p.packed, p.packed.OffsetOf(nil, c.b, head, j), &p.k, &p.v,
+			tokenRun{c.b, head, j, j, min(Block, hi-j)})
 	}
 }
 

@@ -194,13 +194,12 @@ func (w *scratch) addFewBlock(p *plan, c *chunk, st *online.State, b *blockKeys,
 	if p.valueKind != kindLatent {
 		values, valueFormat = w.levels.ReadValues(p.packed, values, b.place, rows <= p.codeRows)
 	}
+	sums := kernel.Sums{O: o, P: w.s, Alpha: w.alpha, Rows: rows, OStride: p.oStride, PStride: Block}
 	switch p.valueKind {
 	case kindPanels:
-		floats.Accumulate(&tuned, o, w.s, elements[float32](values), w.alpha, rows, p.oStride, Block,
-			layout)
+		floats.Accumulate(&tuned, &sums, elements[float32](values), layout)
 	case kindBits:
-		narrow.Accumulate(&tuned, valueFormat, o, w.s, values, w.alpha, rows, p.oStride,
-			Block, layout)
+		narrow.Accumulate(&tuned, valueFormat, &sums, values, layout)
 	case kindIntegers:
 		w.ints.accumulate(p, o, values, w.alpha, rows, layout, valueFormat)
 	case kindLatent:

@@ -135,22 +135,29 @@ func (w *scratch) addBias(p *plan, c *chunk, b *blockKeys, t *tile, at int, u fl
 		}
 		bias, s := p.bias.Data[p.bias.offset(c.b, h, i)+c.base+b.first+t.lo:], w.s[(at+r)*Block+t.lo:]
 		if t.asks {
-			w.seeBias(b, t, s, bias, w.seen[c.at+t.row+r:], rows, step, stride, u)
+			w.seeBias(b, t, &biasRows{s, bias, w.seen[c.at+t.row+r:], rows, step, stride}, u)
 		} else {
 			floats.AddBias(tuned.ISA, s, bias, rows, step, stride, t.hi-t.lo, u)
 		}
 	}
 }
 
-// seeBias is addBias of some rows, every step-th one, whose biases are looked at, too: a few rows
-// at a time, which the L1 cache holds.
-func (w *scratch) seeBias(b *blockKeys, t *tile, s, bias []float32, seen []uint64, rows, step,
-	stride int, u float32) {
+// biasRows is the biases of some rows of scores, every step-th one of a tile.
+type biasRows struct {
+	s, bias            []float32
+	seen               []uint64 // keys that the rows see
+	rows, step, stride int      // biases are stride apart
+}
+
+// seeBias is addBias of some rows whose biases are looked at, too: a few rows at a time, which the
+// L1 cache holds.
+func (w *scratch) seeBias(b *blockKeys, t *tile, of *biasRows, u float32) {
 	const few = 8
-	for r := 0; r < rows; r += few {
-		n, keys, x := min(few, rows-r), t.hi-t.lo, bias[r*stride:]
-		hides, adds := floats.MaskBias(tuned.ISA, x, seen[r*step:], n, step, stride, t.lo, keys)
-		floats.AddBias(tuned.ISA, s[r*step*Block:], x, n, step, stride, keys, u)
+	step, stride := of.step, of.stride
+	for r := 0; r < of.rows; r += few {
+		n, keys, x := min(few, of.rows-r), t.hi-t.lo, of.bias[r*stride:]
+		hides, adds := floats.MaskBias(tuned.ISA, x, of.seen[r*step:], n, step, stride, t.lo, keys)
+		floats.AddBias(tuned.ISA, of.s[r*step*Block:], x, n, step, stride, keys, u)
 		b.biased = b.biased || adds
 		if hides {
 			b.hides, w.biasHid, t.uniform = true, true, false

@@ -291,7 +291,8 @@ func compareFMA(t *testing.T, count int, seed uint64) {
 			}
 		}
 		sum = c
-		floats.Accumulate(&tuned, sum[:], a[:], b[:], nil, 1, group, 1, &layout)
+		floats.Accumulate(&tuned, &kernel.Sums{O: sum[:], P: a[:], Rows: 1, OStride: group, PStride: 1},
+			b[:], &layout)
 		for i := range group {
 			if want := f32.FMA(a[0], b[i], c[i]); !sameBits(sum[i], want) {
 				t.Errorf("FMA(%x, %x, %x) is %x in hardware, %x here", a[0], b[i], c[i], sum[i], want)

@@ -370,8 +370,8 @@ func (r *passage) product(dst, matrix []float32, count, from, to int) {
 	for d := 0; d < n; d += steps {
 		*b = kernel.PanelLayout{Keys: min(steps, n-d), Cols: width, Stride: kernel.Panel,
 			PanelStride: n * kernel.Panel, Overwrite: d == 0}
-		floats.Accumulate(&tuned, dst, r.w.x[d:], matrix[(from*n+d)*kernel.Panel:], nil, count, width, n,
-			b)
+		sums := kernel.Sums{O: dst, P: r.w.x[d:], Rows: count, OStride: width, PStride: n}
+		floats.Accumulate(&tuned, &sums, matrix[(from*n+d)*kernel.Panel:], b)
 	}
 }
 
@@ -447,6 +447,7 @@ func (w *work) weighKeys(s *State, m *head) {
 func (w *work) takeRows(s *State, panel, u []float32, rows int) {
 	w.values = kernel.PanelLayout{Keys: rows, Cols: kernel.Panel, Stride: s.width(),
 		PanelStride: kernel.Panel}
-	floats.Accumulate(&tuned, panel, w.keys, u, w.factor, s.KeyDim, kernel.Panel, kernel.Panel,
-		&w.values)
+	sums := kernel.Sums{O: panel, P: w.keys, Alpha: w.factor, Rows: s.KeyDim, OStride: kernel.Panel,
+		PStride: kernel.Panel}
+	floats.Accumulate(&tuned, &sums, u, &w.values)
 }

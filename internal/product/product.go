@@ -91,9 +91,9 @@ func (u *Block) Add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *ke
 func (u *Block) AddRows(t *tuning.Row, a []float32, aStride int, b []float32,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / 8 * 8
-	part := *b0
+	part, sums := *b0, kernel.Sums{O: u.Dst, P: a, Rows: u.Rows, OStride: u.Stride, PStride: aStride}
 	if part.Cols = whole; whole > 0 {
-		floats.Accumulate(t, u.Dst, a, b, nil, u.Rows, u.Stride, aStride, &part)
+		floats.Accumulate(t, &sums, b, &part)
 	}
 	if whole == u.Cols {
 		return
@@ -102,7 +102,8 @@ func (u *Block) AddRows(t *tuning.Row, a []float32, aStride int, b []float32,
 	last.Load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 	part.Cols = 8
 	b = b[whole/kernel.Panel*b0.PanelStride+whole%kernel.Panel:]
-	floats.Accumulate(t, last[:], a, b, nil, u.Rows, kernel.Panel, aStride, &part)
+	sums.O, sums.OStride = last[:], kernel.Panel
+	floats.Accumulate(t, &sums, b, &part)
 	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
@@ -110,9 +111,9 @@ func (u *Block) AddRows(t *tuning.Row, a []float32, aStride int, b []float32,
 func (u *Block) AddTyped(t *tuning.Row, f kernel.Format, a []float32, aStride int, b []byte,
 	b0 *kernel.PanelLayout) {
 	whole := u.Cols / kernel.Panel * kernel.Panel
-	part := *b0
+	part, sums := *b0, kernel.Sums{O: u.Dst, P: a, Rows: u.Rows, OStride: u.Stride, PStride: aStride}
 	if part.Cols = whole; whole > 0 {
-		narrow.Accumulate(t, f, u.Dst, a, b, nil, u.Rows, u.Stride, aStride, &part)
+		narrow.Accumulate(t, f, &sums, b, &part)
 	}
 	if whole == u.Cols {
 		return
@@ -120,8 +121,8 @@ func (u *Block) AddTyped(t *tuning.Row, f kernel.Format, a []float32, aStride in
 	var last Ragged
 	last.Load(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 	part.Cols = kernel.Panel
-	narrow.Accumulate(t, f, last[:], a, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], nil, u.Rows,
-		kernel.Panel, aStride, &part)
+	sums.O, sums.OStride = last[:], kernel.Panel
+	narrow.Accumulate(t, f, &sums, b[whole/kernel.Panel*b0.PanelStride*f.Bytes():], &part)
 	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 

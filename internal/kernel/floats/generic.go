@@ -88,6 +88,12 @@ func softmaxMaximaGeneric(s, m, l, alpha, maxima []float32, rows int, c float32)
 	return softmaxGeneric(s, m, l, alpha, rows, c)
 }
 
+// KeyRows is keys that lie in rows.
+type KeyRows struct {
+	K         []float32
+	Stride, N int // from a key to the next, and how many there are
+}
+
 // ScoreRows is score on n keys in place, in rows that are stride apart. Few queries
 // do not make packing worth while.
 func scoreRowsGeneric(s, q, k []float32, rows, d, stride, n int) {
@@ -180,12 +186,11 @@ func softmaxRow(s []float32, m, l, alpha *float32, visible uint64, c float32) (m
 // accumulate adds the values of keys, weighted, to outputs: o_rc = o_rc·alpha_r, then
 // o_rc = FMA(p_rj, v_jc, o_rc) for ascending j. If b.overwrite, o_rc begins at 0. If alpha is nil,
 // it begins with what is there: that is a matrix product.
-func accumulateGeneric(o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	for r := range rows {
-		row := o[r*oStride:][:b.Cols]
-		BeginOutputs(row, alpha, r, b.Overwrite)
-		AddValues(row, p[r*pStride:][:b.Keys], v, b.Stride, b.PanelStride)
+func accumulateGeneric(x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
+	for r := range x.Rows {
+		row := x.O[r*x.OStride:][:b.Cols]
+		BeginOutputs(row, x.Alpha, r, b.Overwrite)
+		AddValues(row, x.P[r*x.PStride:][:b.Keys], v, b.Stride, b.PanelStride)
 	}
 }
 
@@ -219,12 +224,11 @@ func AddValues(o, p, v []float32, stride, panelStride int) {
 
 // AccumulateMasked is accumulate where a weight with its sign bit set marks a
 // key that the row does not see: its value is taken as 0, whatever it is.
-func accumulateMaskedGeneric(o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
+func accumulateMaskedGeneric(x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
 	var zeros [kernel.Panel]float32
-	for r := range rows {
-		row, weights := o[r*oStride:][:b.Cols], p[r*pStride:][:b.Keys]
-		BeginOutputs(row, alpha, r, b.Overwrite)
+	for r := range x.Rows {
+		row, weights := x.O[r*x.OStride:][:b.Cols], x.P[r*x.PStride:][:b.Keys]
+		BeginOutputs(row, x.Alpha, r, b.Overwrite)
 		for j := 0; j < b.Keys; {
 			seen := j
 			for seen < b.Keys && math.Float32bits(weights[seen])&kernel.NegZero == 0 {

@@ -108,12 +108,15 @@ func chainScore(cpu *tuning.Row, s, q, k []float32, rows, d, panels int) {
 		part := kernel.PanelLayout{Keys: min(step, d-x), Cols: panels * kernel.Panel,
 			Stride:      kernel.Panel,
 			PanelStride: d * kernel.Panel, Overwrite: x == 0}
-		Accumulate(cpu, s, q[x:], k[x*kernel.Panel:], nil, rows, kernel.Block, d, &part)
+		sums := kernel.Sums{O: s, P: q[x:], Rows: rows, OStride: kernel.Block, PStride: d}
+		Accumulate(cpu, &sums, k[x*kernel.Panel:], &part)
 	}
 }
 
-func ScoreRows(isa tuning.ISA, s, q, k []float32, rows, d, stride, n int,
+// ScoreRows takes keys that lie in rows.
+func ScoreRows(isa tuning.ISA, s, q []float32, keys KeyRows, rows, d int,
 	next *kernel.PrefetchQueue) {
+	k, stride, n := keys.K, keys.Stride, keys.N
 	operand.WritesRows(s, rows, kernel.Block, n)
 	operand.Reads(q, rows*d)
 	touched := 0 // of the rows after those of the call
@@ -126,7 +129,7 @@ func ScoreRows(isa tuning.ISA, s, q, k []float32, rows, d, stride, n int,
 		return
 	}
 	if max(rows, kernel.InPlaceRows)*d*n > kernel.CallInPlaceProducts && d <= kernel.InPlaceDim {
-		splitScoreRows(isa, s, q, k, rows, d, stride, n, next)
+		splitScoreRows(isa, s, q, keys, rows, d, next)
 		return
 	}
 	// single keys would be one chain each: rather some twice
@@ -141,19 +144,19 @@ func ScoreRows(isa tuning.ISA, s, q, k []float32, rows, d, stride, n int,
 
 // splitScoreRows takes fewer rows at a time, and of these fewer keys: whole panels, of which
 // d ≤ inPlaceDim leaves at least one.
-func splitScoreRows(isa tuning.ISA, s, q, k []float32, rows, d, stride, n int,
+func splitScoreRows(isa tuning.ISA, s, q []float32, keys KeyRows, rows, d int,
 	next *kernel.PrefetchQueue) {
 	if rows > kernel.InPlaceRows {
 		for r := 0; r < rows; r += kernel.InPlaceRows {
-			ScoreRows(isa, s[r*kernel.Block:], q[r*d:], k, min(kernel.InPlaceRows, rows-r), d, stride, n,
-				next)
+			ScoreRows(isa, s[r*kernel.Block:], q[r*d:], keys, min(kernel.InPlaceRows, rows-r), d, next)
 		}
 		return
 	}
-	keys := kernel.CallInPlaceProducts / (kernel.InPlaceRows * d) / kernel.Panel * kernel.Panel
-	for j := 0; j < n; j += keys {
-		ScoreRows(isa, s[j:], q, k[j*stride:], rows, d, stride, min(keys, n-j), next)
-		next.Advance(keys * d)
+	most := kernel.CallInPlaceProducts / (kernel.InPlaceRows * d) / kernel.Panel * kernel.Panel
+	for j := 0; j < keys.N; j += most {
+		some := KeyRows{keys.K[j*keys.Stride:], keys.Stride, min(most, keys.N-j)}
+		ScoreRows(isa, s[j:], q, some, rows, d, next)
+		next.Advance(most * d)
 	}
 }
 
@@ -186,43 +189,39 @@ func Softmax(cpu *tuning.Row, s, m, l, alpha []float32, visible []uint64, rows i
 	return masked
 }
 
-func Accumulate(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.Cols)
-	operand.ReadsRows(p, rows, pStride, b.Keys)
+func Accumulate(cpu *tuning.Row, x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
+	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
+	operand.ReadsRows(x.P, x.Rows, x.PStride, b.Keys)
 	b.Reads(v)
+	if x.Alpha != nil {
+		operand.Reads(x.Alpha, x.Rows)
+	}
 	if !cpu.ISA.SIMD() {
-		accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateGeneric(x, v, b)
 		return
 	}
-	if kernel.ProductsOf(rows, b.Keys*b.Cols) > productsOf(cpu, rows, b) {
-		splitAccumulate(cpu, o, p, v, alpha, rows, oStride, pStride, b, false)
+	if kernel.ProductsOf(x.Rows, b.Keys*b.Cols) > productsOf(cpu, x.Rows, b) {
+		splitAccumulate(cpu, x, v, b, false)
 		return
 	}
-	var a *float32
-	if alpha != nil {
-		operand.Reads(alpha, rows)
-		a = &alpha[0]
-	}
-	accumulateStep(cpu, &o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+	accumulateStep(cpu, x, &v[0], b)
 }
 
-func AccumulateMasked(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.Cols)
-	operand.ReadsRows(p, rows, pStride, b.Keys)
+func AccumulateMasked(cpu *tuning.Row, x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
+	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
+	operand.ReadsRows(x.P, x.Rows, x.PStride, b.Keys)
 	b.Reads(v)
-	operand.Reads(alpha, rows)
+	operand.Reads(x.Alpha, x.Rows)
 	if !cpu.ISA.SIMD() {
-		accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateMaskedGeneric(x, v, b)
 		return
 	}
-	if kernel.ProductsOf(rows, b.Keys*b.Cols) > kernel.CallMasked && (rows > 1 ||
+	if kernel.ProductsOf(x.Rows, b.Keys*b.Cols) > kernel.CallMasked && (x.Rows > 1 ||
 		b.Cols > kernel.Panel) {
-		splitAccumulate(cpu, o, p, v, alpha, rows, oStride, pStride, b, true)
+		splitAccumulate(cpu, x, v, b, true)
 		return
 	}
-	accumulateMaskedSIMD(&o[0], &p[0], &v[0], &alpha[0], rows, oStride, pStride, b)
+	accumulateMaskedSIMD(&x.O[0], &x.P[0], &v[0], &x.Alpha[0], x.Rows, x.OStride, x.PStride, b)
 }
 
 // productsOf bounds the multiply-adds of one call of accumulate. Few rows wait for memory.
@@ -235,10 +234,9 @@ func productsOf(cpu *tuning.Row, rows int, b *kernel.PanelLayout) int {
 
 // splitAccumulate takes fewer columns at a time, so that a panel of values stays
 // in the cache for all rows, or one panel and fewer rows. There are at most callInner keys.
-func splitAccumulate(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout,
+func splitAccumulate(cpu *tuning.Row, x *kernel.Sums, v []float32, b *kernel.PanelLayout,
 	masked bool) {
-	limit := productsOf(cpu, rows, b)
+	rows, limit := x.Rows, productsOf(cpu, x.Rows, b)
 	if masked {
 		limit = kernel.CallMasked
 	}
@@ -247,7 +245,7 @@ func splitAccumulate(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, p
 	if kernel.ProductsOf(1, b.Keys*min(cols, b.Cols)) > limit {
 		step = 1 // masked, and more keys than a block has
 	}
-	part := *b
+	part, some := *b, *x // in the loop they would escape to the heap
 	for c := 0; c < b.Cols; c += cols {
 		part.Cols = min(cols, b.Cols-c)
 		if b.Pointer != 0 {
@@ -260,15 +258,11 @@ func splitAccumulate(cpu *tuning.Row, o, p, v, alpha []float32, rows, oStride, p
 		}
 		values := v[c/kernel.Panel*b.PanelStride:]
 		for r := 0; r < rows; r += step {
-			n, factors := min(step, rows-r), alpha
-			if alpha != nil {
-				factors = alpha[r:]
-			}
+			some = x.From(r, min(step, rows-r), c)
 			if masked {
-				AccumulateMasked(cpu, o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride,
-					&part)
+				AccumulateMasked(cpu, &some, values, &part)
 			} else {
-				Accumulate(cpu, o[r*oStride+c:], p[r*pStride:], values, factors, n, oStride, pStride, &part)
+				Accumulate(cpu, &some, values, &part)
 			}
 		}
 	}

@@ -90,15 +90,19 @@ func SoftmaxStep(cpu *tuning.Row, s, m, l, alpha *float32, visible *uint64, rows
 }
 
 // accumulateStep is accumulate of checked operands, in one call.
-func accumulateStep(cpu *tuning.Row, o, p, v, alpha *float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	switch lanes16 := b.Cols >= kernel.Panel && Choose(cpu, rows, 0, b.Packed).Lanes16; {
+func accumulateStep(cpu *tuning.Row, x *kernel.Sums, v *float32, b *kernel.PanelLayout) {
+	var alpha *float32
+	if x.Alpha != nil {
+		alpha = &x.Alpha[0]
+	}
+	o, p := &x.O[0], &x.P[0]
+	switch lanes16 := b.Cols >= kernel.Panel && Choose(cpu, x.Rows, 0, b.Packed).Lanes16; {
 	case lanes16 && b.Cols%kernel.Panel == 0:
-		accumulateAVX512(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateAVX512(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case lanes16:
-		accumulatePanels(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulatePanels(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	default:
-		accumulateSIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateSIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	}
 }
 

@@ -99,9 +99,13 @@ func SoftmaxStep(cpu *tuning.Row, s, m, l, alpha *float32, visible *uint64, rows
 }
 
 // accumulateStep is accumulate of checked operands, in one call.
-func accumulateStep(cpu *tuning.Row, o, p, v, alpha *float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	accumulateSIMD(o, p, v, alpha, rows, oStride, pStride, b)
+func accumulateStep(cpu *tuning.Row, x *kernel.Sums, v *float32, b *kernel.PanelLayout) {
+	var alpha *float32
+	if x.Alpha != nil {
+		alpha = &x.Alpha[0]
+	}
+	o, p := &x.O[0], &x.P[0]
+	accumulateSIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 }
 
 // Add takes rows of queries through score, softmax and accumulate. It reports whether some row has

@@ -57,7 +57,7 @@ var kernelTests = []kerneltest.KernelTest{
 		}
 		q, k := c.Input(rows*d), c.Input((keys-1+after)*stride+d)
 		got, want := c.Results((rows-1)*kernel.Block + keys)
-		ScoreRows(kerneltest.Tuned.ISA, got, q, k, rows, d, stride, keys, next)
+		ScoreRows(kerneltest.Tuned.ISA, got, q, KeyRows{k, stride, keys}, rows, d, next)
 		scoreRowsGeneric(want, q, k, rows, d, stride, keys)
 	}),
 	kerneltest.Compare("softmax", []kerneltest.Dim{kerneltest.Size("rows", 1, 2*kernel.SoftmaxRows+1,
@@ -87,14 +87,18 @@ var kernelTests = []kerneltest.KernelTest{
 		if c.IntN(3) == 0 {
 			alpha = nil // a matrix product
 		}
-		Accumulate(kerneltest.Tuned, a.Got, a.P, a.V, alpha, a.Rows, a.OStride, a.PStride, &a.Layout)
-		accumulateGeneric(a.Want, a.P, a.V, alpha, a.Rows, a.OStride, a.PStride, &a.Layout)
+		Accumulate(kerneltest.Tuned, kerneltest.Sums(a.Got, a.P, alpha, a.Rows, a.OStride, a.PStride),
+			a.V, &a.Layout)
+		accumulateGeneric(kerneltest.Sums(a.Want, a.P, alpha, a.Rows, a.OStride, a.PStride),
+			a.V, &a.Layout)
 	}),
 	kerneltest.Compare("accumulateMasked", accumulateDims, func(c *kerneltest.Trial, n []int) {
 		a := c.NewAccumulation(n)
-		AccumulateMasked(kerneltest.Tuned, a.Got, a.P, a.V, a.Alpha, a.Rows, a.OStride, a.PStride,
-			&a.Layout)
-		accumulateMaskedGeneric(a.Want, a.P, a.V, a.Alpha, a.Rows, a.OStride, a.PStride, &a.Layout)
+		AccumulateMasked(kerneltest.Tuned,
+			kerneltest.Sums(a.Got, a.P, a.Alpha, a.Rows, a.OStride, a.PStride),
+			a.V, &a.Layout)
+		accumulateMaskedGeneric(kerneltest.Sums(a.Want, a.P, a.Alpha, a.Rows, a.OStride, a.PStride),
+			a.V, &a.Layout)
 	}),
 	kerneltest.Compare("scale", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		got, want := c.Results(n[0] + c.IntN(9))

@@ -23,9 +23,9 @@ func Score(_ *tuning.Row, s, q, k []float32, rows, d, panels int, next *kernel.P
 	scoreGeneric(s, q, k, rows, d, panels)
 }
 
-func ScoreRows(_ tuning.ISA, s, q, k []float32, rows, d, stride, n int,
+func ScoreRows(_ tuning.ISA, s, q []float32, keys KeyRows, rows, d int,
 	next *kernel.PrefetchQueue) {
-	scoreRowsGeneric(s, q, k, rows, d, stride, n)
+	scoreRowsGeneric(s, q, keys.K, rows, d, keys.Stride, keys.N)
 }
 
 func Softmax(_ *tuning.Row, s, m, l, alpha []float32, visible []uint64, rows int,
@@ -36,14 +36,12 @@ func Softmax(_ *tuning.Row, s, m, l, alpha []float32, visible []uint64, rows int
 	return softmaxMaskedGeneric(s, m, l, alpha, visible, rows, c)
 }
 
-func Accumulate(_ *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	accumulateGeneric(o, p, v, alpha, rows, oStride, pStride, b)
+func Accumulate(_ *tuning.Row, x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
+	accumulateGeneric(x, v, b)
 }
 
-func AccumulateMasked(_ *tuning.Row, o, p, v, alpha []float32, rows, oStride, pStride int,
-	b *kernel.PanelLayout) {
-	accumulateMaskedGeneric(o, p, v, alpha, rows, oStride, pStride, b)
+func AccumulateMasked(_ *tuning.Row, x *kernel.Sums, v []float32, b *kernel.PanelLayout) {
+	accumulateMaskedGeneric(x, v, b)
 }
 
 func ScaleColumns(_ tuning.ISA, s, f []float32, rows, stride, n int) {
@@ -113,7 +111,8 @@ func (t *FullTile) Add(_ *tuning.Row, q, m, l, o *float32, rows int) (masked boo
 	outputs := unsafe.Slice(o, (rows-1)*t.OStride+t.Layout.Cols)
 	scoreGeneric(scores, unsafe.Slice(q, rows*t.D), keys, rows, t.D, kernel.Block/kernel.Panel)
 	masked = softmaxGeneric(scores, unsafe.Slice(m, rows), unsafe.Slice(l, rows), alpha, rows, t.C)
-	accumulateGeneric(outputs, scores, values, alpha, rows, t.OStride, kernel.Block, t.Layout)
+	accumulateGeneric(&kernel.Sums{O: outputs, P: scores, Alpha: alpha, Rows: rows,
+		OStride: t.OStride, PStride: kernel.Block}, values, t.Layout)
 	return masked
 }
 

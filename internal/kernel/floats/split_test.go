@@ -32,7 +32,7 @@ func TestSplitCallsEqualGeneric(t *testing.T) {
 		scoreGeneric(sWant, q, packedWant, rows, d, panels)
 		if d <= kernel.InPlaceDim {
 			inPlace, inPlaceWant := c.Results(rows * kernel.Block)
-			ScoreRows(kerneltest.Tuned.ISA, inPlace, q, k, rows, d, d, keys, c.Anywhere())
+			ScoreRows(kerneltest.Tuned.ISA, inPlace, q, KeyRows{k, d, keys}, rows, d, c.Anywhere())
 			scoreRowsGeneric(inPlaceWant, q, k, rows, d, d, keys)
 		}
 		cols := d / 8 * 8
@@ -44,10 +44,14 @@ func TestSplitCallsEqualGeneric(t *testing.T) {
 		alpha := c.Factors(rows)
 		weights := c.Weights(rows * kernel.Block)
 		o, oWant := c.Results(rows * cols)
-		Accumulate(kerneltest.Tuned, o, weights, vWant, alpha, rows, cols, kernel.Block, &layout)
-		accumulateGeneric(oWant, weights, vWant, alpha, rows, cols, kernel.Block, &layout)
-		AccumulateMasked(kerneltest.Tuned, o, weights, vWant, alpha, rows, cols, kernel.Block, &layout)
-		accumulateMaskedGeneric(oWant, weights, vWant, alpha, rows, cols, kernel.Block, &layout)
+		Accumulate(kerneltest.Tuned, kerneltest.Sums(o, weights, alpha, rows, cols, kernel.Block),
+			vWant, &layout)
+		accumulateGeneric(kerneltest.Sums(oWant, weights, alpha, rows, cols, kernel.Block),
+			vWant, &layout)
+		AccumulateMasked(kerneltest.Tuned, kerneltest.Sums(o, weights, alpha, rows, cols, kernel.Block),
+			vWant, &layout)
+		accumulateMaskedGeneric(kerneltest.Sums(oWant, weights, alpha, rows, cols, kernel.Block),
+			vWant, &layout)
 		if c.Compare(); c.Text != "" {
 			t.Fatalf("rows, d, keys %v, distribution %d: %s", n, c.Kind, c.Text)
 		}
@@ -62,9 +66,11 @@ func TestSplitLongMaskedCalls(t *testing.T) {
 		for _, cols := range []int{8, 16, 24} {
 			c.Reset()
 			a := c.NewAccumulation([]int{rows, kernel.CallInner, cols, 0})
-			AccumulateMasked(kerneltest.Tuned, a.Got, a.P, a.V, a.Alpha, rows, a.OStride, a.PStride,
-				&a.Layout)
-			accumulateMaskedGeneric(a.Want, a.P, a.V, a.Alpha, rows, a.OStride, a.PStride, &a.Layout)
+			AccumulateMasked(kerneltest.Tuned,
+				kerneltest.Sums(a.Got, a.P, a.Alpha, rows, a.OStride, a.PStride),
+				a.V, &a.Layout)
+			accumulateMaskedGeneric(kerneltest.Sums(a.Want, a.P, a.Alpha, rows, a.OStride, a.PStride),
+				a.V, &a.Layout)
 			if c.Compare(); c.Text != "" {
 				t.Fatalf("%d rows, %d columns: %s", rows, cols, c.Text)
 			}
@@ -106,12 +112,13 @@ func BenchmarkLongestCall(b *testing.B) {
 	}{
 		{"score", func() { Score(kerneltest.Tuned, y, x, x, 12, d, kernel.Block/kernel.Panel, nil) }},
 		{"score_rows", func() {
-			ScoreRows(kerneltest.Tuned.ISA, y, x, x, kernel.InPlaceRows,
-				kernel.CallInPlaceProducts/kernel.InPlaceRows/kernel.Block,
-				kernel.CallInPlaceProducts/kernel.InPlaceRows/kernel.Block, kernel.Block, nil)
+			d := kernel.CallInPlaceProducts / kernel.InPlaceRows / kernel.Block
+			ScoreRows(kerneltest.Tuned.ISA, y, x, KeyRows{x, d, kernel.Block}, kernel.InPlaceRows, d, nil)
 		}},
 		{"accumulate", func() {
-			Accumulate(kerneltest.Tuned, y, x, x, m, tuning.MinTileRows, layout.Cols, kernel.Block, &layout)
+			Accumulate(kerneltest.Tuned,
+				kerneltest.Sums(y, x, m, tuning.MinTileRows, layout.Cols, kernel.Block),
+				x, &layout)
 		}},
 		{"softmax", func() { Softmax(kerneltest.Tuned, y, m, m, m, nil, tuning.MinTileRows, f32.Log2E) }},
 		{"pack_keys", func() {
@@ -191,7 +198,8 @@ func TestFullTilesEqualGeneric(t *testing.T) {
 			masked := tile.Add(kerneltest.Tuned, &q[0], &m[0], &l[0], &a.Got[0], rows)
 			scoreGeneric(sWant, q, k, rows, d, kernel.Block/kernel.Panel)
 			c.Equal("masked", masked, softmaxGeneric(sWant, mWant, lWant, alphaWant, rows, unit))
-			accumulateGeneric(a.Want, sWant, a.V, alphaWant, rows, a.OStride, kernel.Block, &a.Layout)
+			accumulateGeneric(kerneltest.Sums(a.Want, sWant, alphaWant, rows, a.OStride, kernel.Block),
+				a.V, &a.Layout)
 			if c.Compare(); c.Text != "" {
 				t.Fatalf("%d rows, %d dimensions, %d columns, distribution %d, %+v: %s", rows, d, cols, c.Kind,
 					Choose(kerneltest.Tuned, rows, d, false), c.Text)

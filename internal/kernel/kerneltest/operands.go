@@ -378,3 +378,8 @@ func (c *Trial) AnyIntegers() {
 	Tuned.MinAMXRows, Tuned.MinAMXMatrixRows = 1+c.IntN(20), 1+c.IntN(20)
 	Tuned.MinAMXBlockRows = 1 + c.IntN(60)
 }
+
+// Sums is rows of outputs and weights that are strides apart.
+func Sums(o, p, alpha []float32, rows, oStride, pStride int) *kernel.Sums {
+	return &kernel.Sums{O: o, P: p, Alpha: alpha, Rows: rows, OStride: oStride, PStride: pStride}
+}

@@ -28,20 +28,18 @@ func ElementOf(t kernel.Format, v []byte, i int) float32 {
 	return float32(int8(v[i]))
 }
 
-func accumulateTypedGeneric(t kernel.Format, o, p []float32, v []byte, alpha []float32, rows,
-	oStride,
-	pStride int, b *kernel.PanelLayout) {
-	for r := range rows {
-		floats.BeginOutputs(o[r*oStride:][:b.Cols], alpha, r, b.Overwrite)
+func accumulateTypedGeneric(t kernel.Format, x *kernel.Sums, v []byte, b *kernel.PanelLayout) {
+	for r := range x.Rows {
+		floats.BeginOutputs(x.O[r*x.OStride:][:b.Cols], x.Alpha, r, b.Overwrite)
 	}
 	var wide [kernel.Block * kernel.Panel]float32 // some steps of a panel
 	for c := 0; c < b.Cols; c += kernel.Panel {
 		for k := 0; k < b.Keys; k += kernel.Block {
 			steps := min(kernel.Block, b.Keys-k)
 			widenGeneric(t, wide[:], v[kernel.PlaceOf(t, b, k, c)*t.Traits().Bits/8:], steps, b.Stride)
-			for r := range rows {
-				row := o[r*oStride+c:][:min(kernel.Panel, b.Cols-c)]
-				floats.AddValues(row, p[r*pStride+k:][:steps], wide[:], kernel.Panel, 0)
+			for r := range x.Rows {
+				row := x.O[r*x.OStride+c:][:min(kernel.Panel, b.Cols-c)]
+				floats.AddValues(row, x.P[r*x.PStride+k:][:steps], wide[:], kernel.Panel, 0)
 			}
 		}
 	}
@@ -103,6 +101,7 @@ func Score(cpu *tuning.Row, t kernel.Format, s, q []float32, k []byte, rows, d, 
 	layout.SetTyped(cpu, t, rows, layout.PanelStride*of.Bytes, of.Scaled)
 	for x := 0; x < d; x += kernel.CallSteps {
 		layout.Keys, layout.Overwrite = min(kernel.CallSteps, d-x), x == 0
-		Accumulate(cpu, t, s, q[x:], k[x*kernel.Panel*of.Bits/8:], nil, rows, kernel.Block, d, &layout)
+		sums := kernel.Sums{O: s, P: q[x:], Rows: rows, OStride: kernel.Block, PStride: d}
+		Accumulate(cpu, t, &sums, k[x*kernel.Panel*of.Bits/8:], &layout)
 	}
 }

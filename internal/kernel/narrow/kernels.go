@@ -18,50 +18,41 @@ import (
 //
 // A score is the same chain with the dimension in the place of keys, see scoreLayout.
 
-// Accumulate is accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if
-// b.overwrite, or what is there if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
+// Accumulate is floats.Accumulate of values in a type of fewer bits: o_rc = o_rc·alpha_r, or 0 if
+// b.Overwrite, or what is there if alpha is nil; then o_rc = FMA(p_rj, v_jc, o_rc) for ascending j.
 // Columns are whole panels.
-func Accumulate(cpu *tuning.Row, t kernel.Format, o, p []float32, v []byte, alpha []float32, rows,
-	oStride,
-	pStride int, b *kernel.PanelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.Cols)
-	operand.ReadsRows(p, rows, pStride, b.Keys)
+func Accumulate(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
+	b *kernel.PanelLayout) {
+	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
+	operand.ReadsRows(x.P, x.Rows, x.PStride, b.Keys)
 	kernel.ReadsTyped(t, v, b)
-	if alpha != nil {
-		operand.Reads(alpha, rows)
+	if x.Alpha != nil {
+		operand.Reads(x.Alpha, x.Rows)
 	}
 	if !cpu.ISA.SIMD() {
-		accumulateTypedGeneric(t, o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateTypedGeneric(t, x, v, b)
 		return
 	}
-	if kernel.ProductsOf(rows, b.Keys*b.Cols) > kernel.CallProducts {
-		splitTyped(cpu, t, o, p, v, alpha, rows, oStride, pStride, b)
+	if kernel.ProductsOf(x.Rows, b.Keys*b.Cols) > kernel.CallProducts {
+		splitTyped(cpu, t, x, v, b)
 		return
 	}
-	var a *float32
-	if alpha != nil {
-		a = &alpha[0]
-	}
-	accumulateTypedStep(cpu, t, &o[0], &p[0], &v[0], a, rows, oStride, pStride, b)
+	accumulateTypedStep(cpu, t, x, &v[0], b)
 }
 
 // splitTyped takes fewer columns at a time, and of these fewer rows.
-func splitTyped(cpu *tuning.Row, t kernel.Format, o, p []float32, v []byte, alpha []float32, rows,
-	oStride, pStride int,
+func splitTyped(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
 	b *kernel.PanelLayout) {
+	rows := x.Rows
 	cols := max(kernel.Panel, kernel.CallProducts/kernel.ProductsOf(rows,
 		b.Keys)/kernel.Panel*kernel.Panel)
 	step := max(1, min(rows, kernel.CallProducts/(b.Keys*min(cols, b.Cols))))
-	part := *b
+	part, some := *b, *x // in the loop they would escape to the heap
 	for c := 0; c < b.Cols; c += cols {
 		part.Cols = min(cols, b.Cols-c)
 		for r := 0; r < rows; r += step {
-			n, factors := min(step, rows-r), alpha
-			if alpha != nil {
-				factors = alpha[r:]
-			}
-			Accumulate(cpu, t, o[r*oStride+c:], p[r*pStride:],
-				v[c/kernel.Panel*b.PanelStride*t.Bytes():], factors, n, oStride, pStride, &part)
+			some = x.From(r, min(step, rows-r), c)
+			Accumulate(cpu, t, &some, v[c/kernel.Panel*b.PanelStride*t.Bytes():], &part)
 		}
 	}
 }

@@ -8,25 +8,29 @@ import (
 )
 
 // accumulateTypedStep is Accumulate of checked operands, in one call.
-func accumulateTypedStep(cpu *tuning.Row, t kernel.Format, o, p *float32, v *byte, alpha *float32,
-	rows, oStride,
-	pStride int, b *kernel.PanelLayout) {
-	wide, _ := kernel.TypedKernel(cpu, kernel.Format(t), rows)
+func accumulateTypedStep(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v *byte,
+	b *kernel.PanelLayout) {
+	var alpha *float32
+	if x.Alpha != nil {
+		alpha = &x.Alpha[0]
+	}
+	o, p := &x.O[0], &x.P[0]
+	wide, _ := kernel.TypedKernel(cpu, t, x.Rows)
 	switch {
 	case t == kernel.I4:
-		accumulateI4AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateI4AVX512(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case t == kernel.F16 && wide:
-		accumulateF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateF16AVX512(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case t == kernel.F16:
-		accumulateF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateF16SIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case t == kernel.BF16 && wide:
-		accumulateBF16AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateBF16AVX512(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case t == kernel.BF16:
-		accumulateBF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateBF16SIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case wide:
-		accumulateI8AVX512(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateI8AVX512(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	default:
-		accumulateI8SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateI8SIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	}
 }
 

@@ -8,15 +8,19 @@ import (
 )
 
 // accumulateTypedStep is Accumulate of checked operands, in one call.
-func accumulateTypedStep(cpu *tuning.Row, t kernel.Format, o, p *float32, v *byte, alpha *float32,
-	rows, oStride,
-	pStride int, b *kernel.PanelLayout) {
+func accumulateTypedStep(cpu *tuning.Row, t kernel.Format, x *kernel.Sums, v *byte,
+	b *kernel.PanelLayout) {
+	var alpha *float32
+	if x.Alpha != nil {
+		alpha = &x.Alpha[0]
+	}
+	o, p := &x.O[0], &x.P[0]
 	switch t {
 	case kernel.F16:
-		accumulateF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateF16SIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case kernel.BF16:
-		accumulateBF16SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateBF16SIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	case kernel.I8:
-		accumulateI8SIMD(o, p, v, alpha, rows, oStride, pStride, b)
+		accumulateI8SIMD(o, p, v, alpha, x.Rows, x.OStride, x.PStride, b)
 	}
 }

@@ -72,8 +72,8 @@ func tryAccumulateTyped(c *kerneltest.Trial, typ kernel.Format, n []int) {
 	if c.IntN(3) > 0 {
 		alpha = c.Factors(rows)
 	}
-	Accumulate(kerneltest.Tuned, typ, got, p, v, alpha, rows, oStride, pStride, &b)
-	accumulateTypedGeneric(typ, want, p, v, alpha, rows, oStride, pStride, &b)
+	Accumulate(kerneltest.Tuned, typ, kerneltest.Sums(got, p, alpha, rows, oStride, pStride), v, &b)
+	accumulateTypedGeneric(typ, kerneltest.Sums(want, p, alpha, rows, oStride, pStride), v, &b)
 }
 
 func tryWiden(c *kerneltest.Trial, typ kernel.Format, n []int) {
@@ -142,8 +142,11 @@ func TestSumsOfI8AtTheEndsOfFloat32(t *testing.T) {
 				}
 				copy(got, want)
 				b.Overwrite = r.IntN(3) == 0
-				Accumulate(kerneltest.Tuned, kernel.I8, got, p, v, alpha, rows, cols, kernel.Block, &b)
-				accumulateTypedGeneric(kernel.I8, want, p, v, alpha, rows, cols, kernel.Block, &b)
+				Accumulate(kerneltest.Tuned, kernel.I8,
+					kerneltest.Sums(got, p, alpha, rows, cols, kernel.Block),
+					v, &b)
+				accumulateTypedGeneric(kernel.I8, kerneltest.Sums(want, p, alpha, rows, cols, kernel.Block),
+					v, &b)
 				if i := kerneltest.FirstDifference(got, want); i >= 0 {
 					t.Fatalf("%d rows of %v and %v: output %d is %v, generic %v", rows, x, y, i, got[i],
 						want[i])
@@ -199,8 +202,8 @@ func benchmarkTyped(b *testing.B, size int) {
 			pass(b, 4*kernel.Block*d, func(at int) {
 				floats.Score(kerneltest.Tuned, scores, q, buffer[at/4:], rows, d, kernel.Block/kernel.Panel,
 					&queue)
-				floats.Accumulate(kerneltest.Tuned, o, p, buffer[at/4+kernel.Block*d:], nil, rows, d,
-					kernel.Block, &l)
+				floats.Accumulate(kerneltest.Tuned, kerneltest.Sums(o, p, nil, rows, d, kernel.Block),
+					buffer[at/4+kernel.Block*d:], &l)
 			})
 		})
 		for _, typ := range []kernel.Format{kernel.F16, kernel.BF16, kernel.I8} {
@@ -216,8 +219,10 @@ func benchmarkTyped(b *testing.B, size int) {
 				values.PrefetchHint = keys.PrefetchHint
 				block := kernel.Block * d * typ.Bytes()
 				pass(b, block, func(at int) {
-					Accumulate(kerneltest.Tuned, typ, scores, q, v[at:], nil, rows, kernel.Block, d, &keys)
-					Accumulate(kerneltest.Tuned, typ, o, p, v[at+block:], nil, rows, d, kernel.Block, &values)
+					Accumulate(kerneltest.Tuned, typ, kerneltest.Sums(scores, q, nil, rows, kernel.Block, d),
+						v[at:], &keys)
+					Accumulate(kerneltest.Tuned, typ, kerneltest.Sums(o, p, nil, rows, d, kernel.Block),
+						v[at+block:], &values)
 				})
 			})
 		}
@@ -254,8 +259,9 @@ func tryAccumulateI4(c *kerneltest.Trial, rows, keys, cols int) {
 	if c.IntN(2) == 0 {
 		alpha = c.Factors(rows)
 	}
-	Accumulate(kerneltest.Tuned, kernel.I4, got, p, v, alpha, rows, oStride, pStride, &b)
-	accumulateTypedGeneric(kernel.I4, want, p, v, alpha, rows, oStride, pStride, &b)
+	Accumulate(kerneltest.Tuned, kernel.I4, kerneltest.Sums(got, p, alpha, rows, oStride, pStride),
+		v, &b)
+	accumulateTypedGeneric(kernel.I4, kerneltest.Sums(want, p, alpha, rows, oStride, pStride), v, &b)
 }
 
 func FuzzAccumulateI4(f *testing.F) { fuzzKernel(f, "accumulateI4") }

@@ -9,10 +9,9 @@ import (
 
 // Without assembly the generic code computes everything.
 
-func Accumulate(_ *tuning.Row, t kernel.Format, o, p []float32, v []byte, alpha []float32, rows,
-	oStride,
-	pStride int, b *kernel.PanelLayout) {
-	accumulateTypedGeneric(t, o, p, v, alpha, rows, oStride, pStride, b)
+func Accumulate(_ *tuning.Row, t kernel.Format, x *kernel.Sums, v []byte,
+	b *kernel.PanelLayout) {
+	accumulateTypedGeneric(t, x, v, b)
 }
 
 func Widen(_ tuning.ISA, t kernel.Format, dst []float32, v []byte, dstStride int,

@@ -160,7 +160,9 @@ func AddChunk(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *Next
 func addPanel(cpu *tuning.Row, s, k, u, decay []float32, updates int) {
 	b := kernel.PanelLayout{Keys: kernel.Panel, Cols: kernel.Panel, Stride: updates,
 		PanelStride: kernel.Panel}
-	floats.Accumulate(cpu, s, k, u, decay, len(decay), kernel.Panel, kernel.Panel, &b)
+	sums := kernel.Sums{O: s, P: k, Alpha: decay, Rows: len(decay), OStride: kernel.Panel,
+		PStride: kernel.Panel}
+	floats.Accumulate(cpu, &sums, u, &b)
 }
 
 // PrefetchRows asks for n elements of rows that will be read soon: few, since processors hold up
