@@ -11,6 +11,7 @@ const (
 	AVX512Integers                    // the same of 64 bytes
 	VNNIIntegers                      // VPDPBUSD of 64 bytes
 	AVX2SmallIntegers                 // VPMADDUBSW and VPADDW of 32 bytes, see SmallIntegersFor
+	AVXVNNIIntegers                   // VPDPBUSD of 32 bytes
 )
 
 // IntegersFor returns the instructions of an implementation of package attn.
@@ -22,14 +23,17 @@ func IntegersFor(implementation string) Integers {
 		}
 		return AVX512Integers
 	case AVX2:
+		if hasAVXVNNI {
+			return AVXVNNIIntegers
+		}
 		return AVX2Integers
 	}
 	return ScalarIntegers
 }
 
 // SmallIntegersFor is IntegersFor where one factor of each product has 4 to 6 bits without sign, as
-// weights of GGUF files have them: with AVX2 several such products fit in 16 bits, and so need no
-// VPMADDWD of their own.
+// weights of GGUF files have them: with AVX2 alone several such products fit in 16 bits, and so
+// need no VPMADDWD of their own.
 func SmallIntegersFor(implementation string) Integers {
 	if v := IntegersFor(implementation); v != AVX2Integers {
 		return v
@@ -38,12 +42,13 @@ func SmallIntegersFor(implementation string) Integers {
 }
 
 // Products is how many products an accumulator gets at once.
-func (v Integers) Products() int { return [...]int{1, 32, 64, 64, 32}[v] }
+func (v Integers) Products() int { return [...]int{1, 32, 64, 64, 32, 32}[v] }
 
 // String describes how the limit was measured.
 func (v Integers) String() string {
 	return [...]string{"Go loops, not the hardware's limit", "VPMADDUBSW and VPMADDWD, AVX2",
-		"VPMADDUBSW and VPMADDWD, AVX-512", "VPDPBUSD, AVX-512", "VPMADDUBSW and VPADDW, AVX2"}[v]
+		"VPMADDUBSW and VPMADDWD, AVX-512", "VPDPBUSD, AVX-512", "VPMADDUBSW and VPADDW, AVX2",
+		"VPDPBUSD, AVX-VNNI"}[v]
 }
 
 // MultiplyIntegers multiplies 8-bit integers and adds the products on all threads at once, each for

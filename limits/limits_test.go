@@ -45,6 +45,11 @@ func TestMultiplyIntegers(t *testing.T) {
 	if has256 {
 		have = append(have, AVX2Integers, AVX2SmallIntegers)
 	}
+	wide, small := AVX2Integers, AVX2SmallIntegers
+	if hasAVXVNNI {
+		wide, small = AVXVNNIIntegers, AVXVNNIIntegers
+		have = append(have, wide)
+	}
 	if has512 {
 		have = append(have, AVX512Integers)
 	}
@@ -58,11 +63,11 @@ func TestMultiplyIntegers(t *testing.T) {
 			}
 		}
 	}
-	if got := IntegersFor("generic"); has256 && got != AVX2Integers {
-		t.Errorf("for generic: %v, want AVX2, the machine's limit", got)
+	if got := IntegersFor("generic"); has256 && got != wide {
+		t.Errorf("for generic: %v, want %v, the machine's limit", got, wide)
 	}
-	if got := SmallIntegersFor("generic"); has256 && got != AVX2SmallIntegers {
-		t.Errorf("small integers for generic: %v, want %v", got, AVX2SmallIntegers)
+	if got := SmallIntegersFor("generic"); has256 && got != small {
+		t.Errorf("small integers for generic: %v, want %v", got, small)
 	}
 	if got, want := SmallIntegersFor("avx512"), IntegersFor("avx512"); has512 && got != want {
 		t.Errorf("small integers for avx512: %v, want %v", got, want)

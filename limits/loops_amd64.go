@@ -14,6 +14,8 @@ var (
 	has256 = cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3)
 	has512 = has256 && cpuid.CPU.Supports(cpuid.AVX512F)
 
+	hasAVXVNNI = has256 && cpuid.CPU.Supports(cpuid.AVXVNNI)
+
 	hasVNNI = has512 && cpuid.CPU.Supports(cpuid.AVX512BW, cpuid.AVX512VNNI)
 )
 
@@ -100,8 +102,15 @@ func integersAVX512(steps int)
 //go:noescape
 func integersVNNI(steps int)
 
+// integersAVXVNNI is integersAVX2 by VPDPBUSD.
+//
+//go:noescape
+func integersAVXVNNI(steps int)
+
 func integers(v Integers, steps int) {
 	switch v {
+	case AVXVNNIIntegers:
+		integersAVXVNNI(steps)
 	case VNNIIntegers:
 		integersVNNI(steps)
 	case AVX512Integers:

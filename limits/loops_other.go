@@ -2,7 +2,7 @@
 
 package limits
 
-const has256, has512, hasVNNI = false, false, false
+const has256, has512, hasVNNI, hasAVXVNNI = false, false, false, false
 
 func fma(_ Vectors, steps int) { fmaGo(steps) }
 
