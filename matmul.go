@@ -110,7 +110,7 @@ func (p *multiplication) partition(workers int) {
 // makespan estimates how long workers take, in multiply-adds for each step of the chains.
 func (p *multiplication) makespan(workers int) float64 {
 	heads, again := float64(p.heads), 0.
-	if p.inPlace == 0 { // packing takes as long as so many rows, more where runs of memory are short
+	if p.inPlace == 0 { // packing takes as long as this many rows, more where runs of memory are short
 		switch {
 		case p.cols >= packedCols:
 			again = 60

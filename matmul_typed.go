@@ -73,8 +73,8 @@ func (p *projection) multiplyWidened(u *productBlock) {
 	scratches.Put(w)
 }
 
-// afterWidened is where the panels begin that are widened next, those of column c of a block if it
-// has so many, 0 if they are not to be prefetched.
+// afterWidened is where the panels begin that are widened next, those of column c if the
+// block has that, 0 if they are not to be prefetched.
 func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 	if c >= u.Cols {
 		k, c = k+product.Inner, 0

@@ -46,7 +46,8 @@ const (
 	// maxTasks is how many there are at most for the sake of even shares.
 	maxTasks = 16
 
-	// evenRows: chunks have a multiple of so many rows. With more the last one would be smaller.
+	// evenRows: the rows of a chunk are a multiple of it. With a larger one the last chunk would be
+	// smaller.
 	evenRows = 4
 
 	// minChunkRows is the size of the smallest chunks into which the rows of a head are divided:

@@ -115,7 +115,7 @@ func (p *pairHeads) wire(c *codec, heads int) {
 	}
 }
 
-// bytes is what so many rows and keys of a part take.
+// bytes is what a number of rows and keys of a part take.
 func (p *pairHeads) bytes(rows, keys int) int64 {
 	of := func(heads, rows, width int) int64 { return int64(heads) * int64(rows) * int64(width) }
 	return of(p.mask, rows, bitBytes(keys)) + of(p.bias, rows, 4*keys) +

@@ -148,7 +148,8 @@ func (a *attending) divide() error {
 	return err
 }
 
-// divideInto makes about so many pieces, and counts what their states take beside those of groups.
+// divideInto makes about that many pieces, and counts what their states take beside those of
+// groups.
 func (a *attending) divideInto(pieces int64) error {
 	keys, length, made := int64(0), attn.Segment, -a.size
 	a.eachGroup(func(x *asked, g *group) {
@@ -179,7 +180,7 @@ const stateCost = 1024
 // nodes is how many nodes the state of some keys has at most, while they come.
 func nodes(keys int) int { return bits.Len(uint(keys/attn.Segment)) + 1 }
 
-// divide makes pieces of a group, of so many keys: those with a key of a part.
+// divide makes pieces of a group, each of a number of keys: those with a key of a part.
 func (g *group) divide(x *asked, length int) {
 	at, end := 0, 0 // a part's first key, and where the last piece ends
 	g.pieces = g.pieces[:0]

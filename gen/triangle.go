@@ -26,7 +26,7 @@ func triangleKernels() {
 	broad.twoSums("twoSumsAVX512", []int{8, 4, 2, 1}, []int{8, 4, 2, 1})
 }
 
-// triangle emits kernels whose vectors have some bytes, for so many panels at a time.
+// triangle emits kernels whose vectors have some bytes, for a number of panels at a time.
 type triangle struct {
 	width  int
 	new    func() reg.VecVirtual

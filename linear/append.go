@@ -27,7 +27,7 @@ func (s *State) Append(p *attn.Pool, dst, q, k, v attn.Tensor, decay, beta attn.
 		return s.gone("the state")
 	}
 	states, lens := [1]*State{s}, [1]int{q.L}
-	return appendStates(p, dst, q, k, v, decay, beta, states[:], lens[:])
+	return appendStates(p, argumentsOf(dst, q, k, v, decay, beta), states[:], lens[:])
 }
 
 // AppendStates is [State.Append] of several sequences, packed one after the other, each with the
@@ -36,14 +36,18 @@ func (s *State) Append(p *attn.Pool, dst, q, k, v attn.Tensor, decay, beta attn.
 // [attn.ErrClosed]; lens of another length or sum are [attn.ErrLength].
 func AppendStates(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor, states []*State,
 	lens []int) error {
-	return appendStates(p, dst, q, k, v, decay, beta, states, lens)
+	return appendStates(p, argumentsOf(dst, q, k, v, decay, beta), states, lens)
 }
 
-func appendStates(p *attn.Pool, dst, q, k, v, decay, beta attn.Tensor, states []*State,
-	lens []int) error {
-	j := jobs.Get().(*job)
-	j.all = [arguments]argument{argumentOf("dst", &dst), argumentOf("q", &q), argumentOf("k", &k),
+// argumentsOf is the arguments of a call, by their names.
+func argumentsOf(dst, q, k, v, decay, beta attn.Tensor) [arguments]argument {
+	return [arguments]argument{argumentOf("dst", &dst), argumentOf("q", &q), argumentOf("k", &k),
 		argumentOf("v", &v), argumentOf("decay", &decay), argumentOf("beta", &beta)}
+}
+
+func appendStates(p *attn.Pool, all [arguments]argument, states []*State, lens []int) error {
+	j := jobs.Get().(*job)
+	j.all = all
 	err := j.prepare(states, lens)
 	if err == nil {
 		err = j.run(p)

@@ -71,7 +71,7 @@ func (j *job) check(g *layout, rows int) error {
 	return views.CheckApart(extents[:1], extents[1:])
 }
 
-// checkStates validates states and their numbers of rows, which are of so many together.
+// checkStates validates states and their numbers of rows, whose sum is rows.
 func checkStates(states []*State, lens []int, rows int) error {
 	if lens != nil && len(lens) != len(states) {
 		return views.Fail(attn.ErrLength, "len(lens) is %d, want %d, one for each state", len(lens),

@@ -139,7 +139,7 @@ func appendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) er
 	return err
 }
 
-// checkConvs validates convolutions and their numbers of rows, which are of so many together.
+// checkConvs validates convolutions and their numbers of rows, which have a known sum.
 func checkConvs(convs []*Conv, lens []int, rows int) error {
 	if lens != nil && len(lens) != len(convs) {
 		return views.Fail(attn.ErrLength, "len(lens) is %d, want %d, one for each convolution", len(lens),

@@ -48,8 +48,8 @@ func (t RopeScalingType) String() string {
 // [attn.ErrOption]. AttentionFactor multiplies cosines and sines, of any type but NoScaling; 0 is
 // the type's own: 0.1·ln Factor + 1 for YaRN, 1 for others. Factor and the other numbers are at
 // most 1e9, Factor at least 1; Factors of another length are [attn.ErrLength]. Sections go with any
-// type: so many pairs, in order, turn by each kind of positions (M-RoPE of Qwen2-VL); all together
-// are Dim/2.
+// type: for each kind of positions, in order, how many pairs turn by it (M-RoPE of Qwen2-VL), Dim/2
+// together.
 type RopeScaling struct {
 	Type                                  RopeScalingType
 	Factor, LowFreqFactor, HighFreqFactor float64

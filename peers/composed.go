@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// kernels are what a library offers to compose attention of. Operands are rows of so many floats,
+// kernels are what a library offers to compose attention of. Operands are rows of d floats,
 // one after the other.
 type kernels interface {
 	// scores sets dst [rows, keys] = scale·q·kᵀ of q [rows, d] and k [keys, d].

@@ -74,7 +74,7 @@ func (e *ortEncoder) fastest() (best int, err error) {
 	return best, nil
 }
 
-// encode makes all vectors, by batches of so many texts.
+// encode makes all vectors, by batches of a number of texts.
 func (e *ortEncoder) encode(size int) error {
 	for batch := range slices.Chunk(e.order, size) {
 		if err := e.batch(batch); err != nil {

@@ -89,7 +89,7 @@ func (m *ortModel) multiHead(in inputs) {
 	m.output(onnxFloat)
 }
 
-// grouped appends the last tokens, so many of them, to a cache of the case's type that has the
+// grouped appends a number of last tokens to a cache of the case's type that has the
 // others, and attends to all. The cache is input and output: it stays where it is.
 func (m *ortModel) grouped(in inputs, fresh int) {
 	c := m.c

@@ -26,7 +26,7 @@ and p99; what follows from them does so from p50:
   overhead   (step - attention) / NATS
   TCP saves  (NATS - TCP) / step
 
-With -batch it measures steps of so many sequences together, in turns with those of one.
+With -batch it measures steps of that many sequences together, in turns with those of one.
 
 `
 
@@ -133,7 +133,7 @@ func (b *bench) measure(ctx context.Context, tokens, workers int) error {
 	return b.row(ctx, err, len(x.step), func() { x.print(b.w, tokens, workers, s.bytes(tokens)) })
 }
 
-// row prints a row of so many steps, all or what there is of it when a signal has ended them.
+// row prints a row of steps, all or what there is of it when a signal has ended them.
 func (b *bench) row(ctx context.Context, err error, steps int, print func()) error {
 	_, is := early(ctx, err)
 	if err == nil || is && steps > 0 {

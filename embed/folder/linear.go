@@ -44,7 +44,7 @@ func (p *Part) label() string {
 	return fmt.Sprintf("%s.weight, outputs %d to %d", p.Name, p.From, p.From+p.Out-1)
 }
 
-// of are the bytes of the outputs, of those of the tensor, each with so many.
+// of is the bytes of the outputs, out of those of the tensor. Each output has size bytes.
 func (p *Part) of(data []byte, size int) []byte {
 	if p.Order == nil {
 		return data[p.From*size:][:p.Out*size]

@@ -22,7 +22,7 @@ type stream struct {
 	jobs    []*job
 	turn    int
 	begun   bool // the prompt whose turn it is was printed
-	printed int  // and so many bytes of its answer
+	printed int  // bytes of its answer that were printed
 }
 
 // print prints what is new.

@@ -37,7 +37,7 @@ type architecture struct {
 	largest     int  // layers of the model whose scores a GGUF file scales by Dim/Heads
 
 	window     windowRule
-	period     int     // of so many layers the last has no window; 0: as window says
+	period     int     // the last of each period layers has no window; 0: as window says
 	localTheta float64 // base of rotations of layers with a window; 0: as of all
 
 	scoreCap float64 // what GGUF files leave out; -1 where the model has none

@@ -53,12 +53,12 @@ type configFile struct {
 	ExpertFFN    *int     `json:"moe_intermediate_size"`
 	SharedFFN    *int     `json:"shared_expert_intermediate_size"`
 	Normalized   *bool    `json:"norm_topk_prob"`
-	Step         *int     `json:"decoder_sparse_step"` // the last of so many layers has experts
+	Step         *int     `json:"decoder_sparse_step"` // the last of that many layers has experts
 	DenseLayers  []int    `json:"mlp_only_layers"`
 	QKVBias      *bool    `json:"qkv_bias"`
 	Limit        *float64 `json:"swiglu_limit"`
 	// of layers that keep states
-	Interval      *int  `json:"full_attention_interval"` // the last of so many does not
+	Interval      *int  `json:"full_attention_interval"` // the last of that many does not
 	ConvWidth     *int  `json:"linear_conv_kernel_dim"`
 	StateKeyDim   *int  `json:"linear_key_head_dim"`
 	StateValueDim *int  `json:"linear_value_head_dim"`

@@ -21,7 +21,7 @@ type sampling struct {
 
 func (s *sampling) register(f *flag.FlagSet) {
 	f.Float64Var(&s.temperature, "temperature", 0, "of sampling; 0 takes the most likely token")
-	f.IntVar(&s.topK, "top-k", 0, "draw from so many of the most likely tokens; 0 for all")
+	f.IntVar(&s.topK, "top-k", 0, "how many of the most likely tokens to draw from; 0 for all")
 	f.Float64Var(&s.topP, "top-p", 1, "draw from the most likely tokens that have together this "+
 		"probability")
 	f.Float64Var(&s.minP, "min-p", 0, "draw from tokens that have at least this part of the largest "+

@@ -119,9 +119,9 @@ func appendFloats(data []byte, x []float32) []byte {
 
 // Header is that of a binary form, whose fields are within their bounds.
 type Header struct {
-	Form             // without tree, sinks and units of rows,
-	Nodes        int // of which there are so many
-	sinks, units int // and 1 if there are some; units of rows
+	Form             // without tree, sinks and units of rows
+	Nodes        int // of the tree
+	sinks, units int // 1 if there are sinks, or units of rows
 	body         []byte
 }
 

@@ -308,7 +308,7 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 	return 3
 }
 
-// Few reports whether MultiplyFew is for so many rows.
+// Few reports whether MultiplyFew is for a number of rows.
 func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu) }
 
 // fewTile is how many of some rows fewRowsStep takes: unpacking is half of the work for four.

@@ -44,7 +44,7 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 // rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
 func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
 
-// Few reports whether MultiplyFew is for so many rows.
+// Few reports whether MultiplyFew is for a number of rows.
 func Few(*tuning.Row, int) bool { return false }
 
 func fewTile(_ *tuning.Row, _ blocks.Type, rows int) int { return rows }

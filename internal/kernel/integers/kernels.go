@@ -142,7 +142,7 @@ func Multiply(cpu *tuning.Row, o []float32, w *Rows, v []byte, f []float32, rows
 	b.Cols = all
 }
 
-// pieces is how many columns and rows a call of at most so many products takes.
+// pieces is how many columns and rows a call takes whose products have a limit.
 func pieces(most, rows int, b *kernel.PanelLayout) (cols, step int) {
 	cols = max(4*kernel.Panel, most/(rows*b.Keys)/kernel.Panel*kernel.Panel)
 	return cols, max(1, most/(b.Keys*min(cols, b.Cols)))

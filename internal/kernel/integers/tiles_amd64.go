@@ -35,7 +35,7 @@ func tileRows(rows, least int) int {
 	return rows
 }
 
-// callProducts bounds the products of a call: tiles multiply so many more in the time, 1024 a cycle
+// callProducts bounds the products of a call: tiles multiply more in the time, 1024 a cycle
 // and at least a twentieth of that, that eight times as many take 80 µs at most.
 func callProducts(cpu *tuning.Row, x *Rows, rows int, matrix bool) int {
 	if rows >= leastTileRows(cpu, x, matrix) {

@@ -4,7 +4,7 @@ package triangle
 
 import "github.com/seed-1415985d/attn/internal/tuning"
 
-// substituteStep is substitute of checked operands, in one call, of so many panels.
+// substituteStep is substitute of checked operands, in one call, of a number of panels.
 func substituteStep(isa tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, panels int) {
 	if isa.Lanes16() {
 		substituteAVX512(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
@@ -13,7 +13,7 @@ func substituteStep(isa tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, pane
 	substituteSIMD(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
 }
 
-// outputsStep is outputs of checked operands, in one call, of so many panels.
+// outputsStep is outputs of checked operands, in one call, of a number of panels.
 func outputsStep(isa tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Shape, panels int) {
 	if isa.Lanes16() {
 		outputsAVX512(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
@@ -49,7 +49,7 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *
 //go:noescape
 func addChunkAVX512(s, k, u, decay *float32, n, updates int, next *Next)
 
-// twoSumsStep is TwoSums of checked operands, in one call, of so many panels.
+// twoSumsStep is TwoSums of checked operands, in one call, of a number of panels.
 func twoSumsStep(isa tuning.ISA, sum, pairs, x, y, s, k, key *float32, row, n, panels,
 	stride int) {
 	if isa.Lanes16() {
