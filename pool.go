@@ -488,7 +488,7 @@ func (a *attention) segment(w *scratch, i, segment int) {
 // finish merges the segments of chunk i and writes the results.
 func (a *attention) finish(w *scratch, c *chunk, i int) {
 	p, rows := &a.plan, c.heads*c.rows
-	w.loadQueries(p, c) // for weights, which need the scores again, and for the tasks of integers
+	w.loadQueries(p, c) // for weights, which need the scores again, and for the units of integers
 	for first := c.lo; first < c.hi; first = (first/Segment + 1) * Segment {
 		st := a.state(i, first/Segment)
 		w.partial.Copy(&st, rows, p.oStride)
