@@ -55,9 +55,6 @@ const (
 // unpackedBytes is the bytes of 32 inputs of 16 outputs, unpacked.
 const unpackedBytes = blocks.Inputs * panel
 
-// mostUnpacked is the size of the largest unpacked block, with four numbers for each output.
-const mostUnpacked = unpackedBytes + 4*4*panel
-
 // chunk blocks of a panel are unpacked at a time, and for more than Tile rows those of some panels,
 // which stay in the L1 cache: so few rows are read once for all of them. Tiles of AMX read them
 // from the L2 cache, and rows from L1.
