@@ -59,7 +59,8 @@ func (c *Conv) Load(r io.Reader) (int64, error) {
 	case int64(h.Channels) != int64(c.config.Channels) || int64(h.Width) != int64(c.config.Width):
 		return from.N, views.Fail(attn.ErrShape, "the file has %d channels and width %d, want %d and %d",
 			h.Channels, h.Width, c.config.Channels, c.config.Width)
-	case h.Checkpoints > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length:
+	case h.Checkpoints > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length ||
+		h.Checkpoints == 0 && h.CheckpointLength > 0:
 		return from.N, views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and that of %d",
 			h.Length, h.Checkpoints, h.CheckpointLength)
 	}

@@ -219,6 +219,10 @@ func TestConvTruncate(t *testing.T) {
 	if loaded.Len() != 5 {
 		t.Error("a damaged file changes something")
 	}
+	damaged := bytes.Clone(saved)
+	binary.LittleEndian.PutUint32(damaged[len(convMagic)+2*4:], 0) // of 1 checkpoint
+	_, err = loaded.Load(bytes.NewReader(damaged))
+	mustFail(t, err, attn.ErrFormat, "the file has length 64, 0 checkpoints and that of 29")
 	_, err = convOf(t, r, channels+1, width, None).Load(bytes.NewReader(saved))
 	mustFail(t, err, attn.ErrShape, "the file has 9 channels and width 4, want 10 and 4")
 	var again bytes.Buffer
