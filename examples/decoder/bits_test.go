@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -90,5 +93,21 @@ func bitsOf(t *testing.T, m *model, cache attn.Format, integers bool, want uint3
 	if got := sum.Sum32(); got != want {
 		t.Errorf("%d layers of %d, cache %v: logits have the sum %#x, want %#x", m.Layers, m.Dim, cache,
 			got, want)
+	}
+}
+
+// TestChecksumsOfREADME compares the sums that README.md shows with those of -prove.
+func TestChecksumsOfREADME(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	must(t, err)
+	m, _, err := (&options{size: "tiny", weights: asStored, sampling: sampling{seed: 1}}).open()
+	must(t, err)
+	for tokens, count := range map[int]int{proofPrompt: 2, longPrompt: 1} {
+		var out bytes.Buffer
+		must(t, compareTrials(&out, m, settings{}, tokens, nil))
+		line, _, _ := strings.Cut(out.String(), ": ")
+		if n := strings.Count(string(text), line); n != count {
+			t.Errorf("README.md has %d times %q, want %d", n, line, count)
+		}
 	}
 }

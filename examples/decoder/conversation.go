@@ -62,7 +62,7 @@ func (o *options) converse(in io.Reader, out, errs io.Writer, m *model,
 		return fmt.Errorf("no prompt, want one as an argument, or a line of the standard input")
 	}
 	e.report(out)
-	return o.closeSession(e, c.last, c.turns, slices.Concat(c.system, c.messages))
+	return nil
 }
 
 // answer prints what the model says to a message.
@@ -88,10 +88,12 @@ func (c *conversation) answer(message string) error {
 	if err := c.engine.run(s.print); err != nil {
 		return err
 	}
-	c.messages = append(c.messages, chat.Message{Role: "assistant", Content: j.words.text})
+	// An answer may end within a letter, which no template takes.
+	said := strings.ToValidUTF8(j.words.text, "\uFFFD")
+	c.messages = append(c.messages, chat.Message{Role: "assistant", Content: said})
 	c.last = j
 	c.turns++
-	return nil
+	return c.closeSession(c.engine, j, c.turns, slices.Concat(c.system, c.messages))
 }
 
 // noteControl says which texts a user might want to be control tokens.

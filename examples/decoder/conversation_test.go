@@ -119,3 +119,76 @@ func TestStopFlag(t *testing.T) {
 		t.Errorf("the answer is %q, of %q, want it to end before %q", got, all, stop)
 	}
 }
+
+// TestAnswerThatIsNoUTF8 has tokens of single bytes: each answer is as that to all messages at
+// once, and a conversation is the same in a run for each message.
+func TestAnswerThatIsNoUTF8(t *testing.T) {
+	path := chatFile(t, func(f *fakeGGUF) {
+		for i, letter := range []string{"Ü", "Ý", "Þ", "ß", "à", "ï", "¿", "½"} {
+			f.rename(4+i, letter)
+		}
+	})
+	o, err := parse([]string{"-chat", "-model", path, "-n", "5", "-temperature", "2"}, io.Discard)
+	must(t, err)
+	m, text, err := o.open()
+	must(t, err)
+	e, err := newEngine(m, o.settings)
+	must(t, err)
+	defer e.close()
+	c := &conversation{options: o, engine: e, text: text, out: io.Discard, errs: io.Discard}
+	lines, said := []string{"abc abc abc", "a b", "abcabcabc", "ddd"}, ""
+	for _, message := range lines {
+		must(t, c.answer(message))
+		alone, err := newEngine(m, o.settings)
+		must(t, err)
+		j := o.job(text, c.last.prompt, c.turns-1)
+		must(t, alone.submit(j))
+		must(t, alone.run(func() {}))
+		if alone.close(); !slices.Equal(j.tokens, c.last.tokens) {
+			t.Errorf("%q: tokens are %v, want %v", message, c.last.tokens, j.tokens)
+		}
+		said += c.messages[len(c.messages)-1].Content
+	}
+	if !strings.Contains(said, "\uFFFD") {
+		t.Errorf("answers are %q, want some that are not UTF-8", said)
+	}
+	how := []string{"-temperature", "2"}
+	want, err := talk(t, path, strings.Join(lines, "\n"), how...)
+	must(t, err)
+	want, _, _ = strings.Cut(want, "prefill: ")
+	how, got := append(how, "-session", at(t, "session")), ""
+	for _, line := range lines {
+		more, err := talk(t, path, line, how...)
+		must(t, err)
+		more, _, _ = strings.Cut(more, "prefill: ")
+		got += more
+	}
+	if got != want {
+		t.Errorf("a run for each message prints\n%s\none for all\n%s", got, want)
+	}
+}
+
+// TestConversationThatBreaksOff has a file of the turns before.
+func TestConversationThatBreaksOff(t *testing.T) {
+	path, file := chatFile(t, func(*fakeGGUF) {}), at(t, "session")
+	how := []string{"-temperature", "2"}
+	want, err := talk(t, path, "abc\na b\n", how...)
+	must(t, err)
+	o, err := parse(append([]string{"-chat", "-model", path, "-n", "5", "-session", file}, how...),
+		io.Discard)
+	must(t, err)
+	m, text, err := o.open()
+	must(t, err)
+	var out bytes.Buffer
+	in := io.MultiReader(strings.NewReader("abc\n"), iotest.ErrReader(errors.New("none")))
+	if err := o.converse(in, &out, &out, m, text); err == nil {
+		t.Error("no error of the standard input")
+	}
+	more, err := talk(t, path, "a b\n", append(how, "-session", file)...)
+	must(t, err)
+	want, _, _ = strings.Cut(want, "prefill: ")
+	more, _, _ = strings.Cut(more, "prefill: ")
+	if got := out.String() + more; got != want {
+		t.Errorf("it prints\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,4 +1,4 @@
-// Command decoder runs language models of the Llama architecture on attn: prompts in batches that
+// Command decoder runs language models (README.md has their kinds) on attn: prompts in batches that
 // new ones join while others decode, with a common beginning computed once. It also shows that none
 // of this changes a bit of a prompt's logits.
 package main

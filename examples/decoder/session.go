@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/seed-1415985d/attn/embed/folder"
 	"github.com/seed-1415985d/attn/embed/folder/chat"
@@ -122,7 +123,7 @@ func (c *conversation) resume() error {
 	}
 	said := ""
 	for _, m := range d.Messages {
-		message := chat.Message{Role: m.Role, Content: string(m.Content)}
+		message := chat.Message{Role: m.Role, Content: strings.ToValidUTF8(string(m.Content), "\uFFFD")}
 		if c.messages = append(c.messages, message); m.Role == "system" {
 			said, c.messages = message.Content, nil
 		}

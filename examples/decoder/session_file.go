@@ -38,7 +38,7 @@ type description struct {
 	Messages []savedMessage // of the conversation
 }
 
-// savedMessage has bytes, since an answer may end within a letter.
+// savedMessage has bytes: in files of before, an answer may end within a letter.
 type savedMessage struct {
 	Role    string
 	Content []byte
