@@ -75,9 +75,12 @@ func (c *conversation) answer(message string) error {
 	}
 	c.noteLong(c.errs, [][]int{prompt}, c.engine.Trained)
 	if c.last != nil {
-		if err := c.engine.follow(c.last, prompt); err != nil {
-			return err
-		}
+		err = c.engine.follow(c.last, prompt)
+	} else if c.session != "" {
+		err = c.engine.narrow(prompt)
+	}
+	if err != nil {
+		return err
 	}
 	j := c.options.job(c.text, prompt, c.turns)
 	j.keep = true

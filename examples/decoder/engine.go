@@ -98,6 +98,18 @@ func (e *engine) share(prefix []int) error {
 	return err
 }
 
+// narrow keeps, of the prefix, the tokens with which the next prompt begins: layers with a window
+// have no room for more beside a whole sequence.
+func (e *engine) narrow(next []int) error {
+	n := len(common([][]int{e.prefix, next}))
+	shared, err := e.shared.fork(n)
+	if err == nil {
+		e.shared.release()
+		e.prefix, e.shared = next[:n], shared
+	}
+	return err
+}
+
 // follow keeps, of what a job's sequence has, the tokens with which a next prompt begins, so that
 // these are not computed again. The job was one that keeps its sequence.
 func (e *engine) follow(j *job, next []int) (err error) {

@@ -92,8 +92,10 @@ func (o *options) continued(prompts [][]int, e *engine) ([][]int, error) {
 			"is not there", o.session)
 	case len(prompts) == 0:
 		return [][]int{d.Tokens}, nil
+	case d == nil:
+		return prompts, nil
 	}
-	return prompts, nil
+	return prompts, e.narrow(prompts[0])
 }
 
 // closeSession writes the file of a job that has ended, and of a conversation with it.

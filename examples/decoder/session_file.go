@@ -154,8 +154,11 @@ func readSession(f *os.File, run *description, seq paged, context int) (*descrip
 	return d, err
 }
 
-// writeSession writes a file whole or not at all.
+// writeSession writes a file whole or not at all: that which a link leads to, if there is one.
 func writeSession(path string, d *description, seq paged) error {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -164,6 +167,9 @@ func writeSession(path string, d *description, seq paged) error {
 	err = d.write(to, seq)
 	if err == nil {
 		err = to.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
 	}
 	if closing := f.Close(); err == nil {
 		err = closing

@@ -235,6 +235,22 @@ func TestSessionOfConversation(t *testing.T) {
 	}
 }
 
+// TestSessionOfOther has long prompts that begin like nothing in the session: layers with windows
+// have no room for two contexts. The file is reached by a link, which stays one.
+func TestSessionOfOther(t *testing.T) {
+	file, link := at(t, "session"), at(t, "link")
+	must(t, os.Symlink(file, link))
+	path := sessionModels(t)["windows"]
+	for i, words := range []string{"a b", "d e", "a b"} {
+		must(t, run([]string{"-model", path, "-context", "500", "-batch", "1", "-chunk", "13", "-n", "2",
+			"-session", []string{file, link}[min(i, 1)], strings.Repeat(words, 160)}, io.Discard,
+			io.Discard))
+	}
+	if to, err := os.Readlink(link); err != nil || to != file {
+		t.Errorf("the link leads to %q (%v), want %s", to, err, file)
+	}
+}
+
 // TestDamagedSessions flips and cuts bytes: errors name the file, and nothing changes.
 func TestDamagedSessions(t *testing.T) {
 	for name, path := range sessionModels(t) {
