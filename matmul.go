@@ -271,8 +271,8 @@ func (m *Matrix) Dims() (batch, heads, inputs, outputs int) { return m.b, m.h, m
 func (m *Matrix) MemoryUse() int { return len(m.data) + 4*len(m.scales) }
 
 // Close gives the matrix's memory back. Calls that begin later, Close among them, return
-// [ErrClosed]. Closing a matrix by which another goroutine multiplies may end the program, or give
-// the product any value.
+// [ErrClosed]. Closing a matrix while another goroutine multiplies by it, or closes it, may end the
+// program, or give products any value.
 func (m *Matrix) Close() error {
 	if m == nil {
 		return nil
