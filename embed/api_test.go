@@ -133,6 +133,11 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
 		}
 	}
+	wanted := `Options.Instruction is "Find.", want "" for a model that is no Qwen3-Reranker`
+	if _, err := Open(path, Options{Instruction: "Find."}); err == nil ||
+		!strings.Contains(err.Error(), wanted) {
+		t.Errorf("an instruction: %v, want %s", err, wanted)
+	}
 	for want, s := range map[string]Sizes{"Sizes.Heads is 0": {1, 8, 0, 8, 8},
 		"Sizes.Hidden is 9, want a multiple of Sizes.Heads, 2": {1, 9, 2, 8, 8}} {
 		if _, err := Random(s, Options{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -165,6 +170,13 @@ func TestMisuse(t *testing.T) {
 	}
 	if err := openError("no/such/folder"); err == nil {
 		t.Error("no folder is no error")
+	}
+}
+
+// Closing what there is not does nothing, so a deferred Close needs no question before it.
+func TestCloseOfNil(t *testing.T) {
+	if err := (*Model)(nil).Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -331,6 +343,10 @@ func testReranker(t *testing.T, path string, k *kindTest, values weights) {
 		if want := 1 / (1 + math.Exp(-difference)); math.Abs(float64(scores[i])-want) > 2e-5 {
 			t.Errorf("%q: the score is %v, want %v", text, scores[i], want)
 		}
+	}
+	if _, err := Open(path, Options{Normalize: true}); err == nil || !strings.Contains(err.Error(),
+		"Options.Normalize is true, want false: it has no modules.json") {
+		t.Errorf("a reranker with vectors of length 1: %v", err)
 	}
 	pooled := mustOpen(t, path, Options{Pooling: []string{"lasttoken"}})
 	if v := mustEncode(t, pooled, "a"); len(v[0]) != wide {

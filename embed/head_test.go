@@ -218,3 +218,26 @@ func TestCrossEncoderFiles(t *testing.T) {
 		t.Errorf("scores of a model of vectors: %v", err)
 	}
 }
+
+// TestOptionsOfCrossEncoders refuses options that say something of vectors: there are none.
+func TestOptionsOfCrossEncoders(t *testing.T) {
+	for _, k := range kindTests() {
+		if k.kind != "bert" {
+			continue
+		}
+		h := headTests()["bert"]
+		path, _ := writeCross(t, &k, &h, map[string]any{"0": "yes"})
+		write(t, path, "config_sentence_transformers.json", []byte(`{"prompts": {"query": "un "}}`))
+		for want, o := range map[string]Options{
+			`Options.Pooling is ["mean"], want nil: config.json`: {Pooling: []string{"mean"}},
+			"Options.Dimensions is 7, want 0: config.json":       {Dimensions: 7},
+			"Options.Normalize is true, want false: config.json": {Normalize: true},
+			`Options.Prompt is "query", want "": config.json`:    {Prompt: "query"},
+			`Options.Instruction is "Find.", want "" for a`:      {Instruction: "Find."},
+		} {
+			if _, err := Open(path, o); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v, want %s", o, err, want)
+			}
+		}
+	}
+}

@@ -128,6 +128,9 @@ func (m *Model) start() (*Model, error) {
 // obey applies options that depend on the model.
 func (m *Model) obey() error {
 	o := &m.options
+	if err := m.checkUseful(o); err != nil {
+		return err
+	}
 	if o.Pooling != nil {
 		if err := m.override(o.Pooling); err != nil {
 			return err
@@ -153,6 +156,29 @@ func (m *Model) obey() error {
 	}
 	if m.buckets > 0 { // the table of biases is as large
 		o.BatchTokens = min(o.BatchTokens, m.description.longest)
+	}
+	return nil
+}
+
+// checkUseful refuses options that the model has no use for.
+func (m *Model) checkUseful(o *Options) error {
+	if o.Instruction != "" && (m.head == nil || m.head.answers == nil) {
+		return fmt.Errorf("Options.Instruction is %q, want \"\" for a model that is no Qwen3-Reranker",
+			o.Instruction)
+	}
+	for _, of := range []struct {
+		given      bool
+		name, form string
+		value      any
+		unset      string
+	}{{o.Pooling != nil, "Pooling", "%q", o.Pooling, "nil"},
+		{o.Dimensions != 0, "Dimensions", "%d", o.Dimensions, "0"},
+		{o.Normalize, "Normalize", "%v", o.Normalize, "false"},
+		{o.Prompt != "", "Prompt", "%q", o.Prompt, `""`}} {
+		if of.given && m.noVector != nil {
+			return fmt.Errorf("Options.%s is "+of.form+", want %s: %w", of.name, of.value, of.unset,
+				m.noVector)
+		}
 	}
 	return nil
 }
@@ -212,8 +238,12 @@ func (m *Model) String() string {
 	return fmt.Sprintf("%s: %d layers of %d, %d heads", m.kind, m.layers, m.hidden, m.heads)
 }
 
-// Close ends the workers. Calls that go on are waited for, later ones are attn.ErrClosed.
+// Close ends the workers. Calls that go on are waited for, later ones are attn.ErrClosed. Close of
+// nil does nothing.
 func (m *Model) Close() error {
+	if m == nil {
+		return nil
+	}
 	m.mutex.Lock()
 	m.closed, m.idle = true, nil
 	m.mutex.Unlock()

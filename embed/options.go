@@ -5,7 +5,8 @@ import (
 	"runtime"
 )
 
-// Options say how a model is opened. The zero value is what its files say, on all cores.
+// Options say how a model is opened. The zero value is what its files say, on all cores. An option
+// that the model has no use for is an error, as Pooling is for one that only scores.
 type Options struct {
 	// Workers is the number of threads; 0 is GOMAXPROCS.
 	Workers int

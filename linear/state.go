@@ -81,8 +81,11 @@ func (s *State) MemoryUse() int {
 }
 
 // Close gives the memory back. Afterwards methods that return an error return [attn.ErrClosed],
-// Close too, and Fork returns another closed State.
+// Close too, and Fork returns another closed State. Close of nil does nothing.
 func (s *State) Close() error {
+	if s == nil {
+		return nil
+	}
 	if s.closed {
 		return s.gone("the state")
 	}

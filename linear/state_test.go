@@ -334,3 +334,6 @@ func TestConcurrentForks(t *testing.T) {
 	must(t, s.Close())
 	must(t, p.Close())
 }
+
+// Closing what there is not does nothing, so a deferred Close needs no question before it.
+func TestCloseOfNil(t *testing.T) { must(t, (*State)(nil).Close()) }
