@@ -3,6 +3,7 @@ package embed
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -80,26 +81,34 @@ func (m *Model) openFolder(l *folder.Loader) {
 
 // readDescription finds out what kind of model a folder has.
 func readDescription(l *folder.Loader) *description {
-	first := struct {
-		Type string `json:"model_type"`
-	}{"bert"} // which early folders do not say
+	var first struct {
+		Type          *string  `json:"model_type"`
+		Architectures []string `json:"architectures"`
+	}
 	l.JSON(configJSON, &first, strictjson.AnyKey)
 	if l.Err != nil {
 		return nil
 	}
-	read := kinds[first.Type]
-	if read == nil {
-		var known []string
-		for kind := range kinds {
-			known = append(known, kind)
+	kind := "bert" // which early folders do not say
+	if first.Type != nil {
+		kind = *first.Type
+	}
+	read := kinds[kind]
+	for _, name := range first.Architectures {
+		if first.Type == nil && !strings.HasPrefix(name, "Bert") {
+			l.Check(configJSON, fmt.Errorf("architectures is %q and model_type is not there, want one of %s",
+				first.Architectures, knownKinds()))
+			return nil
 		}
-		slices.Sort(known)
-		l.Check(configJSON, fmt.Errorf("model_type is %q, want one of %s", first.Type,
-			strings.Join(known, ", ")))
+	}
+	if read == nil {
+		l.Check(configJSON, fmt.Errorf("model_type is %q, want one of %s", kind, knownKinds()))
 		return nil
 	}
-	return read(l, first.Type)
+	return read(l, kind)
 }
+
+func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") }
 
 // build takes the weights.
 func (m *Model) build(l *folder.Loader) {

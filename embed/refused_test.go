@@ -1,7 +1,11 @@
 package embed
 
 import (
+	"encoding/json"
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,5 +87,38 @@ func TestGates(t *testing.T) {
 		}
 		path, _ := writeKind(t, &k, safetensors.F16)
 		mustEncode(t, mustOpen(t, path, Options{Integers: true}), "cat")
+	}
+}
+
+// TestModelWithoutType takes a config without model_type for one of BERT, unless it names another.
+func TestModelWithoutType(t *testing.T) {
+	for _, k := range kindTests() {
+		if k.kind != "bert" {
+			continue
+		}
+		for architecture, want := range map[string]string{"": "", "BertModel": "",
+			"RobertaModel": `architectures is ["RobertaModel"] and model_type is not there`} {
+			path, _ := writeKind(t, &k, safetensors.F32)
+			file := filepath.Join(path, configJSON)
+			text, err := os.ReadFile(file)
+			var config map[string]any
+			if err = errors.Join(err, json.Unmarshal(text, &config)); err != nil {
+				t.Fatal(err)
+			}
+			delete(config, "model_type")
+			if delete(config, "architectures"); architecture != "" {
+				config["architectures"] = []string{architecture}
+			}
+			if text, err = json.Marshal(config); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := openError(path); (err == nil) != (want == "") ||
+				err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("architecture %q: %v, want %q", architecture, err, want)
+			}
+		}
 	}
 }

@@ -44,7 +44,8 @@ func (r Rule) corrects() bool { return r == Delta || r == GatedDelta }
 type Grouping int
 
 const (
-	// Repeated: state h takes head h/(Heads/n), as if each head were repeated.
+	// Repeated: state h takes head h/(Heads/n), as if each head were repeated: torch's
+	// repeat_interleave, as Qwen3-Next has it.
 	Repeated Grouping = iota
 	// Interleaved: state h takes head h mod n.
 	Interleaved

@@ -176,9 +176,10 @@ func (s *State) Read(state attn.Tensor) error {
 	return nil
 }
 
-// Truncate forgets the tokens from n on: n from the first position of Len's chunk on, the last
-// multiple of [Chunk] that Len has reached, or exactly the checkpoint's position; else it is
-// [attn.ErrLength]. A checkpoint beyond n is gone.
+// Truncate forgets the tokens from n on. n is within the chunk at hand, from Len/Chunk·Chunk to
+// Len, or exactly the checkpoint's position; else it is [attn.ErrLength]. So from a Len of 48 not
+// one token goes back without a [State.Checkpoint], which comes before guesses. A checkpoint beyond
+// n is gone.
 func (s *State) Truncate(n int) error {
 	first := s.length / Chunk * Chunk
 	switch {
