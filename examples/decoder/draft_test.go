@@ -122,6 +122,8 @@ func TestDraftFlag(t *testing.T) {
 	for args, want := range map[string]string{
 		"-draft " + small:                                              "-draft wants a -model",
 		"-model " + path + " -draft nowhere abc":                       "-draft: ",
+		"-model " + path + " -guesses 3 abc":                           "-guesses is 3 without -draft",
+		"-model " + path + " -size tiny abc":                           "-size is tiny, of a model",
 		"-model " + path + " -guesses 0 -draft " + small + " abc":      "-guesses is 0 and -chunk 256",
 		"-model " + path + " -chunk 1 -draft " + small + " abc":        "-guesses is 4 and -chunk 1",
 		"-model " + path + " -accuracy -draft " + small:                "-draft wants a -model",

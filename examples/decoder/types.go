@@ -55,6 +55,13 @@ func (o *options) setCache(text string) (err error) {
 func (o *options) setUsual(f *flag.FlagSet) error {
 	said := map[string]bool{}
 	f.Visit(func(x *flag.Flag) { said[x.Name] = true })
+	switch {
+	case said["guesses"] && o.draftPath == "":
+		return fmt.Errorf("-guesses is %d without -draft, want both or none", o.guesses)
+	case said["size"] && o.model != "":
+		return fmt.Errorf("-size is %s, of a model of random weights, with -model %s, want one of both",
+			o.size, o.model)
+	}
 	stored := folder.IsGGUF(o.model)
 	if stored && !said["cache"] {
 		o.kind = attn.F16
