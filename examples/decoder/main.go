@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -106,6 +107,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"through the model, and print seconds and the first logits; 0 begins anew")
 	err := flags.Parse(f, args, help)
 	o.prompts = f.Args()
+	if err == nil {
+		err = checkPrompts(args, o.prompts)
+	}
 	if err == nil && o.most < 1 {
 		err = fmt.Errorf("-n is %d, want at least 1", o.most)
 	}
@@ -128,10 +132,32 @@ func parse(args []string, help io.Writer) (*options, error) {
 	if err == nil {
 		err = o.checkSession()
 	}
+	for name, path := range map[string]string{"session": o.session, "pack": o.pack} {
+		if err == nil && path != "" {
+			if _, err = os.Stat(filepath.Dir(path)); err != nil {
+				err = fmt.Errorf("the folder of -%s: %w", name, err)
+			}
+		}
+	}
 	if err == nil {
 		err = o.setUsual(f)
 	}
 	return o, err
+}
+
+// checkPrompts refuses prompts that look like flags, which are no flags behind the first prompt.
+func checkPrompts(args, prompts []string) error {
+	first := len(args) - len(prompts)
+	if first > 0 && args[first-1] == "--" {
+		return nil
+	}
+	for _, p := range prompts {
+		if len(p) > 1 && p[0] == '-' {
+			return fmt.Errorf("the prompt %q begins with -, want flags before prompts, or -- before all "+
+				"prompts", p)
+		}
+	}
+	return nil
 }
 
 func run(args []string, out, help io.Writer) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -125,8 +126,9 @@ func readDescription(from io.Reader, sum sessionSum, size int64) (*description, 
 	if err := sum.check(from); err != nil {
 		return nil, err
 	}
-	d := &description{}
-	return d, json.Unmarshal(text, d)
+	d, read := &description{}, json.NewDecoder(bytes.NewReader(text))
+	read.DisallowUnknownFields() // of a later version
+	return d, read.Decode(d)
 }
 
 // readSession fills an empty sequence from a file, which is one of a run.

@@ -154,7 +154,10 @@ func TestSessionCommand(t *testing.T) {
 		"-session x -shared a":                  "-shared is there with a -session and no prompt",
 		"-session nowhere":                      "nowhere is not there",
 		"-session " + t.TempDir():               "is a directory",
-		"-session " + t.TempDir() + "/none/x a": "no such file",
+		"-session " + t.TempDir() + "/none/x a": "the folder of -session: ",
+		"-pack " + t.TempDir() + "/none/x a":    "the folder of -pack: ",
+		"-nkey x a":                             "-nkey is there without -cluster",
+		"a -n 5":                                `the prompt "-n" begins with -, want flags before`,
 		"-session " + random + " -seed 2":       "of another model",
 	} {
 		args := "-n 1 -model " + path + " " + args
@@ -315,6 +318,7 @@ func TestWrongSessions(t *testing.T) {
 		`"Turns":`:   {`"Turns":-1`, "-10 turns"},
 		`"Tokens":[`: {`"Tokens":[20,`, "has token 20, want 0 to 19"},
 		`{"Model"`:   {`["Model"`, "invalid character"},
+		`,"Read"`:    {`,"Later":1,"Read"`, `unknown field "Later"`},
 	} {
 		changed := strings.Replace(text, old, c[0], 1)
 		if changed == text {
@@ -343,5 +347,14 @@ func TestWrongSessions(t *testing.T) {
 		if err := start(); !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("model %d: error %v, want %q", i, err, c.want)
 		}
+	}
+}
+
+// TestPromptsBehindFlags: behind -- anything is a prompt.
+func TestPromptsBehindFlags(t *testing.T) {
+	o, err := parse([]string{"-n", "5", "--", "-n", "a", "--"}, io.Discard)
+	must(t, err)
+	if want := []string{"-n", "a", "--"}; !slices.Equal(o.prompts, want) {
+		t.Errorf("prompts %q, want %q", o.prompts, want)
 	}
 }

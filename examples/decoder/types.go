@@ -62,6 +62,11 @@ func (o *options) setUsual(f *flag.FlagSet) error {
 		return fmt.Errorf("-size is %s, of a model of random weights, with -model %s, want one of both",
 			o.size, o.model)
 	}
+	for _, of := range []string{"prefix", "creds", "nkey"} {
+		if said[of] && o.url == "" {
+			return fmt.Errorf("-%s is there without -cluster, want both or none", of)
+		}
+	}
 	stored := folder.IsGGUF(o.model)
 	if stored && !said["cache"] {
 		o.kind = attn.F16

@@ -4,6 +4,6 @@ package tuning
 
 import "github.com/klauspost/cpuid/v2"
 
-// caches are the bytes of a core's caches for data, less than 1 where that is not known. Of the
-// libraries that know caches, cpuid does not know those of other CPUs, and is large.
+// caches are the bytes of a core's caches for data, less than 1 where that is not known. cpuid is
+// not linked for other CPUs: it knows no caches there, and is large.
 func caches() (l1, l2 int) { return cpuid.CPU.Cache.L1D, cpuid.CPU.Cache.L2 }
