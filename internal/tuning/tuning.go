@@ -161,11 +161,11 @@ var table = []Row{
 		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 2048,
 		MinAMXRows:     9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
-		TileRows: 96, MinL1: 48 << 10},
+		TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 2048,
-		TileRows:       96, MinL1: 48 << 10},
+		TileRows:       96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144,
@@ -250,7 +250,10 @@ func (t Row) withCosts() Row {
 	if t.FlopsPerNs == 0 {
 		t.FlopsPerNs = 90
 	}
-	t.BytesPerNs, t.SmallCall, t.WakingCall, t.Spin = 40, 20e3, 250e3, 50*time.Microsecond
+	if t.BytesPerNs == 0 {
+		t.BytesPerNs = 40
+	}
+	t.SmallCall, t.WakingCall, t.Spin = 20e3, 250e3, 50*time.Microsecond
 	t.LongCall, t.Backoff = 4*t.WakingCall, 300e3
 	return t
 }

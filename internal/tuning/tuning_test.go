@@ -229,3 +229,16 @@ func TestPanelsAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestCostOfReading checks that one row by a small matrix out of memory is shared where it takes
+// longer than workers need to come: else they park before the next call, which wakes them again.
+func TestCostOfReading(t *testing.T) {
+	const bytes = 896 * 896 * 18 / 32 // of 4 bits and scales
+	for _, isa := range []ISA{AVX512, AVX2} {
+		row := For(Intel, isa, 48<<10, 2<<20)
+		if cost := row.Cost(2*896*896, bytes); cost < row.SmallCall {
+			t.Errorf("%v: reading %d bytes costs %.0f ns, want %.0f or more", isa, bytes, cost,
+				row.SmallCall)
+		}
+	}
+}
