@@ -165,7 +165,7 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 
 // few reports whether the rows are few that are multiplied by blocks as they lie in memory.
 func (p *projection) few() bool {
-	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(&tuned, p.dst.L)
+	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(&tuned, p.m.blocks, p.dst.L)
 }
 
 // multiplyFew is multiplyBlocks for few rows.

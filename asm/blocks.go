@@ -24,6 +24,7 @@ const (
 	halvesSums                  // d and the scale of each half
 	pairsSums                   // d, −dmin, and what −32 times the sum of each half is multiplied by
 	floatsSums                  // d of each half
+	offsetSums                  // of few rows: d, and m that is added; others take it for minima
 )
 
 func (s blockSums) size() int {
@@ -48,6 +49,7 @@ type blockTile struct {
 
 func (p *program) blockKernels() {
 	p.unpackNibbles()
+	p.fewKernels()
 	for _, k := range []struct {
 		name  string
 		sums  blockSums

@@ -175,7 +175,8 @@ var table = []Row{
 		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
 		PrefetchBlocks: 6144,
 		TileRows:       48},
-	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60},
+	{CPU: ARM64, ISA: NEON, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 60,
+		PrefetchBlocks: 6144},
 	{CPU: AnyCPU, ISA: Generic, MinRows16: never, FewRows: 64, TileRows: 48, FlopsPerNs: 1.5},
 }
 

@@ -128,3 +128,9 @@ func (a *Asm) LdrbPost(d, base Reg) { a.op("MOVBU.P", "1(%v), %v", base, d) }
 
 // PrefetchL2 asks for the cache line at n to be brought to the L2 cache.
 func (a *Asm) PrefetchL2(n Reg) { a.op("PRFM", "(%v), PLDL2KEEP", n) }
+
+// PrefetchL1 asks for the cache line at base + offset to be brought to the L1 cache.
+func (a *Asm) PrefetchL1(base Reg, offset int) {
+	between("PrefetchL1's offset", offset, 0, 32760, 8)
+	a.op("PRFM", "%d(%v), PLDL1KEEP", offset, base)
+}

@@ -56,6 +56,30 @@ func (a *Asm) UshrB(d, n Vec, shift int) {
 	a.op("VUSHR", "$%d, %v.B16, %v.B16", shift, n, d)
 }
 
+// ShlB is d = n << shift in sixteen lanes of bytes.
+func (a *Asm) ShlB(d, n Vec, shift int) {
+	between("ShlB's shift", shift, 0, 7, 1)
+	a.op("VSHL", "$%d, %v.B16, %v.B16", shift, n, d)
+}
+
+// SriB is the lower bits of each byte of d = n >> shift, unsigned; the upper ones stay.
+func (a *Asm) SriB(d, n Vec, shift int) {
+	between("SriB's shift", shift, 1, 8, 1)
+	a.op("VSRI", "$%d, %v.B16, %v.B16", shift, n, d)
+}
+
+// UxtlB is d = the low eight bytes of n, without sign, in 16 bits each.
+func (a *Asm) UxtlB(d, n Vec) { a.op("VUXTL", "%v.B8, %v.H8", n, d) }
+
+// UxtlB2 is d = the high eight bytes of n, without sign, in 16 bits each.
+func (a *Asm) UxtlB2(d, n Vec) { a.op("VUXTL2", "%v.B16, %v.H8", n, d) }
+
+// UxtlH is d = the low four lanes of 16 bits of n, without sign, in 32 bits each.
+func (a *Asm) UxtlH(d, n Vec) { a.op("VUXTL", "%v.H4, %v.S4", n, d) }
+
+// UxtlH2 is d = the high four lanes of 16 bits of n, without sign, in 32 bits each.
+func (a *Asm) UxtlH2(d, n Vec) { a.op("VUXTL2", "%v.H8, %v.S4", n, d) }
+
 // And is d = n & m.
 func (a *Asm) And(d, n, m Vec) { a.b16("VAND", d, n, m) }
 

@@ -71,6 +71,9 @@ func (a *Asm) Fcmge(d, n, m Vec) { a.three(0x6e20e400, "fcmge", d, n, m) }
 // Fcmeq is d = ones where n = m.
 func (a *Asm) Fcmeq(d, n, m Vec) { a.three(0x4e20e400, "fcmeq", d, n, m) }
 
+// FmulLane is d = n·(lane t of m).
+func (a *Asm) FmulLane(d, n, m Vec, t int) { a.byElement(0x4f809000, "fmul", d, n, m, t) }
+
 // FmlaLane is d = FMA(n, lane t of m, d).
 func (a *Asm) FmlaLane(d, n, m Vec, t int) { a.byElement(0x4f801000, "fmla", d, n, m, t) }
 
@@ -131,6 +134,24 @@ func (a *Asm) SqxtnB(d, n Vec) { a.form(0x0e214800, "sqxtn", "8b", "8h", d, n) }
 // SqxtnB2 is the high eight integers of 8 bits of d = those of n, or the nearest ones; the low
 // lanes stay.
 func (a *Asm) SqxtnB2(d, n Vec) { a.form(0x4e214800, "sqxtn2", "16b", "8h", d, n) }
+
+// extend is an instruction that extends lanes of n with their sign.
+func (a *Asm) extend(base uint32, name, macro, to, from string, d, n Vec) {
+	a.vectors(base, macro, fmt.Sprintf("%s v%d.%s, v%d.%s, #0", name, uint8(d), to, uint8(n), from),
+		d, n)
+}
+
+// SxtlB is d = the low eight bytes of n, with sign, in 16 bits each.
+func (a *Asm) SxtlB(d, n Vec) { a.extend(0x0f08a400, "sshll", "sxtl8", "8h", "8b", d, n) }
+
+// SxtlB2 is d = the high eight bytes of n, with sign, in 16 bits each.
+func (a *Asm) SxtlB2(d, n Vec) { a.extend(0x4f08a400, "sshll2", "sxtl2x8", "8h", "16b", d, n) }
+
+// SxtlH is d = the low four lanes of 16 bits of n, with sign, in 32 bits each.
+func (a *Asm) SxtlH(d, n Vec) { a.extend(0x0f10a400, "sshll", "sxtl16", "4s", "4h", d, n) }
+
+// SxtlH2 is d = the high four lanes of 16 bits of n, with sign, in 32 bits each.
+func (a *Asm) SxtlH2(d, n Vec) { a.extend(0x4f10a400, "sshll2", "sxtl2x16", "4s", "8h", d, n) }
 
 // Shll is d = the low four lanes of 16 bits of n, each in the upper half of a word.
 func (a *Asm) Shll(d, n Vec) {

@@ -6,12 +6,20 @@
 
 // Instructions that Go's assembler does not know, with the numbers of their registers.
 #define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fcvtl(d, n) WORD $(0x0e217800 | (d)<<0 | (n)<<5)
+#define fcvtl2(d, n) WORD $(0x4e217800 | (d)<<0 | (n)<<5)
 #define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fmulLane0(d, n, m) WORD $(0x4f809000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
 #define sdotLane0(d, n, m) WORD $(0x4f80e000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sdotLane1(d, n, m) WORD $(0x4fa0e000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sdotLane2(d, n, m) WORD $(0x4f80e800 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sdotLane3(d, n, m) WORD $(0x4fa0e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define sshr4(d, n) WORD $(0x4f3c0400 | (d)<<0 | (n)<<5)
+#define sxtl16(d, n) WORD $(0x0f10a400 | (d)<<0 | (n)<<5)
+#define sxtl2x16(d, n) WORD $(0x4f10a400 | (d)<<0 | (n)<<5)
+#define sxtl2x8(d, n) WORD $(0x4f08a400 | (d)<<0 | (n)<<5)
+#define sxtl8(d, n) WORD $(0x0f08a400 | (d)<<0 | (n)<<5)
 
 // unpackNibblesDot works like unpackBlockGeneric.
 TEXT ·unpackNibblesDot(SB), NOSPLIT, $0-40
@@ -28,6 +36,1035 @@ vector1:
 	FMOVQ.P F2, 16(R0); FMOVQ.P F3, 16(R3); SUB $1, R2, R2; CBNZ R2, vector1
 	RET
 
+// fewQ8Dot works like multiplyBlocksGeneric.
+TEXT ·fewQ8Dot(SB), NOSPLIT, $0-89
+	MOVD o+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD request+24(FP), R5
+	MOVD next+32(FP), R6
+	MOVD rows+40(FP), R8
+	MOVD panels+48(FP), R9
+	MOVD blocks+56(FP), R10
+	MOVD oStride+64(FP), R3
+	LSL $2, R3, R3
+	MOVD aStride+72(FP), R4
+	MOVD $56, R13; MUL R13, R4, R4
+	MOVD before+80(FP), R7
+	MOVBU overwrite+88(FP), R14
+	CMP $1, R8; BNE rows2
+panel3:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load6
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready7
+load6:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready7:
+	MOVD R10, R11
+block4:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F8; FLDPQ 0(R2), (F9, F10); FLDPQ 32(R2), (F11, F12)
+	sdotLane0(0, 9, 8); sdotLane0(1, 10, 8); sdotLane0(2, 11, 8); sdotLane0(3, 12, 8)
+	FLDPQ 64(R2), (F9, F10); FLDPQ 96(R2), (F11, F12); sdotLane1(0, 9, 8); sdotLane1(1, 10, 8)
+	sdotLane1(2, 11, 8); sdotLane1(3, 12, 8); FLDPQ 128(R2), (F9, F10); FLDPQ 160(R2), (F11, F12)
+	sdotLane2(0, 9, 8); sdotLane2(1, 10, 8); sdotLane2(2, 11, 8); sdotLane2(3, 12, 8)
+	FLDPQ 192(R2), (F9, F10); FLDPQ 224(R2), (F11, F12); sdotLane3(0, 9, 8); sdotLane3(1, 10, 8)
+	sdotLane3(2, 11, 8); sdotLane3(3, 12, 8); FMOVQ 16(R20), F8; FLDPQ 256(R2), (F9, F10)
+	FLDPQ 288(R2), (F11, F12); sdotLane0(0, 9, 8); sdotLane0(1, 10, 8); sdotLane0(2, 11, 8)
+	sdotLane0(3, 12, 8); FLDPQ 320(R2), (F9, F10); FLDPQ 352(R2), (F11, F12); sdotLane1(0, 9, 8)
+	sdotLane1(1, 10, 8); sdotLane1(2, 11, 8); sdotLane1(3, 12, 8); FLDPQ 384(R2), (F9, F10)
+	FLDPQ 416(R2), (F11, F12); sdotLane2(0, 9, 8); sdotLane2(1, 10, 8); sdotLane2(2, 11, 8)
+	sdotLane2(3, 12, 8); FLDPQ 448(R2), (F9, F10); FLDPQ 480(R2), (F11, F12); sdotLane3(0, 9, 8)
+	sdotLane3(1, 10, 8); sdotLane3(2, 11, 8); sdotLane3(3, 12, 8); FMOVQ 32(R20), F8; scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F9, F11); fcvtl2(10, 9); fcvtl(9, 9)
+	fcvtl2(12, 11); fcvtl(11, 11); fmulLane0(13, 9, 8); fmulLane0(14, 10, 8); fmulLane0(15, 11, 8)
+	fmulLane0(16, 12, 8); VFMLA V13.S4, V0.S4, V4.S4; VFMLA V14.S4, V1.S4, V5.S4
+	VFMLA V15.S4, V2.S4, V6.S4; VFMLA V16.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $512, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block4
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel3
+	RET
+rows2:
+	CMP $2, R8; BNE rows8
+panel9:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load12
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready13
+load12:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready13:
+	MOVD R10, R11
+block10:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; FMOVQ 0(R20), F16; FMOVQ 0(R21), F17
+	FLDPQ 0(R2), (F18, F19); FLDPQ 32(R2), (F20, F21); sdotLane0(0, 18, 16); sdotLane0(1, 19, 16)
+	sdotLane0(2, 20, 16); sdotLane0(3, 21, 16); sdotLane0(4, 18, 17); sdotLane0(5, 19, 17)
+	sdotLane0(6, 20, 17); sdotLane0(7, 21, 17); FLDPQ 64(R2), (F18, F19); FLDPQ 96(R2), (F20, F21)
+	sdotLane1(0, 18, 16); sdotLane1(1, 19, 16); sdotLane1(2, 20, 16); sdotLane1(3, 21, 16)
+	sdotLane1(4, 18, 17); sdotLane1(5, 19, 17); sdotLane1(6, 20, 17); sdotLane1(7, 21, 17)
+	FLDPQ 128(R2), (F18, F19); FLDPQ 160(R2), (F20, F21); sdotLane2(0, 18, 16); sdotLane2(1, 19, 16)
+	sdotLane2(2, 20, 16); sdotLane2(3, 21, 16); sdotLane2(4, 18, 17); sdotLane2(5, 19, 17)
+	sdotLane2(6, 20, 17); sdotLane2(7, 21, 17); FLDPQ 192(R2), (F18, F19); FLDPQ 224(R2), (F20, F21)
+	sdotLane3(0, 18, 16); sdotLane3(1, 19, 16); sdotLane3(2, 20, 16); sdotLane3(3, 21, 16)
+	sdotLane3(4, 18, 17); sdotLane3(5, 19, 17); sdotLane3(6, 20, 17); sdotLane3(7, 21, 17)
+	FMOVQ 16(R20), F16; FMOVQ 16(R21), F17; FLDPQ 256(R2), (F18, F19); FLDPQ 288(R2), (F20, F21)
+	sdotLane0(0, 18, 16); sdotLane0(1, 19, 16); sdotLane0(2, 20, 16); sdotLane0(3, 21, 16)
+	sdotLane0(4, 18, 17); sdotLane0(5, 19, 17); sdotLane0(6, 20, 17); sdotLane0(7, 21, 17)
+	FLDPQ 320(R2), (F18, F19); FLDPQ 352(R2), (F20, F21); sdotLane1(0, 18, 16); sdotLane1(1, 19, 16)
+	sdotLane1(2, 20, 16); sdotLane1(3, 21, 16); sdotLane1(4, 18, 17); sdotLane1(5, 19, 17)
+	sdotLane1(6, 20, 17); sdotLane1(7, 21, 17); FLDPQ 384(R2), (F18, F19); FLDPQ 416(R2), (F20, F21)
+	sdotLane2(0, 18, 16); sdotLane2(1, 19, 16); sdotLane2(2, 20, 16); sdotLane2(3, 21, 16)
+	sdotLane2(4, 18, 17); sdotLane2(5, 19, 17); sdotLane2(6, 20, 17); sdotLane2(7, 21, 17)
+	FLDPQ 448(R2), (F18, F19); FLDPQ 480(R2), (F20, F21); sdotLane3(0, 18, 16); sdotLane3(1, 19, 16)
+	sdotLane3(2, 20, 16); sdotLane3(3, 21, 16); sdotLane3(4, 18, 17); sdotLane3(5, 19, 17)
+	sdotLane3(6, 20, 17); sdotLane3(7, 21, 17); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0)
+	scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6)
+	scvtf(7, 7); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $512, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block10
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel9
+	RET
+rows8:
+	CMP $4, R8; BNE rows14
+panel15:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load18
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready19
+load18:
+ready19:
+	MOVD R10, R11
+block16:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F16; FMOVQ 0(R21), F17; FMOVQ 0(R22), F18
+	FMOVQ 0(R23), F19; FLDPQ 0(R2), (F20, F21); FLDPQ 32(R2), (F22, F23); sdotLane0(0, 20, 16)
+	sdotLane0(1, 21, 16); sdotLane0(2, 22, 16); sdotLane0(3, 23, 16); sdotLane0(4, 20, 17)
+	sdotLane0(5, 21, 17); sdotLane0(6, 22, 17); sdotLane0(7, 23, 17); sdotLane0(8, 20, 18)
+	sdotLane0(9, 21, 18); sdotLane0(10, 22, 18); sdotLane0(11, 23, 18); sdotLane0(12, 20, 19)
+	sdotLane0(13, 21, 19); sdotLane0(14, 22, 19); sdotLane0(15, 23, 19); FLDPQ 64(R2), (F20, F21)
+	FLDPQ 96(R2), (F22, F23); sdotLane1(0, 20, 16); sdotLane1(1, 21, 16); sdotLane1(2, 22, 16)
+	sdotLane1(3, 23, 16); sdotLane1(4, 20, 17); sdotLane1(5, 21, 17); sdotLane1(6, 22, 17)
+	sdotLane1(7, 23, 17); sdotLane1(8, 20, 18); sdotLane1(9, 21, 18); sdotLane1(10, 22, 18)
+	sdotLane1(11, 23, 18); sdotLane1(12, 20, 19); sdotLane1(13, 21, 19); sdotLane1(14, 22, 19)
+	sdotLane1(15, 23, 19); FLDPQ 128(R2), (F20, F21); FLDPQ 160(R2), (F22, F23); sdotLane2(0, 20, 16)
+	sdotLane2(1, 21, 16); sdotLane2(2, 22, 16); sdotLane2(3, 23, 16); sdotLane2(4, 20, 17)
+	sdotLane2(5, 21, 17); sdotLane2(6, 22, 17); sdotLane2(7, 23, 17); sdotLane2(8, 20, 18)
+	sdotLane2(9, 21, 18); sdotLane2(10, 22, 18); sdotLane2(11, 23, 18); sdotLane2(12, 20, 19)
+	sdotLane2(13, 21, 19); sdotLane2(14, 22, 19); sdotLane2(15, 23, 19); FLDPQ 192(R2), (F20, F21)
+	FLDPQ 224(R2), (F22, F23); sdotLane3(0, 20, 16); sdotLane3(1, 21, 16); sdotLane3(2, 22, 16)
+	sdotLane3(3, 23, 16); sdotLane3(4, 20, 17); sdotLane3(5, 21, 17); sdotLane3(6, 22, 17)
+	sdotLane3(7, 23, 17); sdotLane3(8, 20, 18); sdotLane3(9, 21, 18); sdotLane3(10, 22, 18)
+	sdotLane3(11, 23, 18); sdotLane3(12, 20, 19); sdotLane3(13, 21, 19); sdotLane3(14, 22, 19)
+	sdotLane3(15, 23, 19); FMOVQ 16(R20), F16; FMOVQ 16(R21), F17; FMOVQ 16(R22), F18
+	FMOVQ 16(R23), F19; FLDPQ 256(R2), (F20, F21); FLDPQ 288(R2), (F22, F23); sdotLane0(0, 20, 16)
+	sdotLane0(1, 21, 16); sdotLane0(2, 22, 16); sdotLane0(3, 23, 16); sdotLane0(4, 20, 17)
+	sdotLane0(5, 21, 17); sdotLane0(6, 22, 17); sdotLane0(7, 23, 17); sdotLane0(8, 20, 18)
+	sdotLane0(9, 21, 18); sdotLane0(10, 22, 18); sdotLane0(11, 23, 18); sdotLane0(12, 20, 19)
+	sdotLane0(13, 21, 19); sdotLane0(14, 22, 19); sdotLane0(15, 23, 19); FLDPQ 320(R2), (F20, F21)
+	FLDPQ 352(R2), (F22, F23); sdotLane1(0, 20, 16); sdotLane1(1, 21, 16); sdotLane1(2, 22, 16)
+	sdotLane1(3, 23, 16); sdotLane1(4, 20, 17); sdotLane1(5, 21, 17); sdotLane1(6, 22, 17)
+	sdotLane1(7, 23, 17); sdotLane1(8, 20, 18); sdotLane1(9, 21, 18); sdotLane1(10, 22, 18)
+	sdotLane1(11, 23, 18); sdotLane1(12, 20, 19); sdotLane1(13, 21, 19); sdotLane1(14, 22, 19)
+	sdotLane1(15, 23, 19); FLDPQ 384(R2), (F20, F21); FLDPQ 416(R2), (F22, F23); sdotLane2(0, 20, 16)
+	sdotLane2(1, 21, 16); sdotLane2(2, 22, 16); sdotLane2(3, 23, 16); sdotLane2(4, 20, 17)
+	sdotLane2(5, 21, 17); sdotLane2(6, 22, 17); sdotLane2(7, 23, 17); sdotLane2(8, 20, 18)
+	sdotLane2(9, 21, 18); sdotLane2(10, 22, 18); sdotLane2(11, 23, 18); sdotLane2(12, 20, 19)
+	sdotLane2(13, 21, 19); sdotLane2(14, 22, 19); sdotLane2(15, 23, 19); FLDPQ 448(R2), (F20, F21)
+	FLDPQ 480(R2), (F22, F23); sdotLane3(0, 20, 16); sdotLane3(1, 21, 16); sdotLane3(2, 22, 16)
+	sdotLane3(3, 23, 16); sdotLane3(4, 20, 17); sdotLane3(5, 21, 17); sdotLane3(6, 22, 17)
+	sdotLane3(7, 23, 17); sdotLane3(8, 20, 18); sdotLane3(9, 21, 18); sdotLane3(10, 22, 18)
+	sdotLane3(11, 23, 18); sdotLane3(12, 20, 19); sdotLane3(13, 21, 19); sdotLane3(14, 22, 19)
+	sdotLane3(15, 23, 19); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F20
+	fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4
+	FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4
+	FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4
+	FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4
+	FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F20
+	fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4
+	FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4
+	FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4
+	FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4
+	FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14); FMOVD 16(R13), F20
+	fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4
+	FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4
+	FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4
+	FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4
+	FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F20
+	fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4
+	FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4
+	FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4
+	FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4
+	FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block16
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel15
+	RET
+rows14:
+	RET
+
+// fewNibblesDot works like multiplyBlocksGeneric.
+TEXT ·fewNibblesDot(SB), NOSPLIT, $0-89
+	MOVD o+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD request+24(FP), R5
+	MOVD next+32(FP), R6
+	MOVD rows+40(FP), R8
+	MOVD panels+48(FP), R9
+	MOVD blocks+56(FP), R10
+	MOVD oStride+64(FP), R3
+	LSL $2, R3, R3
+	MOVD aStride+72(FP), R4
+	MOVD $56, R13; MUL R13, R4, R4
+	MOVD before+80(FP), R7
+	MOVBU overwrite+88(FP), R14
+	CMP $1, R8; BNE rows20
+	MOVD $252645135, R13; VDUP R13, V8.S4
+panel21:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load24
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready25
+load24:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready25:
+	MOVD R10, R11
+block22:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	FMOVQ 32(R20), F9; VDUP V9.S[1], V0.S4; VDUP V9.S[1], V1.S4; VDUP V9.S[1], V2.S4
+	VDUP V9.S[1], V3.S4; sshr4(0, 0); sshr4(1, 1); sshr4(2, 2); sshr4(3, 3); FMOVQ 0(R20), F9
+	FLDPQ 0(R2), (F10, F11); FLDPQ 32(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
+	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
+	sdotLane0(0, 10, 9); sdotLane0(1, 11, 9); sdotLane0(2, 12, 9); sdotLane0(3, 13, 9)
+	FLDPQ 64(R2), (F10, F11); FLDPQ 96(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
+	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
+	sdotLane1(0, 10, 9); sdotLane1(1, 11, 9); sdotLane1(2, 12, 9); sdotLane1(3, 13, 9)
+	FLDPQ 128(R2), (F10, F11); FLDPQ 160(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
+	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
+	sdotLane2(0, 10, 9); sdotLane2(1, 11, 9); sdotLane2(2, 12, 9); sdotLane2(3, 13, 9)
+	FLDPQ 192(R2), (F10, F11); FLDPQ 224(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
+	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
+	sdotLane3(0, 10, 9); sdotLane3(1, 11, 9); sdotLane3(2, 12, 9); sdotLane3(3, 13, 9)
+	FMOVQ 16(R20), F9; FLDPQ 0(R2), (F10, F11); FLDPQ 32(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
+	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
+	sdotLane0(0, 10, 9); sdotLane0(1, 11, 9); sdotLane0(2, 12, 9); sdotLane0(3, 13, 9)
+	FLDPQ 64(R2), (F10, F11); FLDPQ 96(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
+	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
+	sdotLane1(0, 10, 9); sdotLane1(1, 11, 9); sdotLane1(2, 12, 9); sdotLane1(3, 13, 9)
+	FLDPQ 128(R2), (F10, F11); FLDPQ 160(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
+	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
+	sdotLane2(0, 10, 9); sdotLane2(1, 11, 9); sdotLane2(2, 12, 9); sdotLane2(3, 13, 9)
+	FLDPQ 192(R2), (F10, F11); FLDPQ 224(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
+	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
+	sdotLane3(0, 10, 9); sdotLane3(1, 11, 9); sdotLane3(2, 12, 9); sdotLane3(3, 13, 9)
+	FMOVQ 32(R20), F9; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F10, F12)
+	fcvtl2(11, 10); fcvtl(10, 10); fcvtl2(13, 12); fcvtl(12, 12); fmulLane0(14, 10, 9)
+	fmulLane0(15, 11, 9); fmulLane0(16, 12, 9); fmulLane0(17, 13, 9); VFMLA V14.S4, V0.S4, V4.S4
+	VFMLA V15.S4, V1.S4, V5.S4; VFMLA V16.S4, V2.S4, V6.S4; VFMLA V17.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block22
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel21
+	RET
+rows20:
+	CMP $2, R8; BNE rows26
+	MOVD $252645135, R13; VDUP R13, V16.S4
+panel27:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load30
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready31
+load30:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready31:
+	MOVD R10, R11
+block28:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; VDUP V17.S[1], V0.S4; VDUP V17.S[1], V1.S4
+	VDUP V17.S[1], V2.S4; VDUP V17.S[1], V3.S4; sshr4(0, 0); sshr4(1, 1); sshr4(2, 2); sshr4(3, 3)
+	VDUP V18.S[1], V4.S4; VDUP V18.S[1], V5.S4; VDUP V18.S[1], V6.S4; VDUP V18.S[1], V7.S4; sshr4(4, 4)
+	sshr4(5, 5); sshr4(6, 6); sshr4(7, 7); FMOVQ 0(R20), F17; FMOVQ 0(R21), F18
+	FLDPQ 0(R2), (F19, F20); FLDPQ 32(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
+	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	sdotLane0(0, 19, 17); sdotLane0(1, 20, 17); sdotLane0(2, 21, 17); sdotLane0(3, 22, 17)
+	sdotLane0(4, 19, 18); sdotLane0(5, 20, 18); sdotLane0(6, 21, 18); sdotLane0(7, 22, 18)
+	FLDPQ 64(R2), (F19, F20); FLDPQ 96(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
+	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17); sdotLane1(3, 22, 17)
+	sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18); sdotLane1(7, 22, 18)
+	FLDPQ 128(R2), (F19, F20); FLDPQ 160(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
+	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17); sdotLane2(3, 22, 17)
+	sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18); sdotLane2(7, 22, 18)
+	FLDPQ 192(R2), (F19, F20); FLDPQ 224(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
+	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17); sdotLane3(3, 22, 17)
+	sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18); sdotLane3(7, 22, 18)
+	FMOVQ 16(R20), F17; FMOVQ 16(R21), F18; FLDPQ 0(R2), (F19, F20); FLDPQ 32(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane0(0, 19, 17); sdotLane0(1, 20, 17); sdotLane0(2, 21, 17)
+	sdotLane0(3, 22, 17); sdotLane0(4, 19, 18); sdotLane0(5, 20, 18); sdotLane0(6, 21, 18)
+	sdotLane0(7, 22, 18); FLDPQ 64(R2), (F19, F20); FLDPQ 96(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17)
+	sdotLane1(3, 22, 17); sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18)
+	sdotLane1(7, 22, 18); FLDPQ 128(R2), (F19, F20); FLDPQ 160(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17)
+	sdotLane2(3, 22, 17); sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18)
+	sdotLane2(7, 22, 18); FLDPQ 192(R2), (F19, F20); FLDPQ 224(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17)
+	sdotLane3(3, 22, 17); sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18)
+	sdotLane3(7, 22, 18); FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4)
+	scvtf(5, 5); FMOVQ 0(R13), F19; fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 19, 17)
+	fmulLane0(22, 20, 17); VFMLA V21.S4, V0.S4, V8.S4; VFMLA V22.S4, V1.S4, V9.S4
+	fmulLane0(21, 19, 18); fmulLane0(22, 20, 18); VFMLA V21.S4, V4.S4, V12.S4
+	VFMLA V22.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F19
+	fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 19, 17); fmulLane0(22, 20, 17)
+	VFMLA V21.S4, V2.S4, V10.S4; VFMLA V22.S4, V3.S4, V11.S4; fmulLane0(21, 19, 18)
+	fmulLane0(22, 20, 18); VFMLA V21.S4, V6.S4, V14.S4; VFMLA V22.S4, V7.S4, V15.S4; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block28
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel27
+	RET
+rows26:
+	CMP $4, R8; BNE rows32
+	MOVD $252645135, R13; VDUP R13, V16.S4
+panel33:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load36
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready37
+load36:
+ready37:
+	MOVD R10, R11
+block34:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVQ 32(R22), F19; FMOVQ 32(R23), F20
+	VDUP V17.S[1], V0.S4; VDUP V17.S[1], V1.S4; VDUP V17.S[1], V2.S4; VDUP V17.S[1], V3.S4; sshr4(0, 0)
+	sshr4(1, 1); sshr4(2, 2); sshr4(3, 3); VDUP V18.S[1], V4.S4; VDUP V18.S[1], V5.S4
+	VDUP V18.S[1], V6.S4; VDUP V18.S[1], V7.S4; sshr4(4, 4); sshr4(5, 5); sshr4(6, 6); sshr4(7, 7)
+	VDUP V19.S[1], V8.S4; VDUP V19.S[1], V9.S4; VDUP V19.S[1], V10.S4; VDUP V19.S[1], V11.S4
+	sshr4(8, 8); sshr4(9, 9); sshr4(10, 10); sshr4(11, 11); VDUP V20.S[1], V12.S4
+	VDUP V20.S[1], V13.S4; VDUP V20.S[1], V14.S4; VDUP V20.S[1], V15.S4; sshr4(12, 12); sshr4(13, 13)
+	sshr4(14, 14); sshr4(15, 15); FMOVQ 0(R20), F17; FMOVQ 0(R21), F18; FMOVQ 0(R22), F19
+	FMOVQ 0(R23), F20; FLDPQ 0(R2), (F21, F22); FLDPQ 32(R2), (F23, F24)
+	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
+	VAND V16.B16, V24.B16, V24.B16; sdotLane0(0, 21, 17); sdotLane0(1, 22, 17); sdotLane0(2, 23, 17)
+	sdotLane0(3, 24, 17); sdotLane0(4, 21, 18); sdotLane0(5, 22, 18); sdotLane0(6, 23, 18)
+	sdotLane0(7, 24, 18); sdotLane0(8, 21, 19); sdotLane0(9, 22, 19); sdotLane0(10, 23, 19)
+	sdotLane0(11, 24, 19); sdotLane0(12, 21, 20); sdotLane0(13, 22, 20); sdotLane0(14, 23, 20)
+	sdotLane0(15, 24, 20); FLDPQ 64(R2), (F21, F22); FLDPQ 96(R2), (F23, F24)
+	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
+	VAND V16.B16, V24.B16, V24.B16; sdotLane1(0, 21, 17); sdotLane1(1, 22, 17); sdotLane1(2, 23, 17)
+	sdotLane1(3, 24, 17); sdotLane1(4, 21, 18); sdotLane1(5, 22, 18); sdotLane1(6, 23, 18)
+	sdotLane1(7, 24, 18); sdotLane1(8, 21, 19); sdotLane1(9, 22, 19); sdotLane1(10, 23, 19)
+	sdotLane1(11, 24, 19); sdotLane1(12, 21, 20); sdotLane1(13, 22, 20); sdotLane1(14, 23, 20)
+	sdotLane1(15, 24, 20); FLDPQ 128(R2), (F21, F22); FLDPQ 160(R2), (F23, F24)
+	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
+	VAND V16.B16, V24.B16, V24.B16; sdotLane2(0, 21, 17); sdotLane2(1, 22, 17); sdotLane2(2, 23, 17)
+	sdotLane2(3, 24, 17); sdotLane2(4, 21, 18); sdotLane2(5, 22, 18); sdotLane2(6, 23, 18)
+	sdotLane2(7, 24, 18); sdotLane2(8, 21, 19); sdotLane2(9, 22, 19); sdotLane2(10, 23, 19)
+	sdotLane2(11, 24, 19); sdotLane2(12, 21, 20); sdotLane2(13, 22, 20); sdotLane2(14, 23, 20)
+	sdotLane2(15, 24, 20); FLDPQ 192(R2), (F21, F22); FLDPQ 224(R2), (F23, F24)
+	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
+	VAND V16.B16, V24.B16, V24.B16; sdotLane3(0, 21, 17); sdotLane3(1, 22, 17); sdotLane3(2, 23, 17)
+	sdotLane3(3, 24, 17); sdotLane3(4, 21, 18); sdotLane3(5, 22, 18); sdotLane3(6, 23, 18)
+	sdotLane3(7, 24, 18); sdotLane3(8, 21, 19); sdotLane3(9, 22, 19); sdotLane3(10, 23, 19)
+	sdotLane3(11, 24, 19); sdotLane3(12, 21, 20); sdotLane3(13, 22, 20); sdotLane3(14, 23, 20)
+	sdotLane3(15, 24, 20); FMOVQ 16(R20), F17; FMOVQ 16(R21), F18; FMOVQ 16(R22), F19
+	FMOVQ 16(R23), F20; FLDPQ 0(R2), (F21, F22); FLDPQ 32(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
+	sdotLane0(0, 21, 17); sdotLane0(1, 22, 17); sdotLane0(2, 23, 17); sdotLane0(3, 24, 17)
+	sdotLane0(4, 21, 18); sdotLane0(5, 22, 18); sdotLane0(6, 23, 18); sdotLane0(7, 24, 18)
+	sdotLane0(8, 21, 19); sdotLane0(9, 22, 19); sdotLane0(10, 23, 19); sdotLane0(11, 24, 19)
+	sdotLane0(12, 21, 20); sdotLane0(13, 22, 20); sdotLane0(14, 23, 20); sdotLane0(15, 24, 20)
+	FLDPQ 64(R2), (F21, F22); FLDPQ 96(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
+	sdotLane1(0, 21, 17); sdotLane1(1, 22, 17); sdotLane1(2, 23, 17); sdotLane1(3, 24, 17)
+	sdotLane1(4, 21, 18); sdotLane1(5, 22, 18); sdotLane1(6, 23, 18); sdotLane1(7, 24, 18)
+	sdotLane1(8, 21, 19); sdotLane1(9, 22, 19); sdotLane1(10, 23, 19); sdotLane1(11, 24, 19)
+	sdotLane1(12, 21, 20); sdotLane1(13, 22, 20); sdotLane1(14, 23, 20); sdotLane1(15, 24, 20)
+	FLDPQ 128(R2), (F21, F22); FLDPQ 160(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
+	sdotLane2(0, 21, 17); sdotLane2(1, 22, 17); sdotLane2(2, 23, 17); sdotLane2(3, 24, 17)
+	sdotLane2(4, 21, 18); sdotLane2(5, 22, 18); sdotLane2(6, 23, 18); sdotLane2(7, 24, 18)
+	sdotLane2(8, 21, 19); sdotLane2(9, 22, 19); sdotLane2(10, 23, 19); sdotLane2(11, 24, 19)
+	sdotLane2(12, 21, 20); sdotLane2(13, 22, 20); sdotLane2(14, 23, 20); sdotLane2(15, 24, 20)
+	FLDPQ 192(R2), (F21, F22); FLDPQ 224(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
+	sdotLane3(0, 21, 17); sdotLane3(1, 22, 17); sdotLane3(2, 23, 17); sdotLane3(3, 24, 17)
+	sdotLane3(4, 21, 18); sdotLane3(5, 22, 18); sdotLane3(6, 23, 18); sdotLane3(7, 24, 18)
+	sdotLane3(8, 21, 19); sdotLane3(9, 22, 19); sdotLane3(10, 23, 19); sdotLane3(11, 24, 19)
+	sdotLane3(12, 21, 20); sdotLane3(13, 22, 20); sdotLane3(14, 23, 20); sdotLane3(15, 24, 20)
+	FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVQ 32(R22), F19; FMOVQ 32(R23), F20; scvtf(0, 0)
+	scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F21; fcvtl(21, 21); FMOVQ 0(R15), F23
+	fmulLane0(22, 21, 17); VFMLA V22.S4, V0.S4, V23.S4; FMOVQ F23, 0(R15); FMOVQ 0(R16), F24
+	fmulLane0(22, 21, 18); VFMLA V22.S4, V4.S4, V24.S4; FMOVQ F24, 0(R16); FMOVQ 0(R17), F23
+	fmulLane0(22, 21, 19); VFMLA V22.S4, V8.S4, V23.S4; FMOVQ F23, 0(R17); FMOVQ 0(R19), F24
+	fmulLane0(22, 21, 20); VFMLA V22.S4, V12.S4, V24.S4; FMOVQ F24, 0(R19); scvtf(1, 1); scvtf(5, 5)
+	scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F21; fcvtl(21, 21); FMOVQ 16(R15), F23
+	fmulLane0(22, 21, 17); VFMLA V22.S4, V1.S4, V23.S4; FMOVQ F23, 16(R15); FMOVQ 16(R16), F24
+	fmulLane0(22, 21, 18); VFMLA V22.S4, V5.S4, V24.S4; FMOVQ F24, 16(R16); FMOVQ 16(R17), F23
+	fmulLane0(22, 21, 19); VFMLA V22.S4, V9.S4, V23.S4; FMOVQ F23, 16(R17); FMOVQ 16(R19), F24
+	fmulLane0(22, 21, 20); VFMLA V22.S4, V13.S4, V24.S4; FMOVQ F24, 16(R19); scvtf(2, 2); scvtf(6, 6)
+	scvtf(10, 10); scvtf(14, 14); FMOVD 16(R13), F21; fcvtl(21, 21); FMOVQ 32(R15), F23
+	fmulLane0(22, 21, 17); VFMLA V22.S4, V2.S4, V23.S4; FMOVQ F23, 32(R15); FMOVQ 32(R16), F24
+	fmulLane0(22, 21, 18); VFMLA V22.S4, V6.S4, V24.S4; FMOVQ F24, 32(R16); FMOVQ 32(R17), F23
+	fmulLane0(22, 21, 19); VFMLA V22.S4, V10.S4, V23.S4; FMOVQ F23, 32(R17); FMOVQ 32(R19), F24
+	fmulLane0(22, 21, 20); VFMLA V22.S4, V14.S4, V24.S4; FMOVQ F24, 32(R19); scvtf(3, 3); scvtf(7, 7)
+	scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F21; fcvtl(21, 21); FMOVQ 48(R15), F23
+	fmulLane0(22, 21, 17); VFMLA V22.S4, V3.S4, V23.S4; FMOVQ F23, 48(R15); FMOVQ 48(R16), F24
+	fmulLane0(22, 21, 18); VFMLA V22.S4, V7.S4, V24.S4; FMOVQ F24, 48(R16); FMOVQ 48(R17), F23
+	fmulLane0(22, 21, 19); VFMLA V22.S4, V11.S4, V23.S4; FMOVQ F23, 48(R17); FMOVQ 48(R19), F24
+	fmulLane0(22, 21, 20); VFMLA V22.S4, V15.S4, V24.S4; FMOVQ F24, 48(R19); ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block34
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel33
+	RET
+rows32:
+	RET
+
+// fewQ4KDot works like multiplyBlocksGeneric.
+TEXT ·fewQ4KDot(SB), NOSPLIT, $0-89
+	MOVD o+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD request+24(FP), R5
+	MOVD next+32(FP), R6
+	MOVD rows+40(FP), R8
+	MOVD panels+48(FP), R9
+	MOVD blocks+56(FP), R10
+	MOVD oStride+64(FP), R3
+	LSL $2, R3, R3
+	MOVD aStride+72(FP), R4
+	MOVD $56, R13; MUL R13, R4, R4
+	MOVD before+80(FP), R7
+	MOVBU overwrite+88(FP), R14
+	CMP $1, R8; BNE rows38
+	MOVD $252645135, R13; VDUP R13, V16.S4
+panel39:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load42
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready43
+load42:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready43:
+	MOVD R10, R11
+block40:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; FLDPQ 0(R13), (F8, F10)
+	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
+	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
+part41:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F17
+	FLDPQ 32(R2), (F18, F19); FLDPQ 64(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	sdotLane0(0, 18, 17); sdotLane0(1, 19, 17); sdotLane0(2, 20, 17); sdotLane0(3, 21, 17)
+	FLDPQ 96(R2), (F18, F19); FLDPQ 128(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	sdotLane1(0, 18, 17); sdotLane1(1, 19, 17); sdotLane1(2, 20, 17); sdotLane1(3, 21, 17)
+	FLDPQ 160(R2), (F18, F19); FLDPQ 192(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	sdotLane2(0, 18, 17); sdotLane2(1, 19, 17); sdotLane2(2, 20, 17); sdotLane2(3, 21, 17)
+	FLDPQ 224(R2), (F18, F19); FLDPQ 256(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	sdotLane3(0, 18, 17); sdotLane3(1, 19, 17); sdotLane3(2, 20, 17); sdotLane3(3, 21, 17)
+	FMOVQ 16(R20), F17; FLDPQ 32(R2), (F18, F19); FLDPQ 64(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	sdotLane0(0, 18, 17); sdotLane0(1, 19, 17); sdotLane0(2, 20, 17); sdotLane0(3, 21, 17)
+	FLDPQ 96(R2), (F18, F19); FLDPQ 128(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	sdotLane1(0, 18, 17); sdotLane1(1, 19, 17); sdotLane1(2, 20, 17); sdotLane1(3, 21, 17)
+	FLDPQ 160(R2), (F18, F19); FLDPQ 192(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	sdotLane2(0, 18, 17); sdotLane2(1, 19, 17); sdotLane2(2, 20, 17); sdotLane2(3, 21, 17)
+	FLDPQ 224(R2), (F18, F19); FLDPQ 256(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	sdotLane3(0, 18, 17); sdotLane3(1, 19, 17); sdotLane3(2, 20, 17); sdotLane3(3, 21, 17)
+	FMOVQ 32(R20), F17; FMOVS 48(R20), F18; scvtf(18, 18); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2)
+	scvtf(3, 3); FMOVQ 0(R2), F19; VUXTL2 V19.B16, V21.H8; VUXTL V19.B8, V19.H8; VUXTL2 V19.H8, V20.S4
+	VUXTL V19.H4, V19.S4; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4; scvtf(19, 19); scvtf(20, 20)
+	scvtf(21, 21); scvtf(22, 22); fmul(0, 0, 19); fmul(1, 1, 20); fmul(2, 2, 21); fmul(3, 3, 22)
+	FMOVQ 16(R2), F19; VUXTL2 V19.B16, V21.H8; VUXTL V19.B8, V19.H8; VUXTL2 V19.H8, V20.S4
+	VUXTL V19.H4, V19.S4; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4; scvtf(19, 19); scvtf(20, 20)
+	scvtf(21, 21); scvtf(22, 22); fmulLane0(23, 8, 17); fmulLane0(24, 9, 17); fmulLane0(25, 10, 17)
+	fmulLane0(26, 11, 17); VFMLA V23.S4, V0.S4, V4.S4; VFMLA V24.S4, V1.S4, V5.S4
+	VFMLA V25.S4, V2.S4, V6.S4; VFMLA V26.S4, V3.S4, V7.S4; fmulLane0(23, 12, 17)
+	fmulLane0(24, 13, 17); fmulLane0(25, 14, 17); fmulLane0(26, 15, 17); fmulLane0(0, 19, 18)
+	VFMLS V23.S4, V0.S4, V4.S4; fmulLane0(1, 20, 18); VFMLS V24.S4, V1.S4, V5.S4; fmulLane0(2, 21, 18)
+	VFMLS V25.S4, V2.S4, V6.S4; fmulLane0(3, 22, 18); VFMLS V26.S4, V3.S4, V7.S4; ADD $56, R20, R20
+	ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part41
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block40
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel39
+	RET
+rows38:
+	CMP $2, R8; BNE rows44
+	MOVD $252645135, R13; VDUP R13, V16.S4
+panel45:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load48
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready49
+load48:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready49:
+	MOVD R10, R11
+block46:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
+part47:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	FMOVQ 0(R20), F17; FMOVQ 0(R21), F18; FLDPQ 32(R2), (F19, F20); FLDPQ 64(R2), (F21, F22)
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	VAND V16.B16, V22.B16, V22.B16; sdotLane0(0, 19, 17); sdotLane0(1, 20, 17); sdotLane0(2, 21, 17)
+	sdotLane0(3, 22, 17); sdotLane0(4, 19, 18); sdotLane0(5, 20, 18); sdotLane0(6, 21, 18)
+	sdotLane0(7, 22, 18); FLDPQ 96(R2), (F19, F20); FLDPQ 128(R2), (F21, F22)
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	VAND V16.B16, V22.B16, V22.B16; sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17)
+	sdotLane1(3, 22, 17); sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18)
+	sdotLane1(7, 22, 18); FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22)
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	VAND V16.B16, V22.B16, V22.B16; sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17)
+	sdotLane2(3, 22, 17); sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18)
+	sdotLane2(7, 22, 18); FLDPQ 224(R2), (F19, F20); FLDPQ 256(R2), (F21, F22)
+	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
+	VAND V16.B16, V22.B16, V22.B16; sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17)
+	sdotLane3(3, 22, 17); sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18)
+	sdotLane3(7, 22, 18); FMOVQ 16(R20), F17; FMOVQ 16(R21), F18; FLDPQ 32(R2), (F19, F20)
+	FLDPQ 64(R2), (F21, F22); VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; sdotLane0(0, 19, 17); sdotLane0(1, 20, 17)
+	sdotLane0(2, 21, 17); sdotLane0(3, 22, 17); sdotLane0(4, 19, 18); sdotLane0(5, 20, 18)
+	sdotLane0(6, 21, 18); sdotLane0(7, 22, 18); FLDPQ 96(R2), (F19, F20); FLDPQ 128(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17)
+	sdotLane1(3, 22, 17); sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18)
+	sdotLane1(7, 22, 18); FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17)
+	sdotLane2(3, 22, 17); sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18)
+	sdotLane2(7, 22, 18); FLDPQ 224(R2), (F19, F20); FLDPQ 256(R2), (F21, F22)
+	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
+	VUSHR $4, V22.B16, V22.B16; sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17)
+	sdotLane3(3, 22, 17); sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18)
+	sdotLane3(7, 22, 18); FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVS 48(R20), F19; scvtf(19, 19)
+	FMOVS 48(R21), F20; scvtf(20, 20); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5)
+	FMOVD 0(R2), F21; VUXTL V21.B8, V21.H8; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4; scvtf(21, 21)
+	scvtf(22, 22); fmul(0, 0, 21); fmul(1, 1, 22); fmul(4, 4, 21); fmul(5, 5, 22); FMOVQ 0(R13), F21
+	fcvtl2(22, 21); fcvtl(21, 21); FMOVD 16(R2), F23; VUXTL V23.B8, V23.H8; VUXTL2 V23.H8, V24.S4
+	VUXTL V23.H4, V23.S4; scvtf(23, 23); scvtf(24, 24); FMOVQ 32(R13), F25; fcvtl2(26, 25)
+	fcvtl(25, 25); fmulLane0(27, 21, 17); fmulLane0(28, 22, 17); VFMLA V27.S4, V0.S4, V8.S4
+	VFMLA V28.S4, V1.S4, V9.S4; fmulLane0(27, 25, 17); fmulLane0(28, 26, 17); fmulLane0(0, 23, 19)
+	VFMLS V27.S4, V0.S4, V8.S4; fmulLane0(1, 24, 19); VFMLS V28.S4, V1.S4, V9.S4; fmulLane0(27, 21, 18)
+	fmulLane0(28, 22, 18); VFMLA V27.S4, V4.S4, V12.S4; VFMLA V28.S4, V5.S4, V13.S4
+	fmulLane0(27, 25, 18); fmulLane0(28, 26, 18); fmulLane0(4, 23, 20); VFMLS V27.S4, V4.S4, V12.S4
+	fmulLane0(5, 24, 20); VFMLS V28.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6)
+	scvtf(7, 7); FMOVD 8(R2), F21; VUXTL V21.B8, V21.H8; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4
+	scvtf(21, 21); scvtf(22, 22); fmul(2, 2, 21); fmul(3, 3, 22); fmul(6, 6, 21); fmul(7, 7, 22)
+	FMOVQ 16(R13), F21; fcvtl2(22, 21); fcvtl(21, 21); FMOVD 24(R2), F23; VUXTL V23.B8, V23.H8
+	VUXTL2 V23.H8, V24.S4; VUXTL V23.H4, V23.S4; scvtf(23, 23); scvtf(24, 24); FMOVQ 48(R13), F25
+	fcvtl2(26, 25); fcvtl(25, 25); fmulLane0(27, 21, 17); fmulLane0(28, 22, 17)
+	VFMLA V27.S4, V2.S4, V10.S4; VFMLA V28.S4, V3.S4, V11.S4; fmulLane0(27, 25, 17)
+	fmulLane0(28, 26, 17); fmulLane0(2, 23, 19); VFMLS V27.S4, V2.S4, V10.S4; fmulLane0(3, 24, 19)
+	VFMLS V28.S4, V3.S4, V11.S4; fmulLane0(27, 21, 18); fmulLane0(28, 22, 18)
+	VFMLA V27.S4, V6.S4, V14.S4; VFMLA V28.S4, V7.S4, V15.S4; fmulLane0(27, 25, 18)
+	fmulLane0(28, 26, 18); fmulLane0(6, 23, 20); VFMLS V27.S4, V6.S4, V14.S4; fmulLane0(7, 24, 20)
+	VFMLS V28.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $288, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part47
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block46
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel45
+	RET
+rows44:
+	CMP $4, R8; BNE rows50
+	MOVD $252645135, R13; VDUP R13, V16.S4
+panel51:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load54
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready55
+load54:
+ready55:
+	MOVD R10, R11
+block52:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
+part53:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F17
+	FMOVQ 0(R21), F18; FMOVQ 0(R22), F19; FMOVQ 0(R23), F20; FLDPQ 32(R2), (F21, F22)
+	FLDPQ 64(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane0(0, 21, 17)
+	sdotLane0(1, 22, 17); sdotLane0(2, 23, 17); sdotLane0(3, 24, 17); sdotLane0(4, 21, 18)
+	sdotLane0(5, 22, 18); sdotLane0(6, 23, 18); sdotLane0(7, 24, 18); sdotLane0(8, 21, 19)
+	sdotLane0(9, 22, 19); sdotLane0(10, 23, 19); sdotLane0(11, 24, 19); sdotLane0(12, 21, 20)
+	sdotLane0(13, 22, 20); sdotLane0(14, 23, 20); sdotLane0(15, 24, 20); FLDPQ 96(R2), (F21, F22)
+	FLDPQ 128(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane1(0, 21, 17)
+	sdotLane1(1, 22, 17); sdotLane1(2, 23, 17); sdotLane1(3, 24, 17); sdotLane1(4, 21, 18)
+	sdotLane1(5, 22, 18); sdotLane1(6, 23, 18); sdotLane1(7, 24, 18); sdotLane1(8, 21, 19)
+	sdotLane1(9, 22, 19); sdotLane1(10, 23, 19); sdotLane1(11, 24, 19); sdotLane1(12, 21, 20)
+	sdotLane1(13, 22, 20); sdotLane1(14, 23, 20); sdotLane1(15, 24, 20); FLDPQ 160(R2), (F21, F22)
+	FLDPQ 192(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane2(0, 21, 17)
+	sdotLane2(1, 22, 17); sdotLane2(2, 23, 17); sdotLane2(3, 24, 17); sdotLane2(4, 21, 18)
+	sdotLane2(5, 22, 18); sdotLane2(6, 23, 18); sdotLane2(7, 24, 18); sdotLane2(8, 21, 19)
+	sdotLane2(9, 22, 19); sdotLane2(10, 23, 19); sdotLane2(11, 24, 19); sdotLane2(12, 21, 20)
+	sdotLane2(13, 22, 20); sdotLane2(14, 23, 20); sdotLane2(15, 24, 20); FLDPQ 224(R2), (F21, F22)
+	FLDPQ 256(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
+	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane3(0, 21, 17)
+	sdotLane3(1, 22, 17); sdotLane3(2, 23, 17); sdotLane3(3, 24, 17); sdotLane3(4, 21, 18)
+	sdotLane3(5, 22, 18); sdotLane3(6, 23, 18); sdotLane3(7, 24, 18); sdotLane3(8, 21, 19)
+	sdotLane3(9, 22, 19); sdotLane3(10, 23, 19); sdotLane3(11, 24, 19); sdotLane3(12, 21, 20)
+	sdotLane3(13, 22, 20); sdotLane3(14, 23, 20); sdotLane3(15, 24, 20); FMOVQ 16(R20), F17
+	FMOVQ 16(R21), F18; FMOVQ 16(R22), F19; FMOVQ 16(R23), F20; FLDPQ 32(R2), (F21, F22)
+	FLDPQ 64(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16; sdotLane0(0, 21, 17); sdotLane0(1, 22, 17)
+	sdotLane0(2, 23, 17); sdotLane0(3, 24, 17); sdotLane0(4, 21, 18); sdotLane0(5, 22, 18)
+	sdotLane0(6, 23, 18); sdotLane0(7, 24, 18); sdotLane0(8, 21, 19); sdotLane0(9, 22, 19)
+	sdotLane0(10, 23, 19); sdotLane0(11, 24, 19); sdotLane0(12, 21, 20); sdotLane0(13, 22, 20)
+	sdotLane0(14, 23, 20); sdotLane0(15, 24, 20); FLDPQ 96(R2), (F21, F22); FLDPQ 128(R2), (F23, F24)
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VUSHR $4, V24.B16, V24.B16; sdotLane1(0, 21, 17); sdotLane1(1, 22, 17); sdotLane1(2, 23, 17)
+	sdotLane1(3, 24, 17); sdotLane1(4, 21, 18); sdotLane1(5, 22, 18); sdotLane1(6, 23, 18)
+	sdotLane1(7, 24, 18); sdotLane1(8, 21, 19); sdotLane1(9, 22, 19); sdotLane1(10, 23, 19)
+	sdotLane1(11, 24, 19); sdotLane1(12, 21, 20); sdotLane1(13, 22, 20); sdotLane1(14, 23, 20)
+	sdotLane1(15, 24, 20); FLDPQ 160(R2), (F21, F22); FLDPQ 192(R2), (F23, F24)
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VUSHR $4, V24.B16, V24.B16; sdotLane2(0, 21, 17); sdotLane2(1, 22, 17); sdotLane2(2, 23, 17)
+	sdotLane2(3, 24, 17); sdotLane2(4, 21, 18); sdotLane2(5, 22, 18); sdotLane2(6, 23, 18)
+	sdotLane2(7, 24, 18); sdotLane2(8, 21, 19); sdotLane2(9, 22, 19); sdotLane2(10, 23, 19)
+	sdotLane2(11, 24, 19); sdotLane2(12, 21, 20); sdotLane2(13, 22, 20); sdotLane2(14, 23, 20)
+	sdotLane2(15, 24, 20); FLDPQ 224(R2), (F21, F22); FLDPQ 256(R2), (F23, F24)
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VUSHR $4, V24.B16, V24.B16; sdotLane3(0, 21, 17); sdotLane3(1, 22, 17); sdotLane3(2, 23, 17)
+	sdotLane3(3, 24, 17); sdotLane3(4, 21, 18); sdotLane3(5, 22, 18); sdotLane3(6, 23, 18)
+	sdotLane3(7, 24, 18); sdotLane3(8, 21, 19); sdotLane3(9, 22, 19); sdotLane3(10, 23, 19)
+	sdotLane3(11, 24, 19); sdotLane3(12, 21, 20); sdotLane3(13, 22, 20); sdotLane3(14, 23, 20)
+	sdotLane3(15, 24, 20); FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVQ 32(R22), F19
+	FMOVQ 32(R23), F20; FMOVS 48(R20), F21; scvtf(21, 21); FMOVS 48(R21), F22; scvtf(22, 22)
+	FMOVS 48(R22), F23; scvtf(23, 23); FMOVS 48(R23), F24; scvtf(24, 24); scvtf(0, 0); scvtf(4, 4)
+	scvtf(8, 8); scvtf(12, 12); FMOVS 0(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4
+	scvtf(25, 25); fmul(0, 0, 25); fmul(4, 4, 25); fmul(8, 8, 25); fmul(12, 12, 25); FMOVD 0(R13), F25
+	fcvtl(25, 25); FMOVS 16(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26)
+	FMOVD 32(R13), F27; fcvtl(27, 27); FMOVQ 0(R15), F29; fmulLane0(28, 25, 17)
+	VFMLA V28.S4, V0.S4, V29.S4; fmulLane0(28, 27, 17); fmulLane0(0, 26, 21)
+	VFMLS V28.S4, V0.S4, V29.S4; FMOVQ F29, 0(R15); FMOVQ 0(R16), F30; fmulLane0(28, 25, 18)
+	VFMLA V28.S4, V4.S4, V30.S4; fmulLane0(28, 27, 18); fmulLane0(4, 26, 22)
+	VFMLS V28.S4, V4.S4, V30.S4; FMOVQ F30, 0(R16); FMOVQ 0(R17), F29; fmulLane0(28, 25, 19)
+	VFMLA V28.S4, V8.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(8, 26, 23)
+	VFMLS V28.S4, V8.S4, V29.S4; FMOVQ F29, 0(R17); FMOVQ 0(R19), F30; fmulLane0(28, 25, 20)
+	VFMLA V28.S4, V12.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(12, 26, 24)
+	VFMLS V28.S4, V12.S4, V30.S4; FMOVQ F30, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVS 4(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	fmul(1, 1, 25); fmul(5, 5, 25); fmul(9, 9, 25); fmul(13, 13, 25); FMOVD 8(R13), F25; fcvtl(25, 25)
+	FMOVS 20(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26); FMOVD 40(R13), F27
+	fcvtl(27, 27); FMOVQ 16(R15), F29; fmulLane0(28, 25, 17); VFMLA V28.S4, V1.S4, V29.S4
+	fmulLane0(28, 27, 17); fmulLane0(1, 26, 21); VFMLS V28.S4, V1.S4, V29.S4; FMOVQ F29, 16(R15)
+	FMOVQ 16(R16), F30; fmulLane0(28, 25, 18); VFMLA V28.S4, V5.S4, V30.S4; fmulLane0(28, 27, 18)
+	fmulLane0(5, 26, 22); VFMLS V28.S4, V5.S4, V30.S4; FMOVQ F30, 16(R16); FMOVQ 16(R17), F29
+	fmulLane0(28, 25, 19); VFMLA V28.S4, V9.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(9, 26, 23)
+	VFMLS V28.S4, V9.S4, V29.S4; FMOVQ F29, 16(R17); FMOVQ 16(R19), F30; fmulLane0(28, 25, 20)
+	VFMLA V28.S4, V13.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(13, 26, 24)
+	VFMLS V28.S4, V13.S4, V30.S4; FMOVQ F30, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
+	scvtf(14, 14); FMOVS 8(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	fmul(2, 2, 25); fmul(6, 6, 25); fmul(10, 10, 25); fmul(14, 14, 25); FMOVD 16(R13), F25
+	fcvtl(25, 25); FMOVS 24(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26)
+	FMOVD 48(R13), F27; fcvtl(27, 27); FMOVQ 32(R15), F29; fmulLane0(28, 25, 17)
+	VFMLA V28.S4, V2.S4, V29.S4; fmulLane0(28, 27, 17); fmulLane0(2, 26, 21)
+	VFMLS V28.S4, V2.S4, V29.S4; FMOVQ F29, 32(R15); FMOVQ 32(R16), F30; fmulLane0(28, 25, 18)
+	VFMLA V28.S4, V6.S4, V30.S4; fmulLane0(28, 27, 18); fmulLane0(6, 26, 22)
+	VFMLS V28.S4, V6.S4, V30.S4; FMOVQ F30, 32(R16); FMOVQ 32(R17), F29; fmulLane0(28, 25, 19)
+	VFMLA V28.S4, V10.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(10, 26, 23)
+	VFMLS V28.S4, V10.S4, V29.S4; FMOVQ F29, 32(R17); FMOVQ 32(R19), F30; fmulLane0(28, 25, 20)
+	VFMLA V28.S4, V14.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(14, 26, 24)
+	VFMLS V28.S4, V14.S4, V30.S4; FMOVQ F30, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVS 12(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	fmul(3, 3, 25); fmul(7, 7, 25); fmul(11, 11, 25); fmul(15, 15, 25); FMOVD 24(R13), F25
+	fcvtl(25, 25); FMOVS 28(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26)
+	FMOVD 56(R13), F27; fcvtl(27, 27); FMOVQ 48(R15), F29; fmulLane0(28, 25, 17)
+	VFMLA V28.S4, V3.S4, V29.S4; fmulLane0(28, 27, 17); fmulLane0(3, 26, 21)
+	VFMLS V28.S4, V3.S4, V29.S4; FMOVQ F29, 48(R15); FMOVQ 48(R16), F30; fmulLane0(28, 25, 18)
+	VFMLA V28.S4, V7.S4, V30.S4; fmulLane0(28, 27, 18); fmulLane0(7, 26, 22)
+	VFMLS V28.S4, V7.S4, V30.S4; FMOVQ F30, 48(R16); FMOVQ 48(R17), F29; fmulLane0(28, 25, 19)
+	VFMLA V28.S4, V11.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(11, 26, 23)
+	VFMLS V28.S4, V11.S4, V29.S4; FMOVQ F29, 48(R17); FMOVQ 48(R19), F30; fmulLane0(28, 25, 20)
+	VFMLA V28.S4, V15.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(15, 26, 24)
+	VFMLS V28.S4, V15.S4, V30.S4; FMOVQ F30, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part53
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block52
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel51
+	RET
+rows50:
+	RET
+
+// fewQ6KDot works like multiplyBlocksGeneric.
+TEXT ·fewQ6KDot(SB), NOSPLIT, $0-89
+	MOVD o+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD request+24(FP), R5
+	MOVD next+32(FP), R6
+	MOVD rows+40(FP), R8
+	MOVD panels+48(FP), R9
+	MOVD blocks+56(FP), R10
+	MOVD oStride+64(FP), R3
+	LSL $2, R3, R3
+	MOVD aStride+72(FP), R4
+	MOVD $56, R13; MUL R13, R4, R4
+	MOVD before+80(FP), R7
+	MOVBU overwrite+88(FP), R14
+	CMP $1, R8; BNE rows56
+	MOVD $252645135, R13; VDUP R13, V16.S4; MOVD $1061109567, R13; VDUP R13, V17.S4
+panel57:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load60
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; B ready61
+load60:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11)
+ready61:
+	MOVD R10, R11
+block58:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F12, F14)
+	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
+part59:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	FMOVQ 32(R20), F18; VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4; VDUP V18.S[2], V2.S4
+	VDUP V18.S[2], V3.S4; VDUP V18.S[3], V4.S4; VDUP V18.S[3], V5.S4; VDUP V18.S[3], V6.S4
+	VDUP V18.S[3], V7.S4; FMOVQ 0(R20), F18; FLDPQ 288(R2), (F23, F24); FLDPQ 320(R2), (F25, F26)
+	FLDPQ 32(R2), (F19, F20); FLDPQ 64(R2), (F21, F22); VSHL $4, V23.B16, V27.B16
+	VAND V17.B16, V27.B16, V27.B16; VSHL $4, V24.B16, V28.B16; VAND V17.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V17.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V30.B16
+	VAND V17.B16, V30.B16, V30.B16; VBIT V16.B16, V19.B16, V27.B16; VBIT V16.B16, V20.B16, V28.B16
+	VBIT V16.B16, V21.B16, V29.B16; VBIT V16.B16, V22.B16, V30.B16; sdotLane0(0, 27, 18)
+	sdotLane0(1, 28, 18); sdotLane0(2, 29, 18); sdotLane0(3, 30, 18); FLDPQ 96(R2), (F19, F20)
+	FLDPQ 128(R2), (F21, F22); VSHL $4, V23.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VSHL $4, V26.B16, V30.B16; VUSHR $2, V30.B16, V30.B16
+	VBIT V16.B16, V19.B16, V27.B16; VBIT V16.B16, V20.B16, V28.B16; VBIT V16.B16, V21.B16, V29.B16
+	VBIT V16.B16, V22.B16, V30.B16; sdotLane1(0, 27, 18); sdotLane1(1, 28, 18); sdotLane1(2, 29, 18)
+	sdotLane1(3, 30, 18); FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22)
+	VAND V17.B16, V23.B16, V27.B16; VAND V17.B16, V24.B16, V28.B16; VAND V17.B16, V25.B16, V29.B16
+	VAND V17.B16, V26.B16, V30.B16; VBIT V16.B16, V19.B16, V27.B16; VBIT V16.B16, V20.B16, V28.B16
+	VBIT V16.B16, V21.B16, V29.B16; VBIT V16.B16, V22.B16, V30.B16; sdotLane2(0, 27, 18)
+	sdotLane2(1, 28, 18); sdotLane2(2, 29, 18); sdotLane2(3, 30, 18); FLDPQ 224(R2), (F19, F20)
+	FLDPQ 256(R2), (F21, F22); VUSHR $2, V23.B16, V27.B16; VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V30.B16; VBIT V16.B16, V19.B16, V27.B16
+	VBIT V16.B16, V20.B16, V28.B16; VBIT V16.B16, V21.B16, V29.B16; VBIT V16.B16, V22.B16, V30.B16
+	sdotLane3(0, 27, 18); sdotLane3(1, 28, 18); sdotLane3(2, 29, 18); sdotLane3(3, 30, 18)
+	FMOVQ 16(R20), F18; FLDPQ 352(R2), (F23, F24); FLDPQ 384(R2), (F25, F26); FLDPQ 32(R2), (F19, F20)
+	FLDPQ 64(R2), (F21, F22); VSHL $4, V23.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
+	VSHL $4, V24.B16, V28.B16; VAND V17.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VAND V17.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V30.B16; VAND V17.B16, V30.B16, V30.B16
+	VSRI $4, V19.B16, V27.B16; VSRI $4, V20.B16, V28.B16; VSRI $4, V21.B16, V29.B16
+	VSRI $4, V22.B16, V30.B16; sdotLane0(4, 27, 18); sdotLane0(5, 28, 18); sdotLane0(6, 29, 18)
+	sdotLane0(7, 30, 18); FLDPQ 96(R2), (F19, F20); FLDPQ 128(R2), (F21, F22)
+	VSHL $4, V23.B16, V27.B16; VUSHR $2, V27.B16, V27.B16; VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VSHL $4, V26.B16, V30.B16; VUSHR $2, V30.B16, V30.B16; VSRI $4, V19.B16, V27.B16
+	VSRI $4, V20.B16, V28.B16; VSRI $4, V21.B16, V29.B16; VSRI $4, V22.B16, V30.B16
+	sdotLane1(4, 27, 18); sdotLane1(5, 28, 18); sdotLane1(6, 29, 18); sdotLane1(7, 30, 18)
+	FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22); VAND V17.B16, V23.B16, V27.B16
+	VAND V17.B16, V24.B16, V28.B16; VAND V17.B16, V25.B16, V29.B16; VAND V17.B16, V26.B16, V30.B16
+	VSRI $4, V19.B16, V27.B16; VSRI $4, V20.B16, V28.B16; VSRI $4, V21.B16, V29.B16
+	VSRI $4, V22.B16, V30.B16; sdotLane2(4, 27, 18); sdotLane2(5, 28, 18); sdotLane2(6, 29, 18)
+	sdotLane2(7, 30, 18); FLDPQ 224(R2), (F19, F20); FLDPQ 256(R2), (F21, F22)
+	VUSHR $2, V23.B16, V27.B16; VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
+	VUSHR $2, V26.B16, V30.B16; VSRI $4, V19.B16, V27.B16; VSRI $4, V20.B16, V28.B16
+	VSRI $4, V21.B16, V29.B16; VSRI $4, V22.B16, V30.B16; sdotLane3(4, 27, 18); sdotLane3(5, 28, 18)
+	sdotLane3(6, 29, 18); sdotLane3(7, 30, 18); FMOVQ 32(R20), F18; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVQ 0(R2), F19
+	sxtl2x8(21, 19); sxtl8(19, 19); sxtl2x16(20, 19); sxtl16(19, 19); sxtl2x16(22, 21); sxtl16(21, 21)
+	scvtf(19, 19); scvtf(20, 20); scvtf(21, 21); scvtf(22, 22); fmul(0, 0, 19); fmul(1, 1, 20)
+	fmul(2, 2, 21); fmul(3, 3, 22); FMOVQ 16(R2), F19; sxtl2x8(21, 19); sxtl8(19, 19); sxtl2x16(20, 19)
+	sxtl16(19, 19); sxtl2x16(22, 21); sxtl16(21, 21); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21)
+	scvtf(22, 22); VFMLA V19.S4, V4.S4, V0.S4; VFMLA V20.S4, V5.S4, V1.S4; VFMLA V21.S4, V6.S4, V2.S4
+	VFMLA V22.S4, V7.S4, V3.S4; fmulLane0(19, 12, 18); fmulLane0(20, 13, 18); fmulLane0(21, 14, 18)
+	fmulLane0(22, 15, 18); VFMLA V19.S4, V0.S4, V8.S4; VFMLA V20.S4, V1.S4, V9.S4
+	VFMLA V21.S4, V2.S4, V10.S4; VFMLA V22.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $416, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part59
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block58
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
+	CBNZ R9, panel57
+	RET
+rows56:
+	CMP $2, R8; BNE rows62
+	MOVD $252645135, R13; VDUP R13, V16.S4; MOVD $1061109567, R13; VDUP R13, V17.S4
+panel63:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load66
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready67
+load66:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready67:
+	MOVD R10, R11
+block64:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
+part65:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4
+	VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4; VDUP V18.S[3], V4.S4; VDUP V18.S[3], V5.S4
+	VDUP V19.S[3], V6.S4; VDUP V19.S[3], V7.S4; FMOVQ 0(R20), F18; FMOVQ 0(R21), F19
+	FLDPQ 288(R2), (F22, F23); FLDPQ 32(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
+	VAND V17.B16, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VAND V17.B16, V25.B16, V25.B16
+	VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16; sdotLane0(0, 24, 18)
+	sdotLane0(1, 25, 18); sdotLane0(2, 24, 19); sdotLane0(3, 25, 19); FLDPQ 96(R2), (F20, F21)
+	VSHL $4, V22.B16, V24.B16; VUSHR $2, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16
+	VUSHR $2, V25.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16
+	sdotLane1(0, 24, 18); sdotLane1(1, 25, 18); sdotLane1(2, 24, 19); sdotLane1(3, 25, 19)
+	FLDPQ 160(R2), (F20, F21); VAND V17.B16, V22.B16, V24.B16; VAND V17.B16, V23.B16, V25.B16
+	VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16; sdotLane2(0, 24, 18)
+	sdotLane2(1, 25, 18); sdotLane2(2, 24, 19); sdotLane2(3, 25, 19); FLDPQ 224(R2), (F20, F21)
+	VUSHR $2, V22.B16, V24.B16; VUSHR $2, V23.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16
+	VBIT V16.B16, V21.B16, V25.B16; sdotLane3(0, 24, 18); sdotLane3(1, 25, 18); sdotLane3(2, 24, 19)
+	sdotLane3(3, 25, 19); FMOVQ 16(R20), F18; FMOVQ 16(R21), F19; FLDPQ 352(R2), (F22, F23)
+	FLDPQ 32(R2), (F20, F21); VSHL $4, V22.B16, V24.B16; VAND V17.B16, V24.B16, V24.B16
+	VSHL $4, V23.B16, V25.B16; VAND V17.B16, V25.B16, V25.B16; VSRI $4, V20.B16, V24.B16
+	VSRI $4, V21.B16, V25.B16; sdotLane0(4, 24, 18); sdotLane0(5, 25, 18); sdotLane0(6, 24, 19)
+	sdotLane0(7, 25, 19); FLDPQ 96(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
+	VUSHR $2, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VUSHR $2, V25.B16, V25.B16
+	VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16; sdotLane1(4, 24, 18); sdotLane1(5, 25, 18)
+	sdotLane1(6, 24, 19); sdotLane1(7, 25, 19); FLDPQ 160(R2), (F20, F21)
+	VAND V17.B16, V22.B16, V24.B16; VAND V17.B16, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16
+	VSRI $4, V21.B16, V25.B16; sdotLane2(4, 24, 18); sdotLane2(5, 25, 18); sdotLane2(6, 24, 19)
+	sdotLane2(7, 25, 19); FLDPQ 224(R2), (F20, F21); VUSHR $2, V22.B16, V24.B16
+	VUSHR $2, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16
+	sdotLane3(4, 24, 18); sdotLane3(5, 25, 18); sdotLane3(6, 24, 19); sdotLane3(7, 25, 19)
+	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 0(R2), F20; sxtl8(20, 20)
+	sxtl2x16(21, 20); sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 20); fmul(1, 1, 21)
+	fmul(2, 2, 20); fmul(3, 3, 21); FMOVD 16(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20); sxtl16(20, 20)
+	scvtf(20, 20); scvtf(21, 21); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4
+	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 0(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); fmulLane0(22, 20, 18); fmulLane0(23, 21, 18); VFMLA V22.S4, V0.S4, V8.S4
+	VFMLA V23.S4, V1.S4, V9.S4; fmulLane0(22, 20, 19); fmulLane0(23, 21, 19)
+	VFMLA V22.S4, V2.S4, V12.S4; VFMLA V23.S4, V3.S4, V13.S4; FMOVQ 32(R20), F18; FMOVQ 32(R21), F19
+	VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4; VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4
+	VDUP V18.S[3], V4.S4; VDUP V18.S[3], V5.S4; VDUP V19.S[3], V6.S4; VDUP V19.S[3], V7.S4
+	FMOVQ 0(R20), F18; FMOVQ 0(R21), F19; FLDPQ 320(R2), (F22, F23); FLDPQ 64(R2), (F20, F21)
+	VSHL $4, V22.B16, V24.B16; VAND V17.B16, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16
+	VAND V17.B16, V25.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16
+	sdotLane0(0, 24, 18); sdotLane0(1, 25, 18); sdotLane0(2, 24, 19); sdotLane0(3, 25, 19)
+	FLDPQ 128(R2), (F20, F21); VSHL $4, V22.B16, V24.B16; VUSHR $2, V24.B16, V24.B16
+	VSHL $4, V23.B16, V25.B16; VUSHR $2, V25.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16
+	VBIT V16.B16, V21.B16, V25.B16; sdotLane1(0, 24, 18); sdotLane1(1, 25, 18); sdotLane1(2, 24, 19)
+	sdotLane1(3, 25, 19); FLDPQ 192(R2), (F20, F21); VAND V17.B16, V22.B16, V24.B16
+	VAND V17.B16, V23.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16
+	sdotLane2(0, 24, 18); sdotLane2(1, 25, 18); sdotLane2(2, 24, 19); sdotLane2(3, 25, 19)
+	FLDPQ 256(R2), (F20, F21); VUSHR $2, V22.B16, V24.B16; VUSHR $2, V23.B16, V25.B16
+	VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16; sdotLane3(0, 24, 18)
+	sdotLane3(1, 25, 18); sdotLane3(2, 24, 19); sdotLane3(3, 25, 19); FMOVQ 16(R20), F18
+	FMOVQ 16(R21), F19; FLDPQ 384(R2), (F22, F23); FLDPQ 64(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
+	VAND V17.B16, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VAND V17.B16, V25.B16, V25.B16
+	VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16; sdotLane0(4, 24, 18); sdotLane0(5, 25, 18)
+	sdotLane0(6, 24, 19); sdotLane0(7, 25, 19); FLDPQ 128(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
+	VUSHR $2, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VUSHR $2, V25.B16, V25.B16
+	VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16; sdotLane1(4, 24, 18); sdotLane1(5, 25, 18)
+	sdotLane1(6, 24, 19); sdotLane1(7, 25, 19); FLDPQ 192(R2), (F20, F21)
+	VAND V17.B16, V22.B16, V24.B16; VAND V17.B16, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16
+	VSRI $4, V21.B16, V25.B16; sdotLane2(4, 24, 18); sdotLane2(5, 25, 18); sdotLane2(6, 24, 19)
+	sdotLane2(7, 25, 19); FLDPQ 256(R2), (F20, F21); VUSHR $2, V22.B16, V24.B16
+	VUSHR $2, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16
+	sdotLane3(4, 24, 18); sdotLane3(5, 25, 18); sdotLane3(6, 24, 19); sdotLane3(7, 25, 19)
+	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F20; sxtl8(20, 20)
+	sxtl2x16(21, 20); sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 20); fmul(1, 1, 21)
+	fmul(2, 2, 20); fmul(3, 3, 21); FMOVD 24(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20); sxtl16(20, 20)
+	scvtf(20, 20); scvtf(21, 21); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4
+	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 16(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); fmulLane0(22, 20, 18); fmulLane0(23, 21, 18); VFMLA V22.S4, V0.S4, V10.S4
+	VFMLA V23.S4, V1.S4, V11.S4; fmulLane0(22, 20, 19); fmulLane0(23, 21, 19)
+	VFMLA V22.S4, V2.S4, V14.S4; VFMLA V23.S4, V3.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part65
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block64
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel63
+	RET
+rows62:
+	CMP $4, R8; BNE rows68
+	MOVD $252645135, R13; VDUP R13, V16.S4; MOVD $1061109567, R13; VDUP R13, V17.S4
+panel69:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load72
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready73
+load72:
+ready73:
+	MOVD R10, R11
+block70:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
+part71:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21
+	VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4; VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4
+	VDUP V20.S[2], V4.S4; VDUP V20.S[2], V5.S4; VDUP V21.S[2], V6.S4; VDUP V21.S[2], V7.S4
+	VDUP V18.S[3], V8.S4; VDUP V18.S[3], V9.S4; VDUP V19.S[3], V10.S4; VDUP V19.S[3], V11.S4
+	VDUP V20.S[3], V12.S4; VDUP V20.S[3], V13.S4; VDUP V21.S[3], V14.S4; VDUP V21.S[3], V15.S4
+	FMOVQ 0(R20), F18; FMOVQ 0(R21), F19; FMOVQ 0(R22), F20; FMOVQ 0(R23), F21
+	FLDPQ 288(R2), (F24, F25); FLDPQ 32(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
+	VAND V17.B16, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
+	VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16; sdotLane0(0, 26, 18)
+	sdotLane0(1, 27, 18); sdotLane0(2, 26, 19); sdotLane0(3, 27, 19); sdotLane0(4, 26, 20)
+	sdotLane0(5, 27, 20); sdotLane0(6, 26, 21); sdotLane0(7, 27, 21); FLDPQ 96(R2), (F22, F23)
+	VSHL $4, V24.B16, V26.B16; VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16
+	VUSHR $2, V27.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16
+	sdotLane1(0, 26, 18); sdotLane1(1, 27, 18); sdotLane1(2, 26, 19); sdotLane1(3, 27, 19)
+	sdotLane1(4, 26, 20); sdotLane1(5, 27, 20); sdotLane1(6, 26, 21); sdotLane1(7, 27, 21)
+	FLDPQ 160(R2), (F22, F23); VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16
+	VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16; sdotLane2(0, 26, 18)
+	sdotLane2(1, 27, 18); sdotLane2(2, 26, 19); sdotLane2(3, 27, 19); sdotLane2(4, 26, 20)
+	sdotLane2(5, 27, 20); sdotLane2(6, 26, 21); sdotLane2(7, 27, 21); FLDPQ 224(R2), (F22, F23)
+	VUSHR $2, V24.B16, V26.B16; VUSHR $2, V25.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16
+	VBIT V16.B16, V23.B16, V27.B16; sdotLane3(0, 26, 18); sdotLane3(1, 27, 18); sdotLane3(2, 26, 19)
+	sdotLane3(3, 27, 19); sdotLane3(4, 26, 20); sdotLane3(5, 27, 20); sdotLane3(6, 26, 21)
+	sdotLane3(7, 27, 21); FMOVQ 16(R20), F18; FMOVQ 16(R21), F19; FMOVQ 16(R22), F20
+	FMOVQ 16(R23), F21; FLDPQ 352(R2), (F24, F25); FLDPQ 32(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
+	VAND V17.B16, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
+	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane0(8, 26, 18); sdotLane0(9, 27, 18)
+	sdotLane0(10, 26, 19); sdotLane0(11, 27, 19); sdotLane0(12, 26, 20); sdotLane0(13, 27, 20)
+	sdotLane0(14, 26, 21); sdotLane0(15, 27, 21); FLDPQ 96(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
+	VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
+	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane1(8, 26, 18); sdotLane1(9, 27, 18)
+	sdotLane1(10, 26, 19); sdotLane1(11, 27, 19); sdotLane1(12, 26, 20); sdotLane1(13, 27, 20)
+	sdotLane1(14, 26, 21); sdotLane1(15, 27, 21); FLDPQ 160(R2), (F22, F23)
+	VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16
+	VSRI $4, V23.B16, V27.B16; sdotLane2(8, 26, 18); sdotLane2(9, 27, 18); sdotLane2(10, 26, 19)
+	sdotLane2(11, 27, 19); sdotLane2(12, 26, 20); sdotLane2(13, 27, 20); sdotLane2(14, 26, 21)
+	sdotLane2(15, 27, 21); FLDPQ 224(R2), (F22, F23); VUSHR $2, V24.B16, V26.B16
+	VUSHR $2, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16
+	sdotLane3(8, 26, 18); sdotLane3(9, 27, 18); sdotLane3(10, 26, 19); sdotLane3(11, 27, 19)
+	sdotLane3(12, 26, 20); sdotLane3(13, 27, 20); sdotLane3(14, 26, 21); sdotLane3(15, 27, 21)
+	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21; scvtf(0, 0)
+	scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12); scvtf(14, 14)
+	FMOVS 0(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(0, 0, 22); fmul(2, 2, 22)
+	fmul(4, 4, 22); fmul(6, 6, 22); FMOVS 16(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
+	VFMLA V22.S4, V8.S4, V0.S4; VFMLA V22.S4, V10.S4, V2.S4; VFMLA V22.S4, V12.S4, V4.S4
+	VFMLA V22.S4, V14.S4, V6.S4; FMOVD 0(R13), F22; fcvtl(22, 22); FMOVQ 0(R15), F24
+	fmulLane0(23, 22, 18); VFMLA V23.S4, V0.S4, V24.S4; FMOVQ F24, 0(R15); FMOVQ 0(R16), F25
+	fmulLane0(23, 22, 19); VFMLA V23.S4, V2.S4, V25.S4; FMOVQ F25, 0(R16); FMOVQ 0(R17), F24
+	fmulLane0(23, 22, 20); VFMLA V23.S4, V4.S4, V24.S4; FMOVQ F24, 0(R17); FMOVQ 0(R19), F25
+	fmulLane0(23, 22, 21); VFMLA V23.S4, V6.S4, V25.S4; FMOVQ F25, 0(R19); scvtf(1, 1); scvtf(3, 3)
+	scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13); scvtf(15, 15)
+	FMOVS 4(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(1, 1, 22); fmul(3, 3, 22)
+	fmul(5, 5, 22); fmul(7, 7, 22); FMOVS 20(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
+	VFMLA V22.S4, V9.S4, V1.S4; VFMLA V22.S4, V11.S4, V3.S4; VFMLA V22.S4, V13.S4, V5.S4
+	VFMLA V22.S4, V15.S4, V7.S4; FMOVD 8(R13), F22; fcvtl(22, 22); FMOVQ 16(R15), F24
+	fmulLane0(23, 22, 18); VFMLA V23.S4, V1.S4, V24.S4; FMOVQ F24, 16(R15); FMOVQ 16(R16), F25
+	fmulLane0(23, 22, 19); VFMLA V23.S4, V3.S4, V25.S4; FMOVQ F25, 16(R16); FMOVQ 16(R17), F24
+	fmulLane0(23, 22, 20); VFMLA V23.S4, V5.S4, V24.S4; FMOVQ F24, 16(R17); FMOVQ 16(R19), F25
+	fmulLane0(23, 22, 21); VFMLA V23.S4, V7.S4, V25.S4; FMOVQ F25, 16(R19); FMOVQ 32(R20), F18
+	FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21; VDUP V18.S[2], V0.S4
+	VDUP V18.S[2], V1.S4; VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4; VDUP V20.S[2], V4.S4
+	VDUP V20.S[2], V5.S4; VDUP V21.S[2], V6.S4; VDUP V21.S[2], V7.S4; VDUP V18.S[3], V8.S4
+	VDUP V18.S[3], V9.S4; VDUP V19.S[3], V10.S4; VDUP V19.S[3], V11.S4; VDUP V20.S[3], V12.S4
+	VDUP V20.S[3], V13.S4; VDUP V21.S[3], V14.S4; VDUP V21.S[3], V15.S4; FMOVQ 0(R20), F18
+	FMOVQ 0(R21), F19; FMOVQ 0(R22), F20; FMOVQ 0(R23), F21; FLDPQ 320(R2), (F24, F25)
+	FLDPQ 64(R2), (F22, F23); VSHL $4, V24.B16, V26.B16; VAND V17.B16, V26.B16, V26.B16
+	VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16
+	VBIT V16.B16, V23.B16, V27.B16; sdotLane0(0, 26, 18); sdotLane0(1, 27, 18); sdotLane0(2, 26, 19)
+	sdotLane0(3, 27, 19); sdotLane0(4, 26, 20); sdotLane0(5, 27, 20); sdotLane0(6, 26, 21)
+	sdotLane0(7, 27, 21); FLDPQ 128(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
+	VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
+	VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16; sdotLane1(0, 26, 18)
+	sdotLane1(1, 27, 18); sdotLane1(2, 26, 19); sdotLane1(3, 27, 19); sdotLane1(4, 26, 20)
+	sdotLane1(5, 27, 20); sdotLane1(6, 26, 21); sdotLane1(7, 27, 21); FLDPQ 192(R2), (F22, F23)
+	VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16
+	VBIT V16.B16, V23.B16, V27.B16; sdotLane2(0, 26, 18); sdotLane2(1, 27, 18); sdotLane2(2, 26, 19)
+	sdotLane2(3, 27, 19); sdotLane2(4, 26, 20); sdotLane2(5, 27, 20); sdotLane2(6, 26, 21)
+	sdotLane2(7, 27, 21); FLDPQ 256(R2), (F22, F23); VUSHR $2, V24.B16, V26.B16
+	VUSHR $2, V25.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16
+	sdotLane3(0, 26, 18); sdotLane3(1, 27, 18); sdotLane3(2, 26, 19); sdotLane3(3, 27, 19)
+	sdotLane3(4, 26, 20); sdotLane3(5, 27, 20); sdotLane3(6, 26, 21); sdotLane3(7, 27, 21)
+	FMOVQ 16(R20), F18; FMOVQ 16(R21), F19; FMOVQ 16(R22), F20; FMOVQ 16(R23), F21
+	FLDPQ 384(R2), (F24, F25); FLDPQ 64(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
+	VAND V17.B16, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
+	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane0(8, 26, 18); sdotLane0(9, 27, 18)
+	sdotLane0(10, 26, 19); sdotLane0(11, 27, 19); sdotLane0(12, 26, 20); sdotLane0(13, 27, 20)
+	sdotLane0(14, 26, 21); sdotLane0(15, 27, 21); FLDPQ 128(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
+	VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
+	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane1(8, 26, 18); sdotLane1(9, 27, 18)
+	sdotLane1(10, 26, 19); sdotLane1(11, 27, 19); sdotLane1(12, 26, 20); sdotLane1(13, 27, 20)
+	sdotLane1(14, 26, 21); sdotLane1(15, 27, 21); FLDPQ 192(R2), (F22, F23)
+	VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16
+	VSRI $4, V23.B16, V27.B16; sdotLane2(8, 26, 18); sdotLane2(9, 27, 18); sdotLane2(10, 26, 19)
+	sdotLane2(11, 27, 19); sdotLane2(12, 26, 20); sdotLane2(13, 27, 20); sdotLane2(14, 26, 21)
+	sdotLane2(15, 27, 21); FLDPQ 256(R2), (F22, F23); VUSHR $2, V24.B16, V26.B16
+	VUSHR $2, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16
+	sdotLane3(8, 26, 18); sdotLane3(9, 27, 18); sdotLane3(10, 26, 19); sdotLane3(11, 27, 19)
+	sdotLane3(12, 26, 20); sdotLane3(13, 27, 20); sdotLane3(14, 26, 21); sdotLane3(15, 27, 21)
+	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21; scvtf(0, 0)
+	scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12); scvtf(14, 14)
+	FMOVS 8(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(0, 0, 22); fmul(2, 2, 22)
+	fmul(4, 4, 22); fmul(6, 6, 22); FMOVS 24(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
+	VFMLA V22.S4, V8.S4, V0.S4; VFMLA V22.S4, V10.S4, V2.S4; VFMLA V22.S4, V12.S4, V4.S4
+	VFMLA V22.S4, V14.S4, V6.S4; FMOVD 16(R13), F22; fcvtl(22, 22); FMOVQ 32(R15), F24
+	fmulLane0(23, 22, 18); VFMLA V23.S4, V0.S4, V24.S4; FMOVQ F24, 32(R15); FMOVQ 32(R16), F25
+	fmulLane0(23, 22, 19); VFMLA V23.S4, V2.S4, V25.S4; FMOVQ F25, 32(R16); FMOVQ 32(R17), F24
+	fmulLane0(23, 22, 20); VFMLA V23.S4, V4.S4, V24.S4; FMOVQ F24, 32(R17); FMOVQ 32(R19), F25
+	fmulLane0(23, 22, 21); VFMLA V23.S4, V6.S4, V25.S4; FMOVQ F25, 32(R19); scvtf(1, 1); scvtf(3, 3)
+	scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13); scvtf(15, 15)
+	FMOVS 12(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(1, 1, 22); fmul(3, 3, 22)
+	fmul(5, 5, 22); fmul(7, 7, 22); FMOVS 28(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
+	VFMLA V22.S4, V9.S4, V1.S4; VFMLA V22.S4, V11.S4, V3.S4; VFMLA V22.S4, V13.S4, V5.S4
+	VFMLA V22.S4, V15.S4, V7.S4; FMOVD 24(R13), F22; fcvtl(22, 22); FMOVQ 48(R15), F24
+	fmulLane0(23, 22, 18); VFMLA V23.S4, V1.S4, V24.S4; FMOVQ F24, 48(R15); FMOVQ 48(R16), F25
+	fmulLane0(23, 22, 19); VFMLA V23.S4, V3.S4, V25.S4; FMOVQ F25, 48(R16); FMOVQ 48(R17), F24
+	fmulLane0(23, 22, 20); VFMLA V23.S4, V5.S4, V24.S4; FMOVQ F24, 48(R17); FMOVQ 48(R19), F25
+	fmulLane0(23, 22, 21); VFMLA V23.S4, V7.S4, V25.S4; FMOVQ F25, 48(R19); ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $416, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part71
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block70
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel69
+	RET
+rows68:
+	RET
+
 // multiplyPlainDot works like multiplyBlocksGeneric.
 TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-57
 	MOVD o+0(FP), R9
@@ -37,22 +1074,22 @@ TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-57
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
 	MOVD $56, R16; MUL R16, R4, R4
-tiles2:
-	CMP $4, R12; BLT fewer3
+tiles74:
+	CMP $4, R12; BLT fewer75
 
 	// 4 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready4
+	CBZ R16, ready76
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready4:
+ready76:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block5:
+block77:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
@@ -119,23 +1156,23 @@ block5:
 	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block5
-	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles2
+	CBNZ R8, block77
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles74
 	RET
-fewer3:
-	CMP $2, R12; BLT fewer6
+fewer75:
+	CMP $2, R12; BLT fewer78
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready7
+	CBZ R16, ready79
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready7:
+ready79:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block8:
+block80:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -171,23 +1208,23 @@ block8:
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block8
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles2
+	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block80
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles74
 	RET
-fewer6:
-	CMP $1, R12; BLT fewer9
+fewer78:
+	CMP $1, R12; BLT fewer81
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready10
+	CBZ R16, ready82
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready10:
+ready82:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block11:
+block83:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -208,10 +1245,10 @@ block11:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $576, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block11
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles2
+	SUB $1, R8, R8; CBNZ R8, block83
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles74
 	RET
-fewer9:
+fewer81:
 	RET
 
 // multiplyMinimaDot works like multiplyBlocksGeneric.
@@ -223,22 +1260,22 @@ TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-57
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
 	MOVD $56, R16; MUL R16, R4, R4
-tiles12:
-	CMP $4, R12; BLT fewer13
+tiles84:
+	CMP $4, R12; BLT fewer85
 
 	// 4 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready14
+	CBZ R16, ready86
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready14:
+ready86:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block15:
+block87:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
@@ -332,23 +1369,23 @@ block15:
 	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block15
-	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles12
+	CBNZ R8, block87
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles84
 	RET
-fewer13:
-	CMP $2, R12; BLT fewer16
+fewer85:
+	CMP $2, R12; BLT fewer88
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready17
+	CBZ R16, ready89
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready17:
+ready89:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block18:
+block90:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -399,23 +1436,23 @@ block18:
 	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
 	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block18
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles12
+	CBNZ R8, block90
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles84
 	RET
-fewer16:
-	CMP $1, R12; BLT fewer19
+fewer88:
+	CMP $1, R12; BLT fewer91
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready20
+	CBZ R16, ready92
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready20:
+ready92:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block21:
+block93:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -444,10 +1481,10 @@ block21:
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
 	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
 	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block21
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles12
+	ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block93
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles84
 	RET
-fewer19:
+fewer91:
 	RET
 
 // multiplyHalvesDot works like multiplyBlocksGeneric.
@@ -459,20 +1496,20 @@ TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-57
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
 	MOVD $56, R16; MUL R16, R4, R4
-tiles22:
-	CMP $2, R12; BLT fewer23
+tiles94:
+	CMP $2, R12; BLT fewer95
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready24
+	CBZ R16, ready96
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready24:
+ready96:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block25:
+block97:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -520,23 +1557,23 @@ block25:
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block25
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles22
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block97
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles94
 	RET
-fewer23:
-	CMP $1, R12; BLT fewer26
+fewer95:
+	CMP $1, R12; BLT fewer98
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready27
+	CBZ R16, ready99
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready27:
+ready99:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block28:
+block100:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -564,10 +1601,10 @@ block28:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block28
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles22
+	SUB $1, R8, R8; CBNZ R8, block100
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles94
 	RET
-fewer26:
+fewer98:
 	RET
 
 // multiplyPairsDot works like multiplyBlocksGeneric.
@@ -579,20 +1616,20 @@ TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-57
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
 	MOVD $56, R16; MUL R16, R4, R4
-tiles29:
-	CMP $2, R12; BLT fewer30
+tiles101:
+	CMP $2, R12; BLT fewer102
 
 	// 2 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready31
+	CBZ R16, ready103
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready31:
+ready103:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block32:
+block104:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -645,23 +1682,23 @@ block32:
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block32
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles29
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block104
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles101
 	RET
-fewer30:
-	CMP $1, R12; BLT fewer33
+fewer102:
+	CMP $1, R12; BLT fewer105
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready34
+	CBZ R16, ready106
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready34:
+ready106:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block35:
+block107:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -692,10 +1729,10 @@ block35:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block35
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles29
+	SUB $1, R8, R8; CBNZ R8, block107
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles101
 	RET
-fewer33:
+fewer105:
 	RET
 
 // multiplyFloatsDot works like multiplyBlocksGeneric.
@@ -707,22 +1744,22 @@ TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-57
 	LSL $2, R3, R3
 	MOVD aStride+48(FP), R4
 	MOVD $56, R16; MUL R16, R4, R4
-tiles36:
-	CMP $4, R12; BLT fewer37
+tiles108:
+	CMP $4, R12; BLT fewer109
 
 	// 4 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready38
+	CBZ R16, ready110
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready38:
+ready110:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block39:
+block111:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
@@ -813,23 +1850,24 @@ block39:
 	fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V14.S4, V26.S4
 	fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block39
-	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles36
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block111
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
+	CBNZ R12, tiles108
 	RET
-fewer37:
-	CMP $1, R12; BLT fewer40
+fewer109:
+	CMP $1, R12; BLT fewer112
 
 	// 1 rows.
 	MOVBU overwrite+56(FP), R16
-	CBZ R16, ready41
+	CBZ R16, ready113
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready41:
+ready113:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD w+16(FP), R7
 	MOVD blocks+32(FP), R8
-block42:
+block114:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -857,10 +1895,10 @@ block42:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $640, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block42
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles36
+	SUB $1, R8, R8; CBNZ R8, block114
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles108
 	RET
-fewer40:
+fewer112:
 	RET
 
 // Constants, 16 bytes each.

@@ -308,8 +308,10 @@ func rowsOfTile(cpu *tuning.Row, t blocks.Type) int {
 	return 3
 }
 
-// Few reports whether MultiplyFew is for a number of rows.
-func Few(cpu *tuning.Row, rows int) bool { return rows <= fewRows && hasProducts(cpu) }
+// Few reports whether MultiplyFew is for a type and a number of rows.
+func Few(cpu *tuning.Row, _ blocks.Type, rows int) bool {
+	return rows <= fewRows && hasProducts(cpu)
+}
 
 // fewTile is how many of some rows fewRowsStep takes: unpacking is half of the work for four.
 func fewTile(cpu *tuning.Row, t blocks.Type, rows int) int {

@@ -44,13 +44,37 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 // rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
 func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
 
-// Few reports whether MultiplyFew is for a number of rows.
-func Few(*tuning.Row, int) bool { return false }
+// Few reports whether MultiplyFew is for a type and a number of rows.
+func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
+	switch t {
+	case blocks.Q8_0, blocks.Q4_0, blocks.Q4_K, blocks.Q6_K:
+		return rows <= fewRows && hasProducts(cpu)
+	}
+	return false
+}
 
-func fewTile(_ *tuning.Row, _ blocks.Type, rows int) int { return rows }
+// fewTile is how many of some rows fewRowsStep takes.
+func fewTile(_ *tuning.Row, _ blocks.Type, rows int) int {
+	if rows >= 4 {
+		return 4
+	}
+	return min(2, rows)
+}
 
-func fewRowsStep(*tuning.Row, blocks.Type, *float32, *Row, *byte, uintptr, uintptr, int, int, int,
-	int, int, int, bool) {
+// fewRowsStep adds products of fewTile rows and some panels to o, in one call, and requests
+// memory from request on, before blocks, and then from next on.
+func fewRowsStep(_ *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
+	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+	switch t {
+	case blocks.Q8_0:
+		fewQ8Dot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q4_0:
+		fewNibblesDot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q4_K:
+		fewQ4KDot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	case blocks.Q6_K:
+		fewQ6KDot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+	}
 }
 
 func sumBlocksStep(rows *Row, scales *float32, n int) {
@@ -303,3 +327,21 @@ func multiplyPairsDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStrid
 //go:noescape
 func multiplyFloatsDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
 	overwrite bool)
+
+// Kernels of one, two or four rows by blocks as they lie in memory.
+
+//go:noescape
+func fewQ8Dot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewNibblesDot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ4KDot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)
+
+//go:noescape
+func fewQ6KDot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
+	oStride, aStride, before int, overwrite bool)

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // kernelTests has every kernel.
@@ -15,14 +16,16 @@ var kernelTests = []kerneltest.KernelTest{
 	kerneltest.Compare("multiplyBlocks", []kerneltest.Dim{kerneltest.Size("rows", 1, 30, 200),
 		kerneltest.Size("blocks", 1, 5, 40), typeDim},
 		func(c *kerneltest.Trial, n []int) { tryMultiplyBlocks(c, blockstest.Types[n[2]], n[0], n[1]) }),
-	kerneltest.Compare("multiplyFew", []kerneltest.Dim{kerneltest.Size("rows", 1, fewRows, fewRows),
-		kerneltest.Size("blocks", 1, 5, 40), typeDim},
+	kerneltest.Compare("multiplyFew", fewDims,
 		func(c *kerneltest.Trial, n []int) { tryMultiplyFew(c, blockstest.Types[n[2]], n[0], n[1]) }),
 	kerneltest.Compare("decodeBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 20, 80), typeDim},
 		func(c *kerneltest.Trial, n []int) { tryDecodeBlocks(c, blockstest.Types[n[1]], n[0]) }),
 	kerneltest.Compare("sumBlocks", []kerneltest.Dim{kerneltest.Size("blocks", 1, 70, 300)},
 		func(c *kerneltest.Trial, n []int) { trySumBlocks(c, n[0]) }),
 }
+
+var fewDims = []kerneltest.Dim{kerneltest.Size("rows", 1, fewRows, fewRows),
+	kerneltest.Size("blocks", 1, 5, 40), typeDim}
 
 var typeDim = kerneltest.Size("type", 0, len(blockstest.Types)-1, len(blockstest.Types)-1)
 
@@ -65,10 +68,14 @@ func tryMultiplyBlocks(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 
 // tryMultiplyFew likewise.
 func tryMultiplyFew(c *kerneltest.Trial, t blocks.Type, rows, n int) {
-	if !Few(kerneltest.Tuned, rows) {
+	c.AnyIntegers()
+	checkMultiplyFew(c, t, rows, n)
+}
+
+func checkMultiplyFew(c *kerneltest.Trial, t blocks.Type, rows, n int) {
+	if !Few(kerneltest.Tuned, t, rows) {
 		return
 	}
-	c.AnyIntegers()
 	of := t.Traits()
 	n *= of.Inputs / blocks.Inputs
 	aStride := n + c.IntN(3)
@@ -120,6 +127,40 @@ func FuzzMultiplyBlocks(f *testing.F) { kerneltest.FuzzOneOf(f, kernelTests, "mu
 func FuzzMultiplyFew(f *testing.F)    { kerneltest.FuzzOneOf(f, kernelTests, "multiplyFew") }
 func FuzzDecodeBlocks(f *testing.F)   { kerneltest.FuzzOneOf(f, kernelTests, "decodeBlocks") }
 func FuzzSumBlocks(f *testing.F)      { kerneltest.FuzzOneOf(f, kernelTests, "sumBlocks") }
+
+// Each type has kernels of its own, for some rows at a time. They go on where more inputs follow
+// than a call takes.
+func TestMultiplyFewOfEachType(t *testing.T) {
+	few := kerneltest.Compare("multiplyFew", fewDims, func(c *kerneltest.Trial, n []int) {
+		kerneltest.Tuned.DotProduct = tuning.HasDotProduct(kerneltest.Tuned.ISA)
+		checkMultiplyFew(c, blockstest.Types[n[2]], n[0], n[1])
+	})
+	kerneltest.ForEach(t, func(t *testing.T) {
+		c := kerneltest.NewTrial(t, kerneltest.Random(t.Name()))
+		for i, typ := range blockstest.Types {
+			for rows := 1; rows <= 8; rows++ {
+				few.Check(t, c, []int{rows, 2, i})
+			}
+			few.Check(t, c, []int{1 + i%4, fewBlocks/(typ.Traits().Inputs/blocks.Inputs) + 1 + i%3, i})
+		}
+	})
+}
+
+// Types of most files have kernels of few rows wherever there are products in integers.
+func TestFew(t *testing.T) {
+	kerneltest.ForEach(t, func(t *testing.T) {
+		cpu := kerneltest.Tuned
+		cpu.DotProduct = tuning.HasDotProduct(cpu.ISA)
+		has := cpu.ISA.Integers() || cpu.ISA == tuning.NEON && cpu.DotProduct
+		for _, typ := range []blocks.Type{blocks.Q8_0, blocks.Q4_0, blocks.Q4_K, blocks.Q6_K} {
+			for _, rows := range []int{1, fewRows, fewRows + 1} {
+				if got, want := Few(cpu, typ, rows), has && rows <= fewRows; got != want {
+					t.Errorf("%v, %d rows: %v, want %v", typ, rows, got, want)
+				}
+			}
+		}
+	})
+}
 
 // Integers at their bounds: no sum of a kernel overflows.
 func TestKernelsAtBounds(t *testing.T) {

@@ -22,7 +22,7 @@ func Multiply(_ *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byte,
 	}
 }
 
-func Few(*tuning.Row, int) bool { return false }
+func Few(*tuning.Row, blocks.Type, int) bool { return false }
 
 func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, _ []byte, panels,
 	rows, n, oStride, aStride int) {

@@ -1,0 +1,643 @@
+package main
+
+import (
+	"slices"
+
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
+)
+
+// Products of few rows by blocks as they lie in memory. They wait for memory, so it is read in one
+// stream, panel after panel; codes become bytes in registers and are multiplied at once, and memory
+// is requested ahead in the same stream, which goes on at another place where the caller's ends.
+
+// fewCodes is how the integers of 32 inputs lie in words.
+type fewCodes int
+
+const (
+	eightBits fewCodes = iota
+	fourBits
+	levelCodes // of four bits, which are looked up
+	fiveBits
+	sixBits
+)
+
+// wordsOfCodes is how many words of an output 32 inputs have.
+var wordsOfCodes = [...]int{eightBits: 8, fourBits: 4, levelCodes: 4, fiveBits: 5, sixBits: 6}
+
+// fewForm is what differs between types.
+type fewForm struct {
+	codes fewCodes
+	kind  blockSums
+	parts int // of 32 inputs that share d
+	// Of codes that something is taken off: 128 of codes >> shift, of those of halves 32. Sums of
+	// products begin with what a blockRow has of it.
+	less  bool
+	shift int
+}
+
+var fewForms = []struct {
+	name string
+	form fewForm
+}{
+	{"fewQ8Dot", fewForm{codes: eightBits, kind: plainSums, parts: 1}},
+	{"fewNibblesDot", fewForm{codes: fourBits, kind: plainSums, parts: 1, less: true, shift: 4}},
+	{"fewQ4KDot", fewForm{codes: fourBits, kind: minimaSums, parts: 8}},
+	{"fewQ6KDot", fewForm{codes: sixBits, kind: halvesSums, parts: 8, less: true}},
+}
+
+// headers and scalesOf are the bytes of d of 16 outputs and what belongs to it, and of the scales
+// of 32 inputs.
+var (
+	headers  = [...]int{plainSums: 32, offsetSums: 64, minimaSums: 64, halvesSums: 32}
+	scalesOf = [...]int{plainSums: 0, offsetSums: 0, minimaSums: 32, halvesSums: 32}
+)
+
+func (f *fewForm) header() int { return headers[f.kind] }
+func (f *fewForm) scales() int { return scalesOf[f.kind] }
+func (f *fewForm) size() int   { return f.scales() + panelBytes*wordsOfCodes[f.codes] }
+
+// halved reports whether sums of each 16 inputs are apart.
+func (f *fewForm) halved() bool { return f.kind == halvesSums }
+
+// General registers of few rows.
+const (
+	fewOut     = R0  // outputs of the first row
+	fewRow     = R1  // inputs of the first row
+	fewWords   = R2  // the 32 inputs at hand: scales, then words
+	fewOStride = R3  // bytes between rows of outputs
+	fewStride  = R4  // bytes between rows of inputs
+	fewRequest = R5  // what is requested
+	fewNext    = R6  // and what after the stream's end,
+	fewBefore  = R7  // before which there are so many blocks
+	fewRows    = R8  // how many rows
+	fewPanels  = R9  // panels left
+	fewBlocks  = R10 // blocks of a panel
+	fewLeft    = R11 // blocks left
+	fewPart    = R12 // parts left
+	fewD       = R13 // the block's d
+	fewNew     = R14 // do outputs begin with 0?
+)
+
+// fewAt and fewOutOf are the inputs at hand and the outputs of a row.
+func fewAt(i int) Reg    { return R20 + Reg(i) }
+func fewOutOf(i int) Reg { return R15 + Reg(i) + Reg(i/3) } // R18 is reserved
+
+// fewTile is one, two or four rows by panels.
+type fewTile struct {
+	*program
+	fewForm
+	rows    int
+	vectors int // of outputs that are at hand together
+
+	acc    [2][]Vec // sums of products, of the halves of inputs if they are apart
+	sums   []Vec    // of one and two rows; else they stay in memory
+	shared []Vec    // of one row: d, and what belongs to it, of blocks that share it
+	masks  []Vec    // bytes in all lanes
+	levels Vec
+	free   []Vec // the others
+}
+
+// fewKernels emits them for all types.
+func (p *program) fewKernels() {
+	for _, k := range fewForms {
+		p.multiplyFew(k.name, k.form)
+	}
+}
+
+// multiplyFew emits products of 1, 2 and 4 rows by panels.
+func (p *program) multiplyFew(name string, form fewForm) {
+	p.kernelLike("multiplyBlocksGeneric", name, 0, "o a w request next rows panels blocks oStride "+
+		"aStride before overwrite:bool", "")
+	p.fewArguments()
+	if form.codes == levelCodes {
+		p.loadTable()
+	}
+	for _, rows := range []int{1, 2, 4} {
+		other := p.label("rows")
+		p.CmpImm(fewRows, rows)
+		p.Bcond(NE, other)
+		t := fewTile{program: p, fewForm: form, rows: rows}
+		t.layout()
+		t.emit()
+		p.Ret()
+		p.Label(other)
+	}
+	p.Ret()
+}
+
+// fewArguments loads all arguments.
+func (p *program) fewArguments() {
+	p.arg("o", fewOut)
+	p.arg("a", fewRow)
+	p.arg("w", fewWords)
+	p.arg("request", fewRequest)
+	p.arg("next", fewNext)
+	p.arg("rows", fewRows)
+	p.arg("panels", fewPanels)
+	p.arg("blocks", fewBlocks)
+	p.arg("oStride", fewOStride)
+	p.LslImm(fewOStride, fewOStride, 2)
+	p.arg("aStride", fewStride)
+	p.MovImm(fewD, blockRowSize)
+	p.Mul(fewStride, fewStride, fewD)
+	p.arg("before", fewBefore)
+	p.Line("\tMOVBU %s, %v", p.slot("overwrite"), fewNew)
+}
+
+// layout gives vectors their registers.
+func (t *fewTile) layout() {
+	t.vectors = 4
+	if t.halved() && t.rows > 1 {
+		t.vectors = 2
+	}
+	t.free = from(0, 32)
+	t.acc[0] = t.take(t.rows * t.vectors)
+	if t.halved() {
+		t.acc[1] = t.take(t.rows * t.vectors)
+	}
+	if t.rows < 4 {
+		t.sums = t.take(t.rows * 4)
+	}
+	if t.rows == 1 && t.parts > 1 {
+		t.shared = t.take(t.header() / 8)
+	}
+	switch t.codes {
+	case fourBits, levelCodes:
+		t.masks = t.constants(0x0f)
+	case fiveBits:
+		t.masks = t.constants(0x0f, 0x10)
+	case sixBits:
+		t.masks = t.constants(0x0f, 0x3f)
+	}
+	if t.codes == levelCodes {
+		t.levels = t.take(1)[0]
+		t.constant(t.levels, t.levelsIQ4())
+	}
+}
+
+// take takes some of the free registers.
+func (t *fewTile) take(n int) []Vec {
+	some := t.free[:n:n]
+	t.free = t.free[n:]
+	return some
+}
+
+// constants has a byte in all lanes, of each of some.
+func (t *fewTile) constants(bytes ...int64) []Vec {
+	all := t.take(len(bytes))
+	for i, b := range bytes {
+		t.MovImm(fewD, b*0x01010101)
+		t.DupReg(all[i], fewD)
+	}
+	return all
+}
+
+// with lends free registers to a step.
+func (t *fewTile) with(step func()) {
+	before := t.free
+	step()
+	t.free = before
+}
+
+// emit walks over panels and their blocks.
+func (t *fewTile) emit() {
+	panelLoop, blockLoop, partLoop := t.label("panel"), t.label("block"), t.label("part")
+	t.Label(panelLoop)
+	t.Mov(fewAt(0), fewRow)
+	t.Mov(fewOutOf(0), fewOut)
+	for i := 1; i < t.rows; i++ {
+		t.Add(fewAt(i), fewAt(i-1), fewStride)
+		t.Add(fewOutOf(i), fewOutOf(i-1), fewOStride)
+	}
+	t.begin()
+	t.Mov(fewLeft, fewBlocks)
+	t.Label(blockLoop)
+	t.Mov(fewD, fewWords)
+	t.AddImm(fewWords, fewWords, t.header())
+	if t.parts == 1 {
+		t.request(t.header() + t.size())
+		t.part()
+	} else {
+		t.request(t.header())
+		if t.shared != nil {
+			t.halves(t.shared[:4], 0)
+			if t.header() > 2*panel {
+				t.halves(t.shared[4:], 2*panel)
+			}
+		}
+		t.MovImm(fewPart, int64(t.parts))
+		t.Label(partLoop)
+		t.request(t.size())
+		t.part()
+		t.SubImm(fewPart, fewPart, 1)
+		t.Cbnz(fewPart, partLoop)
+	}
+	t.SubsImm(fewBefore, fewBefore, 1)
+	t.Csel(EQ, fewRequest, fewNext, fewRequest)
+	t.SubImm(fewLeft, fewLeft, 1)
+	t.Cbnz(fewLeft, blockLoop)
+	for i := range t.rows {
+		t.outputs(i, t.StpQ)
+	}
+	t.AddImm(fewOut, fewOut, panelBytes)
+	t.SubImm(fewPanels, fewPanels, 1)
+	t.Cbnz(fewPanels, panelLoop)
+}
+
+// request requests some bytes.
+func (t *fewTile) request(bytes int) {
+	for i := 0; i < bytes; i += lineBytes {
+		t.PrefetchL1(fewRequest, i)
+	}
+	t.AddImm(fewRequest, fewRequest, bytes)
+}
+
+// outputs loads or stores the sums of a row, if they are in registers.
+func (t *fewTile) outputs(i int, move func(d, e Vec, base Reg, offset int)) {
+	if t.sums == nil {
+		return
+	}
+	for v := 0; v < 4; v += 2 {
+		move(t.sums[4*i+v], t.sums[4*i+v+1], fewOutOf(i), v*vector)
+	}
+}
+
+// begin loads sums, or makes them 0.
+func (t *fewTile) begin() {
+	load, ready := t.label("load"), t.label("ready")
+	t.Cbz(fewNew, load)
+	for _, v := range t.sums {
+		t.Zero(v)
+	}
+	if t.sums == nil {
+		zeros := t.acc[0][:4]
+		for _, v := range zeros {
+			t.Zero(v)
+		}
+		for i := range t.rows {
+			t.St1(zeros, fewOutOf(i))
+		}
+	}
+	t.B(ready)
+	t.Label(load)
+	for i := range t.rows {
+		t.outputs(i, t.LdpQ)
+	}
+	t.Label(ready)
+}
+
+// part adds the products of 32 inputs, and goes on to the next ones.
+func (t *fewTile) part() {
+	for first := 0; first < 4; first += t.vectors {
+		t.with(t.start)
+		for half := range 2 {
+			t.with(func() { t.products(half, first) })
+		}
+		t.with(func() { t.add(first) })
+	}
+	for i := range t.rows {
+		t.AddImm(fewAt(i), fewAt(i), blockRowSize)
+	}
+	t.AddImm(fewWords, fewWords, t.size())
+}
+
+// of is the registers of a row.
+func (t *fewTile) of(all []Vec, i int) []Vec { return all[i*t.vectors : (i+1)*t.vectors] }
+
+// start begins sums of products.
+func (t *fewTile) start() {
+	if !t.less {
+		for _, v := range slices.Concat(t.acc[0], t.acc[1]) {
+			t.Zero(v)
+		}
+		return
+	}
+	fields := t.take(t.rows)
+	for i, x := range fields {
+		t.LdrQ(x, fewAt(i), blockRowScale)
+	}
+	for half, acc := range t.acc {
+		for i, x := range fields {
+			for _, v := range t.of(acc, i) {
+				lane := 1 // of all inputs
+				if t.halved() {
+					lane = 2 + half
+				}
+				t.Dup(v, x, lane)
+			}
+			if t.shift > 0 {
+				for _, v := range t.of(acc, i) {
+					t.Sshr(v, v, t.shift)
+				}
+			}
+		}
+		if !t.halved() {
+			return
+		}
+	}
+}
+
+// products adds those of a half of the inputs.
+func (t *fewTile) products(half, first int) {
+	rows, words := t.take(t.rows), t.take(t.vectors)
+	for i, x := range rows {
+		t.LdrQ(x, fewAt(i), 16*half)
+	}
+	acc := t.acc[0]
+	if t.halved() {
+		acc = t.acc[half]
+	}
+	var upper []Vec
+	switch t.codes {
+	case fiveBits:
+		upper = t.take(t.vectors)
+		t.words(upper, 4, first)
+	case sixBits:
+		upper = t.take(t.vectors)
+		t.words(upper, 4+half, first)
+	}
+	for g := range 4 {
+		word := g
+		if t.codes == eightBits {
+			word += 4 * half
+		}
+		t.words(words, word, first)
+		bytes := t.unpack(words, upper, half, g)
+		for i, x := range rows {
+			for v, sum := range t.of(acc, i) {
+				t.SdotLane(sum, bytes[v], x, g)
+			}
+		}
+	}
+}
+
+// words loads words with a number of the outputs at hand.
+func (t *fewTile) words(to []Vec, word, first int) {
+	at := t.scales() + word*panelBytes + first*vector
+	for v := 0; v < len(to); v += 2 {
+		t.LdpQ(to[v], to[v+1], fewWords, at+v*vector)
+	}
+}
+
+// unpack makes bytes of the lower or the upper halves of words, and of words of upper bits.
+func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
+	switch t.codes {
+	case eightBits:
+		return words
+	case sixBits:
+		return t.sixBits(words, upper, half, g)
+	}
+	for _, w := range words {
+		if half == 0 {
+			t.And(w, w, t.masks[0])
+		} else {
+			t.UshrB(w, w, 4)
+		}
+	}
+	switch t.codes {
+	case levelCodes:
+		for _, w := range words {
+			t.Tbl1(w, t.levels, w)
+		}
+	case fiveBits:
+		t.with(func() { t.fifthBits(words, upper, 4*half+g) })
+	}
+	return words
+}
+
+// fifthBits puts a bit of bytes above nibbles.
+func (t *fewTile) fifthBits(nibbles, bits []Vec, bit int) {
+	moved := t.take(2)
+	for v, x := range nibbles {
+		to := moved[v%2]
+		switch {
+		case bit < 4:
+			t.ShlB(to, bits[v], 4-bit)
+		case bit == 4:
+			to = bits[v]
+		default:
+			t.UshrB(to, bits[v], bit-4)
+		}
+		t.Bit(x, to, t.masks[1])
+	}
+}
+
+// sixBits are a pair of the bits of bytes, and below it the lower or the upper halves of words.
+func (t *fewTile) sixBits(words, pairs []Vec, half, pair int) []Vec {
+	bytes := t.free[:t.vectors]
+	for v, x := range bytes {
+		switch pair {
+		case 0:
+			t.ShlB(x, pairs[v], 4)
+			t.And(x, x, t.masks[1])
+		case 1:
+			t.ShlB(x, pairs[v], 4)
+			t.UshrB(x, x, 2)
+		case 2:
+			t.And(x, pairs[v], t.masks[1])
+		case 3:
+			t.UshrB(x, pairs[v], 2)
+		}
+	}
+	for v, x := range bytes {
+		if half == 0 {
+			t.Bit(x, words[v], t.masks[0])
+		} else {
+			t.SriB(x, words[v], 4)
+		}
+	}
+	return bytes
+}
+
+// add makes floats of sums of products and adds them, some vectors at a time.
+func (t *fewTile) add(first int) {
+	fields := t.take(t.rows)
+	for i, x := range fields {
+		t.LdrQ(x, fewAt(i), blockRowScale)
+	}
+	var totals []Vec
+	if t.kind == minimaSums || t.kind == offsetSums {
+		totals = t.take(t.rows)
+		for i, x := range totals {
+			t.LdrS(x, fewAt(i), blockRowSum)
+			t.Scvtf(x, x)
+		}
+	}
+	n := max(1, 4/t.rows)
+	for at := 0; at < t.vectors; at += n {
+		t.with(func() {
+			x := fewSums{t, first + at, n, fields, totals}
+			x.floats(at)
+			x.add(at)
+		})
+	}
+}
+
+// fewSums is some vectors of sums, the first of which has a number among all four of a panel.
+type fewSums struct {
+	*fewTile
+	number, n int
+	fields    []Vec // of each row: lane 0 has its scale
+	totals    []Vec // the sum of its inputs
+}
+
+// products are the sums of products of a row.
+func (t *fewSums) products(half, i, at int) []Vec { return t.of(t.acc[half], i)[at : at+t.n] }
+
+// floats makes floats of sums of products, times the scales of the 32 inputs.
+func (t *fewSums) floats(at int) {
+	for half := range 2 {
+		if half == 1 && !t.halved() {
+			break
+		}
+		for i := range t.rows {
+			for _, v := range t.products(half, i, at) {
+				t.Scvtf(v, v)
+			}
+		}
+	}
+	switch t.kind {
+	case minimaSums:
+		t.with(func() { t.times(t.bytes(0, false), at) })
+	case halvesSums:
+		t.with(func() { t.times(t.bytes(0, true), at) })
+		t.with(func() {
+			scale := t.bytes(panel, true)
+			for i := range t.rows {
+				for v, sum := range t.products(0, i, at) {
+					t.Fmla(sum, t.products(1, i, at)[v], scale[v]) // an integer below 2²⁴
+				}
+			}
+		})
+	}
+}
+
+// times multiplies sums of products by scales, which is exact where these are those of a file.
+func (t *fewSums) times(scale []Vec, at int) {
+	for i := range t.rows {
+		for v, sum := range t.products(0, i, at) {
+			t.Fmul(sum, sum, scale[v])
+		}
+	}
+}
+
+// add adds floats times a·d to the sums, and what minima make of the inputs' sum.
+func (t *fewSums) add(at int) {
+	d := t.d(0)
+	var least, other []Vec
+	switch t.kind {
+	case minimaSums:
+		least = t.bytes(panel, false)
+		other = t.d(1)
+	case offsetSums:
+		other = t.d(1)
+	}
+	factors := t.take(t.n)
+	for i, x := range t.fields {
+		sums, products := t.load(i), t.products(0, i, at)
+		t.timesScale(factors, d, x)
+		for v, sum := range sums {
+			t.Fmla(sum, products[v], factors[v])
+		}
+		if other != nil {
+			t.timesScale(factors, other, x)
+		}
+		for v, sum := range sums {
+			switch t.kind {
+			case minimaSums:
+				t.FmulLane(products[v], least[v], t.totals[i], 0) // exact
+				t.Fmls(sum, products[v], factors[v])
+			case offsetSums:
+				t.FmlaLane(sum, factors[v], t.totals[i], 0)
+			}
+		}
+		t.store(sums, i)
+	}
+}
+
+// timesScale is d times the scale of a row.
+func (t *fewSums) timesScale(to, d []Vec, fields Vec) {
+	for v := range to {
+		t.FmulLane(to[v], d[v], fields, 0)
+	}
+}
+
+// load is the registers of the sums of a row, which are in memory for four rows.
+func (t *fewSums) load(i int) []Vec {
+	if t.sums != nil {
+		return t.sums[4*i+t.number:][:t.n]
+	}
+	sums := t.free[i%2 : i%2+t.n] // of which n is 1
+	t.LdrQ(sums[0], fewOutOf(i), t.number*vector)
+	return sums
+}
+
+func (t *fewSums) store(sums []Vec, i int) {
+	if t.sums == nil {
+		t.StrQ(sums[0], fewOutOf(i), t.number*vector)
+	}
+}
+
+// d is the numbers of the block with a number.
+func (t *fewSums) d(i int) []Vec {
+	if t.shared != nil {
+		return t.shared[4*i+t.number:][:t.n]
+	}
+	d := t.take(t.n)
+	t.halves(d, 2*panel*i+8*t.number)
+	return d
+}
+
+// bytes makes floats of bytes at an offset of the 32 inputs.
+func (t *fewSums) bytes(offset int, signed bool) []Vec {
+	lowB, highB, lowH, highH := t.UxtlB, t.UxtlB2, t.UxtlH, t.UxtlH2
+	if signed {
+		lowB, highB, lowH, highH = t.SxtlB, t.SxtlB2, t.SxtlH, t.SxtlH2
+	}
+	to := t.take(t.n)
+	offset += 4 * t.number
+	switch t.n {
+	case 4:
+		t.LdrQ(to[0], fewWords, offset)
+		highB(to[2], to[0])
+	case 2:
+		t.LdrD(to[0], fewWords, offset)
+	case 1:
+		t.LdrS(to[0], fewWords, offset)
+	}
+	lowB(to[0], to[0])
+	for v := 0; v < t.n; v += 2 {
+		if t.n > 1 {
+			highH(to[v+1], to[v])
+		}
+		lowH(to[v], to[v])
+	}
+	for _, x := range to {
+		t.Scvtf(x, x)
+	}
+	return to
+}
+
+// halves makes floats of numbers in F16 at an offset of the block.
+func (t *fewTile) halves(to []Vec, offset int) {
+	switch len(to) {
+	case 4:
+		t.LdpQ(to[0], to[2], fewD, offset)
+		t.Fcvtl2(to[1], to[0])
+		t.Fcvtl(to[0], to[0])
+		t.Fcvtl2(to[3], to[2])
+		t.Fcvtl(to[2], to[2])
+	case 2:
+		t.LdrQ(to[0], fewD, offset)
+		t.Fcvtl2(to[1], to[0])
+		t.Fcvtl(to[0], to[0])
+	case 1:
+		t.LdrD(to[0], fewD, offset)
+		t.Fcvtl(to[0], to[0])
+	}
+}
+
+// levelsIQ4 is a vector of those of IQ4_NL.
+func (p *program) levelsIQ4() int {
+	return p.words("levels of IQ4_NL", 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
+}
