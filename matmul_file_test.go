@@ -300,7 +300,8 @@ func TestMatrixFileHostile(t *testing.T) {
 		want error
 		text string
 	}{
-		{F32, 0, []byte("attnTok"), ErrFormat, `the file begins with "attnTok", want "attnMat"`},
+		{F32, 0, []byte("attnTok"), ErrFormat,
+			`the file begins with "attnTok", want "attnMat", which Matrix.Save writes`},
 		{F32, 7, []byte{5}, ErrFormat, "the file is version 5 of the form, want version 4"},
 		{F32, 8, word(4), ErrFormat, "the file's Format is 4, want 0 to 3, or 33 to 50 of " +
 			"blocks"},
@@ -759,7 +760,8 @@ func TestMatricesFileHostile(t *testing.T) {
 		{headerSize + index - 1, []byte{0x80}, "sizes: matrix 1 has -"},
 		{headerSize + index - 8, word(100), "the file has "},
 		{4095, []byte{7}, "byte 4095 of the file is 7, want 0 (matrix \"a\")"},
-		{4096, []byte("attnTok"), `the file begins with "attnTok", want "attnMat" (matrix "a")`},
+		{4096, []byte("attnTok"), `the file begins with "attnTok", want "attnMat", which ` +
+			`Matrix.Save writes (matrix "a")`},
 	} {
 		file := slices.Clone(whole)
 		copy(file[e.at:], e.to)
@@ -783,6 +785,29 @@ func mustFailWith(t testing.TB, what string, err, kind error, text string) {
 	mustFail(t, what, err, kind)
 	if err != nil && !strings.Contains(err.Error(), text) {
 		t.Errorf("%s: error says %q, want %q in it", what, err, text)
+	}
+}
+
+// A file of another kind has no checksum that could be wrong, however long it is.
+func TestFilesOfOtherPrograms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "README.md")
+	c, err := NewCache(CacheConfig{Batch: 1, KVHeads: 1, HeadDim: 1, ValueDim: 1, Capacity: 1})
+	must(t, err)
+	for _, text := range []string{"# A text\n", "# A text\n" + strings.Repeat("with lines\n", 500)} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		_, ofMatrices := MapMatrices(path)
+		_, ofMatrix := MapMatrix(path)
+		_, loaded := LoadMatrix(strings.NewReader(text))
+		_, ofTokens := c.Load(strings.NewReader(text))
+		for want, err := range map[string]error{`"attnSet", which SaveMatrices writes (mapp`: ofMatrices,
+			`"attnMat", which Matrix.Save writes (mapping`: ofMatrix,
+			`"attnMat", which Matrix.Save writes`:          loaded,
+			`"attnTok", which Save of a Cache or a`:        ofTokens} {
+			want = `the file begins with "# A tex", want ` + want
+			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%d bytes of text: error %v, want %s", len(text), err, want)
+			}
+		}
 	}
 }
 

@@ -380,8 +380,10 @@ func TestSequenceFileHostile(t *testing.T) {
 		text string
 	}{
 		{F32, 7, []byte{3}, ErrFormat, "the file is version 3 of the form, want version 4"},
-		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnTok", want "attnTok"`},
-		{F32, 0, []byte("attnMat"), ErrFormat, `the file begins with "attnMat", want "attnTok"`},
+		{F32, 0, []byte{'A'}, ErrFormat, `the file begins with "AttnTok", want "attnTok", which ` +
+			"Save of a Cache or a Sequence writes"},
+		{F32, 0, []byte("attnMat"), ErrFormat, `the file begins with "attnMat", want "attnTok", which ` +
+			"Save of a Cache or a Sequence writes"},
 		{F32, 8, word(5), ErrFormat, "the file's Format is 5, want 0 to 4"},
 		{F32, 8, word(math.MaxUint32), ErrFormat, "the file's Format is 4294967295, want 0 to 4"},
 		{F32, 8, word(2), ErrOption, "the file's Format is BF16, want the store's F32"},
@@ -970,7 +972,8 @@ func TestCacheFileHostile(t *testing.T) {
 		want error
 		text string
 	}{
-		{F32, 0, []byte("attnMat"), ErrFormat, `the file begins with "attnMat", want "attnTok"`},
+		{F32, 0, []byte("attnMat"), ErrFormat, `the file begins with "attnMat", want "attnTok", which ` +
+			"Save of a Cache or a Sequence writes"},
 		{F32, 8, word(1), ErrOption, "the file's Format is F16, want the cache's F32"},
 		{F32, 12, word(1), ErrOption, "the file's ValueFormat is F16, want the cache's F32"},
 		{F32, 16, word(1), ErrOption, "the file's ValuesInKeys is true, want the cache's false"},

@@ -79,8 +79,9 @@ func TestPrompts(t *testing.T) {
 		!strings.Contains(err.Error(), `the prompt is "x", want one of ["doc" "query"]`) {
 		t.Errorf("an unknown prompt: %v", err)
 	}
-	if _, err := Open(path, Options{Prompt: "x"}); err == nil {
-		t.Error("an unknown prompt is no error")
+	if _, err := Open(path, Options{Prompt: "x"}); err == nil ||
+		!strings.Contains(err.Error(), `Options.Prompt is "x", want one of ["doc" "query"]`) {
+		t.Errorf("an unknown prompt by option: %v", err)
 	}
 	// Tokens of the prompt, and [CLS], take no part in the pooling.
 	write(t, path, "1_Pooling/config.json", []byte(`{"pooling_mode": "weightedmean",
@@ -126,9 +127,9 @@ func TestOptions(t *testing.T) {
 	}
 	for want, o := range map[string]Options{"Options.Workers is -1": {Workers: -1},
 		"Options.Dimensions is 31, want at most 30": {Dimensions: 31},
-		"Options.MaxTokens: 1 tokens":               {MaxTokens: 1},
+		"Options.MaxTokens is 1, want":              {MaxTokens: 1},
 		"Options.BatchTokens is -2":                 {BatchTokens: -2},
-		`Options.Pooling: the pooling is "x"`:       {Pooling: []string{"x"}}} {
+		`Options.Pooling is "x", want one`:          {Pooling: []string{"x"}}} {
 		if _, err := Open(path, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
 		}
@@ -165,8 +166,15 @@ func TestMisuse(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Encode([]string{"a"}); !errors.Is(err, attn.ErrClosed) {
-		t.Errorf("a closed model: %v", err)
+	for _, texts := range [][]string{{"a"}, make([]string, 20)} {
+		if _, err := m.Encode(texts); !errors.Is(err, attn.ErrClosed) ||
+			!strings.Contains(err.Error(), "embed: the model of random was closed: ") {
+			t.Errorf("a closed model: %v", err)
+		}
+	}
+	if _, err := m.EncodeAs("x", nil); err == nil ||
+		err.Error() != `embed: the prompt is "x", want none: the files have no prompts` {
+		t.Errorf("a prompt where there are none: %v", err)
 	}
 	if err := openError("no/such/folder"); err == nil {
 		t.Error("no folder is no error")

@@ -156,8 +156,8 @@ func readDistilBERT(l *folder.Loader, kind string) *description {
 	d.fill(&bertConfig{Hidden: c.Hidden, Layers: c.Layers, Heads: c.Heads, FFN: c.FFN,
 		Vocab: c.Vocab, Positions: c.Positions, Epsilon: 1e-12})
 	l.Check(configJSON, d.activate("activation", c.Activation))
-	l.Check(configJSON, d.check(sizeKeys{"dim", "n_layers", "n_heads", "hidden_dim", "vocab_size",
-		"max_position_embeddings", "epsilon"}))
+	l.Check(configJSON, d.check(sizeKeys{hidden: "dim", layers: "n_layers", heads: "n_heads",
+		ffn: "hidden_dim", vocab: "vocab_size", positions: "max_position_embeddings"}))
 	return d
 }
 

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
@@ -101,26 +102,32 @@ func (d *description) check(keys sizeKeys) error {
 	}
 	switch {
 	case d.keyHeads < 1 || d.heads%d.keyHeads != 0:
-		return fmt.Errorf("num_key_value_heads is %d, want a divisor of %s, %d", d.keyHeads, keys.heads,
-			d.heads)
+		return fmt.Errorf("%s is %d, want a divisor of %s, %d",
+			cmp.Or(keys.keyHeads, "num_key_value_heads"), d.keyHeads, keys.heads, d.heads)
 	case d.width < 1 || d.width > 1<<16:
-		return fmt.Errorf("head_dim is %d, want 1 to 65536", d.width)
+		return fmt.Errorf("%s is %d, want 1 to 65536", cmp.Or(keys.width, "head_dim"), d.width)
 	case d.segments < 0 || d.segments > 1<<24:
-		return fmt.Errorf("type_vocab_size is %d, want 0 to %d", d.segments, 1<<24)
+		return fmt.Errorf("%s is %d, want 0 to %d", cmp.Or(keys.segments, "type_vocab_size"),
+			d.segments, 1<<24)
 	case min(d.vocab, d.longest) < 2:
-		return fmt.Errorf("texts have at most %d tokens of %d, want at least 2", d.longest, d.vocab)
+		return fmt.Errorf("%s is %d, and by %s texts have at most %d tokens, want at least 2 of both",
+			keys.vocab, d.vocab, keys.positions, d.longest)
 	case !(d.epsilon >= 0 && d.epsilon < 1):
 		return fmt.Errorf("%s is %v, want 0 or more, and less than 1", keys.epsilon, d.epsilon)
 	}
 	return nil
 }
 
-// sizeKeys are the names of sizes in a config.
-type sizeKeys struct{ hidden, layers, heads, ffn, vocab, positions, epsilon string }
+// sizeKeys are the names of sizes in a config; the last three are usual ones unless they are given.
+type sizeKeys struct {
+	hidden, layers, heads, ffn, vocab, positions, epsilon string
+	keyHeads, width, segments                             string
+}
 
 // usualKeys are those of most kinds.
-var usualKeys = sizeKeys{"hidden_size", "num_hidden_layers", "num_attention_heads",
-	"intermediate_size", "vocab_size", "max_position_embeddings", "layer_norm_eps"}
+var usualKeys = sizeKeys{hidden: "hidden_size", layers: "num_hidden_layers",
+	heads: "num_attention_heads", ffn: "intermediate_size", vocab: "vocab_size",
+	positions: "max_position_embeddings", epsilon: "layer_norm_eps"}
 
 // activations are those that configs name.
 var activations = map[string]nn.Activation{"gelu": nn.GELU, "gelu_new": nn.GELUTanh,

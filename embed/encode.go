@@ -20,7 +20,7 @@ func (m *Model) Encode(texts []string) ([][]float32, error) {
 func (m *Model) EncodeAs(prompt string, texts []string) ([][]float32, error) {
 	text, err := m.promptOf(prompt)
 	if err != nil {
-		return nil, fmt.Errorf("embed: %w", err)
+		return nil, fmt.Errorf("embed: the prompt is %w", err)
 	}
 	return m.encodeWith(text, texts)
 }
@@ -133,8 +133,8 @@ func (r *reading) run(check func(m *Model, text int, read *folder.Read) error) e
 	r.reads, r.errs = make([]folder.Read, len(r.inputs)), make([]error, len(r.inputs))
 	if len(r.inputs) <= readTogether {
 		r.Work(0)
-	} else if err := r.pool.Run((len(r.inputs)+readTogether-1)/readTogether, r); err != nil {
-		return fmt.Errorf("embed: %w", err)
+	} else if r.pool.Run((len(r.inputs)+readTogether-1)/readTogether, r) != nil {
+		return r.gone() // the only error
 	}
 	for i, err := range r.errs {
 		if err == nil {

@@ -66,7 +66,8 @@ func (m *Model) openGGUF(l *folder.Loader) {
 		return
 	}
 	k := ggufKeys{Epsilon: 1e-12}
-	l.Metadata(kind, &k, strictjson.Idle{"attention.causal": {"false"}, "rope.scaling.type": {`"none"`}})
+	l.Metadata(kind, &k, strictjson.Idle{"attention.causal": {"false"},
+		"rope.scaling.type": {`"none"`}})
 	d := &description{kind: kind, pad: -1, activation: nn.GELU, blocks: true, names: ggufNames,
 		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
 		longest: k.Positions, epsilon: k.Epsilon, headPooling: "cls"}
@@ -76,9 +77,7 @@ func (m *Model) openGGUF(l *folder.Loader) {
 		return
 	}
 	d.vocab = m.texts.Size()
-	l.Check("", d.check(sizeKeys{kind + ".embedding_length", kind + ".block_count",
-		kind + ".attention.head_count", kind + ".feed_forward_length", "tokenizer.ggml.tokens",
-		kind + ".context_length", kind + ".attention.layer_norm_epsilon"}))
+	l.Check("", d.check(ggufSizes(kind)))
 	if k.Vocab != nil && *k.Vocab != d.vocab {
 		l.Check("", fmt.Errorf("%s.vocab_size is %d, want %d, as there are tokens", kind, *k.Vocab,
 			d.vocab))
@@ -102,6 +101,14 @@ func (m *Model) openGGUF(l *folder.Loader) {
 		}
 		m.modes = pooling{ggufPoolings[*p]}
 	}
+}
+
+// ggufSizes are the keys of sizes in the metadata.
+func ggufSizes(kind string) sizeKeys {
+	return sizeKeys{hidden: kind + ".embedding_length", layers: kind + ".block_count",
+		heads: kind + ".attention.head_count", ffn: kind + ".feed_forward_length",
+		vocab: "tokenizer.ggml.tokens", positions: kind + ".context_length",
+		epsilon: kind + ".attention.layer_norm_epsilon", segments: "tokenizer.ggml.token_type_count"}
 }
 
 // asNomic has rotated positions, a gate and no biases.

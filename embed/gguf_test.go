@@ -330,11 +330,17 @@ func TestDamagedGGUF(t *testing.T) {
 		"bert.pooling_type is 5, want 1 to 4": func(f *gguftest.File) {
 			f.Set("bert.pooling_type", uint32(5))
 		},
-		"bert.vocab_size is 9, want 12": func(f *gguftest.File) { f.Set("bert.vocab_size", uint32(9)) },
-		"bert.block_count is 0":         func(f *gguftest.File) { f.Set("bert.block_count", nil) },
-		"bert.strange":                  func(f *gguftest.File) { f.Set("bert.strange", uint32(1)) },
-		"other.key":                     func(f *gguftest.File) { f.Set("other.key", uint32(1)) },
-		"tokenizer.ggml.model is":       func(f *gguftest.File) { f.Set("tokenizer.ggml.model", "gpt2") },
+		"bert.vocab_size is 9, want 12": func(f *gguftest.File) {
+			f.Set("bert.vocab_size", uint32(9))
+		},
+		`key "bert.block_count" is not there`: func(f *gguftest.File) { f.Set("bert.block_count", nil) },
+		"bert.strange": func(f *gguftest.File) {
+			f.Set("bert.strange", uint32(1))
+		},
+		"other.key": func(f *gguftest.File) { f.Set("other.key", uint32(1)) },
+		"tokenizer.ggml.model is": func(f *gguftest.File) {
+			f.Set("tokenizer.ggml.model", "gpt2")
+		},
 		"has 99 for [CLS], want 0 to 11": func(f *gguftest.File) {
 			f.Set("tokenizer.ggml.cls_token_id", uint32(99))
 		},

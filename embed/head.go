@@ -151,13 +151,13 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 
 // names are the labels in the order of their numbers: two, if nothing is said.
 func (f *labelsFile) names() ([]string, error) {
-	n := 2
+	n, key := 2, "num_labels"
 	if f.Labels != nil {
-		n = len(f.Labels)
+		n, key = len(f.Labels), "the number of labels in id2label"
 	} else if f.Count != nil {
 		n = *f.Count
 	}
-	if err := folder.Sizes([]string{"num_labels"}, n); err != nil {
+	if err := folder.Sizes([]string{key}, n); err != nil {
 		return nil, err
 	}
 	labels := make([]string, n)

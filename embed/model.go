@@ -148,13 +148,13 @@ func (m *Model) obey() error {
 	if o.Prompt != "" {
 		text, err := m.promptOf(o.Prompt)
 		if err != nil {
-			return err
+			return fmt.Errorf("Options.Prompt is %w", err)
 		}
 		m.prompt = text
 	}
 	if o.MaxTokens > 0 {
 		if err := m.texts.Shorten(o.MaxTokens); err != nil {
-			return fmt.Errorf("Options.MaxTokens: %w", err)
+			return fmt.Errorf("Options.MaxTokens is %w", err)
 		}
 	}
 	if o.Dimensions > 0 {
@@ -264,7 +264,7 @@ func (m *Model) take() (*runner, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.closed {
-		return nil, fmt.Errorf("embed: %w", attn.ErrClosed)
+		return nil, m.gone()
 	}
 	if n := len(m.idle); n > 0 {
 		r := m.idle[n-1]
@@ -272,6 +272,11 @@ func (m *Model) take() (*runner, error) {
 		return r, nil
 	}
 	return &runner{Model: m}, nil
+}
+
+// gone is the error of calls after Close.
+func (m *Model) gone() error {
+	return fmt.Errorf("embed: the model of %s was closed: %w", m.path, attn.ErrClosed)
 }
 
 // give takes a runner back.

@@ -56,8 +56,9 @@ func readModernBERT(l *folder.Loader, kind string) *description {
 		layers: c.Layers, hidden: c.Hidden, ffn: c.FFN, vocab: c.Vocab, heads: c.Heads,
 		longest: c.Positions, epsilon: c.Epsilon, headPooling: c.Pooling}
 	l.Check(configJSON, d.activate("hidden_activation", c.Activation))
-	l.Check(configJSON, d.check(sizeKeys{"hidden_size", "num_hidden_layers", "num_attention_heads",
-		"intermediate_size", "vocab_size", "max_position_embeddings", "norm_eps"}))
+	keys := usualKeys
+	keys.epsilon = "norm_eps"
+	l.Check(configJSON, d.check(keys))
 	l.Check(configJSON, folder.Sizes([]string{"global_attn_every_n_layers", "local_attention"},
 		c.Every, c.Local))
 	if c.HeadOf != c.Activation {

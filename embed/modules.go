@@ -126,12 +126,13 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		Compare *string           `json:"similarity_fn_name"`
 	}
 	const prompts = "config_sentence_transformers.json"
-	l.OptionalJSON(prompts, &texts, strictjson.Idle{"__version__": nil, "model_type": {`"SentenceTransformer"`}})
+	l.OptionalJSON(prompts, &texts, strictjson.Idle{"__version__": nil,
+		"model_type": {`"SentenceTransformer"`}})
 	s.prompts = texts.Prompts
 	if texts.Default != nil {
-		var ok bool
-		if s.prompt, ok = texts.Prompts[*texts.Default]; !ok {
-			l.Check(prompts, fmt.Errorf("default_prompt_name is %q, want one of prompts", *texts.Default))
+		var err error
+		if s.prompt, err = s.promptOf(*texts.Default); err != nil {
+			l.Check(prompts, fmt.Errorf("default_prompt_name is %w", err))
 		}
 	}
 	if texts.Compare != nil {
@@ -150,10 +151,13 @@ func (s *sentence) Prompts() []string { return slices.Sorted(maps.Keys(s.prompts
 // promptOf is the prompt of a name, "" for none.
 func (s *sentence) promptOf(name string) (string, error) {
 	text, ok := s.prompts[name]
-	if !ok && name != "" {
-		return "", fmt.Errorf("the prompt is %q, want one of %q", name, s.Prompts())
+	switch {
+	case ok || name == "":
+		return text, nil
+	case len(s.prompts) == 0:
+		return "", fmt.Errorf("%q, want none: the files have no prompts", name)
 	}
-	return text, nil
+	return "", fmt.Errorf("%q, want one of %q, as the files have them", name, s.Prompts())
 }
 
 // prepare makes a text what the tokenizer gets.

@@ -58,8 +58,8 @@ func readNomic(l *folder.Loader, kind string) *description {
 		l.Check(configJSON, fmt.Errorf("activation_function is %q, want swiglu, geglu or glu",
 			c.Activation))
 	}
-	l.Check(configJSON, d.check(sizeKeys{"n_embd", "n_layer", "n_head", "n_inner", "vocab_size",
-		"n_positions", "layer_norm_epsilon"}))
+	l.Check(configJSON, d.check(sizeKeys{hidden: "n_embd", layers: "n_layer", heads: "n_head",
+		ffn: "n_inner", vocab: "vocab_size", positions: "n_positions", epsilon: "layer_norm_epsilon"}))
 	dim := int(c.Fraction * float64(d.width))
 	if !(c.Fraction > 0 && c.Fraction <= 1) || dim < 2 {
 		l.Check(configJSON, fmt.Errorf("rotary_emb_fraction is %v, want more than 0, which is a BERT, "+

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -124,16 +125,16 @@ func resize(x []float32, n int) []float32 {
 	return x[:n]
 }
 
-// check refuses what is not known, or nothing.
-func (p pooling) check() error {
+// check refuses what is not known, or nothing, under the name of what says it.
+func (p pooling) check(name string) error {
+	known := strings.Join(slices.Sorted(maps.Keys(poolings)), ", ")
 	for _, mode := range p {
 		if _, ok := poolings[mode]; !ok {
-			return fmt.Errorf("the pooling is %q, want one of %s", mode,
-				strings.Join(slices.Sorted(maps.Keys(poolings)), ", "))
+			return fmt.Errorf("%s is %q, want one or more of %s", name, mode, known)
 		}
 	}
 	if len(p) == 0 {
-		return fmt.Errorf("there is no pooling, want one or more")
+		return fmt.Errorf("%s says that there is no pooling, want one or more of %s", name, known)
 	}
 	return nil
 }
@@ -176,13 +177,17 @@ func (f *poolingFile) modes() (p pooling, err error) {
 	case f.Modes != nil && p != nil && !slices.Equal(f.Modes, p):
 		return nil, fmt.Errorf("pooling_mode is %q, and other keys say %q, want the same", f.Modes, p)
 	case f.Modes != nil:
-		return f.Modes, f.Modes.check()
+		return f.Modes, f.Modes.check("pooling_mode")
 	case p == nil && f.Mean == nil:
 		return pooling{"mean"}, nil
 	case f.Mean == nil: // which is true or false in different versions of sentence-transformers
 		return nil, fmt.Errorf("pooling_mode_mean_tokens is not there, want it beside keys for %q", p)
 	}
-	return p, p.check()
+	if p == nil {
+		return nil, errors.New("pooling_mode_mean_tokens is false, and there is no pooling, " +
+			"want one or more")
+	}
+	return p, nil
 }
 
 // readPooling reads the file of a Pooling in a folder, and returns the width of its rows.
@@ -196,10 +201,10 @@ func (s *sentence) readPooling(l *folder.Loader, path string, width int) int {
 		l.JSON(file, &f, nil)
 	}
 	modes, err := f.modes()
-	for _, said := range []*int{f.Width, f.OlderName} {
+	for key, said := range map[string]*int{"embedding_dimension": f.Width,
+		"word_embedding_dimension": f.OlderName} {
 		if err == nil && said != nil && *said != width {
-			err = fmt.Errorf("rows are to have %d numbers, want hidden_size of config.json, %d", *said,
-				width)
+			err = fmt.Errorf("%s is %d, want %d, the width of rows by config.json", key, *said, width)
 		}
 	}
 	s.withPrompt = f.Prompt == nil || *f.Prompt
@@ -212,13 +217,10 @@ func (s *sentence) readPooling(l *folder.Loader, path string, width int) int {
 func (s *sentence) override(modes pooling) error {
 	for _, step := range s.steps {
 		if step.dense != nil && len(modes) != len(s.modes) {
-			return fmt.Errorf("Options.Pooling has %d poolings, want %d, from which the model has a "+
-				"layer", len(modes), len(s.modes))
+			return fmt.Errorf("Options.Pooling has %d poolings, want %d, for which the layer after them "+
+				"was trained", len(modes), len(s.modes))
 		}
 	}
 	s.modes = modes
-	if err := modes.check(); err != nil {
-		return fmt.Errorf("Options.Pooling: %w", err)
-	}
-	return nil
+	return modes.check("Options.Pooling")
 }

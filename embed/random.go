@@ -21,8 +21,9 @@ func Random(s Sizes, o Options) (*Model, error) {
 		activation: nn.GELU}
 	d.fill(&bertConfig{Hidden: s.Hidden, Layers: s.Layers, Heads: s.Heads, FFN: s.FFN, Vocab: s.Vocab,
 		Positions: 512, Types: 2, Epsilon: 1e-12})
-	if err := d.check(sizeKeys{"Sizes.Hidden", "Sizes.Layers", "Sizes.Heads", "Sizes.FFN",
-		"Sizes.Vocab", "positions", "epsilon"}); err != nil {
+	keys := sizeKeys{hidden: "Sizes.Hidden", layers: "Sizes.Layers", heads: "Sizes.Heads",
+		ffn: "Sizes.FFN", vocab: "Sizes.Vocab", positions: "positions"}
+	if err := d.check(keys); err != nil {
 		return nil, err
 	}
 	m := &Model{options: o, path: "random", description: d, sentence: usual(),

@@ -18,7 +18,7 @@ func TestRefusedConfigs(t *testing.T) {
 		"bert": {{"layer_norm_eps", -1.0, "layer_norm_eps is -1"},
 			{"num_attention_heads", 7, "hidden_size is 30, want a multiple of num_attention_heads, 7"},
 			{"type_vocab_size", -1, "type_vocab_size is -1"},
-			{"vocab_size", 1, "texts have at most 20 tokens of 1"}},
+			{"vocab_size", 1, "vocab_size is 1, and by max_position_embeddings texts have at most 20"}},
 		"roberta":    {{"pad_token_id", 25, "pad_token_id is 25, want 0 to 24"}},
 		"distilbert": {{"activation", "x", `activation is "x"`}, {"dim", 0, "dim is 0"}},
 		"mpnet": {{"relative_attention_num_buckets", 6, "buckets is 6, want a multiple of 4"},

@@ -20,6 +20,7 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`  // is found in the text that normalizers make
 	Special    bool   `json:"special"`
 	control    bool   // is not found in what users wrote
+	from       string // the file, "" for that with the vocabulary
 }
 
 // finder finds added tokens in linear time, of those that begin at a letter the longest: control

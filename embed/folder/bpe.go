@@ -84,6 +84,8 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 	return err
 }
 
+func (t *BPE) last() (string, int) { return lastOf(t.Vocab) }
+
 // usualDecoders are those of files without any: what pre-tokenizers do is undone.
 func (t *BPE) usualDecoders() []decoder {
 	for _, p := range t.preTokenizers {

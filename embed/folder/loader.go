@@ -3,6 +3,7 @@
 package folder
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/embed/folder/chat"
@@ -71,9 +74,24 @@ func (l *Loader) Fail(format string, args ...any) {
 
 // Check notes what is wrong with a file.
 func (l *Loader) Check(name string, err error) {
+	var size sizeError
+	if errors.As(err, &size) && size.n == 0 && l.lacks(name, size.key) {
+		err = fmt.Errorf("key %q is not there, want it with 1 to %d", size.key, mostSize)
+	}
 	if err != nil {
 		l.Fail("%s: %w", filepath.Join(l.Path, name), err)
 	}
+}
+
+// lacks says whether a JSON file has a key nowhere, or the metadata of a GGUF file.
+func (l *Loader) lacks(name, key string) bool {
+	if l.metadata != nil {
+		return !slices.ContainsFunc(l.metadata.Metadata, func(kv gguf.KeyValue) bool {
+			return kv.Key == key || strings.HasSuffix(kv.Key, "."+key)
+		})
+	}
+	data, err := os.ReadFile(filepath.Join(l.Path, name))
+	return err == nil && !bytes.Contains(data, strconv.AppendQuote(nil, key))
 }
 
 // JSON reads a file into what it fills, of which all keys must be obeyed or idle.
@@ -145,11 +163,25 @@ type Linear struct {
 	In, Out int
 }
 
-// Sizes refuses numbers of a config, under their names there, that no model has.
+// mostSize is more than sizes of models are.
+const mostSize = 1 << 24
+
+// sizeError is a number that no model has.
+type sizeError struct {
+	key string
+	n   int
+}
+
+func (e sizeError) Error() string {
+	return fmt.Sprintf("%s is %d, want 1 to %d", e.key, e.n, mostSize)
+}
+
+// Sizes refuses numbers of a config, under their names there, that no model has. Check says of a
+// key that the file has not that it is missing.
 func Sizes(names []string, sizes ...int) error {
 	for i, n := range sizes {
-		if n < 1 || n > 1<<24 {
-			return fmt.Errorf("%s is %d, want 1 to %d", names[i], n, 1<<24)
+		if n < 1 || n > mostSize {
+			return sizeError{names[i], n}
 		}
 	}
 	return nil

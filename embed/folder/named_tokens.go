@@ -57,6 +57,7 @@ type specialToken struct {
 	configToken
 	described bool
 	inMap     bool // it comes from special_tokens_map.json
+	usual     bool // no file names it
 }
 
 func (t *specialToken) UnmarshalJSON(data []byte) error {
@@ -64,7 +65,8 @@ func (t *specialToken) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	t.described = true
-	return strictjson.Unmarshal(data, &t.configToken, strictjson.Idle{"__type": {`"AddedToken"`}, "id": nil})
+	return strictjson.Unmarshal(data, &t.configToken,
+		strictjson.Idle{"__type": {`"AddedToken"`}, "id": nil})
 }
 
 // file is where the token is named.

@@ -32,8 +32,9 @@ type pipeline struct {
 	normalizers   []normalizer
 	preTokenizers []preTokenizer
 	template
-	size    int          // of the model's vocabulary
-	control map[int]bool // which tokens users' texts do not become
+	size      int          // of the model's vocabulary
+	control   map[int]bool // which tokens users' texts do not become
+	lastAdded addedToken   // that with the largest number, or one below 0
 }
 
 // newPipeline puts the stages of a file together.
@@ -67,6 +68,9 @@ func (p *pipeline) find(added []addedToken) (err error) {
 	for _, a := range added {
 		if a.control {
 			p.control[a.ID] = true
+		}
+		if last := p.lastAdded.ID; a.ID < 0 || last >= 0 && a.ID > last {
+			p.lastAdded = a
 		}
 		if a.Normalized {
 			normal = append(normal, a)

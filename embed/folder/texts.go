@@ -16,6 +16,7 @@ type Texts struct {
 	*pipeline
 	model interface {
 		word(ids []int, word string) ([]int, error)
+		last() (text string, id int) // the token with the largest number
 	}
 	file    string // which says most of it
 	longest int
@@ -50,8 +51,49 @@ func (l *Loader) Texts(size, longest, positions int) *Texts {
 	}
 	if l.Err == nil {
 		l.limit(t, longest, positions)
+		l.checkRows(t, size)
 	}
 	return t
+}
+
+// checkRows refuses tokens that texts may have and that have no row in the model's table.
+func (l *Loader) checkRows(t *Texts, size int) {
+	file := tokenizerJSON
+	if !l.exists(file) {
+		file = "vocab.txt"
+	}
+	outside := func(id int) bool { return id < 0 || id >= size }
+	if text, id := t.model.last(); outside(id) {
+		l.failRow(file, text, id, size)
+	}
+	if a := t.lastAdded; outside(a.ID) {
+		l.failRow(cmp.Or(a.from, file), a.Content, a.ID, size)
+	}
+	for _, id := range slices.Concat(t.before, t.after) {
+		if outside(id) {
+			l.Check(file, fmt.Errorf("the post_processor puts token %d around texts, want 0 to %d by "+
+				"vocab_size of config.json", id, size-1))
+		}
+	}
+}
+
+// failRow names a token that has no row.
+func (l *Loader) failRow(file, text string, id, size int) {
+	l.Check(file, fmt.Errorf("token %q has number %d, want 0 to %d by vocab_size of config.json, %d",
+		text, id, size-1, size))
+}
+
+// lastOf is the token with the largest number, or one with a number below 0.
+func lastOf(vocab map[string]int) (text string, id int) {
+	for t, n := range vocab {
+		if n < 0 {
+			return t, n
+		}
+		if n >= id {
+			text, id = t, n
+		}
+	}
+	return text, id
 }
 
 // HashedTexts are those of a model whose tokens mean nothing.
@@ -109,7 +151,7 @@ func (t *Texts) After() int { return len(t.after) }
 // Shorten lets texts have fewer tokens.
 func (t *Texts) Shorten(longest int) error {
 	if fixed := max(2, len(t.before)+len(t.after)); longest < fixed {
-		return fmt.Errorf("%d tokens, want at least %d", longest, fixed)
+		return fmt.Errorf("%d, want at least %d", longest, fixed)
 	}
 	t.longest = min(t.longest, longest)
 	return nil

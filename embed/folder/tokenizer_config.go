@@ -61,7 +61,8 @@ type configToken struct {
 }
 
 func (t configToken) numbered(id int) addedToken {
-	return addedToken{id, t.Content, t.SingleWord, t.Left, t.Right, t.Normalized, t.Special, false}
+	return addedToken{id, t.Content, t.SingleWord, t.Left, t.Right, t.Normalized, t.Special, false,
+		tokenizerConfigJSON}
 }
 
 // tokenizerConfig reads tokenizer_config.json and special_tokens_map.json if they are there.

@@ -86,6 +86,8 @@ func (l *Loader) Unigram(size int) *Unigram {
 	return t
 }
 
+func (t *Unigram) last() (string, int) { return lastOf(t.ids) }
+
 func (t *Unigram) build(f *tokenizerFile[unigramModel], size int) (err error) {
 	if err := checkTokens(f.Added, t.ids); err != nil {
 		return err

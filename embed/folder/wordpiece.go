@@ -56,7 +56,9 @@ func (l *Loader) WordPiece(size, longest, positions int) *WordPiece {
 	if l.exists(file) {
 		l.wordPieceFile(t, config, size)
 	} else {
-		file = "vocab.txt"
+		if file = "vocab.txt"; !l.exists(file) {
+			l.Fail("%s: the folder has no %s and no %s, want one of them", l.Path, tokenizerJSON, file)
+		}
 		l.vocabulary(t, file, config, size)
 		l.Check(tokenizerConfigJSON, config.isBERT())
 	}
@@ -88,7 +90,8 @@ func (l *Loader) wordPieceFile(t *WordPiece, config *tokenizerConfig, size int) 
 }
 
 // wordPieceIdle are keys of a tokenizer.json, whose tokens nobody decodes.
-var wordPieceIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil, "decoder": nil}
+var wordPieceIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil,
+	"decoder": nil}
 
 func (t *WordPiece) build(f *tokenizerFile[wordPieceModel], size int) (err error) {
 	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
@@ -108,22 +111,33 @@ func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, 
 	delete(t.Vocab, "") // after the last line
 	for into, usual := range map[*specialToken]string{&config.Unknown: "[UNK]",
 		&config.Begin: "[CLS]", &config.End: "[SEP]", &config.Pad: "[PAD]", &config.Mask: "[MASK]"} {
-		into.Content = cmp.Or(into.Content, usual)
+		if into.Content == "" {
+			into.Content, into.usual = usual, true
+		}
 	}
 	added := l.addedTokens(config, nil, t.Vocab)
 	t.Unknown = config.Unknown.Content
 	t.pipeline = pipeline{size: size, normalizers: []normalizer{config.cleaning()},
 		preTokenizers: []preTokenizer{&bertWords{}}}
 	begin, end := config.Begin.Content, config.End.Content
-	for _, name := range []string{begin, end} {
-		if _, ok := t.Vocab[name]; !ok {
-			l.Check(file, fmt.Errorf("the vocabulary has no %s", name))
+	for _, n := range []named{{"cls_token", &config.Begin}, {"sep_token", &config.End},
+		{"unk_token", &config.Unknown}} {
+		if _, ok := t.Vocab[n.token.Content]; ok {
+			continue
+		}
+		if n.token.usual {
+			l.Check(file, fmt.Errorf("the vocabulary has no %s, want it, or another %s in %s",
+				n.token.Content, n.key, tokenizerConfigJSON))
+		} else {
+			l.Check(n.token.file(), fmt.Errorf("%s is %q, want a token of %s", n.key, n.token.Content, file))
 		}
 	}
 	t.template = template{before: []int{t.Vocab[begin]}, after: []int{t.Vocab[end]},
 		pair: pairOf(t.Vocab[begin], t.Vocab[end], 1, false)}
 	l.Check(file, cmp.Or(t.find(added), checkTokens(added, t.Vocab)))
 }
+
+func (t *WordPiece) last() (string, int) { return lastOf(t.Vocab) }
 
 // limit says how many tokens a text may have.
 func (t *WordPiece) limit(tokens float64) error {
@@ -143,7 +157,7 @@ func (t *WordPiece) check() error {
 	}
 	switch _, ok := t.Vocab[t.Unknown]; {
 	case !ok:
-		return fmt.Errorf("the vocabulary has no %s", t.Unknown)
+		return fmt.Errorf("unk_token is %q, want a token of the vocabulary", t.Unknown)
 	case len(t.before)+len(t.after) == 0:
 		return errors.New("the post_processor adds no token to texts, want [CLS] and [SEP] or others")
 	case t.LongestWord < 1 || t.LongestWord > longestWord:

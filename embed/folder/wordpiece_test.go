@@ -96,8 +96,9 @@ func TestWordPieceFiles(t *testing.T) {
 		{vocabulary(`{'unk_token': '<u>', 'cls_token': {'content': '[X]', 'lstrip': false}}`), "q",
 			[]int{9, 10, 3}},
 		{vocabulary(`{'mask_token': {'content': '<u>', 'lstrip': true}, 'extra_special_tokens': ['[X]'],
-			'additional_special_tokens': [{'content': 'E'}, 'absent']}`), "e <u>[X]E[MASK]", []int{2, 6, 10, 9,
-			7, 1, 1, 1, 3}},
+			'additional_special_tokens': [{'content': 'E'}, 'absent']}`), "e <u>[X]E[MASK]",
+			[]int{2, 6, 10, 9,
+				7, 1, 1, 1, 3}},
 		{vocabulary(`{'extra_special_tokens': {'some': '[X]'}}`), "[X]", []int{2, 9, 3}},
 		{vocabulary(`{'added_tokens_decoder': {'9': {'content': '[X]', 'rstrip': true}}}`), "[X] e",
 			[]int{2, 9, 6, 3}},
@@ -120,18 +121,26 @@ func TestWordPieceFiles(t *testing.T) {
 	for want, files := range map[string]map[string]string{
 		"tokenizer_config.json: do_lower_case is false, want true as": with(file("", bert),
 			`{'do_lower_case': false}`),
-		"strip_accents is false, want true as":  with(file("", bert), `{'strip_accents': false}`),
-		"tokenize_chinese_chars is false":       with(file("", bert), `{'tokenize_chinese_chars': false}`),
+		"strip_accents is false, want true as": with(file("", bert), `{'strip_accents': false}`),
+		"tokenize_chinese_chars is false": with(file("", bert),
+			`{'tokenize_chinese_chars': false}`),
 		`truncation_side is "left", want right`: with(file("", ""), `{'truncation_side': 'left'}`),
 		`never_split is ["a"], want []`:         with(file("", ""), `{'never_split': ['a']}`),
 		"max_input_chars_per_word is 1001":      file(`'max_input_chars_per_word': 1001,`, ""),
-		"the vocabulary has no %":               file(`'unk_token': '%',`, ""),
+		`unk_token is "%", want a token of`:     file(`'unk_token': '%',`, ""),
+		`tokenizer_config.json: cls_token is "[BOS]", want a token of vocab.txt`: vocabulary(
+			`{'cls_token': '[BOS]'}`),
+		`special_tokens_map.json: unk_token is "<unk>", want a token of vocab.txt`: {"vocab.txt": "[CLS]",
+			specialTokensJSON: `{'unk_token': '<unk>'}`, tokenizerConfigJSON: `{'sep_token': '[CLS]'}`},
+		"the folder has no tokenizer.json and no vocab.txt, want one": {tokenizerConfigJSON: "{}"},
 		"adds no token to texts": {tokenizerJSON: `{'model': {'type': 'WordPiece',
 			'vocab': {'[UNK]': 1}}}`},
-		"the vocabulary has no [CLS]": {"vocab.txt": "[UNK]\n[SEP]"},
+		"vocab.txt: the vocabulary has no [CLS], want it, or another cls_token": {
+			"vocab.txt": "[UNK]\n[SEP]"},
 		`tokenizer_class is "BertJapaneseTokenizer" beside a vocab.txt`: vocabulary(
 			`{'tokenizer_class': 'BertJapaneseTokenizer'}`),
-		"vocab.txt: added token":         vocabulary(`{'added_tokens_decoder': {'7': {'content': '[X]'}}}`),
+		"vocab.txt: added token": vocabulary(`{'added_tokens_decoder': {'7':
+			{'content': '[X]'}}}`),
 		"at most 1 tokens, the least of": with(file("", ""), `{'model_max_length': 1}`),
 	} {
 		l := loaderOf(t, files)

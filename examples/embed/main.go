@@ -27,7 +27,7 @@ func main() {
 func command(args []string, stdin io.Reader, out, errs io.Writer) int {
 	out, errs = folder.Terminal(out), folder.Terminal(errs)
 	if err := run(args, stdin, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(errs, "embed:", err)
+		fmt.Fprintln(errs, "embed:", strings.TrimPrefix(err.Error(), "embed: "))
 		return 1
 	}
 	return 0
@@ -39,8 +39,8 @@ var builtIn string
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	sizes, o := embed.Sizes{}, embed.Options{}
 	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
-	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, or "+
-		"a GGUF file; none is a random model")
+	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, "+
+		"or a GGUF file; none is a random model")
 	modes := set.String("pool", "", "cls, lasttoken, max, mean, mean_sqrt_len_tokens or "+
 		"weightedmean, or several with commas; by default as the model says")
 	vectors := set.String("vectors", "", "`file` that gets the embeddings, a NumPy array of float32 "+

@@ -75,16 +75,9 @@ type field struct {
 // before the first position.
 func readHeader(f *frames.Reader, magic string, named *[fieldCount]field) (h Header,
 	err error) {
-	const part = "header"
 	var x [HeaderSize - frames.ChecksumSize]byte
-	if err := f.Read(x[:]); err != nil {
-		return h, errPart(f, part, err)
-	}
-	if err := checkMagic(string(x[:8]), magic); err != nil {
+	if err := readStart(f, x[:], magic); err != nil {
 		return h, err
-	}
-	if err := f.End(); err != nil {
-		return h, errPart(f, part, err)
 	}
 	var n [fieldCount]int
 	for i, is := range named {
@@ -108,11 +101,31 @@ func readHeader(f *frames.Reader, magic string, named *[fieldCount]field) (h Hea
 	return h, nil
 }
 
+// readStart reads a header and its checksum, which is that of a file of a kind: what is none has no
+// checksum that could be wrong.
+func readStart(f *frames.Reader, x []byte, magic string) error {
+	const part, first = "header", 8
+	if err := f.Read(x[:first]); err != nil {
+		return errPart(f, part, err)
+	}
+	if err := checkMagic(string(x[:first]), magic); err != nil {
+		return err
+	}
+	return readPart(f, part, x[first:])
+}
+
+// savedBy is who writes files with a magic.
+var savedBy = map[string]string{
+	tokensMagic: "Save of a Cache or a Sequence", matrixMagic: "Matrix.Save",
+	matricesMagic: "SaveMatrices",
+}
+
 // checkMagic makes sure that a file is of a kind and of this version.
 func checkMagic(got, magic string) error {
 	switch last := len(magic); {
 	case got[:last] != magic:
-		return malformed("the file begins with %q, want %q", got[:last], magic)
+		return malformed("the file begins with %q, want %q, which %s writes", got[:last], magic,
+			savedBy[magic])
 	case got[last] != version:
 		return malformed("the file is version %d of the form, want version %d", got[last],
 			version)

@@ -106,10 +106,7 @@ func (s *Set) index() []byte {
 func ReadSet(r io.Reader, fileSize int64) (*Set, int64, error) {
 	f := frames.Reader{From: r}
 	var x [HeaderSize - frames.ChecksumSize]byte
-	if err := readPart(&f, "header", x[:]); err != nil {
-		return nil, 0, err
-	}
-	if err := checkMagic(string(x[:8]), matricesMagic); err != nil {
+	if err := readStart(&f, x[:], matricesMagic); err != nil {
 		return nil, 0, err
 	}
 	const fields = 8 + 3*4
