@@ -98,13 +98,13 @@ func TestLowPrecisionErrors(t *testing.T) {
 				scaleChannels(&p.q, kind.queries)
 				p.opt.Causal = BottomRight
 				errors := lowPrecisionErrors(t, p)
-				fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name, d,
+				fmt.Fprintf(&table, "| %s | %d | %d | %.2f | %.2f | %.2f | %.2f |\n", kind.name, d,
 					keys, 100*errors[0], 100*errors[1], 100*errors[2], 100*errors[3])
 				checkLowPrecision(t, kind, fmt.Sprintf("%s, D = %d, %d keys", kind.name, d, keys), errors)
 			}
 		}
 	}
-	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	t.Logf("relative errors of outputs in per cent (root mean square):\n%s", table.String())
 	documented(t, table.String(), " D | keys |", " 128 | 512 |")
 }
 
@@ -283,9 +283,8 @@ func constantErrors(t *testing.T, p *problem, keys Format, want []float32) (erro
 // prints.
 func TestLowPrecisionConstants(t *testing.T) {
 	var table strings.Builder
-	const centers = " less a mean | less means of blocks |"
-	table.WriteString("| constant | times the rest | keys | F16 | BF16 | I8 |" + centers + " I4 |" +
-		centers + "\n|---|" + strings.Repeat("---:|", 10) + "\n")
+	table.WriteString("| constant | times the rest | keys | F16 | BF16 | I8 | less a mean | I4 | " +
+		"less a mean |\n|---|" + strings.Repeat("---:|", 8) + "\n")
 	for _, kind := range append([]constants{{name: "none"}}, constantKinds...) {
 		for _, times := range []float64{10, 100} {
 			for _, keys := range []int{512, 4096} {
@@ -302,9 +301,8 @@ func TestLowPrecisionConstants(t *testing.T) {
 				want := lowPrecision{kind: F32}.outputs(t, p)
 				half, brain := constantErrors(t, p, F16, want), constantErrors(t, p, BF16, want)
 				i8, i4 := constantErrors(t, p, I8, want), constantErrors(t, p, I4, want)
-				fmt.Fprintf(&table, "| %s | %v | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% | %.2f %% | "+
-					"%.1f %% | %.1f %% | %.1f %% |\n", kind.name, times, keys, half[0], brain[0], i8[0], i8[1],
-					i8[2], i4[0], i4[1], i4[2])
+				fmt.Fprintf(&table, "| %s | %v | %d | %.2f | %.2f | %.2f | %.2f | %.1f | %.1f |\n", kind.name,
+					times, keys, half[0], brain[0], i8[0], i8[1], i4[0], i4[1])
 				if kind.first > 0 && !(i8[2] < 1 && i8[0] > 4 && i4[2] < 15) {
 					t.Errorf("%s, %v times, %d keys: I8 %v, I4 %v; want slow pairs to cost above 4 %%, and with "+
 						"means of blocks below 1 %% and 15 %%", kind.name, times, keys, i8, i4)
@@ -315,7 +313,7 @@ func TestLowPrecisionConstants(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	t.Logf("relative errors of outputs in per cent (root mean square):\n%s", table.String())
 	documented(t, table.String(), " keys |", " 512 |")
 }
 
@@ -365,8 +363,8 @@ func TestLowPrecisionMatrices(t *testing.T) {
 			}
 			errors[i] = 100 * relativeError(matrixProduct(t, a, x, c), want)
 		}
-		fmt.Fprintf(&table, "| %s | %.2f %% | %.2f %% | %.2f %% | %.2f %% | %.2f %% |\n", kind.name,
-			errors[0], errors[1], errors[2], errors[3], errors[4])
+		fmt.Fprintf(&table, "| %s | %.2f | %.2f | %.2f | %.2f | %.2f |\n", kind.name, errors[0],
+			errors[1], errors[2], errors[3], errors[4])
 		if plain, rotated := errors[2], errors[3]; rotated > 1.2*plain ||
 			kind.weights > 1 && rotated > 0.5*plain {
 			t.Errorf("%s: the error of I8 is %.4f %%, without a rotation %.4f %%", kind.name, rotated,
@@ -377,7 +375,7 @@ func TestLowPrecisionMatrices(t *testing.T) {
 				ints, stored)
 		}
 	}
-	t.Logf("relative errors of products (root mean square):\n%s", table.String())
+	t.Logf("relative errors of products in per cent (root mean square):\n%s", table.String())
 	if text := lowPrecisionText(t); !strings.Contains(text, table.String()) {
 		t.Errorf("docs/low-precision.md does not have this table:\n%s", table.String())
 	}
@@ -505,7 +503,7 @@ func TestLowPrecisionIntegers(t *testing.T) {
 			stored := 100 * relativeError(lowPrecision{kind: I8}.outputs(t, p), want)
 			p.opt.Integers = true
 			ints := 100 * relativeError(p.solve(t, Attend).o, want)
-			fmt.Fprintf(&table, "| %s | %d | %d | %.2f %% | %.2f %% |\n", kind.name, d, keys, stored, ints)
+			fmt.Fprintf(&table, "| %s | %d | %d | %.2f | %.2f |\n", kind.name, d, keys, stored, ints)
 			for _, e := range []struct {
 				name      string
 				got, want float64
@@ -517,7 +515,7 @@ func TestLowPrecisionIntegers(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	t.Logf("relative errors of outputs in per cent (root mean square):\n%s", table.String())
 	documented(t, table.String(), " D | keys |", " 128 | 512 |")
 }
 
@@ -575,7 +573,7 @@ func TestLowPrecisionLevels(t *testing.T) {
 				{formatPair{I4, I4}, true, kind.levelI[i]}} {
 				p.opt.Integers = c.integers
 				e := 100 * relativeError(p.solve(t, waysIn(c.pair)["Cache"]).o, want)
-				fmt.Fprintf(&table, " %.2f %% |", e)
+				fmt.Fprintf(&table, " %.2f |", e)
 				if c.model > 0 && math.Abs(e-c.model) > 0.15*c.model {
 					t.Errorf("%s, D = %d, %d keys, %v, Integers %t: the error is %.2f %%, the model's %.2f %%",
 						kind.name, d, keys, c.pair, c.integers, e, c.model)
@@ -585,6 +583,6 @@ func TestLowPrecisionLevels(t *testing.T) {
 			table.WriteString("\n")
 		}
 	}
-	t.Logf("relative errors of outputs (root mean square):\n%s", table.String())
+	t.Logf("relative errors of outputs in per cent (root mean square):\n%s", table.String())
 	documented(t, table.String(), " D | keys |", " 128 | 512 |")
 }

@@ -116,13 +116,9 @@ func (r *Report) threads() (counts []int) {
 	return counts
 }
 
-// measured are the cases that some peers have, at least that many, on a number of threads.
-func (r *Report) measured(threads, least int) []Case {
-	return filter(cases, func(c Case) bool {
-		return len(filter(r.Results, func(x Result) bool {
-			return x.Case == c.Name && x.Threads == threads
-		})) >= least
-	})
+// compared are the cases that another peer than attn has, on a number of threads.
+func (r *Report) compared(threads int) []Case {
+	return filter(cases, func(c Case) bool { return r.fastest(c.Name, threads) != nil })
 }
 
 // present are the peers that were measured.
@@ -170,10 +166,8 @@ func (r *Report) markdown(w io.Writer) {
 		}
 	}
 	fmt.Fprint(w, method)
-	least := 1 // peers of a case
 	for _, threads := range r.threads() {
-		r.table(w, threads, least)
-		least = 2 // what nobody else has is in the first table
+		r.tables(w, threads)
 	}
 	r.wins(w)
 	for _, x := range r.Elsewhere {
@@ -190,7 +184,7 @@ func (r *Report) aside(w io.Writer) {
 	fmt.Fprintf(w, "\n# On another machine\n\n%s\n", wrap(fmt.Sprintf("%s, %s, %s/%s, %s; %s. %s",
 		r.CPU, count(r.NumCPU, "core"), r.GOOS, r.GOARCH, r.Go, strings.Join(versions, "; "), r.Note)))
 	for _, threads := range r.threads() {
-		r.table(w, threads, 1)
+		r.tables(w, threads)
 	}
 }
 
@@ -226,12 +220,25 @@ caches. *Ahead* is the least time of the fastest other peer, as a multiple of at
 peer is faster. The picture has six of the cases, as shares of the limit.
 `
 
-// table writes the cases of a number of threads that some peers have, at least that many.
-func (r *Report) table(w io.Writer, threads, least int) {
-	fmt.Fprintf(w, "\n## %s\n\n| case |", strings.ToUpper(count(threads, "thread")[:1])+count(threads,
-		"thread")[1:])
+// tables writes the cases of a number of threads: those in float32, which most peers have, and the
+// others, which few have.
+func (r *Report) tables(w io.Writer, threads int) {
+	heading := count(threads, "thread")
+	fmt.Fprintf(w, "\n## %s\n", strings.ToUpper(heading[:1])+heading[1:])
+	for _, floats := range []bool{true, false} {
+		r.table(w, threads, filter(r.compared(threads), func(c Case) bool {
+			return (c.Type == "f32") == floats
+		}))
+	}
+}
+
+// table has a row for each case, and a column for each peer that has one of them.
+func (r *Report) table(w io.Writer, threads int, rows []Case) {
+	if rows == nil {
+		return
+	}
+	fmt.Fprint(w, "\n| case |")
 	rule := "|---|"
-	rows := r.measured(threads, least)
 	columns := r.measuredPeers(rows)
 	for _, p := range columns {
 		fmt.Fprintf(w, " %s |", p.Name)
@@ -240,9 +247,9 @@ func (r *Report) table(w io.Writer, threads, least int) {
 	fmt.Fprintf(w, " at the limit | ahead |\n%s---:|---:|\n", rule)
 	for _, c := range rows {
 		own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
-		first := own
-		if first == nil || other != nil && other.Best < own.Best {
-			first = other
+		first := other
+		if own != nil && own.Best <= other.Best {
+			first = own
 		}
 		fmt.Fprintf(w, "| %s |", c.Name)
 		for _, p := range columns {
@@ -257,7 +264,7 @@ func (r *Report) table(w io.Writer, threads, least int) {
 			}
 		}
 		ahead := "–"
-		if own != nil && other != nil {
+		if own != nil {
 			ahead = fmt.Sprintf("%.2f", other.Best/own.Best)
 		}
 		fmt.Fprintf(w, " %s | %s |\n", milliseconds(first.Limit), ahead)
@@ -272,7 +279,7 @@ func (r *Report) wins(w io.Writer) {
 	fmt.Fprint(w, "\n## Where another is as fast or faster\n\n")
 	none := true
 	for _, threads := range r.threads() {
-		for _, c := range r.measured(threads, 1) {
+		for _, c := range r.compared(threads) {
 			own, other := r.result(c.Name, peers[0].name, threads), r.fastest(c.Name, threads)
 			if own == nil {
 				none = false
@@ -280,7 +287,7 @@ func (r *Report) wins(w io.Writer) {
 					count(threads, "thread"), other.Peer, milliseconds(other.Best))))
 				continue
 			}
-			if other == nil || other.Best > even*own.Best {
+			if other.Best > even*own.Best {
 				continue
 			}
 			verdict := "is faster"

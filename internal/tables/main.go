@@ -1,6 +1,7 @@
-// Command tables writes the tables of docs/performance.md from what attn bench -json has measured, docs/bench-*.json: `go run ./internal/tables` in the repository's root. A comment
-// before each table says what it shows, see mark.go. With -measure NAME it measures this machine
-// first, and writes docs/bench-NAME.json.
+// Command tables writes the tables of docs/performance.md from what attn bench -json has measured,
+// docs/bench-*.json: `go run ./internal/tables` in the repository's root. A comment before each
+// table says what it shows, see mark.go. With -measure NAME it measures this machine first, and
+// writes docs/bench-NAME.json.
 package main
 
 import (
