@@ -135,57 +135,20 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 		return
 	}
 	n := p.m.inner / blocks.Inputs
-	a := p.inputs.blocks[p.inputRow(u)*n:]
+	x := blockwise.Product{Type: p.m.blocks, A: p.inputs.blocks[p.inputRow(u)*n:], N: n, AStride: n,
+		Packed: p.m.blockData(u.first/panel, partsOf(u.Cols, panel))}
 	if p.few() {
-		p.multiplyFew(a, u)
+		u.MultiplyFew(&tuned, &x, p.next)
 		return
 	}
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
-	most := blockwise.PanelsFor(&tuned, p.m.blocks, u.Rows)
-	whole := u.Cols / panel
-	for i := 0; i < whole; i += most {
-		panels := min(most, whole-i)
-		packed := p.m.blockData(u.first/panel+i, panels)
-		blockwise.Multiply(&tuned, p.m.blocks, u.Dst[i*panel:], a, packed, panels, u.Rows, n, u.Stride,
-			n, w.blockMemory())
-	}
-	if whole*panel == u.Cols {
-		return
-	}
-	dst, packed := u.Dst[whole*panel:], p.m.blockData(u.first/panel+whole, 1)
-	for r := 0; r < u.Rows; r += product.Rows {
-		rows := min(product.Rows, u.Rows-r)
-		var last product.Ragged
-		blockwise.Multiply(&tuned, p.m.blocks, last[:], a[r*n:], packed, 1, rows, n, panel, n,
-			w.blockMemory())
-		last.Store(dst[r*u.Stride:], rows, u.Stride, u.Cols-whole*panel)
-	}
+	u.MultiplyBlocks(&tuned, &x, w.blockMemory())
 }
 
 // few reports whether the rows are few that are multiplied by blocks as they lie in memory.
 func (p *projection) few() bool {
 	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(&tuned, p.m.blocks, p.dst.L)
-}
-
-// multiplyFew is multiplyBlocks for few rows.
-func (p *projection) multiplyFew(a []blockwise.Row, u *productBlock) {
-	n, whole := p.m.inner/blocks.Inputs, u.Cols/panel
-	packed := p.m.blockData(u.first/panel, partsOf(u.Cols, panel))
-	at, next := whole*p.m.blockPanel(), p.next
-	if at < len(packed) {
-		next = packed[at:]
-	}
-	if whole > 0 {
-		blockwise.MultiplyFew(&tuned, p.m.blocks, u.Dst, a, packed[:at], next, whole, u.Rows, n, u.Stride,
-			n)
-	}
-	if whole*panel == u.Cols {
-		return
-	}
-	var last product.Ragged
-	blockwise.MultiplyFew(&tuned, p.m.blocks, last[:], a, packed[at:], p.next, 1, u.Rows, n, panel, n)
-	last.Store(u.Dst[whole*panel:], u.Rows, u.Stride, u.Cols-whole*panel)
 }
 
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so

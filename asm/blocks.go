@@ -94,14 +94,14 @@ func (p *program) unpackNibbles() {
 
 // multiplyBlocks emits products of rows by one panel.
 func (p *program) multiplyBlocks(name string, sums blockSums, sizes []int) {
-	p.kernelLike("multiplyBlocksGeneric", name, 0,
-		"o a w rows blocks oStride aStride overwrite:bool", "")
-	p.arg("o", cPanel)
-	p.arg("a", aFirst)
-	p.arg("rows", rowsLeft)
-	p.arg("oStride", cStride)
+	p.kernelLike("multiplyBlocksGeneric", name, 0, "x", "")
+	p.arg("x", moving)
+	p.field(cPanel, moving, "blockCall.o")
+	p.field(aFirst, moving, "blockCall.a")
+	p.field(rowsLeft, moving, "blockCall.rows")
+	p.field(cStride, moving, "blockCall.oStride")
 	p.LslImm(cStride, cStride, 2)
-	p.arg("aStride", aStride)
+	p.field(aStride, moving, "blockCall.aStride")
 	p.MovImm(moving, blockRowSize)
 	p.Mul(aStride, aStride, moving)
 	tiles := p.label("tiles")
@@ -143,8 +143,9 @@ func (t *blockTile) emit() {
 		t.Add(t.at(i), t.at(i-1), aStride)
 	}
 	t.Add(aFirst, t.at(t.rows-1), aStride)
-	t.arg("w", blockAt)
-	t.arg("blocks", blockRest)
+	t.arg("x", rowAt)
+	t.field(blockAt, rowAt, "blockCall.w")
+	t.field(blockRest, rowAt, "blockCall.blocks")
 	loop := t.label("block")
 	t.Label(loop)
 	t.Mov(b0, blockAt)
@@ -199,7 +200,8 @@ func (t *blockTile) floats() {
 // begin makes outputs 0 if there are none yet.
 func (t *blockTile) begin() {
 	ready := t.label("ready")
-	t.Line("\tMOVBU %s, %v", t.slot("overwrite"), moving)
+	t.arg("x", rowAt)
+	t.byteField(moving, rowAt, "blockCall.overwrite")
 	t.Cbz(moving, ready)
 	for _, v := range blockFloats {
 		t.Zero(v)

@@ -106,8 +106,7 @@ func (p *program) fewKernels() {
 
 // multiplyFew emits products of 1, 2 and 4 rows by panels.
 func (p *program) multiplyFew(name string, form fewForm) {
-	p.kernelLike("multiplyBlocksGeneric", name, 0, "o a w request next rows panels blocks oStride "+
-		"aStride before overwrite:bool", "")
+	p.kernelLike("multiplyBlocksGeneric", name, 0, "x", "")
 	p.fewArguments()
 	if form.codes == levelCodes {
 		p.loadTable()
@@ -127,21 +126,22 @@ func (p *program) multiplyFew(name string, form fewForm) {
 
 // fewArguments loads all arguments.
 func (p *program) fewArguments() {
-	p.arg("o", fewOut)
-	p.arg("a", fewRow)
-	p.arg("w", fewWords)
-	p.arg("request", fewRequest)
-	p.arg("next", fewNext)
-	p.arg("rows", fewRows)
-	p.arg("panels", fewPanels)
-	p.arg("blocks", fewBlocks)
-	p.arg("oStride", fewOStride)
+	p.arg("x", fewD)
+	p.field(fewOut, fewD, "blockCall.o")
+	p.field(fewRow, fewD, "blockCall.a")
+	p.field(fewWords, fewD, "blockCall.w")
+	p.field(fewRequest, fewD, "blockCall.request")
+	p.field(fewNext, fewD, "blockCall.next")
+	p.field(fewRows, fewD, "blockCall.rows")
+	p.field(fewPanels, fewD, "blockCall.panels")
+	p.field(fewBlocks, fewD, "blockCall.blocks")
+	p.field(fewOStride, fewD, "blockCall.oStride")
 	p.LslImm(fewOStride, fewOStride, 2)
-	p.arg("aStride", fewStride)
-	p.MovImm(fewD, blockRowSize)
-	p.Mul(fewStride, fewStride, fewD)
-	p.arg("before", fewBefore)
-	p.Line("\tMOVBU %s, %v", p.slot("overwrite"), fewNew)
+	p.field(fewStride, fewD, "blockCall.aStride")
+	p.MovImm(fewLeft, blockRowSize)
+	p.Mul(fewStride, fewStride, fewLeft)
+	p.field(fewBefore, fewD, "blockCall.before")
+	p.byteField(fewNew, fewD, "blockCall.overwrite")
 }
 
 // layout gives vectors their registers.

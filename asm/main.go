@@ -46,7 +46,7 @@ func assembly(folder string, emit func(p *program)) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	offsets, err := constants.ReadOffsets(filepath.Join(folder, "internal/kernel/layout.go"))
+	offsets, err := constants.KernelOffsets(folder)
 	if err != nil {
 		return nil, err
 	}

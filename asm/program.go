@@ -93,6 +93,15 @@ func (p *program) slot(name string) string {
 // arg loads an argument of 8 bytes.
 func (p *program) arg(name string, d Reg) { p.Line("\tMOVD %s, %v", p.slot(name), d) }
 
+// field loads a field of 8 bytes, "blockCall.rows", of the struct at an address.
+func (p *program) field(d, at Reg, name string) { p.Ldr(d, at, p.offsets.Get(name)) }
+
+// byteField loads a field of one byte, and leaves its address behind the field.
+func (p *program) byteField(d, at Reg, name string) {
+	p.AddImm(at, at, p.offsets.Get(name))
+	p.LdrbPost(d, at)
+}
+
 // floatArg loads a float argument into all lanes.
 func (p *program) floatArg(name string, d Vec) {
 	p.Line("\tFMOVS %s, F%d", p.slot(name), d)

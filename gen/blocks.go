@@ -122,17 +122,18 @@ func multiplyBlocksVNNI(name string, sums blockSums) {
 
 // blockRows emits a kernel that takes some rows at a time.
 func blockRows(name string, sizes tileSizes, tile func(r int, blocks Mem)) {
-	TEXT(name, noSplit, "func(o *float32, a, w *byte, rows, blocks, oStride, aStride int, "+
-		"overwrite bool)")
+	TEXT(name, noSplit, context)
 	var blocks Mem
 	stackSlots(&blocks)
-	spill("blocks", blocks)
-	Load(Param("o"), cPtr)
-	Load(Param("a"), aPtr)
-	Load(Param("rows"), b0)
-	Load(Param("oStride"), bStride)
+	Load(Param("x"), a0)
+	MOVQ(field(a0, "blockCall.blocks"), b0)
+	MOVQ(b0, blocks)
+	MOVQ(field(a0, "blockCall.o"), cPtr)
+	MOVQ(field(a0, "blockCall.a"), aPtr)
+	MOVQ(field(a0, "blockCall.rows"), b0)
+	MOVQ(field(a0, "blockCall.oStride"), bStride)
 	SHLQ(Imm(2), bStride)
-	Load(Param("aStride"), aStride)
+	MOVQ(field(a0, "blockCall.aStride"), aStride)
 	IMUL3Q(imm(blockRowSize), aStride, aStride)
 	name = unique("rows")
 	label := func(r int) string { return tileLabel(name+"Tile", r) }
@@ -179,7 +180,7 @@ func (t *blockTile) emit(blocks Mem) {
 	loop, w := unique("block"), avx512Temp
 	t.begin()
 	pointAtRows(aPtr, aStride, t.rows)
-	Load(Param("w"), w)
+	argument("blockCall.w", w)
 	MOVQ(blocks, count)
 	Label(loop)
 	t.block(w)
@@ -198,7 +199,7 @@ func (t *blockTile) emit(blocks Mem) {
 // begin loads sums, or makes them 0.
 func (t *blockTile) begin() {
 	load, ready := unique("load"), unique("ready")
-	CMPB(paramAddress("overwrite"), Imm(0))
+	compareArgument("blockCall.overwrite", avx512Temp)
 	JE(LabelRef(load))
 	for i := range t.rows {
 		VPXORD(t.sum(i), t.sum(i), t.sum(i))

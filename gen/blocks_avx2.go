@@ -86,7 +86,7 @@ func (t *blockTile8) emit(blocks Mem) {
 	MOVQ(cPtr, blockOutputs[0])
 	LEAQ(Mem{Base: cPtr, Index: bStride, Scale: 2}, blockOutputs[1])
 	ADDQ(bStride, blockOutputs[1])
-	CMPB(paramAddress("overwrite"), Imm(0))
+	compareArgument("blockCall.overwrite", w)
 	JE(LabelRef(ready))
 	zero := t.free()[0]
 	VPXOR(zero, zero, zero)
@@ -100,7 +100,7 @@ func (t *blockTile8) emit(blocks Mem) {
 		VPBROADCASTD(u32(sumBias), t.bias())
 	}
 	pointAtRows(aPtr, aStride, t.rows)
-	Load(Param("w"), w)
+	argument("blockCall.w", w)
 	MOVQ(blocks, count)
 	Label(loop)
 	switch {

@@ -23,6 +23,8 @@ type fewTile struct {
 	signs  digitSigns       // of trits with 8 lanes
 	sums   []reg.VecVirtual // with 16 lanes, and with VNNI those of the outputs at hand
 	frame  Mem              // with 8 lanes
+	o      Mem              // slots: the first row of outputs of the panel at hand
+	next   Mem              // and where requests go on
 	// With 16 lanes, of blocks that share d: that, what minima are multiplied by, and a number that
 	// floats of sums of products begin with.
 	dShared, minShared, lift reg.VecVirtual
@@ -76,13 +78,8 @@ func (f blockForm) eightRows() bool {
 // multiplyFew emits products of 1 to 4 rows by panels, and of some forms 8. Of 3 rows the last one
 // is computed twice.
 func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint64) {
-	table := ""
-	if form.looksUp() {
-		table = ", table"
-	}
-	TEXT(name, noSplit, fewSignature(table))
-	rows := GP64()
-	Load(Param("rows"), rows)
+	TEXT(name, noSplit, context)
+	rows := argumentOf("blockCall.rows")
 	var frame Mem
 	if !s.wide {
 		frame = AllocLocal(4 * panelBytes)
@@ -96,18 +93,14 @@ func (s blockSet) multiplyFew(name string, form blockForm, words int, shift uint
 	CMPQ(rows, Imm(2))
 	JEQ(LabelRef(tileLabel("rows", 2)))
 	JG(LabelRef(tileLabel("rows", 4)))
+	var o, next Mem
+	stackSlots(&o, &next)
 	for _, r := range counts {
 		Label(tileLabel("rows", r))
-		t := fewTile{rows: r, words: words, shift: shift, frame: frame}
-		t.blockUnpacker = newBlockUnpacker(s, form)
+		t := fewTile{rows: r, words: words, shift: shift, frame: frame, o: o, next: next}
+		t.blockUnpacker = newBlockUnpacker(s, form, "blockCall.table")
 		t.emit()
 	}
-}
-
-// fewSignature is that of kernels of few rows, some of which have a table.
-func fewSignature(table string) string {
-	return "func(o *float32, a, w" + table + " *byte, request, next uintptr, rows, panels, " +
-		"blocks, oStride, aStride, before int, overwrite bool)"
 }
 
 // share loads what blocks share that lie together, where there are registers for it.
@@ -133,16 +126,25 @@ func (t *fewTile) row(i, field int) Mem {
 
 // emit walks over panels and their blocks.
 func (t *fewTile) emit() {
-	request, before, panels, blocks, left := param("request"), param("before"), param("panels"),
-		GP64(), GP64()
-	t.stride, t.w, t.d, t.half = param("aStride"), param("w"), GP64(), GP64()
+	request, before, panels, blocks, left := GP64(), GP64(), GP64(), GP64(), GP64()
+	t.stride, t.w, t.d, t.half = GP64(), GP64(), GP64(), GP64()
+	x := param("x")
+	MOVQ(field(x, "blockCall.o"), request)
+	MOVQ(request, t.o)
+	MOVQ(field(x, "blockCall.next"), request)
+	MOVQ(request, t.next)
+	MOVQ(field(x, "blockCall.request"), request)
+	MOVQ(field(x, "blockCall.before"), before)
+	MOVQ(field(x, "blockCall.panels"), panels)
+	MOVQ(field(x, "blockCall.aStride"), t.stride)
+	MOVQ(field(x, "blockCall.w"), t.w)
 	IMUL3Q(imm(blockRowSize), t.stride, t.stride)
 	for i := range (t.rows + 2) / 3 {
 		t.at[i] = GP64()
 	}
 	panelLoop, blockLoop, partLoop := unique("panel"), unique("block"), unique("part")
 	Label(panelLoop)
-	Load(Param("a"), t.at[0])
+	argument("blockCall.a", t.at[0])
 	if t.rows > 3 {
 		LEAQ(Mem{Base: t.at[0], Index: t.stride, Scale: 2}, t.at[1])
 		t.unlessThree(func() { ADDQ(t.stride, t.at[1]) })
@@ -155,7 +157,7 @@ func (t *fewTile) emit() {
 	if t.lift == nil && t.wide && t.form.sums == minimaSums {
 		t.lift = t.repeated(sumBias)
 	}
-	Load(Param("blocks"), blocks)
+	argument("blockCall.blocks", blocks)
 	Label(blockLoop)
 	MOVQ(t.w, t.d)
 	ADDQ(imm(t.form.header()), t.w)
@@ -185,7 +187,7 @@ func (t *fewTile) emit() {
 		ADDQ(imm(t.form.header()+t.form.size()), request)
 	}
 	DECQ(before)
-	CMOVQEQ(paramAddress("next"), request)
+	CMOVQEQ(t.next, request)
 	DECQ(blocks)
 	JNE(LabelRef(blockLoop))
 	t.end()
@@ -203,7 +205,8 @@ func (t *fewTile) request(at reg.Register, bytes int) {
 
 // outputs calls a function with the address of each row's outputs in the panel.
 func (t *fewTile) outputs(row func(i int, o Mem)) {
-	o, stride := param("o"), param("oStride")
+	o, stride := GP64(), argumentOf("blockCall.oStride")
+	MOVQ(t.o, o)
 	for i := range t.rows {
 		row(i, Mem{Base: o})
 		next := func() { LEAQ(Mem{Base: o, Index: stride, Scale: 4}, o) }
@@ -222,7 +225,7 @@ func (t *fewTile) unlessThree(step func()) {
 		return
 	}
 	three := unique("three")
-	CMPQ(paramAddress("rows"), Imm(3))
+	CMPQ(argumentOf("blockCall.rows"), Imm(3))
 	JEQ(LabelRef(three))
 	step()
 	Label(three)
@@ -234,7 +237,7 @@ func (t *fewTile) begin() {
 	if t.wide {
 		t.vectorsOfSums()
 	}
-	CMPB(paramAddress("overwrite"), Imm(0))
+	compareArgument("blockCall.overwrite", GP64())
 	JE(LabelRef(load))
 	if t.wide {
 		for _, sum := range t.sums {
@@ -283,7 +286,7 @@ func (t *fewTile) end() {
 			VMOVUPS(x, o.Offset(v*vector))
 		}
 	})
-	ADDQ(imm(panelBytes), paramAddress("o"))
+	ADDQ(imm(panelBytes), t.o)
 }
 
 // block adds a block of 32 inputs, and goes on to the next.

@@ -179,8 +179,9 @@ type blockUnpacker struct {
 	trits              *tritUnpacker
 }
 
-// newBlockUnpacker loads what is the same for all blocks.
-func newBlockUnpacker(s blockSet, form blockForm) *blockUnpacker {
+// newBlockUnpacker loads what is the same for all blocks. Levels are where a field of the kernel's
+// argument says, or a parameter of its own.
+func newBlockUnpacker(s blockSet, form blockForm, levels string) *blockUnpacker {
 	u := &blockUnpacker{blockSet: s, form: form}
 	switch form.codes {
 	case trits:
@@ -197,7 +198,13 @@ func newBlockUnpacker(s blockSet, form blockForm) *blockUnpacker {
 		return u
 	case fourBits, halfNibbles:
 		u.table = s.register()
-		if from := (Mem{Base: param("table")}); s.wide {
+		at := GP64()
+		if levels == "" {
+			Load(Param("table"), at)
+		} else {
+			argument(levels, at)
+		}
+		if from := (Mem{Base: at}); s.wide {
 			VBROADCASTI32X4(from, u.table)
 		} else {
 			VBROADCASTI128(from, u.table)
@@ -334,7 +341,7 @@ func (s blockSet) unpackBlocks(name string, form blockForm) {
 	}
 	TEXT(name, noSplit, "func(dst, packed"+table+" *byte, n int)")
 	dst, packed, n, d, left := param("dst"), param("packed"), param("n"), GP64(), GP64()
-	u := newBlockUnpacker(s, form)
+	u := newBlockUnpacker(s, form, "")
 	lift := u.liftOf()
 	Label("next")
 	MOVQ(packed, d)

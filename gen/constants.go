@@ -42,7 +42,7 @@ func readPackage(folder string) (err error) {
 	if err != nil {
 		return err
 	}
-	offsets, err = constants.ReadOffsets(in("internal/kernel/layout.go"))
+	offsets, err = constants.KernelOffsets(folder)
 	return err
 }
 

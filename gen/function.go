@@ -29,6 +29,35 @@ func spill(name string, slot Mem) {
 	MOVQ(a0, slot)
 }
 
+// context is the signature of kernels whose one argument x points to a struct, of which its Go
+// package says what it has.
+const context = "func(x *uintptr)"
+
+// argument loads a field of that struct, "blockCall.rows".
+func argument(name string, to reg.Register) {
+	Load(Param("x"), to)
+	MOVQ(field(to, name), to)
+}
+
+// argumentOf is argument with a register of its own.
+func argumentOf(name string) reg.GPVirtual {
+	r := GP64()
+	argument(name, r)
+	return r
+}
+
+// spillArgument stores such a field in a stack slot, by way of a0.
+func spillArgument(name string, slot Mem) {
+	argument(name, a0)
+	MOVQ(a0, slot)
+}
+
+// compareArgument compares such a field of one byte with 0, by way of a register.
+func compareArgument(name string, by reg.Register) {
+	Load(Param("x"), by)
+	CMPB(field(by, name), Imm(0))
+}
+
 // broadcastParam loads a float argument into all lanes.
 func broadcastParam(name string) reg.VecVirtual {
 	v := YMM()

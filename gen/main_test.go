@@ -56,9 +56,10 @@ func TestFailureLeavesFile(t *testing.T) {
 	const committed = "the committed file"
 	folder := t.TempDir()
 	files := map[string]string{
-		"internal/f32/elementary.go": "package f32\n\nconst exp2Bias = 1\n",
-		"internal/kernel/layout.go":  "package kernel\n",
-		"floats_amd64.s":             committed,
+		"internal/f32/elementary.go":           "package f32\n\nconst exp2Bias = 1\n",
+		"internal/kernel/layout.go":            "package kernel\n",
+		"internal/kernel/blockwise/product.go": "package blockwise\n",
+		"floats_amd64.s":                       committed,
 	}
 	for name, text := range files {
 		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755); err != nil {

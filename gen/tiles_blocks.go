@@ -59,28 +59,27 @@ type blockTiles struct {
 
 // emit walks over rows and panels.
 func (t *blockTiles) emit() {
-	TEXT(t.name, noSplit, "func(o *float32, a, w, sums *byte, rows, panels, blocks, oStride, "+
-		"aStride, wStride int, overwrite bool)")
+	TEXT(t.name, noSplit, context)
 	stackSlots(&t.o, &t.a, &t.rows, &t.panels, &t.w, &t.out)
-	spill("o", t.o)
-	spill("a", t.a)
-	spill("rows", t.rows)
+	spillArgument("blockCall.o", t.o)
+	spillArgument("blockCall.a", t.a)
+	spillArgument("blockCall.rows", t.rows)
 	Comment("Ones where outputs are added to, zeros where they are overwritten.")
 	MOVL(U32(0xffff), reg.EAX)
-	CMPB(paramAddress("overwrite"), Imm(0))
+	compareArgument("blockCall.overwrite", blockTileNext)
 	JE(LabelRef("kept"))
 	XORL(reg.EAX, reg.EAX)
 	Label("kept")
 	KMOVW(reg.EAX, reg.K1)
 	LEAQ(blockTileSizes(), reg.RAX)
 	tileConfig(Mem{Base: reg.RAX})
-	Load(Param("aStride"), blockTileStride)
+	argument("blockCall.aStride", blockTileStride)
 	IMUL3Q(imm(blockRowSize), blockTileStride, blockTileStride)
 	MOVQ(U32(64), blockTileLine)
 
 	Label("rows")
-	spill("panels", t.panels)
-	spill("w", t.w)
+	spillArgument("blockCall.panels", t.panels)
+	spillArgument("blockCall.w", t.w)
 	move(t.o, t.out)
 	Label("panel")
 	if t.beside {
@@ -88,7 +87,7 @@ func (t *blockTiles) emit() {
 	} else {
 		t.apart()
 	}
-	Load(Param("wStride"), blockTileNext)
+	argument("blockCall.wStride", blockTileNext)
 	ADDQ(blockTileNext, t.w)
 	ADDQ(imm(panelBytes), t.out)
 	DECQ(t.panels)
@@ -96,7 +95,7 @@ func (t *blockTiles) emit() {
 	MOVQ(blockTileStride, blockTileNext)
 	SHLQ(Imm(4), blockTileNext)
 	ADDQ(blockTileNext, t.a)
-	Load(Param("oStride"), blockTileNext)
+	argument("blockCall.oStride", blockTileNext)
 	SHLQ(Imm(6), blockTileNext)
 	ADDQ(blockTileNext, t.o)
 	SUBQ(Imm(rowsOfTile), t.rows)
@@ -185,8 +184,8 @@ func (t *blockTiles) point(pointers int) {
 		ADDQ(blockTileStride, blockTilePointers[i])
 	}
 	MOVQ(t.w, blockTileW)
-	Load(Param("blocks"), blockTileLeft)
-	Load(Param("sums"), blockTileNow)
+	argument("blockCall.blocks", blockTileLeft)
+	argument("blockCall.sums", blockTileNow)
 }
 
 // advance goes on to the next block.
@@ -201,7 +200,7 @@ func (t *blockTiles) advance(pointers int) {
 func (t *blockTiles) outputs(use func(i int, o Mem)) {
 	o, stride := blockTilePointers[0].(reg.GPPhysical), blockTilePointers[1].(reg.GPPhysical)
 	MOVQ(t.out, o)
-	Load(Param("oStride"), stride)
+	argument("blockCall.oStride", stride)
 	SHLQ(Imm(2), stride)
 	for i := range rowsOfTile {
 		use(i, Mem{Base: o})

@@ -62,6 +62,7 @@ func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, 
 		if err != nil {
 			return nil, nil, err
 		}
+		ast.Inspect(file, withoutTargets)
 		parsed = append(parsed, file)
 	}
 	// Without the rest of their package and imports, files do not type-check. Their constants and
@@ -70,6 +71,17 @@ func definitions(paths ...string) (*token.FileSet, map[*ast.Ident]types.Object, 
 	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
 	lenient.Check("", files, parsed, &info)
 	return files, info.Defs, nil
+}
+
+// withoutTargets makes fields that are pointers those to bytes: what they point to may be a type of
+// another file, and a pointer is as large as any other.
+func withoutTargets(n ast.Node) bool {
+	if field, ok := n.(*ast.Field); ok {
+		if pointer, ok := field.Type.(*ast.StarExpr); ok {
+			pointer.X = &ast.Ident{NamePos: pointer.X.Pos(), Name: "byte"}
+		}
+	}
+	return true
 }
 
 // Get returns the constant of a name and panics where there is none: no kernel

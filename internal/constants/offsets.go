@@ -3,11 +3,33 @@ package constants
 import (
 	"fmt"
 	"go/types"
+	"path/filepath"
 )
 
 // Offsets say where fields are, "struct.field", and how large structs are,
 // "struct", in bytes on 64-bit platforms.
 type Offsets map[string]int
+
+// kernelStructs are the files with structs that kernels are given, from the repository's root.
+var kernelStructs = []string{"internal/kernel/layout.go", "internal/kernel/blockwise/product.go"}
+
+// KernelOffsets lays out the structs that kernels are given, of the repository in a folder.
+func KernelOffsets(folder string) (Offsets, error) {
+	all := Offsets{}
+	for _, file := range kernelStructs {
+		offsets, err := ReadOffsets(filepath.Join(folder, file))
+		if err != nil {
+			return nil, err
+		}
+		for name, at := range offsets {
+			if _, twice := all[name]; twice {
+				return nil, fmt.Errorf("%s: a second struct %s", file, name)
+			}
+			all[name] = at
+		}
+	}
+	return all, nil
+}
 
 // ReadOffsets lays out the structs of some files of one package. A struct with
 // a field whose type is not known from these files is left out.

@@ -4,6 +4,7 @@ package product
 
 import (
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
@@ -188,4 +189,47 @@ func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
 			kernel.Panel, x.Pitch, x.Groups, &part)
 		last.Store(dst[whole:], rows, u.Stride, u.Cols-whole)
 	}
+}
+
+// MultiplyBlocks makes the block a product by blocks: x has the inputs, and the panels from the
+// block's first column on.
+func (u *Block) MultiplyBlocks(t *tuning.Row, x *blockwise.Product, memory *blockwise.Memory) {
+	whole, size := u.Cols/kernel.Panel, x.PanelBytes()
+	part := *x
+	part.Rows, part.OStride = u.Rows, u.Stride
+	most := blockwise.PanelsFor(t, x.Type, u.Rows)
+	for p := 0; p < whole; p += most {
+		part.Panels = min(most, whole-p)
+		part.O, part.Packed = u.Dst[p*kernel.Panel:], x.Packed[p*size:]
+		blockwise.Multiply(t, &part, memory)
+	}
+	if whole*kernel.Panel == u.Cols {
+		return
+	}
+	dst := u.Dst[whole*kernel.Panel:]
+	var last Ragged
+	part.Panels, part.Packed, part.O, part.OStride = 1, x.Packed[whole*size:], last[:], kernel.Panel
+	for r := 0; r < u.Rows; r += Rows {
+		part.A, part.Rows = x.A[r*x.AStride:], min(Rows, u.Rows-r)
+		blockwise.Multiply(t, &part, memory)
+		last.Store(dst[r*u.Stride:], part.Rows, u.Stride, u.Cols-whole*kernel.Panel)
+	}
+}
+
+// MultiplyFew is MultiplyBlocks for few rows, see blockwise.MultiplyFew.
+func (u *Block) MultiplyFew(t *tuning.Row, x *blockwise.Product, next []byte) {
+	whole := u.Cols / kernel.Panel
+	after, part := x.Packed[whole*x.PanelBytes():], *x
+	part.O, part.Rows, part.Panels, part.OStride = u.Dst, u.Rows, whole, u.Stride
+	if whole*kernel.Panel == u.Cols {
+		blockwise.MultiplyFew(t, &part, next)
+		return
+	}
+	if whole > 0 {
+		blockwise.MultiplyFew(t, &part, after)
+	}
+	var last Ragged
+	part.O, part.Packed, part.Panels, part.OStride = last[:], after, 1, kernel.Panel
+	blockwise.MultiplyFew(t, &part, next)
+	last.Store(u.Dst[whole*kernel.Panel:], u.Rows, u.Stride, u.Cols-whole*kernel.Panel)
 }

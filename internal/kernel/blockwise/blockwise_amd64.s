@@ -48,18 +48,12 @@
 #define VPDPWSSD_9_11_10 LONG $0x522542c4; BYTE $0xd1 // vpdpwssd ymm10, ymm11, ymm9
 
 // multiplyPlainVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyPlainVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyPlainVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyPlainVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyPlainVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows1:
 	CMPQ BX, $0x11; JGE rows1Tile12
@@ -71,8 +65,8 @@ rows1:
 
 rows1Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load3
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load3
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready4
 
 load3:
@@ -81,8 +75,8 @@ load3:
 
 ready4:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block2:
 	VPBROADCASTD 36(AX), Z20; VPBROADCASTD 36(AX)(R9*1), Z21; VPBROADCASTD 36(AX)(R9*2), Z22
@@ -113,8 +107,8 @@ block2:
 
 rows1Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load6
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load6
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready7
 
@@ -125,8 +119,8 @@ load6:
 
 ready7:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block5:
 	VPBROADCASTD 36(AX), Z24; VPBROADCASTD 36(AX)(R9*1), Z25; VPBROADCASTD 36(AX)(R9*2), Z26
@@ -179,8 +173,8 @@ block5:
 
 rows1Tile12:
 	// 12 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load9
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load9
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; JMP ready10
@@ -195,8 +189,8 @@ load9:
 ready10:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11; ADDQ R9, R11
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block8:
 	VPBROADCASTD 36(AX), Z28; VPBROADCASTD 36(AX)(R9*1), Z29; VPBROADCASTD 36(AX)(R9*2), Z30
@@ -274,18 +268,12 @@ rows1End:
 	RET
 
 // multiplyMinimaVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyMinimaVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyMinimaVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyMinimaVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyMinimaVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows11:
 	CMPQ BX, $0x11; JGE rows11Tile12
@@ -297,8 +285,8 @@ rows11:
 
 rows11Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load13
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load13
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready14
 
 load13:
@@ -307,8 +295,8 @@ load13:
 
 ready14:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block12:
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
@@ -346,8 +334,8 @@ block12:
 
 rows11Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load16
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load16
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready17
 
@@ -358,8 +346,8 @@ load16:
 
 ready17:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block15:
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
@@ -425,8 +413,8 @@ block15:
 
 rows11Tile12:
 	// 12 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load19
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load19
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; JMP ready20
@@ -441,8 +429,8 @@ load19:
 ready20:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11; ADDQ R9, R11
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block18:
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31
@@ -537,18 +525,12 @@ rows11End:
 	RET
 
 // multiplyHalvesVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyHalvesVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyHalvesVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyHalvesVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyHalvesVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows21:
 	CMPQ BX, $0x8; JGE rows21Tile8
@@ -557,8 +539,8 @@ rows21:
 
 rows21Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load23
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load23
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready24
 
 load23:
@@ -567,8 +549,8 @@ load23:
 
 ready24:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block22:
 	VPBROADCASTD 40(AX), Z20; VPBROADCASTD 40(AX)(R9*1), Z21; VPBROADCASTD 40(AX)(R9*2), Z22
@@ -604,8 +586,8 @@ block22:
 
 rows21Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load26
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load26
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready27
 
@@ -616,8 +598,8 @@ load26:
 
 ready27:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block25:
 	VPBROADCASTD 40(AX), Z24; VPBROADCASTD 40(AX)(R9*1), Z25; VPBROADCASTD 40(AX)(R9*2), Z26
@@ -682,18 +664,12 @@ rows21End:
 	RET
 
 // multiplyOffsetVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyOffsetVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyOffsetVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyOffsetVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyOffsetVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows28:
 	CMPQ BX, $0x8; JGE rows28Tile8
@@ -702,8 +678,8 @@ rows28:
 
 rows28Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load30
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load30
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready31
 
 load30:
@@ -712,8 +688,8 @@ load30:
 
 ready31:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block29:
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
@@ -748,8 +724,8 @@ block29:
 
 rows28Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load33
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load33
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready34
 
@@ -760,8 +736,8 @@ load33:
 
 ready34:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block32:
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
@@ -825,18 +801,12 @@ rows28End:
 	RET
 
 // multiplyScaledVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyScaledVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyScaledVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyScaledVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyScaledVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows35:
 	CMPQ BX, $0x8; JGE rows35Tile8
@@ -845,8 +815,8 @@ rows35:
 
 rows35Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load37
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load37
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready38
 
 load37:
@@ -855,8 +825,8 @@ load37:
 
 ready38:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block36:
 	VPBROADCASTD 36(AX), Z20; VPBROADCASTD 36(AX)(R9*1), Z21; VPBROADCASTD 36(AX)(R9*2), Z22
@@ -888,8 +858,8 @@ block36:
 
 rows35Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load40
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load40
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready41
 
@@ -900,8 +870,8 @@ load40:
 
 ready41:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block39:
 	VPBROADCASTD 36(AX), Z24; VPBROADCASTD 36(AX)(R9*1), Z25; VPBROADCASTD 36(AX)(R9*2), Z26
@@ -959,18 +929,12 @@ rows35End:
 	RET
 
 // multiplyPairsVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyPairsVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyPairsVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·multiplyPairsVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyPairsVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows42:
 	CMPQ BX, $0x8; JGE rows42Tile8
@@ -979,8 +943,8 @@ rows42:
 
 rows42Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load44
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load44
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready45
 
 load44:
@@ -989,8 +953,8 @@ load44:
 
 ready45:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block43:
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
@@ -1028,8 +992,8 @@ block43:
 
 rows42Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load47
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load47
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready48
 
@@ -1040,8 +1004,8 @@ load47:
 
 ready48:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block46:
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
@@ -1110,18 +1074,12 @@ rows42End:
 	RET
 
 // multiplyFloatsVNNIAVX512 works like multiplyBlocksGeneric.
-// func multiplyFloatsVNNIAVX512(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyFloatsVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyFloatsVNNIAVX512(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyFloatsVNNIAVX512(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows49:
 	CMPQ BX, $0x8; JGE rows49Tile8
@@ -1130,8 +1088,8 @@ rows49:
 
 rows49Tile4:
 	// 4 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load51
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load51
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; JMP ready52
 
 load51:
@@ -1140,8 +1098,8 @@ load51:
 
 ready52:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block50:
 	VPBROADCASTD 40(AX), Z20; VPBROADCASTD 40(AX)(R9*1), Z21; VPBROADCASTD 40(AX)(R9*2), Z22
@@ -1178,8 +1136,8 @@ block50:
 
 rows49Tile8:
 	// 8 rows.
-	CMPB overwrite+56(FP), $0x0
-	JE load54
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE load54
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; JMP ready55
 
@@ -1190,8 +1148,8 @@ load54:
 
 ready55:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block53:
 	VPBROADCASTD 40(AX), Z24; VPBROADCASTD 40(AX)(R9*1), Z25; VPBROADCASTD 40(AX)(R9*2), Z26
@@ -1257,18 +1215,12 @@ rows49End:
 	RET
 
 // multiplyNibblesSIMD works like multiplyBlocksGeneric.
-// func multiplyNibblesSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyNibblesSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyNibblesSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyNibblesSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows56:
 	CMPQ BX, $0x4; JGE rows56Tile4
@@ -1277,16 +1229,16 @@ rows56:
 rows56Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready58
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready58
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready58:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block57:
 	VMOVDQU (DX), Y10; VMOVDQU 32(DX), Y11; VPBROADCASTD (AX), Y8; VPMADDUBSW Y8, Y10, Y0
@@ -1367,18 +1319,12 @@ DATA all00010001<>+28(SB)/4, $0x10001
 GLOBL all00010001<>(SB), RODATA|NOPTR, $32
 
 // multiplyLevelsSIMD works like multiplyBlocksGeneric.
-// func multiplyLevelsSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyLevelsSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyLevelsSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyLevelsSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows59:
 	CMPQ BX, $0x3; JGE rows59Tile3
@@ -1387,15 +1333,15 @@ rows59:
 rows59Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready61
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready61
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready61:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block60:
 	VMOVDQU (DX), Y14; VPBROADCASTD (AX), Y12; VPMADDUBSW Y12, Y14, Y6; VPBROADCASTD (AX)(R9*1), Y12
@@ -1468,18 +1414,12 @@ rows59End:
 	RET
 
 // multiplyBytesSIMD works like multiplyBlocksGeneric.
-// func multiplyBytesSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyBytesSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyBytesSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyBytesSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows62:
 	CMPQ BX, $0x4; JGE rows62Tile4
@@ -1488,16 +1428,16 @@ rows62:
 rows62Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready64
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready64
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready64:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block63:
 	VPBROADCASTD all00010001<>+0(SB), Y14; VMOVDQU (DX), Y8; VPABSB Y8, Y10; VMOVDQU 32(DX), Y9
@@ -1596,18 +1536,12 @@ rows62End:
 	RET
 
 // multiplyQ4KSIMD works like multiplyBlocksGeneric.
-// func multiplyQ4KSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyQ4KSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyQ4KSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyQ4KSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows65:
 	CMPQ BX, $0x4; JGE rows65Tile4
@@ -1616,16 +1550,16 @@ rows65:
 rows65Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready67
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready67
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready67:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block66:
 	VMOVDQU (DX), Y10; VMOVDQU 32(DX), Y11; VPBROADCASTD (AX), Y8; VPMADDUBSW Y8, Y10, Y0
@@ -1700,18 +1634,12 @@ rows65End:
 	RET
 
 // multiplyQ5KSIMD works like multiplyBlocksGeneric.
-// func multiplyQ5KSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyQ5KSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyQ5KSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyQ5KSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows68:
 	CMPQ BX, $0x3; JGE rows68Tile3
@@ -1720,15 +1648,15 @@ rows68:
 rows68Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready70
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready70
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready70:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block69:
 	VMOVDQU (DX), Y14; VPBROADCASTD (AX), Y12; VPMADDUBSW Y12, Y14, Y6; VPBROADCASTD (AX)(R9*1), Y12
@@ -1802,18 +1730,12 @@ rows68End:
 	RET
 
 // multiplyQ6KSIMD works like multiplyBlocksGeneric.
-// func multiplyQ6KSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyQ6KSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyQ6KSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyQ6KSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows71:
 	CMPQ BX, $0x3; JGE rows71Tile3
@@ -1822,15 +1744,15 @@ rows71:
 rows71Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready73
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready73
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready73:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block72:
 	VMOVDQU (DX), Y14; VPBROADCASTD (AX), Y12; VPMADDUBSW Y12, Y14, Y6; VPBROADCASTD (AX)(R9*1), Y12
@@ -1905,18 +1827,12 @@ rows71End:
 	RET
 
 // multiplyOffsetSIMD works like multiplyBlocksGeneric.
-// func multiplyOffsetSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyOffsetSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyOffsetSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyOffsetSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows74:
 	CMPQ BX, $0x3; JGE rows74Tile3
@@ -1925,15 +1841,15 @@ rows74:
 rows74Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready76
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready76
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready76:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block75:
 	VMOVDQU (DX), Y14; VPBROADCASTD (AX), Y12; VPMADDUBSW Y12, Y14, Y6; VPBROADCASTD (AX)(R9*1), Y12
@@ -2008,18 +1924,12 @@ rows74End:
 	RET
 
 // multiplyScaledSIMD works like multiplyBlocksGeneric.
-// func multiplyScaledSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyScaledSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyScaledSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyScaledSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows77:
 	CMPQ BX, $0x4; JGE rows77Tile4
@@ -2028,16 +1938,16 @@ rows77:
 rows77Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready79
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready79
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready79:
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block78:
 	VPBROADCASTD all00010001<>+0(SB), Y14; VMOVDQU (DX), Y8; VPABSB Y8, Y10; VMOVDQU 32(DX), Y9
@@ -2138,18 +2048,12 @@ rows77End:
 	RET
 
 // multiplyPairsSIMD works like multiplyBlocksGeneric.
-// func multiplyPairsSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyPairsSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyPairsSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyPairsSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows80:
 	CMPQ BX, $0x3; JGE rows80Tile3
@@ -2158,15 +2062,15 @@ rows80:
 rows80Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready82
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready82
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready82:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block81:
 	VMOVDQU (DX), Y14; VPBROADCASTD (AX), Y12; VPMADDUBSW Y12, Y14, Y6; VPBROADCASTD (AX)(R9*1), Y12
@@ -2249,18 +2153,12 @@ rows80End:
 	RET
 
 // multiplyFloatsSIMD works like multiplyBlocksGeneric.
-// func multiplyFloatsSIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyFloatsSIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyFloatsSIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyFloatsSIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows83:
 	CMPQ BX, $0x3; JGE rows83Tile3
@@ -2269,15 +2167,15 @@ rows83:
 rows83Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready85
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready85
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready85:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block84:
 	VMOVDQU (DX), Y14; VPBROADCASTD (AX), Y12; VPMADDUBSW Y12, Y14, Y6; VPBROADCASTD (AX)(R9*1), Y12
@@ -2360,18 +2258,12 @@ rows83End:
 	RET
 
 // multiplyPlainVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyPlainVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyPlainVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyPlainVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyPlainVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows86:
 	CMPQ BX, $0x4; JGE rows86Tile4
@@ -2380,16 +2272,16 @@ rows86:
 rows86Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready88
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready88
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready88:
 	VPBROADCASTD all4b400000<>+0(SB), Y14; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block87:
 	VPBROADCASTD 36(AX), Y0; VPADDD Y14, Y0, Y0; VMOVDQA Y0, Y1; VPBROADCASTD 36(AX)(R9*1), Y2
@@ -2455,18 +2347,12 @@ DATA all4b400000<>+28(SB)/4, $0x4b400000
 GLOBL all4b400000<>(SB), RODATA|NOPTR, $32
 
 // multiplyMinimaVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyMinimaVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyMinimaVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyMinimaVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyMinimaVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows89:
 	CMPQ BX, $0x4; JGE rows89Tile4
@@ -2475,16 +2361,16 @@ rows89:
 rows89Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready91
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready91
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready91:
 	VPBROADCASTD all4b400000<>+0(SB), Y14; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block90:
 	VMOVDQA Y14, Y0; VMOVDQA Y0, Y1; VMOVDQA Y14, Y2; VMOVDQA Y2, Y3; VMOVDQA Y14, Y4; VMOVDQA Y4, Y5
@@ -2556,18 +2442,12 @@ rows89End:
 	RET
 
 // multiplyHalvesVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyHalvesVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyHalvesVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyHalvesVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyHalvesVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows92:
 	CMPQ BX, $0x3; JGE rows92Tile3
@@ -2576,15 +2456,15 @@ rows92:
 rows92Tile3:
 	// 3 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready94
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready94
 	VPXOR Y12, Y12, Y12; VMOVUPS Y12, (R12); VMOVUPS Y12, 32(R12); VMOVUPS Y12, (R12)(R10*1)
 	VMOVUPS Y12, 32(R12)(R10*1); VMOVUPS Y12, (R12)(R10*2); VMOVUPS Y12, 32(R12)(R10*2)
 
 ready94:
 	MOVQ SI, AX
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block93:
 	VPBROADCASTD 40(AX), Y0; VMOVDQA Y0, Y1; VPBROADCASTD 40(AX)(R9*1), Y2; VMOVDQA Y2, Y3
@@ -2640,18 +2520,12 @@ rows92End:
 	RET
 
 // multiplyOffsetVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyOffsetVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyOffsetVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyOffsetVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyOffsetVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows95:
 	CMPQ BX, $0x4; JGE rows95Tile4
@@ -2660,16 +2534,16 @@ rows95:
 rows95Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready97
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready97
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready97:
 	VPBROADCASTD all4b400000<>+0(SB), Y14; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block96:
 	VMOVDQA Y14, Y0; VMOVDQA Y0, Y1; VMOVDQA Y14, Y2; VMOVDQA Y2, Y3; VMOVDQA Y14, Y4; VMOVDQA Y4, Y5
@@ -2730,18 +2604,12 @@ rows95End:
 	RET
 
 // multiplyScaledVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyScaledVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyScaledVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyScaledVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyScaledVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows98:
 	CMPQ BX, $0x4; JGE rows98Tile4
@@ -2750,16 +2618,16 @@ rows98:
 rows98Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready100
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready100
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready100:
 	VPBROADCASTD all4b400000<>+0(SB), Y14; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block99:
 	VPBROADCASTD 36(AX), Y0; VPADDD Y14, Y0, Y0; VMOVDQA Y0, Y1; VPBROADCASTD 36(AX)(R9*1), Y2
@@ -2817,18 +2685,12 @@ rows98End:
 	RET
 
 // multiplyPairsVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyPairsVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyPairsVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyPairsVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyPairsVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows101:
 	CMPQ BX, $0x4; JGE rows101Tile4
@@ -2837,16 +2699,16 @@ rows101:
 rows101Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready103
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready103
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready103:
 	VPBROADCASTD all4b400000<>+0(SB), Y14; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block102:
 	VMOVDQA Y14, Y0; VMOVDQA Y0, Y1; VMOVDQA Y14, Y2; VMOVDQA Y2, Y3; VMOVDQA Y14, Y4; VMOVDQA Y4, Y5
@@ -2913,18 +2775,12 @@ rows101End:
 	RET
 
 // multiplyFloatsVNNISIMD works like multiplyBlocksGeneric.
-// func multiplyFloatsVNNISIMD(o *float32, a *byte, w *byte, rows int, blocks int, oStride int, aStride int, overwrite bool)
+// func multiplyFloatsVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3
-TEXT ·multiplyFloatsVNNISIMD(SB), NOSPLIT, $8-57
-	MOVQ blocks+32(FP), AX
-	MOVQ AX, (SP)
-	MOVQ o+0(FP), DI
-	MOVQ a+8(FP), SI
-	MOVQ rows+24(FP), BX
-	MOVQ oStride+40(FP), R10
-	SHLQ $0x2, R10
-	MOVQ aStride+48(FP), R9
-	IMUL3Q $0x38, R9, R9
+TEXT ·multiplyFloatsVNNISIMD(SB), NOSPLIT, $8-8
+	MOVQ x+0(FP), AX
+	MOVQ 56(AX), BX; MOVQ BX, (SP); MOVQ (AX), DI; MOVQ 8(AX), SI; MOVQ 40(AX), BX; MOVQ 64(AX), R10
+	SHLQ $0x2, R10; MOVQ 72(AX), R9; IMUL3Q $0x38, R9, R9
 
 rows104:
 	CMPQ BX, $0x4; JGE rows104Tile4
@@ -2933,16 +2789,16 @@ rows104:
 rows104Tile4:
 	// 4 rows.
 	MOVQ DI, R12; LEAQ (DI)(R10*2), R11; ADDQ R10, R11
-	CMPB overwrite+56(FP), $0x0
-	JE ready106
+	MOVQ x+0(FP), DX
+	CMPB 112(DX), $0x0; JE ready106
 	VPXOR Y8, Y8, Y8; VMOVUPS Y8, (R12); VMOVUPS Y8, 32(R12); VMOVUPS Y8, (R12)(R10*1)
 	VMOVUPS Y8, 32(R12)(R10*1); VMOVUPS Y8, (R12)(R10*2); VMOVUPS Y8, 32(R12)(R10*2); VMOVUPS Y8, (R11)
 	VMOVUPS Y8, 32(R11)
 
 ready106:
 	VPBROADCASTD all4b400000<>+0(SB), Y14; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ w+16(FP), DX
-	MOVQ (SP), CX
+	MOVQ x+0(FP), DX
+	MOVQ 16(DX), DX; MOVQ (SP), CX
 
 block105:
 	VPBROADCASTD 40(AX), Y0; VPADDD Y14, Y0, Y0; VMOVDQA Y0, Y1; VPBROADCASTD 40(AX)(R9*1), Y2
@@ -4530,34 +4386,32 @@ block:
 	RET
 
 // fewQ8VNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ8VNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ8VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·fewQ8VNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x8; JEQ rows8
+TEXT ·fewQ8VNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x8; JEQ rows8
 	CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all80808080<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel107:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+88(FP), $0x0
-	JE load110
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load110
 	VPXORD Z1, Z1, Z1; JMP ready111
 
 load110:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Z1
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z1
 
 ready111:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block108:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4571,38 +4425,32 @@ block108:
 	VPDPBUSD.BCST 24(R8), Z3, Z2; VMOVDQU32 448(SI), Z3; VPXORD Z0, Z3, Z3
 	VPDPBUSD.BCST 28(R8), Z3, Z2; VCVTDQ2PS Z2, Z2; VCVTPH2PS (DI), Z3; VMULPS.BCST   32(R8), Z3, Z3
 	VFMADD231PS Z3, Z2, Z1; ADDQ $0x200, SI; ADDQ $0x38, R8; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block108
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS Z1, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel107
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block108
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z1, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel107
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all80808080<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel112:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load115
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load115
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; JMP ready116
 
 load115:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
 
 ready116:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block113:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4621,50 +4469,45 @@ block113:
 	VPDPBUSD.BCST 28(R9)(SI*1), Z5, Z4; VCVTDQ2PS Z3, Z3; VCVTDQ2PS Z4, Z4; VCVTPH2PS (R8), Z5
 	VMULPS.BCST   32(R9), Z5, Z6; VFMADD231PS Z6, Z3, Z1; VMULPS.BCST   32(R9)(SI*1), Z5, Z3
 	VFMADD231PS Z3, Z4, Z2; ADDQ $0x200, DI; ADDQ $0x38, R9; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block113
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel112
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block113
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel112
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all80808080<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel117:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10
-	CMPQ rows+40(FP), $0x3
-	JEQ three120
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three120
 	ADDQ SI, R10
 
 three120:
-	CMPB overwrite+88(FP), $0x0
-	JE load121
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load121
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; JMP ready122
 
 load121:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
-	CMPQ rows+40(FP), $0x3
-	JEQ three123
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three123
 	LEAQ (BX)(R8*4), BX
 
 three123:
 	VMOVUPS (BX), Z4
 
 ready122:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block118:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4691,49 +4534,43 @@ block118:
 	VMULPS.BCST   32(R9), Z9, Z10; VFMADD231PS Z10, Z5, Z1; VMULPS.BCST   32(R9)(SI*1), Z9, Z5
 	VFMADD231PS Z5, Z6, Z2; VMULPS.BCST   32(R9)(SI*2), Z9, Z5; VFMADD231PS Z5, Z7, Z3
 	VMULPS.BCST   32(R10), Z9, Z5; VFMADD231PS Z5, Z8, Z4; ADDQ $0x200, DI; ADDQ $0x38, R9
-	ADDQ $0x38, R10; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block118
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three124
+	ADDQ $0x38, R10; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block118
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three124
 	LEAQ (BX)(R8*4), BX
 
 three124:
-	VMOVUPS Z4, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel117
+	VMOVUPS Z4, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel117
 	VZEROUPPER
 	RET
 
 rows8:
 	VPBROADCASTD all80808080<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel125:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10; ADDQ SI, R10; LEAQ (R10)(SI*2), R11; ADDQ SI, R11
-	CMPB overwrite+88(FP), $0x0
-	JE load128
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10; ADDQ SI, R10; LEAQ (R10)(SI*2), R11; ADDQ SI, R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load128
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; JMP ready129
 
 load128:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
-	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Z6; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z7; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z8
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(R8*4), BX
+	VMOVUPS (BX), Z5; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z6; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z7
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z8
 
 ready129:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block126:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4782,48 +4619,43 @@ block126:
 	VMULPS.BCST   32(R10)(SI*2), Z17, Z9; VFMADD231PS Z9, Z14, Z6; VMULPS.BCST   32(R11), Z17, Z9
 	VFMADD231PS Z9, Z19, Z7; VMULPS.BCST   32(R11)(SI*1), Z17, Z9; VFMADD231PS Z9, Z16, Z8
 	ADDQ $0x200, DI; ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block126
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS Z6, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z7, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z8, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel125
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block126
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(R8*4), BX
+	VMOVUPS Z5, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z6, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z7, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z8, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel125
 	VZEROUPPER
 	RET
 
 // fewNibblesVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewNibblesVNNIAVX512(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewNibblesVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewNibblesVNNIAVX512(SB), NOSPLIT, $0-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x8; JEQ rows8
+TEXT ·fewNibblesVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x8; JEQ rows8
 	CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel130:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+96(FP), $0x0
-	JE load133
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load133
 	VPXORD Z2, Z2, Z2; JMP ready134
 
 load133:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready134:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block131:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4837,40 +4669,33 @@ block131:
 	VMOVDQU32 192(SI), Z4; VPANDD Z1, Z4, Z5; VPSRLW $0x4, Z4, Z4; VPANDD Z1, Z4, Z4
 	VPSHUFB Z5, Z0, Z5; VPDPBUSD.BCST 12(R8), Z5, Z3; VPSHUFB Z4, Z0, Z4; VPDPBUSD.BCST 28(R8), Z4, Z3
 	VCVTDQ2PS Z3, Z3; VCVTPH2PS (DI), Z4; VMULPS.BCST   32(R8), Z4, Z4; VFMADD231PS Z4, Z3, Z2
-	ADDQ $0x100, SI; ADDQ $0x38, R8; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block131
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel130
+	ADDQ $0x100, SI; ADDQ $0x38, R8; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block131
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel130
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel135:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load138
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load138
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready139
 
 load138:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
 
 ready139:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block136:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4889,52 +4714,46 @@ block136:
 	VPDPBUSD.BCST 28(R9), Z6, Z4; VPDPBUSD.BCST 28(R9)(SI*1), Z6, Z5; VCVTDQ2PS Z4, Z4
 	VCVTDQ2PS Z5, Z5; VCVTPH2PS (R8), Z6; VMULPS.BCST   32(R9), Z6, Z7; VFMADD231PS Z7, Z4, Z2
 	VMULPS.BCST   32(R9)(SI*1), Z6, Z4; VFMADD231PS Z4, Z5, Z3; ADDQ $0x100, DI; ADDQ $0x38, R9
-	ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block136
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel135
+	ADDQ $0x120, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block136
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel135
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel140:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10
-	CMPQ rows+48(FP), $0x3
-	JEQ three143
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three143
 	ADDQ SI, R10
 
 three143:
-	CMPB overwrite+96(FP), $0x0
-	JE load144
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load144
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready145
 
 load144:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+48(FP), $0x3
-	JEQ three146
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three146
 	LEAQ (BX)(R8*4), BX
 
 three146:
 	VMOVUPS (BX), Z5
 
 ready145:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block141:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -4963,50 +4782,44 @@ block141:
 	VMULPS.BCST   32(R9), Z10, Z11; VFMADD231PS Z11, Z6, Z2; VMULPS.BCST   32(R9)(SI*1), Z10, Z6
 	VFMADD231PS Z6, Z7, Z3; VMULPS.BCST   32(R9)(SI*2), Z10, Z6; VFMADD231PS Z6, Z8, Z4
 	VMULPS.BCST   32(R10), Z10, Z6; VFMADD231PS Z6, Z9, Z5; ADDQ $0x100, DI; ADDQ $0x38, R9
-	ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block141
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three147
+	ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block141
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three147
 	LEAQ (BX)(R8*4), BX
 
 three147:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel140
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel140
 	VZEROUPPER
 	RET
 
 rows8:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel148:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10; ADDQ SI, R10; LEAQ (R10)(SI*2), R11; ADDQ SI, R11
-	CMPB overwrite+96(FP), $0x0
-	JE load151
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10; ADDQ SI, R10; LEAQ (R10)(SI*2), R11; ADDQ SI, R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load151
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; JMP ready152
 
 load151:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
-	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z6; LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Z7; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z8; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z9
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(R8*4), BX
+	VMOVUPS (BX), Z6; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z7; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z8
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z9
 
 ready152:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block149:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -5057,47 +4870,42 @@ block149:
 	VMULPS.BCST   32(R10)(SI*2), Z18, Z10; VFMADD231PS Z10, Z20, Z7; VMULPS.BCST   32(R11), Z18, Z10
 	VFMADD231PS Z10, Z16, Z8; VMULPS.BCST   32(R11)(SI*1), Z18, Z10; VFMADD231PS Z10, Z17, Z9
 	ADDQ $0x100, DI; ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block149
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
-	LEAQ (BX)(R8*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z6, (BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS Z7, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z8, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z9, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel148
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block149
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(R8*4), BX
+	VMOVUPS Z6, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z7, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z8, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z9, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel148
 	VZEROUPPER
 	RET
 
 // fewMXFPVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewMXFPVNNIAVX512(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewMXFPVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewMXFPVNNIAVX512(SB), NOSPLIT, $0-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewMXFPVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel153:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+96(FP), $0x0
-	JE load156
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load156
 	VPXORD Z2, Z2, Z2; JMP ready157
 
 load156:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready157:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block154:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -5112,39 +4920,33 @@ block154:
 	VPSHUFB Z5, Z0, Z5; VPDPBUSD.BCST 12(R8), Z5, Z3; VPSHUFB Z4, Z0, Z4; VPDPBUSD.BCST 28(R8), Z4, Z3
 	VCVTDQ2PS Z3, Z3; VPMOVZXWD (DI), Z4; VPSLLD $0x10, Z4, Z4; VMULPS.BCST   32(R8), Z4, Z4
 	VFMADD231PS Z4, Z3, Z2; ADDQ $0x100, SI; ADDQ $0x38, R8; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block154
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel153
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block154
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel153
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel158:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load161
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load161
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready162
 
 load161:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
 
 ready162:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block159:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -5163,52 +4965,46 @@ block159:
 	VPDPBUSD.BCST 28(R9), Z6, Z4; VPDPBUSD.BCST 28(R9)(SI*1), Z6, Z5; VCVTDQ2PS Z4, Z4
 	VCVTDQ2PS Z5, Z5; VPMOVZXWD (R8), Z6; VPSLLD $0x10, Z6, Z6; VMULPS.BCST   32(R9), Z6, Z7
 	VFMADD231PS Z7, Z4, Z2; VMULPS.BCST   32(R9)(SI*1), Z6, Z4; VFMADD231PS Z4, Z5, Z3; ADDQ $0x100, DI
-	ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block159
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel158
+	ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block159
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel158
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel163:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10
-	CMPQ rows+48(FP), $0x3
-	JEQ three166
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three166
 	ADDQ SI, R10
 
 three166:
-	CMPB overwrite+96(FP), $0x0
-	JE load167
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load167
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready168
 
 load167:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+48(FP), $0x3
-	JEQ three169
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three169
 	LEAQ (BX)(R8*4), BX
 
 three169:
 	VMOVUPS (BX), Z5
 
 ready168:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block164:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -5237,53 +5033,47 @@ block164:
 	VMULPS.BCST   32(R9), Z10, Z11; VFMADD231PS Z11, Z6, Z2; VMULPS.BCST   32(R9)(SI*1), Z10, Z6
 	VFMADD231PS Z6, Z7, Z3; VMULPS.BCST   32(R9)(SI*2), Z10, Z6; VFMADD231PS Z6, Z8, Z4
 	VMULPS.BCST   32(R10), Z10, Z6; VFMADD231PS Z6, Z9, Z5; ADDQ $0x100, DI; ADDQ $0x38, R9
-	ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block164
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three170
+	ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block164
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three170
 	LEAQ (BX)(R8*4), BX
 
 three170:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel163
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel163
 	VZEROUPPER
 	RET
 
 // fewQ4KVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ4KVNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ4KVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ4KVNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x8; JEQ rows8
+TEXT ·fewQ4KVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x8; JEQ rows8
 	CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel171:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load174
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load174
 	VPXORD Z1, Z1, Z1; JMP ready175
 
 load174:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z1
 
 ready175:
 	VPBROADCASTD all4b400000<>+0(SB), Z2
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block172:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z3
@@ -5301,40 +5091,33 @@ part173:
 	VFMSUB213PS Z7, Z6, Z5; VMULPS.BCST    32(R9), Z3, Z6; VFMADD231PS Z6, Z5, Z1; VPMOVZXBD 16(DI), Z6
 	VCVTDQ2PS Z6, Z6; VCVTDQ2PS.BCST 48(R9), Z5; VMULPS Z6, Z5, Z5; VMULPS.BCST    32(R9), Z4, Z6
 	VFNMADD231PS Z6, Z5, Z1; ADDQ $0x120, DI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ SI; JNE part173
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block172
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel171
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block172
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z1, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel171
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel176:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load179
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load179
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; JMP ready180
 
 load179:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
 
 ready180:
 	VPBROADCASTD all4b400000<>+0(SB), Z3
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block177:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z4
@@ -5359,44 +5142,37 @@ part178:
 	VCVTDQ2PS.BCST 48(R10)(DI*1), Z7; VMULPS Z8, Z7, Z7; VMULPS.BCST    32(R10), Z5, Z8
 	VFNMADD231PS Z8, Z6, Z1; VMULPS.BCST    32(R10)(DI*1), Z5, Z6; VFNMADD231PS Z6, Z7, Z2
 	ADDQ $0x120, R8; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ SI; JNE part178
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block177
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel176
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block177
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel176
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel181:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three184
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three184
 	ADDQ DI, R11
 
 three184:
-	CMPB overwrite+88(FP), $0x0
-	JE load185
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load185
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; JMP ready186
 
 load185:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
-	CMPQ rows+40(FP), $0x3
-	JEQ three187
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three187
 	LEAQ (BX)(SI*4), BX
 
 three187:
@@ -5404,7 +5180,8 @@ three187:
 
 ready186:
 	VPBROADCASTD all4b400000<>+0(SB), Z5
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block182:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z6
@@ -5443,50 +5220,44 @@ part183:
 	VFNMADD231PS Z8, Z9, Z2; VMULPS.BCST    32(R10)(DI*2), Z7, Z8; VFNMADD231PS Z8, Z10, Z3
 	VMULPS.BCST    32(R11), Z7, Z8; VFNMADD231PS Z8, Z11, Z4; ADDQ $0x120, R8; ADDQ $0x38, R10
 	ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ SI; JNE part183
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block182
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three188
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block182
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three188
 	LEAQ (BX)(SI*4), BX
 
 three188:
-	VMOVUPS Z4, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel181
+	VMOVUPS Z4, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel181
 	VZEROUPPER
 	RET
 
 rows8:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel189:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11; ADDQ DI, R11; LEAQ (R11)(DI*2), R12; ADDQ DI, R12
-	CMPB overwrite+88(FP), $0x0
-	JE load192
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11; ADDQ DI, R11; LEAQ (R11)(DI*2), R12; ADDQ DI, R12
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load192
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; JMP ready193
 
 load192:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
-	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Z6; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z7; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z8
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(SI*4), BX
+	VMOVUPS (BX), Z5; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z6; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z7
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z8
 
 ready193:
 	VPBROADCASTD all4b400000<>+0(SB), Z9
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block190:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z10
@@ -5553,49 +5324,43 @@ part191:
 	VMULPS.BCST    32(R12), Z11, Z12; VFNMADD231PS Z12, Z18, Z7; VMULPS.BCST    32(R12)(DI*1), Z11, Z12
 	VFNMADD231PS Z12, Z19, Z8; ADDQ $0x120, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x38, R12
 	ADDQ $0x120, AX; DECQ SI; JNE part191
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block190
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS Z6, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z7, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z8, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel189
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block190
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(SI*4), BX
+	VMOVUPS Z5, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z6, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z7, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z8, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel189
 	VZEROUPPER
 	RET
 
 // fewQ5KVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ5KVNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ5KVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ5KVNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x8; JEQ rows8
+TEXT ·fewQ5KVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x8; JEQ rows8
 	CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel194:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load197
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load197
 	VPXORD Z2, Z2, Z2; JMP ready198
 
 load197:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready198:
 	VPBROADCASTD all4b400000<>+0(SB), Z3
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block195:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z4
@@ -5621,40 +5386,33 @@ part196:
 	VPMOVZXBD 16(DI), Z7; VCVTDQ2PS Z7, Z7; VCVTDQ2PS.BCST 48(R9), Z6; VMULPS Z7, Z6, Z6
 	VMULPS.BCST    32(R9), Z5, Z7; VFNMADD231PS Z7, Z6, Z2; ADDQ $0x160, DI; ADDQ $0x38, R9
 	ADDQ $0x160, AX; DECQ SI; JNE part196
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block195
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel194
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block195
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel194
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel199:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load202
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load202
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready203
 
 load202:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
 
 ready203:
 	VPBROADCASTD all4b400000<>+0(SB), Z4
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block200:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z5
@@ -5686,44 +5444,37 @@ part201:
 	VCVTDQ2PS.BCST 48(R10)(DI*1), Z8; VMULPS Z9, Z8, Z8; VMULPS.BCST    32(R10), Z6, Z9
 	VFNMADD231PS Z9, Z7, Z2; VMULPS.BCST    32(R10)(DI*1), Z6, Z7; VFNMADD231PS Z7, Z8, Z3
 	ADDQ $0x160, R8; ADDQ $0x38, R10; ADDQ $0x160, AX; DECQ SI; JNE part201
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block200
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel199
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block200
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel199
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel204:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three207
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three207
 	ADDQ DI, R11
 
 three207:
-	CMPB overwrite+88(FP), $0x0
-	JE load208
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load208
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready209
 
 load208:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+40(FP), $0x3
-	JEQ three210
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three210
 	LEAQ (BX)(SI*4), BX
 
 three210:
@@ -5731,7 +5482,8 @@ three210:
 
 ready209:
 	VPBROADCASTD all4b400000<>+0(SB), Z6
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block205:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z7
@@ -5778,50 +5530,44 @@ part206:
 	VFNMADD231PS Z9, Z10, Z3; VMULPS.BCST    32(R10)(DI*2), Z8, Z9; VFNMADD231PS Z9, Z11, Z4
 	VMULPS.BCST    32(R11), Z8, Z9; VFNMADD231PS Z9, Z12, Z5; ADDQ $0x160, R8; ADDQ $0x38, R10
 	ADDQ $0x38, R11; ADDQ $0x160, AX; DECQ SI; JNE part206
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block205
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three211
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block205
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three211
 	LEAQ (BX)(SI*4), BX
 
 three211:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel204
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel204
 	VZEROUPPER
 	RET
 
 rows8:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel212:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11; ADDQ DI, R11; LEAQ (R11)(DI*2), R12; ADDQ DI, R12
-	CMPB overwrite+88(FP), $0x0
-	JE load215
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11; ADDQ DI, R11; LEAQ (R11)(DI*2), R12; ADDQ DI, R12
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load215
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; JMP ready216
 
 load215:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z6; LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Z7; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z8; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z9
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(SI*4), BX
+	VMOVUPS (BX), Z6; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z7; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z8
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z9
 
 ready216:
 	VPBROADCASTD all4b400000<>+0(SB), Z10
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block213:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z11
@@ -5896,48 +5642,42 @@ part214:
 	VMULPS.BCST    32(R12), Z12, Z13; VFNMADD231PS Z13, Z19, Z8; VMULPS.BCST    32(R12)(DI*1), Z12, Z13
 	VFNMADD231PS Z13, Z20, Z9; ADDQ $0x160, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x38, R12
 	ADDQ $0x160, AX; DECQ SI; JNE part214
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block213
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	LEAQ (BX)(SI*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z6, (BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS Z7, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z8, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z9, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel212
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block213
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(SI*4), BX
+	VMOVUPS Z6, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z7, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z8, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z9, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel212
 	VZEROUPPER
 	RET
 
 // fewQ6KVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ6KVNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ6KVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ6KVNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x8; JEQ rows8
+TEXT ·fewQ6KVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x8; JEQ rows8
 	CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all30303030<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel217:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load220
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load220
 	VPXORD Z2, Z2, Z2; JMP ready221
 
 load220:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready221:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block218:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z3
@@ -5962,39 +5702,32 @@ part219:
 	VCVTDQ2PS Z6, Z6; VPMOVSXBD 16(DI), Z7; VCVTDQ2PS Z7, Z7; VMULPS Z6, Z4, Z4; VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z7, Z5, Z4; VMULPS.BCST   32(R9), Z3, Z5; VFMADD231PS Z5, Z4, Z2; ADDQ $0x1a0, DI
 	ADDQ $0x38, R9; ADDQ $0x1a0, AX; DECQ SI; JNE part219
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block218
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel217
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block218
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel217
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all30303030<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel222:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load225
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load225
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready226
 
 load225:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
 
 ready226:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block223:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z4
@@ -6024,51 +5757,45 @@ part224:
 	VCVTDQ2PS Z8, Z8; VFMADD231PS Z10, Z8, Z6; VMULPS.BCST   32(R10), Z4, Z7; VFMADD231PS Z7, Z5, Z2
 	VMULPS.BCST   32(R10)(DI*1), Z4, Z5; VFMADD231PS Z5, Z6, Z3; ADDQ $0x1a0, R8; ADDQ $0x38, R10
 	ADDQ $0x1a0, AX; DECQ SI; JNE part224
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block223
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel222
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block223
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel222
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all30303030<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel227:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three230
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three230
 	ADDQ DI, R11
 
 three230:
-	CMPB overwrite+88(FP), $0x0
-	JE load231
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load231
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready232
 
 load231:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+40(FP), $0x3
-	JEQ three233
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three233
 	LEAQ (BX)(SI*4), BX
 
 three233:
 	VMOVUPS (BX), Z5
 
 ready232:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block228:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z6
@@ -6111,49 +5838,43 @@ part229:
 	VMULPS.BCST   32(R10)(DI*1), Z6, Z7; VFMADD231PS Z7, Z8, Z3; VMULPS.BCST   32(R10)(DI*2), Z6, Z7
 	VFMADD231PS Z7, Z9, Z4; VMULPS.BCST   32(R11), Z6, Z7; VFMADD231PS Z7, Z10, Z5; ADDQ $0x1a0, R8
 	ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x1a0, AX; DECQ SI; JNE part229
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block228
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three234
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block228
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three234
 	LEAQ (BX)(SI*4), BX
 
 three234:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel227
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel227
 	VZEROUPPER
 	RET
 
 rows8:
 	VPBROADCASTD all30303030<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel235:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11; ADDQ DI, R11; LEAQ (R11)(DI*2), R12; ADDQ DI, R12
-	CMPB overwrite+88(FP), $0x0
-	JE load238
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11; ADDQ DI, R11; LEAQ (R11)(DI*2), R12; ADDQ DI, R12
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load238
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; JMP ready239
 
 load238:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z6; LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Z7; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z8; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z9
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(SI*4), BX
+	VMOVUPS (BX), Z6; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z7; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z8
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z9
 
 ready239:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block236:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -6225,47 +5946,41 @@ part237:
 	VFMADD231PS Z10, Z16, Z8; VMULPS.BCST   32(R12)(DI*1), Z18, Z10; VFMADD231PS Z10, Z17, Z9
 	ADDQ $0x1a0, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x1a0, AX; DECQ SI
 	JNE part237
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block236
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	LEAQ (BX)(SI*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z6, (BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS Z7, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z8, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z9, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel235
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block236
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(SI*4), BX
+	VMOVUPS Z6, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z7, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z8, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z9, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel235
 	VZEROUPPER
 	RET
 
 // fewQ41VNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ41VNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ41VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ41VNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ41VNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel240:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+88(FP), $0x0
-	JE load243
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load243
 	VPXORD Z1, Z1, Z1; JMP ready244
 
 load243:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Z1
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z1
 
 ready244:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block241:
 	MOVQ SI, DI; ADDQ $0x40, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6279,38 +5994,32 @@ block241:
 	VCVTPH2PS (DI), Z3; VMULPS.BCST    32(R8), Z3, Z3; VFMADD231PS Z3, Z2, Z1
 	VCVTDQ2PS.BCST 48(R8), Z2; VCVTPH2PS 32(DI), Z3; VMULPS.BCST    32(R8), Z3, Z3
 	VFMADD231PS Z3, Z2, Z1; ADDQ $0x100, SI; ADDQ $0x38, R8; ADDQ $0x140, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block241
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS Z1, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel240
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block241
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z1, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel240
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel245:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load248
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load248
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; JMP ready249
 
 load248:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
 
 ready249:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block246:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6329,51 +6038,45 @@ block246:
 	VMULPS.BCST    32(R9)(SI*1), Z5, Z3; VFMADD231PS Z3, Z4, Z2; VCVTDQ2PS.BCST 48(R9), Z3
 	VCVTDQ2PS.BCST 48(R9)(SI*1), Z4; VCVTPH2PS 32(R8), Z5; VMULPS.BCST    32(R9), Z5, Z6
 	VFMADD231PS Z6, Z3, Z1; VMULPS.BCST    32(R9)(SI*1), Z5, Z5; VFMADD231PS Z5, Z4, Z2
-	ADDQ $0x100, DI; ADDQ $0x38, R9; ADDQ $0x140, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block246
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel245
+	ADDQ $0x100, DI; ADDQ $0x38, R9; ADDQ $0x140, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block246
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel245
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel250:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10
-	CMPQ rows+40(FP), $0x3
-	JEQ three253
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three253
 	ADDQ SI, R10
 
 three253:
-	CMPB overwrite+88(FP), $0x0
-	JE load254
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load254
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; JMP ready255
 
 load254:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
-	CMPQ rows+40(FP), $0x3
-	JEQ three256
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three256
 	LEAQ (BX)(R8*4), BX
 
 three256:
 	VMOVUPS (BX), Z4
 
 ready255:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block251:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6403,52 +6106,46 @@ block251:
 	VCVTPH2PS 32(R8), Z9; VMULPS.BCST    32(R9), Z9, Z10; VFMADD231PS Z10, Z5, Z1
 	VMULPS.BCST    32(R9)(SI*1), Z9, Z10; VFMADD231PS Z10, Z6, Z2; VMULPS.BCST    32(R9)(SI*2), Z9, Z10
 	VFMADD231PS Z10, Z7, Z3; VMULPS.BCST    32(R10), Z9, Z9; VFMADD231PS Z9, Z8, Z4; ADDQ $0x100, DI
-	ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x140, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block251
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three257
+	ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x140, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block251
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three257
 	LEAQ (BX)(R8*4), BX
 
 three257:
-	VMOVUPS Z4, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel250
+	VMOVUPS Z4, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel250
 	VZEROUPPER
 	RET
 
 // fewQ50VNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ50VNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ50VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ50VNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x8; JEQ rows8
+TEXT ·fewQ50VNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x8; JEQ rows8
 	CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel258:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+88(FP), $0x0
-	JE load261
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load261
 	VPXORD Z2, Z2, Z2; JMP ready262
 
 load261:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready262:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block259:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6468,39 +6165,32 @@ block259:
 	VPDPBUSD.BCST 12(R8), Z5, Z3; VMOVDQU32 256(SI), Z5; VPSRLW $0x3, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z5, Z4; VPDPBUSD.BCST 28(R8), Z4, Z3; VCVTDQ2PS Z3, Z3; VCVTPH2PS (DI), Z4
 	VMULPS.BCST   32(R8), Z4, Z4; VFMADD231PS Z4, Z3, Z2; ADDQ $0x140, SI; ADDQ $0x38, R8
-	ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block259
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel258
+	ADDQ $0x160, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block259
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel258
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel263:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load266
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load266
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready267
 
 load266:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
 
 ready267:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block264:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6524,50 +6214,45 @@ block264:
 	VPDPBUSD.BCST 28(R9)(SI*1), Z6, Z5; VCVTDQ2PS Z4, Z4; VCVTDQ2PS Z5, Z5; VCVTPH2PS (R8), Z6
 	VMULPS.BCST   32(R9), Z6, Z7; VFMADD231PS Z7, Z4, Z2; VMULPS.BCST   32(R9)(SI*1), Z6, Z4
 	VFMADD231PS Z4, Z5, Z3; ADDQ $0x140, DI; ADDQ $0x38, R9; ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block264
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel263
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block264
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel263
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel268:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10
-	CMPQ rows+40(FP), $0x3
-	JEQ three271
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three271
 	ADDQ SI, R10
 
 three271:
-	CMPB overwrite+88(FP), $0x0
-	JE load272
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load272
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready273
 
 load272:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+40(FP), $0x3
-	JEQ three274
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three274
 	LEAQ (BX)(R8*4), BX
 
 three274:
 	VMOVUPS (BX), Z5
 
 ready273:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block269:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6601,49 +6286,43 @@ block269:
 	VMULPS.BCST   32(R9), Z10, Z11; VFMADD231PS Z11, Z6, Z2; VMULPS.BCST   32(R9)(SI*1), Z10, Z6
 	VFMADD231PS Z6, Z7, Z3; VMULPS.BCST   32(R9)(SI*2), Z10, Z6; VFMADD231PS Z6, Z8, Z4
 	VMULPS.BCST   32(R10), Z10, Z6; VFMADD231PS Z6, Z9, Z5; ADDQ $0x140, DI; ADDQ $0x38, R9
-	ADDQ $0x38, R10; ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block269
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three275
+	ADDQ $0x38, R10; ADDQ $0x160, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block269
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three275
 	LEAQ (BX)(R8*4), BX
 
 three275:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel268
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel268
 	VZEROUPPER
 	RET
 
 rows8:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel276:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10; ADDQ SI, R10; LEAQ (R10)(SI*2), R11; ADDQ SI, R11
-	CMPB overwrite+88(FP), $0x0
-	JE load279
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10; ADDQ SI, R10; LEAQ (R10)(SI*2), R11; ADDQ SI, R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load279
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7; VPXORD Z8, Z8, Z8; VPXORD Z9, Z9, Z9; JMP ready280
 
 load279:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
-	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z6; LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Z7; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z8; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z9
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z5; LEAQ (BX)(R8*4), BX
+	VMOVUPS (BX), Z6; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z7; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z8
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z9
 
 ready280:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block277:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6701,46 +6380,41 @@ block277:
 	VMULPS.BCST   32(R10)(SI*2), Z18, Z10; VFMADD231PS Z10, Z21, Z7; VMULPS.BCST   32(R11), Z18, Z10
 	VFMADD231PS Z10, Z16, Z8; VMULPS.BCST   32(R11)(SI*1), Z18, Z10; VFMADD231PS Z10, Z17, Z9
 	ADDQ $0x140, DI; ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block277
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
-	LEAQ (BX)(R8*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z6, (BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS Z7, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z8, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z9, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel276
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block277
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z5, (BX); LEAQ (BX)(R8*4), BX
+	VMOVUPS Z6, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z7, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z8, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z9, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel276
 	VZEROUPPER
 	RET
 
 // fewQ51VNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ51VNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ51VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ51VNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ51VNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel281:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+88(FP), $0x0
-	JE load284
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load284
 	VPXORD Z2, Z2, Z2; JMP ready285
 
 load284:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready285:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block282:
 	MOVQ SI, DI; ADDQ $0x40, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6761,39 +6435,32 @@ block282:
 	VPTERNLOGD $0xf8, Z0, Z5, Z4; VPDPBUSD.BCST  28(R8), Z4, Z3; VCVTDQ2PS Z3, Z3; VCVTPH2PS (DI), Z4
 	VMULPS.BCST    32(R8), Z4, Z4; VFMADD231PS Z4, Z3, Z2; VCVTDQ2PS.BCST 48(R8), Z3
 	VCVTPH2PS 32(DI), Z4; VMULPS.BCST    32(R8), Z4, Z4; VFMADD231PS Z4, Z3, Z2; ADDQ $0x140, SI
-	ADDQ $0x38, R8; ADDQ $0x180, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block282
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel281
+	ADDQ $0x38, R8; ADDQ $0x180, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block282
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel281
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel286:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load289
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load289
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready290
 
 load289:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
 
 ready290:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block287:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6819,51 +6486,45 @@ block287:
 	VFMADD231PS Z4, Z5, Z3; VCVTDQ2PS.BCST 48(R9), Z4; VCVTDQ2PS.BCST 48(R9)(SI*1), Z5
 	VCVTPH2PS 32(R8), Z6; VMULPS.BCST    32(R9), Z6, Z7; VFMADD231PS Z7, Z4, Z2
 	VMULPS.BCST    32(R9)(SI*1), Z6, Z6; VFMADD231PS Z6, Z5, Z3; ADDQ $0x140, DI; ADDQ $0x38, R9
-	ADDQ $0x180, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block287
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel286
+	ADDQ $0x180, AX; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block287
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel286
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all10101010<>+0(SB), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel291:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(SI*2), R10
-	CMPQ rows+40(FP), $0x3
-	JEQ three294
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(SI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three294
 	ADDQ SI, R10
 
 three294:
-	CMPB overwrite+88(FP), $0x0
-	JE load295
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load295
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready296
 
 load295:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+40(FP), $0x3
-	JEQ three297
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three297
 	LEAQ (BX)(R8*4), BX
 
 three297:
 	VMOVUPS (BX), Z5
 
 ready296:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block292:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -6901,50 +6562,45 @@ block292:
 	VFMADD231PS Z11, Z6, Z2; VMULPS.BCST    32(R9)(SI*1), Z10, Z11; VFMADD231PS Z11, Z7, Z3
 	VMULPS.BCST    32(R9)(SI*2), Z10, Z11; VFMADD231PS Z11, Z8, Z4; VMULPS.BCST    32(R10), Z10, Z10
 	VFMADD231PS Z10, Z9, Z5; ADDQ $0x140, DI; ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x180, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block292
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three298
+	CMOVQEQ 8(SP), AX; DECQ BX; JNE block292
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(R8*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(R8*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three298
 	LEAQ (BX)(R8*4), BX
 
 three298:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel291
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel291
 	VZEROUPPER
 	RET
 
 // fewQ2KVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ2KVNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ2KVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ2KVNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ2KVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all03030303<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel299:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load302
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load302
 	VPXORD Z1, Z1, Z1; JMP ready303
 
 load302:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z1
 
 ready303:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block300:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z2
@@ -6965,39 +6621,32 @@ part301:
 	VPANDD Z5, Z3, Z5; VPBROADCASTD 52(R9), Z3; VPMADDWD Z5, Z3, Z3; VPSRAD $0x3, Z3, Z3
 	VCVTDQ2PS Z3, Z3; VCVTPH2PS 32(R8), Z5; VMULPS.BCST   32(R9), Z5, Z5; VFMADD231PS Z5, Z3, Z1
 	ADDQ $0xa0, DI; ADDQ $0x38, R9; ADDQ $0xa0, AX; DECQ SI; JNE part301
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block300
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel299
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block300
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z1, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel299
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all03030303<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel304:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load307
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load307
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; JMP ready308
 
 load307:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
 
 ready308:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block305:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z3
@@ -7027,51 +6676,45 @@ part306:
 	VCVTPH2PS 32(R9), Z8; VMULPS.BCST   32(R10), Z8, Z9; VFMADD231PS Z9, Z4, Z1
 	VMULPS.BCST   32(R10)(DI*1), Z8, Z8; VFMADD231PS Z8, Z5, Z2; ADDQ $0xa0, R8; ADDQ $0x38, R10
 	ADDQ $0xa0, AX; DECQ SI; JNE part306
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block305
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel304
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block305
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel304
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all03030303<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel309:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three312
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three312
 	ADDQ DI, R11
 
 three312:
-	CMPB overwrite+88(FP), $0x0
-	JE load313
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load313
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; JMP ready314
 
 load313:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
-	CMPQ rows+40(FP), $0x3
-	JEQ three315
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three315
 	LEAQ (BX)(SI*4), BX
 
 three315:
 	VMOVUPS (BX), Z4
 
 ready314:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block310:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z5
@@ -7115,20 +6758,16 @@ part311:
 	VMULPS.BCST   32(R10)(DI*2), Z14, Z17; VFMADD231PS Z17, Z8, Z3; VMULPS.BCST   32(R11), Z14, Z14
 	VFMADD231PS Z14, Z9, Z4; ADDQ $0xa0, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0xa0, AX; DECQ SI
 	JNE part311
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block310
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three316
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block310
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three316
 	LEAQ (BX)(SI*4), BX
 
 three316:
-	VMOVUPS Z4, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel309
+	VMOVUPS Z4, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel309
 	VZEROUPPER
 	RET
 
@@ -7143,33 +6782,31 @@ DATA all0000000f<>+28(SB)/4, $0xf
 GLOBL all0000000f<>(SB), RODATA|NOPTR, $32
 
 // fewQ3KVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewQ3KVNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ3KVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewQ3KVNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ3KVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all03030303<>+0(SB), Z0; VPBROADCASTD all04040404<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel317:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load320
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load320
 	VPXORD Z2, Z2, Z2; JMP ready321
 
 load320:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready321:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block318:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z3
@@ -7193,39 +6830,32 @@ part319:
 	VPMOVSXBD 16(DI), Z7; VCVTDQ2PS Z7, Z7; VMULPS Z6, Z4, Z4; VCVTDQ2PS Z5, Z5; VFMADD231PS Z7, Z5, Z4
 	VMULPS.BCST   32(R9), Z3, Z5; VFMADD231PS Z5, Z4, Z2; ADDQ $0xe0, DI; ADDQ $0x38, R9
 	ADDQ $0xe0, AX; DECQ SI; JNE part319
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block318
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel317
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block318
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel317
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all03030303<>+0(SB), Z0; VPBROADCASTD all04040404<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel322:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load325
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load325
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready326
 
 load325:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
 
 ready326:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block323:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z4
@@ -7255,51 +6885,45 @@ part324:
 	VFMADD231PS Z10, Z8, Z6; VMULPS.BCST   32(R10), Z4, Z7; VFMADD231PS Z7, Z5, Z2
 	VMULPS.BCST   32(R10)(DI*1), Z4, Z5; VFMADD231PS Z5, Z6, Z3; ADDQ $0xe0, R8; ADDQ $0x38, R10
 	ADDQ $0xe0, AX; DECQ SI; JNE part324
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block323
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel322
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block323
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel322
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all03030303<>+0(SB), Z0; VPBROADCASTD all04040404<>+0(SB), Z1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel327:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three330
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three330
 	ADDQ DI, R11
 
 three330:
-	CMPB overwrite+88(FP), $0x0
-	JE load331
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load331
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready332
 
 load331:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+40(FP), $0x3
-	JEQ three333
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three333
 	LEAQ (BX)(SI*4), BX
 
 three333:
 	VMOVUPS (BX), Z5
 
 ready332:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block328:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z6
@@ -7343,52 +6967,46 @@ part329:
 	VMULPS.BCST   32(R10)(DI*2), Z6, Z7; VFMADD231PS Z7, Z9, Z4; VMULPS.BCST   32(R11), Z6, Z7
 	VFMADD231PS Z7, Z10, Z5; ADDQ $0xe0, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0xe0, AX; DECQ SI
 	JNE part329
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block328
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three334
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block328
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three334
 	LEAQ (BX)(SI*4), BX
 
 three334:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel327
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel327
 	VZEROUPPER
 	RET
 
 // fewXSVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewXSVNNIAVX512(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewXSVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewXSVNNIAVX512(SB), NOSPLIT, $0-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewXSVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel335:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load338
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load338
 	VPXORD Z2, Z2, Z2; JMP ready339
 
 load338:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready339:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block336:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z3
@@ -7406,40 +7024,33 @@ part337:
 	VPDPBUSD.BCST 28(R9), Z5, Z4; VCVTDQ2PS Z4, Z4; VPMOVSXBD (DI), Z5; VCVTDQ2PS Z5, Z5
 	VMULPS Z5, Z4, Z4; VMULPS.BCST   32(R9), Z3, Z5; VFMADD231PS Z5, Z4, Z2; ADDQ $0x110, DI
 	ADDQ $0x38, R9; ADDQ $0x110, AX; DECQ SI; JNE part337
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block336
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel335
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block336
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel335
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel340:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+96(FP), $0x0
-	JE load343
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load343
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready344
 
 load343:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
 
 ready344:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block341:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z4
@@ -7462,52 +7073,46 @@ part342:
 	VCVTDQ2PS Z7, Z7; VMULPS Z7, Z5, Z5; VMULPS Z7, Z6, Z6; VMULPS.BCST   32(R10), Z4, Z7
 	VFMADD231PS Z7, Z5, Z2; VMULPS.BCST   32(R10)(DI*1), Z4, Z5; VFMADD231PS Z5, Z6, Z3
 	ADDQ $0x110, R8; ADDQ $0x38, R10; ADDQ $0x110, AX; DECQ SI; JNE part342
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block341
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel340
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block341
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel340
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel345:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+48(FP), $0x3
-	JEQ three348
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three348
 	ADDQ DI, R11
 
 three348:
-	CMPB overwrite+96(FP), $0x0
-	JE load349
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load349
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready350
 
 load349:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+48(FP), $0x3
-	JEQ three351
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three351
 	LEAQ (BX)(SI*4), BX
 
 three351:
 	VMOVUPS (BX), Z5
 
 ready350:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block346:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z6
@@ -7541,52 +7146,46 @@ part347:
 	VMULPS.BCST   32(R10)(DI*1), Z6, Z7; VFMADD231PS Z7, Z8, Z3; VMULPS.BCST   32(R10)(DI*2), Z6, Z7
 	VFMADD231PS Z7, Z9, Z4; VMULPS.BCST   32(R11), Z6, Z7; VFMADD231PS Z7, Z10, Z5; ADDQ $0x110, R8
 	ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x110, AX; DECQ SI; JNE part347
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block346
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three352
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block346
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three352
 	LEAQ (BX)(SI*4), BX
 
 three352:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel345
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel345
 	VZEROUPPER
 	RET
 
 // fewNVFPVNNIAVX512 works like multiplyBlocksGeneric.
-// func fewNVFPVNNIAVX512(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewNVFPVNNIAVX512(x *uintptr)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewNVFPVNNIAVX512(SB), NOSPLIT, $0-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewNVFPVNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel353:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+96(FP), $0x0
-	JE load356
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load356
 	VPXORD Z2, Z2, Z2; JMP ready357
 
 load356:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Z2
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z2
 
 ready357:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block354:
 	MOVQ DI, SI; ADDQ $0x0, DI; ADDQ $0x0, AX; MOVQ $0x2, SI
@@ -7607,40 +7206,33 @@ part355:
 	VPSLLW $0x7, Y3, Y3; VCVTPH2PS Y3, Z3; VPBROADCASTD all43000000<>+0(SB), Z5; VMULPS Z5, Z3, Z3
 	VMULPS.BCST   32(R8), Z3, Z3; VFMADD231PS Z3, Z4, Z2; ADDQ $0x120, DI; ADDQ $0x38, R8
 	ADDQ $0x120, AX; DECQ SI; JNE part355
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block354
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel353
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block354
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z2, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel353
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel358:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load361
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load361
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; JMP ready362
 
 load361:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
 
 ready362:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block359:
 	MOVQ R8, SI; ADDQ $0x0, R8; ADDQ $0x0, AX; MOVQ $0x2, SI
@@ -7667,52 +7259,46 @@ part360:
 	VPBROADCASTD all43000000<>+0(SB), Z5; VMULPS Z5, Z4, Z4; VMULPS.BCST   32(R9), Z4, Z5
 	VFMADD231PS Z5, Z6, Z2; VMULPS.BCST   32(R9)(DI*1), Z4, Z4; VFMADD231PS Z4, Z7, Z3; ADDQ $0x120, R8
 	ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ SI; JNE part360
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block359
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel358
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block359
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel358
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI32X4 (AX), Z0; VPBROADCASTD all0f0f0f0f<>+0(SB), Z1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel363:
-	MOVQ a+8(FP), R9
-	LEAQ (R9)(DI*2), R10
-	CMPQ rows+48(FP), $0x3
-	JEQ three366
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9; LEAQ (R9)(DI*2), R10
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three366
 	ADDQ DI, R10
 
 three366:
-	CMPB overwrite+96(FP), $0x0
-	JE load367
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load367
 	VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready368
 
 load367:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
-	CMPQ rows+48(FP), $0x3
-	JEQ three369
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z4
+	MOVQ x+0(FP), R11
+	MOVQ 40(R11), R11; CMPQ R11, $0x3; JEQ three369
 	LEAQ (BX)(SI*4), BX
 
 three369:
 	VMOVUPS (BX), Z5
 
 ready368:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block364:
 	MOVQ R8, SI; ADDQ $0x0, R8; ADDQ $0x0, AX; MOVQ $0x2, SI
@@ -7753,52 +7339,46 @@ part365:
 	VMULPS.BCST   32(R9)(DI*2), Z6, Z7; VFMADD231PS Z7, Z12, Z4; VMULPS.BCST   32(R10), Z6, Z6
 	VFMADD231PS Z6, Z13, Z5; ADDQ $0x120, R8; ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ SI
 	JNE part365
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block364
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three370
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block364
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z4, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three370
 	LEAQ (BX)(SI*4), BX
 
 three370:
-	VMOVUPS Z5, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel363
+	VMOVUPS Z5, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel363
 	VZEROUPPER
 	RET
 
 // fewTQ1VNNIAVX512 works like multiplyBlocksGeneric.
-// func fewTQ1VNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewTQ1VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewTQ1VNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewTQ1VNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD allff00ff00<>+0(SB), Z0; VPBROADCASTD alld5d5d5d5<>+0(SB), Z0
 	VPBROADCASTD all2a2a2a2a<>+0(SB), Z2; VPBROADCASTD all01010101<>+0(SB), Z3
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel371:
-	MOVQ a+8(FP), R8
-	CMPB overwrite+88(FP), $0x0
-	JE load374
+	MOVQ x+0(FP), R8
+	MOVQ 8(R8), R8
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load374
 	VPXORD Z1, Z1, Z1; JMP ready375
 
 load374:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Z1
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z1
 
 ready375:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block372:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -7848,40 +7428,33 @@ word378:
 	VMULPS.BCST   312(R8), Z4, Z8; VCVTDQ2PS Z5, Z5; VFMADD231PS Z8, Z5, Z1
 	VMULPS.BCST   368(R8), Z4, Z5; VCVTDQ2PS Z6, Z6; VFMADD231PS Z5, Z6, Z1
 	VMULPS.BCST   424(R8), Z4, Z4; VCVTDQ2PS Z7, Z7; VFMADD231PS Z4, Z7, Z1; ADDQ $0x360, AX
-	ADDQ $0x1c0, R8; ADDQ $0x340, SI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block372
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS Z1, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel371
+	ADDQ $0x1c0, R8; ADDQ $0x340, SI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block372
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z1, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel371
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD allff00ff00<>+0(SB), Z0; VPBROADCASTD alld5d5d5d5<>+0(SB), Z1
 	VPBROADCASTD all2a2a2a2a<>+0(SB), Z2; VPBROADCASTD all01010101<>+0(SB), Z3
-	MOVQ request+24(FP), DX
-	MOVQ before+80(FP), BX
-	MOVQ panels+48(FP), SI
-	MOVQ aStride+72(FP), R9
-	MOVQ w+16(FP), R10
-	IMUL3Q $0x38, R9, R9
+	MOVQ x+0(FP), AX
+	MOVQ (AX), DX; MOVQ DX, (SP); MOVQ 104(AX), DX; MOVQ DX, 8(SP); MOVQ 96(AX), DX; MOVQ 88(AX), BX
+	MOVQ 48(AX), SI; MOVQ 72(AX), R9; MOVQ 16(AX), R10; IMUL3Q $0x38, R9, R9
 
 panel379:
-	MOVQ a+8(FP), R12
-	CMPB overwrite+88(FP), $0x0
-	JE load382
+	MOVQ x+0(FP), R12
+	MOVQ 8(R12), R12
+	MOVQ x+0(FP), AX
+	CMPB 112(AX), $0x0; JE load382
 	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; JMP ready383
 
 load382:
-	MOVQ o+0(FP), AX
-	MOVQ oStride+64(FP), CX
-	VMOVUPS (AX), Z4; LEAQ (AX)(CX*4), AX; VMOVUPS (AX), Z5
+	MOVQ x+0(FP), CX
+	MOVQ 64(CX), CX; MOVQ (SP), AX; VMOVUPS (AX), Z4; LEAQ (AX)(CX*4), AX; VMOVUPS (AX), Z5
 
 ready383:
-	MOVQ blocks+56(FP), DI
+	MOVQ x+0(FP), DI
+	MOVQ 56(DI), DI
 
 block380:
 	MOVQ R10, R11; ADDQ $0x20, R10; PREFETCHT0 (DX); PREFETCHT0 64(DX); PREFETCHT0 128(DX)
@@ -7922,52 +7495,46 @@ part381:
 	VPDPBUSD.BCST 28(R12)(R9*1), Z8, Z7; VCVTDQ2PS Z6, Z6; VCVTDQ2PS Z7, Z7; VCVTPH2PS (R11), Z8
 	VMULPS.BCST   32(R12), Z8, Z9; VFMADD231PS Z9, Z6, Z4; VMULPS.BCST   32(R12)(R9*1), Z8, Z6
 	VFMADD231PS Z6, Z7, Z5; ADDQ $0x0, R10; ADDQ $0x38, R12; ADDQ $0x0, DX; DECQ R8; JNE part381
-	ADDQ $0x340, R10; DECQ BX
-	CMOVQEQ next+32(FP), DX
-	DECQ DI; JNE block380
-	MOVQ o+0(FP), AX
-	MOVQ oStride+64(FP), CX
-	VMOVUPS Z4, (AX); LEAQ (AX)(CX*4), AX; VMOVUPS Z5, (AX)
-	ADDQ $0x40, o+0(FP)
-	DECQ SI; JNE panel379
+	ADDQ $0x340, R10; DECQ BX; CMOVQEQ 8(SP), DX; DECQ DI; JNE block380
+	MOVQ x+0(FP), CX
+	MOVQ 64(CX), CX; MOVQ (SP), AX; VMOVUPS Z4, (AX); LEAQ (AX)(CX*4), AX; VMOVUPS Z5, (AX)
+	ADDQ $0x40, (SP); DECQ SI; JNE panel379
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD allff00ff00<>+0(SB), Z0; VPBROADCASTD alld5d5d5d5<>+0(SB), Z1
 	VPBROADCASTD all2a2a2a2a<>+0(SB), Z2; VPBROADCASTD all01010101<>+0(SB), Z3
-	MOVQ request+24(FP), DX
-	MOVQ before+80(FP), BX
-	MOVQ panels+48(FP), SI
-	MOVQ aStride+72(FP), R9
-	MOVQ w+16(FP), R10
-	IMUL3Q $0x38, R9, R9
+	MOVQ x+0(FP), AX
+	MOVQ (AX), DX; MOVQ DX, (SP); MOVQ 104(AX), DX; MOVQ DX, 8(SP); MOVQ 96(AX), DX; MOVQ 88(AX), BX
+	MOVQ 48(AX), SI; MOVQ 72(AX), R9; MOVQ 16(AX), R10; IMUL3Q $0x38, R9, R9
 
 panel384:
-	MOVQ a+8(FP), R12
-	LEAQ (R12)(R9*2), R13
-	CMPQ rows+40(FP), $0x3
-	JEQ three387
+	MOVQ x+0(FP), R12
+	MOVQ 8(R12), R12; LEAQ (R12)(R9*2), R13
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x3; JEQ three387
 	ADDQ R9, R13
 
 three387:
-	CMPB overwrite+88(FP), $0x0
-	JE load388
+	MOVQ x+0(FP), AX
+	CMPB 112(AX), $0x0; JE load388
 	VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; JMP ready389
 
 load388:
-	MOVQ o+0(FP), AX
-	MOVQ oStride+64(FP), CX
-	VMOVUPS (AX), Z4; LEAQ (AX)(CX*4), AX; VMOVUPS (AX), Z5; LEAQ (AX)(CX*4), AX; VMOVUPS (AX), Z6
-	CMPQ rows+40(FP), $0x3
-	JEQ three390
+	MOVQ x+0(FP), CX
+	MOVQ 64(CX), CX; MOVQ (SP), AX; VMOVUPS (AX), Z4; LEAQ (AX)(CX*4), AX; VMOVUPS (AX), Z5
+	LEAQ (AX)(CX*4), AX; VMOVUPS (AX), Z6
+	MOVQ x+0(FP), DI
+	MOVQ 40(DI), DI; CMPQ DI, $0x3; JEQ three390
 	LEAQ (AX)(CX*4), AX
 
 three390:
 	VMOVUPS (AX), Z7
 
 ready389:
-	MOVQ blocks+56(FP), DI
+	MOVQ x+0(FP), DI
+	MOVQ 56(DI), DI
 
 block385:
 	MOVQ R10, R11; ADDQ $0x20, R10; PREFETCHT0 (DX); PREFETCHT0 64(DX); PREFETCHT0 128(DX)
@@ -8023,51 +7590,45 @@ part386:
 	VMULPS.BCST   32(R12)(R9*1), Z12, Z8; VFMADD231PS Z8, Z9, Z5; VMULPS.BCST   32(R12)(R9*2), Z12, Z8
 	VFMADD231PS Z8, Z10, Z6; VMULPS.BCST   32(R13), Z12, Z8; VFMADD231PS Z8, Z11, Z7; ADDQ $0x0, R10
 	ADDQ $0x38, R12; ADDQ $0x38, R13; ADDQ $0x0, DX; DECQ R8; JNE part386
-	ADDQ $0x340, R10; DECQ BX
-	CMOVQEQ next+32(FP), DX
-	DECQ DI; JNE block385
-	MOVQ o+0(FP), AX
-	MOVQ oStride+64(FP), CX
-	VMOVUPS Z4, (AX); LEAQ (AX)(CX*4), AX; VMOVUPS Z5, (AX); LEAQ (AX)(CX*4), AX; VMOVUPS Z6, (AX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three391
+	ADDQ $0x340, R10; DECQ BX; CMOVQEQ 8(SP), DX; DECQ DI; JNE block385
+	MOVQ x+0(FP), CX
+	MOVQ 64(CX), CX; MOVQ (SP), AX; VMOVUPS Z4, (AX); LEAQ (AX)(CX*4), AX; VMOVUPS Z5, (AX)
+	LEAQ (AX)(CX*4), AX; VMOVUPS Z6, (AX)
+	MOVQ x+0(FP), DI
+	MOVQ 40(DI), DI; CMPQ DI, $0x3; JEQ three391
 	LEAQ (AX)(CX*4), AX
 
 three391:
-	VMOVUPS Z7, (AX)
-	ADDQ $0x40, o+0(FP)
-	DECQ SI; JNE panel384
+	VMOVUPS Z7, (AX); ADDQ $0x40, (SP); DECQ SI; JNE panel384
 	VZEROUPPER
 	RET
 
 // fewTQ2VNNIAVX512 works like multiplyBlocksGeneric.
-// func fewTQ2VNNIAVX512(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewTQ2VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, CMOV, MMX+
-TEXT ·fewTQ2VNNIAVX512(SB), NOSPLIT, $0-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewTQ2VNNIAVX512(SB), NOSPLIT, $16-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all03030303<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, (SP); MOVQ 104(SI), AX; MOVQ AX, 8(SP); MOVQ 96(SI), AX; MOVQ 88(SI), CX
+	MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel392:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load395
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load395
 	VPXORD Z1, Z1, Z1; JMP ready396
 
 load395:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS (BX), Z1
 
 ready396:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block393:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R8), Z2
@@ -8082,39 +7643,32 @@ part394:
 	VPSRLW $0x6, Z4, Z4; VPANDD Z0, Z4, Z4; VPDPBUSD.BCST 28(R9), Z4, Z3; VCVTDQ2PS Z3, Z3
 	VMULPS.BCST   32(R9), Z2, Z4; VFMADD231PS Z4, Z3, Z1; ADDQ $0x80, DI; ADDQ $0x38, R9
 	ADDQ $0x80, AX; DECQ SI; JNE part394
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block393
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel392
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block393
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ (SP), BX; VMOVUPS Z1, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel392
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all03030303<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel397:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load400
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load400
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; JMP ready401
 
 load400:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
 
 ready401:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block398:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z3
@@ -8135,51 +7689,45 @@ part399:
 	VCVTDQ2PS Z4, Z4; VCVTDQ2PS Z5, Z5; VMULPS.BCST   32(R10), Z3, Z6; VFMADD231PS Z6, Z4, Z1
 	VMULPS.BCST   32(R10)(DI*1), Z3, Z4; VFMADD231PS Z4, Z5, Z2; ADDQ $0x80, R8; ADDQ $0x38, R10
 	ADDQ $0x80, AX; DECQ SI; JNE part399
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block398
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel397
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block398
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	ADDQ $0x40, (SP); DECQ DX; JNE panel397
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all03030303<>+0(SB), Z0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, (SP); MOVQ 104(BX), AX; MOVQ AX, 8(SP); MOVQ 96(BX), AX; MOVQ 88(BX), CX
+	MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel402:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three405
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three405
 	ADDQ DI, R11
 
 three405:
-	CMPB overwrite+88(FP), $0x0
-	JE load406
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load406
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; JMP ready407
 
 load406:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
-	CMPQ rows+40(FP), $0x3
-	JEQ three408
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS (BX), Z1; LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z2
+	LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Z3
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three408
 	LEAQ (BX)(SI*4), BX
 
 three408:
 	VMOVUPS (BX), Z4
 
 ready407:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block403:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI; VCVTPH2PS (R9), Z5
@@ -8209,51 +7757,46 @@ part404:
 	VMULPS.BCST   32(R10)(DI*2), Z5, Z6; VFMADD231PS Z6, Z8, Z3; VMULPS.BCST   32(R11), Z5, Z6
 	VFMADD231PS Z6, Z9, Z4; ADDQ $0x80, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x80, AX; DECQ SI
 	JNE part404
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block403
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three409
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 8(SP), AX; DECQ BX; JNE block403
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ (SP), BX; VMOVUPS Z1, (BX); LEAQ (BX)(SI*4), BX; VMOVUPS Z2, (BX)
+	LEAQ (BX)(SI*4), BX; VMOVUPS Z3, (BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three409
 	LEAQ (BX)(SI*4), BX
 
 three409:
-	VMOVUPS Z4, (BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel402
+	VMOVUPS Z4, (BX); ADDQ $0x40, (SP); DECQ DX; JNE panel402
 	VZEROUPPER
 	RET
 
 // fewQ8VNNISIMD works like multiplyBlocksGeneric.
-// func fewQ8VNNISIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ8VNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ8VNNISIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ8VNNISIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all80808080<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel410:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load413
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load413
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready414
 
 load413:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready414:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block411:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -8272,41 +7815,37 @@ half415:
 	VPXOR Y0, Y2, Y2; VPBROADCASTD 28(R9), Y3; VPDPBUSD_3_2_1; VCVTDQ2PS Y1, Y1
 	VCVTPH2PS (DI)(R8*2), Y2; VMOVUPS (SP)(R8*4), Y3; VBROADCASTSS 32(R9), Y4; VMULPS Y2, Y4, Y4
 	VFMADD231PS Y4, Y1, Y3; VMOVUPS Y3, (SP)(R8*4); XORQ $0x8, R8; JNE half415
-	ADDQ $0x200, SI; ADDQ $0x38, R9; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block411
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel410
+	ADDQ $0x200, SI; ADDQ $0x38, R9; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block411
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel410
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all80808080<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel416:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load419
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load419
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready420
 
 load419:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready420:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block417:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -8331,55 +7870,50 @@ half421:
 	VBROADCASTSS 32(R10), Y6; VMULPS Y3, Y6, Y6; VFMADD231PS Y6, Y1, Y4; VBROADCASTSS 32(R10)(SI*1), Y1
 	VMULPS Y3, Y1, Y1; VFMADD231PS Y1, Y2, Y5; VMOVUPS Y4, (SP)(R9*4); VMOVUPS Y5, 64(SP)(R9*4)
 	XORQ $0x8, R9; JNE half421
-	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block417
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel416
+	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block417
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel416
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all80808080<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel422:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three425
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three425
 	ADDQ SI, R11
 
 three425:
-	CMPB overwrite+88(FP), $0x0
-	JE load426
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load426
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready427
 
 load426:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three428
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three428
 	LEAQ (BX)(R8*4), BX
 
 three428:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready427:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block423:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -8428,54 +7962,51 @@ half429:
 	VBROADCASTSS 32(R10)(SI*2), Y1; VMULPS Y5, Y1, Y1; VFMADD231PS Y1, Y3, Y8; VBROADCASTSS 32(R11), Y1
 	VMULPS Y5, Y1, Y1; VFMADD231PS Y1, Y4, Y9; VMOVUPS Y6, (SP)(R9*4); VMOVUPS Y7, 64(SP)(R9*4)
 	VMOVUPS Y8, 128(SP)(R9*4); VMOVUPS Y9, 192(SP)(R9*4); XORQ $0x8, R9; JNE half429
-	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
+	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block423
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three430
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three430
 	LEAQ (BX)(R8*4), BX
 
 three430:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel422
 	VZEROUPPER
 	RET
 
 // fewNibblesVNNISIMD works like multiplyBlocksGeneric.
-// func fewNibblesVNNISIMD(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewNibblesVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewNibblesVNNISIMD(SB), NOSPLIT, $256-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewNibblesVNNISIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel431:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load434
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load434
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready435
 
 load434:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready435:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block432:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -8494,42 +8025,38 @@ half436:
 	VPSHUFB Y3, Y0, Y3; VPBROADCASTD 28(R9), Y4; VPDPBUSD_4_3_2; VCVTDQ2PS Y2, Y2
 	VCVTPH2PS (DI)(R8*2), Y3; VMOVUPS (SP)(R8*4), Y4; VBROADCASTSS 32(R9), Y5; VMULPS Y3, Y5, Y5
 	VFMADD231PS Y5, Y2, Y4; VMOVUPS Y4, (SP)(R8*4); XORQ $0x8, R8; JNE half436
-	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block432
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel431
+	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block432
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel431
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel437:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+96(FP), $0x0
-	JE load440
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load440
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready441
 
 load440:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready441:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block438:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -8557,56 +8084,51 @@ half442:
 	VBROADCASTSS 32(R10), Y7; VMULPS Y4, Y7, Y7; VFMADD231PS Y7, Y2, Y5; VBROADCASTSS 32(R10)(SI*1), Y2
 	VMULPS Y4, Y2, Y2; VFMADD231PS Y2, Y3, Y6; VMOVUPS Y5, (SP)(R9*4); VMOVUPS Y6, 64(SP)(R9*4)
 	XORQ $0x8, R9; JNE half442
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block438
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel437
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block438
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel437
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel443:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+48(FP), $0x3
-	JEQ three446
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three446
 	ADDQ SI, R11
 
 three446:
-	CMPB overwrite+96(FP), $0x0
-	JE load447
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load447
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready448
 
 load447:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+48(FP), $0x3
-	JEQ three449
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three449
 	LEAQ (BX)(R8*4), BX
 
 three449:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready448:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block444:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -8650,53 +8172,50 @@ half450:
 	VBROADCASTSS 32(R10)(SI*2), Y2; VMULPS Y6, Y2, Y2; VFMADD231PS Y2, Y4, Y9; VBROADCASTSS 32(R11), Y2
 	VMULPS Y6, Y2, Y2; VFMADD231PS Y2, Y5, Y10; VMOVUPS Y7, (SP)(R9*4); VMOVUPS Y8, 64(SP)(R9*4)
 	VMOVUPS Y9, 128(SP)(R9*4); VMOVUPS Y10, 192(SP)(R9*4); XORQ $0x8, R9; JNE half450
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block444
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three451
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three451
 	LEAQ (BX)(R8*4), BX
 
 three451:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel443
 	VZEROUPPER
 	RET
 
 // fewQ4KVNNISIMD works like multiplyBlocksGeneric.
-// func fewQ4KVNNISIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ4KVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ4KVNNISIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ4KVNNISIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel452:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load455
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load455
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready456
 
 load455:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready456:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block453:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -8720,41 +8239,36 @@ half457:
 	VCVTDQ2PS Y1, Y1; VMULPS Y2, Y1, Y1; VCVTPH2PS 32(R8)(R9*2), Y2; VBROADCASTSS 32(R10), Y4
 	VMULPS Y2, Y4, Y4; VFNMADD231PS Y4, Y1, Y3; VMOVUPS Y3, (SP)(R9*4); XORQ $0x8, R9; JNE half457
 	ADDQ $0x120, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ SI; JNE part454
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block453
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel452
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block453
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel452
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel458:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load461
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load461
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready462
 
 load461:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready462:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block459:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -8787,55 +8301,49 @@ half463:
 	VFNMADD231PS Y1, Y2, Y5; VMOVUPS Y4, (SP)(R10*4); VMOVUPS Y5, 64(SP)(R10*4); XORQ $0x8, R10
 	JNE half463
 	ADDQ $0x120, R8; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ SI; JNE part460
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block459
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel458
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block459
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel458
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel464:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three467
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three467
 	ADDQ DI, R12
 
 three467:
-	CMPB overwrite+88(FP), $0x0
-	JE load468
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load468
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready469
 
 load468:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three470
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three470
 	LEAQ (BX)(SI*4), BX
 
 three470:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready469:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block465:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -8883,53 +8391,49 @@ half471:
 	VMOVUPS Y7, 64(SP)(R10*4); VMOVUPS Y8, 128(SP)(R10*4); VMOVUPS Y9, 192(SP)(R10*4); XORQ $0x8, R10
 	JNE half471
 	ADDQ $0x120, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x120, AX; DECQ SI; JNE part466
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block465
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three472
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block465
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three472
 	LEAQ (BX)(SI*4), BX
 
 three472:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel464
 	VZEROUPPER
 	RET
 
 // fewQ6KVNNISIMD works like multiplyBlocksGeneric.
-// func fewQ6KVNNISIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ6KVNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ6KVNNISIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ6KVNNISIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all30303030<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel473:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load476
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load476
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready477
 
 load476:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready477:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block474:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -8959,41 +8463,36 @@ half478:
 	VFMADD231PS Y5, Y3, Y2; VCVTPH2PS (R8)(R9*2), Y3; VMOVUPS (SP)(R9*4), Y4; VBROADCASTSS 32(R10), Y5
 	VMULPS Y3, Y5, Y5; VFMADD231PS Y5, Y2, Y4; VMOVUPS Y4, (SP)(R9*4); XORQ $0x8, R9; JNE half478
 	ADDQ $0x1a0, DI; ADDQ $0x38, R10; ADDQ $0x1a0, AX; DECQ SI; JNE part475
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block474
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel473
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block474
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel473
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all30303030<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel479:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load482
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load482
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready483
 
 load482:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready483:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block480:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -9032,55 +8531,49 @@ half484:
 	VBROADCASTSS 32(R11)(DI*1), Y2; VMULPS Y4, Y2, Y2; VFMADD231PS Y2, Y3, Y6; VMOVUPS Y5, (SP)(R10*4)
 	VMOVUPS Y6, 64(SP)(R10*4); XORQ $0x8, R10; JNE half484
 	ADDQ $0x1a0, R8; ADDQ $0x38, R11; ADDQ $0x1a0, AX; DECQ SI; JNE part481
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block480
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel479
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block480
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel479
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all30303030<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel485:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three488
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three488
 	ADDQ DI, R12
 
 three488:
-	CMPB overwrite+88(FP), $0x0
-	JE load489
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load489
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready490
 
 load489:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three491
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three491
 	LEAQ (BX)(SI*4), BX
 
 three491:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready490:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block486:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -9146,53 +8639,49 @@ half492:
 	VMULPS Y6, Y2, Y2; VFMADD231PS Y2, Y5, Y10; VMOVUPS Y7, (SP)(R10*4); VMOVUPS Y8, 64(SP)(R10*4)
 	VMOVUPS Y9, 128(SP)(R10*4); VMOVUPS Y10, 192(SP)(R10*4); XORQ $0x8, R10; JNE half492
 	ADDQ $0x1a0, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x1a0, AX; DECQ SI; JNE part487
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block486
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three493
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block486
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three493
 	LEAQ (BX)(SI*4), BX
 
 three493:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel485
 	VZEROUPPER
 	RET
 
 // fewQ8SIMD works like multiplyBlocksGeneric.
-// func fewQ8SIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ8SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ8SIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ8SIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all80808080<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel494:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load497
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load497
 	VPXOR Y0, Y0, Y0; VMOVUPS Y0, (SP); VMOVUPS Y0, 32(SP); JMP ready498
 
 load497:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y0; VMOVUPS Y0, (SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y0; VMOVUPS Y0, (SP); VMOVUPS 32(BX), Y0
+	VMOVUPS Y0, 32(SP)
 
 ready498:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block495:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9216,41 +8705,37 @@ half499:
 	VPSIGNB Y2, Y4, Y4; VPMADDUBSW Y4, Y3, Y4; VPMADDWD Y1, Y4, Y4; VPADDD Y4, Y0, Y0
 	VCVTPH2PS (DI)(R8*2), Y1; VBROADCASTSS 32(R9), Y2; VMULPS Y1, Y2, Y2; VCVTDQ2PS Y0, Y0
 	VFMADD213PS (SP)(R8*4), Y2, Y0; VMOVUPS Y0, (SP)(R8*4); XORQ $0x8, R8; JNE half499
-	ADDQ $0x200, SI; ADDQ $0x38, R9; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block495
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 32(SP), Y0; VMOVUPS Y0, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel494
+	ADDQ $0x200, SI; ADDQ $0x38, R9; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block495
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 32(SP), Y0
+	VMOVUPS Y0, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel494
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all80808080<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel500:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load503
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load503
 	VPXOR Y0, Y0, Y0; VMOVUPS Y0, (SP); VMOVUPS Y0, 32(SP); VMOVUPS Y0, 64(SP); VMOVUPS Y0, 96(SP)
 	JMP ready504
 
 load503:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y0; VMOVUPS Y0, (SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y0; VMOVUPS Y0, 64(SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y0; VMOVUPS Y0, (SP); VMOVUPS 32(BX), Y0
+	VMOVUPS Y0, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y0; VMOVUPS Y0, 64(SP); VMOVUPS 32(BX), Y0
+	VMOVUPS Y0, 96(SP)
 
 ready504:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block501:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9286,55 +8771,50 @@ half505:
 	VBROADCASTSS 32(R10)(SI*1), Y3; VMULPS Y2, Y3, Y3; VCVTDQ2PS Y1, Y1
 	VFMADD213PS 64(SP)(R9*4), Y3, Y1; VMOVUPS Y0, (SP)(R9*4); VMOVUPS Y1, 64(SP)(R9*4); XORQ $0x8, R9
 	JNE half505
-	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block501
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 32(SP), Y0; VMOVUPS Y0, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 96(SP), Y0; VMOVUPS Y0, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel500
+	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block501
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 32(SP), Y0
+	VMOVUPS Y0, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 96(SP), Y0
+	VMOVUPS Y0, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel500
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all80808080<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel506:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three509
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three509
 	ADDQ SI, R11
 
 three509:
-	CMPB overwrite+88(FP), $0x0
-	JE load510
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load510
 	VPXOR Y0, Y0, Y0; VMOVUPS Y0, (SP); VMOVUPS Y0, 32(SP); VMOVUPS Y0, 64(SP); VMOVUPS Y0, 96(SP)
 	VMOVUPS Y0, 128(SP); VMOVUPS Y0, 160(SP); VMOVUPS Y0, 192(SP); VMOVUPS Y0, 224(SP); JMP ready511
 
 load510:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y0; VMOVUPS Y0, (SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y0; VMOVUPS Y0, 64(SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y0; VMOVUPS Y0, 128(SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three512
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y0; VMOVUPS Y0, (SP); VMOVUPS 32(BX), Y0
+	VMOVUPS Y0, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y0; VMOVUPS Y0, 64(SP); VMOVUPS 32(BX), Y0
+	VMOVUPS Y0, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y0; VMOVUPS Y0, 128(SP); VMOVUPS 32(BX), Y0
+	VMOVUPS Y0, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three512
 	LEAQ (BX)(R8*4), BX
 
 three512:
 	VMOVUPS (BX), Y0; VMOVUPS Y0, 192(SP); VMOVUPS 32(BX), Y0; VMOVUPS Y0, 224(SP)
 
 ready511:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block507:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9392,53 +8872,50 @@ half513:
 	VMULPS Y4, Y5, Y5; VCVTDQ2PS Y3, Y3; VFMADD213PS 192(SP)(R9*4), Y5, Y3; VMOVUPS Y0, (SP)(R9*4)
 	VMOVUPS Y1, 64(SP)(R9*4); VMOVUPS Y2, 128(SP)(R9*4); VMOVUPS Y3, 192(SP)(R9*4); XORQ $0x8, R9
 	JNE half513
-	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x220, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
+	ADDQ $0x200, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x220, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block507
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 32(SP), Y0; VMOVUPS Y0, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 96(SP), Y0; VMOVUPS Y0, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 160(SP), Y0; VMOVUPS Y0, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three514
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 32(SP), Y0
+	VMOVUPS Y0, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 96(SP), Y0
+	VMOVUPS Y0, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 160(SP), Y0
+	VMOVUPS Y0, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three514
 	LEAQ (BX)(R8*4), BX
 
 three514:
-	VMOVUPS 192(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 224(SP), Y0; VMOVUPS Y0, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y0; VMOVUPS Y0, (BX); VMOVUPS 224(SP), Y0; VMOVUPS Y0, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel506
 	VZEROUPPER
 	RET
 
 // fewNibblesSIMD works like multiplyBlocksGeneric.
-// func fewNibblesSIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewNibblesSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewNibblesSIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewNibblesSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel515:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load518
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load518
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready519
 
 load518:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready519:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block516:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9458,41 +8935,37 @@ half520:
 	VPMADDWD Y2, Y1, Y1; VPBROADCASTD 36(R9), Y2; VPSRAD $0x4, Y2, Y2; VPADDD Y2, Y1, Y1
 	VCVTPH2PS (DI)(R8*2), Y2; VBROADCASTSS 32(R9), Y3; VMULPS Y2, Y3, Y3; VCVTDQ2PS Y1, Y1
 	VFMADD213PS (SP)(R8*4), Y3, Y1; VMOVUPS Y1, (SP)(R8*4); XORQ $0x8, R8; JNE half520
-	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block516
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel515
+	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block516
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel515
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel521:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load524
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load524
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready525
 
 load524:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready525:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block522:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9521,55 +8994,50 @@ half526:
 	VCVTDQ2PS Y1, Y1; VFMADD213PS (SP)(R9*4), Y4, Y1; VBROADCASTSS 32(R10)(SI*1), Y4; VMULPS Y3, Y4, Y4
 	VCVTDQ2PS Y2, Y2; VFMADD213PS 64(SP)(R9*4), Y4, Y2; VMOVUPS Y1, (SP)(R9*4)
 	VMOVUPS Y2, 64(SP)(R9*4); XORQ $0x8, R9; JNE half526
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block522
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel521
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block522
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel521
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel527:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three530
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three530
 	ADDQ SI, R11
 
 three530:
-	CMPB overwrite+88(FP), $0x0
-	JE load531
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load531
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready532
 
 load531:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three533
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three533
 	LEAQ (BX)(R8*4), BX
 
 three533:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready532:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block528:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9617,54 +9085,51 @@ half534:
 	VCVTDQ2PS Y4, Y4; VFMADD213PS 192(SP)(R9*4), Y6, Y4; VMOVUPS Y1, (SP)(R9*4)
 	VMOVUPS Y2, 64(SP)(R9*4); VMOVUPS Y3, 128(SP)(R9*4); VMOVUPS Y4, 192(SP)(R9*4); XORQ $0x8, R9
 	JNE half534
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block528
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three535
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three535
 	LEAQ (BX)(R8*4), BX
 
 three535:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel527
 	VZEROUPPER
 	RET
 
 // fewLevelsSIMD works like multiplyBlocksGeneric.
-// func fewLevelsSIMD(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewLevelsSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewLevelsSIMD(SB), NOSPLIT, $256-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewLevelsSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel536:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load539
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load539
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready540
 
 load539:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready540:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block537:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9690,42 +9155,38 @@ half541:
 	VPADDD Y6, Y2, Y2; VCVTPH2PS (DI)(R8*2), Y3; VBROADCASTSS 32(R9), Y4; VMULPS Y3, Y4, Y4
 	VCVTDQ2PS Y2, Y2; VFMADD213PS (SP)(R8*4), Y4, Y2; VMOVUPS Y2, (SP)(R8*4); XORQ $0x8, R8
 	JNE half541
-	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block537
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel536
+	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block537
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel536
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel542:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+96(FP), $0x0
-	JE load545
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load545
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready546
 
 load545:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready546:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block543:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9763,56 +9224,51 @@ half547:
 	VFMADD213PS (SP)(R9*4), Y5, Y2; VBROADCASTSS 32(R10)(SI*1), Y5; VMULPS Y4, Y5, Y5; VCVTDQ2PS Y3, Y3
 	VFMADD213PS 64(SP)(R9*4), Y5, Y3; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4); XORQ $0x8, R9
 	JNE half547
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block543
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel542
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block543
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel542
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel548:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+48(FP), $0x3
-	JEQ three551
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three551
 	ADDQ SI, R11
 
 three551:
-	CMPB overwrite+96(FP), $0x0
-	JE load552
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load552
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready553
 
 load552:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+48(FP), $0x3
-	JEQ three554
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three554
 	LEAQ (BX)(R8*4), BX
 
 three554:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready553:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block549:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9873,54 +9329,51 @@ half555:
 	VFMADD213PS 128(SP)(R9*4), Y7, Y4; VBROADCASTSS 32(R11), Y7; VMULPS Y6, Y7, Y7; VCVTDQ2PS Y5, Y5
 	VFMADD213PS 192(SP)(R9*4), Y7, Y5; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4)
 	VMOVUPS Y4, 128(SP)(R9*4); VMOVUPS Y5, 192(SP)(R9*4); XORQ $0x8, R9; JNE half555
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block549
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three556
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three556
 	LEAQ (BX)(R8*4), BX
 
 three556:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel548
 	VZEROUPPER
 	RET
 
 // fewMXFPSIMD works like multiplyBlocksGeneric.
-// func fewMXFPSIMD(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewMXFPSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·fewMXFPSIMD(SB), NOSPLIT, $256-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewMXFPSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel557:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load560
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load560
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready561
 
 load560:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready561:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block558:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -9943,42 +9396,38 @@ half562:
 	VPMOVZXWD (DI)(R8*2), Y3; VPSLLD $0x10, Y3, Y3; VBROADCASTSS 32(R9), Y4; VMULPS Y3, Y4, Y4
 	VCVTDQ2PS Y2, Y2; VFMADD213PS (SP)(R8*4), Y4, Y2; VMOVUPS Y2, (SP)(R8*4); XORQ $0x8, R8
 	JNE half562
-	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block558
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), DI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel557
+	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block558
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel557
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel563:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+96(FP), $0x0
-	JE load566
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load566
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready567
 
 load566:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready567:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block564:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -10010,56 +9459,51 @@ half568:
 	VFMADD213PS (SP)(R9*4), Y5, Y2; VBROADCASTSS 32(R10)(SI*1), Y5; VMULPS Y4, Y5, Y5; VCVTDQ2PS Y3, Y3
 	VFMADD213PS 64(SP)(R9*4), Y5, Y3; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4); XORQ $0x8, R9
 	JNE half568
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block564
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel563
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block564
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel563
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel569:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+48(FP), $0x3
-	JEQ three572
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three572
 	ADDQ SI, R11
 
 three572:
-	CMPB overwrite+96(FP), $0x0
-	JE load573
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load573
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready574
 
 load573:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+48(FP), $0x3
-	JEQ three575
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three575
 	LEAQ (BX)(R8*4), BX
 
 three575:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready574:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block570:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -10110,53 +9554,50 @@ half576:
 	VCVTDQ2PS Y5, Y5; VFMADD213PS 192(SP)(R9*4), Y7, Y5; VMOVUPS Y2, (SP)(R9*4)
 	VMOVUPS Y3, 64(SP)(R9*4); VMOVUPS Y4, 128(SP)(R9*4); VMOVUPS Y5, 192(SP)(R9*4); XORQ $0x8, R9
 	JNE half576
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX
-	CMOVQEQ next+40(FP), AX
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block570
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three577
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three577
 	LEAQ (BX)(R8*4), BX
 
 three577:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel569
 	VZEROUPPER
 	RET
 
 // fewQ4KSIMD works like multiplyBlocksGeneric.
-// func fewQ4KSIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ4KSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ4KSIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ4KSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel578:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load581
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load581
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready582
 
 load581:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready582:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block579:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -10183,41 +9624,36 @@ half583:
 	VBROADCASTSS 32(R10), Y2; VMULPS Y3, Y2, Y2; VFNMADD231PS Y2, Y4, Y1; VMOVUPS Y1, (SP)(R9*4)
 	XORQ $0x8, R9; JNE half583
 	ADDQ $0x120, DI; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ SI; JNE part580
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block579
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel578
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block579
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel578
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel584:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load587
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load587
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready588
 
 load587:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready588:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block585:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -10253,55 +9689,49 @@ half589:
 	VCVTDQ2PS Y5, Y5; VBROADCASTSS 32(R11)(DI*1), Y3; VMULPS Y4, Y3, Y3; VFNMADD231PS Y3, Y5, Y2
 	VMOVUPS Y1, (SP)(R10*4); VMOVUPS Y2, 64(SP)(R10*4); XORQ $0x8, R10; JNE half589
 	ADDQ $0x120, R8; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ SI; JNE part586
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block585
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel584
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block585
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel584
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel590:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three593
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three593
 	ADDQ DI, R12
 
 three593:
-	CMPB overwrite+88(FP), $0x0
-	JE load594
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load594
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready595
 
 load594:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three596
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three596
 	LEAQ (BX)(SI*4), BX
 
 three596:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready595:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block591:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -10358,53 +9788,49 @@ half597:
 	VMULPS Y6, Y5, Y5; VFNMADD231PS Y5, Y7, Y4; VMOVUPS Y1, (SP)(R10*4); VMOVUPS Y2, 64(SP)(R10*4)
 	VMOVUPS Y3, 128(SP)(R10*4); VMOVUPS Y4, 192(SP)(R10*4); XORQ $0x8, R10; JNE half597
 	ADDQ $0x120, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x120, AX; DECQ SI; JNE part592
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block591
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three598
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block591
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three598
 	LEAQ (BX)(SI*4), BX
 
 three598:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel590
 	VZEROUPPER
 	RET
 
 // fewQ5KSIMD works like multiplyBlocksGeneric.
-// func fewQ5KSIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ5KSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ5KSIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ5KSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel599:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load602
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load602
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready603
 
 load602:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready603:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block600:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -10438,41 +9864,36 @@ half604:
 	VBROADCASTSS 32(R10), Y3; VMULPS Y4, Y3, Y3; VFNMADD231PS Y3, Y5, Y2; VMOVUPS Y2, (SP)(R9*4)
 	XORQ $0x8, R9; JNE half604
 	ADDQ $0x160, DI; ADDQ $0x38, R10; ADDQ $0x160, AX; DECQ SI; JNE part601
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block600
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel599
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block600
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel599
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel605:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load608
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load608
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready609
 
 load608:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready609:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block606:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -10517,55 +9938,49 @@ half610:
 	VBROADCASTSS 32(R11)(DI*1), Y4; VMULPS Y5, Y4, Y4; VFNMADD231PS Y4, Y6, Y3; VMOVUPS Y2, (SP)(R10*4)
 	VMOVUPS Y3, 64(SP)(R10*4); XORQ $0x8, R10; JNE half610
 	ADDQ $0x160, R8; ADDQ $0x38, R11; ADDQ $0x160, AX; DECQ SI; JNE part607
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block606
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel605
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block606
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel605
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel611:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three614
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three614
 	ADDQ DI, R12
 
 three614:
-	CMPB overwrite+88(FP), $0x0
-	JE load615
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load615
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready616
 
 load615:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three617
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three617
 	LEAQ (BX)(SI*4), BX
 
 three617:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready616:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block612:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -10631,53 +10046,49 @@ half618:
 	VMULPS Y7, Y6, Y6; VFNMADD231PS Y6, Y8, Y5; VMOVUPS Y2, (SP)(R10*4); VMOVUPS Y3, 64(SP)(R10*4)
 	VMOVUPS Y4, 128(SP)(R10*4); VMOVUPS Y5, 192(SP)(R10*4); XORQ $0x8, R10; JNE half618
 	ADDQ $0x160, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x160, AX; DECQ SI; JNE part613
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block612
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three619
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block612
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three619
 	LEAQ (BX)(SI*4), BX
 
 three619:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel611
 	VZEROUPPER
 	RET
 
 // fewQ6KSIMD works like multiplyBlocksGeneric.
-// func fewQ6KSIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ6KSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ6KSIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ6KSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all30303030<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel620:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load623
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load623
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready624
 
 load623:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready624:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block621:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -10713,41 +10124,36 @@ half625:
 	VCVTDQ2PS Y2, Y2; VFMADD213PS (SP)(R9*4), Y4, Y2; VMOVUPS Y2, (SP)(R9*4); XORQ $0x8, R9
 	JNE half625
 	ADDQ $0x1a0, DI; ADDQ $0x38, R10; ADDQ $0x1a0, AX; DECQ SI; JNE part622
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block621
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel620
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block621
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel620
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all30303030<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel626:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load629
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load629
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready630
 
 load629:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready630:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block627:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -10793,55 +10199,49 @@ half631:
 	VFMADD213PS 64(SP)(R10*4), Y5, Y3; VMOVUPS Y2, (SP)(R10*4); VMOVUPS Y3, 64(SP)(R10*4)
 	XORQ $0x8, R10; JNE half631
 	ADDQ $0x1a0, R8; ADDQ $0x38, R11; ADDQ $0x1a0, AX; DECQ SI; JNE part628
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block627
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel626
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block627
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel626
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all30303030<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel632:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three635
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three635
 	ADDQ DI, R12
 
 three635:
-	CMPB overwrite+88(FP), $0x0
-	JE load636
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load636
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready637
 
 load636:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three638
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three638
 	LEAQ (BX)(SI*4), BX
 
 three638:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready637:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block633:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -10906,53 +10306,49 @@ half639:
 	VFMADD213PS 192(SP)(R10*4), Y7, Y5; VMOVUPS Y2, (SP)(R10*4); VMOVUPS Y3, 64(SP)(R10*4)
 	VMOVUPS Y4, 128(SP)(R10*4); VMOVUPS Y5, 192(SP)(R10*4); XORQ $0x8, R10; JNE half639
 	ADDQ $0x1a0, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x1a0, AX; DECQ SI; JNE part634
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block633
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three640
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block633
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three640
 	LEAQ (BX)(SI*4), BX
 
 three640:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel632
 	VZEROUPPER
 	RET
 
 // fewQ41SIMD works like multiplyBlocksGeneric.
-// func fewQ41SIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ41SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ41SIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ41SIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel641:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load644
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load644
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready645
 
 load644:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready645:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block642:
 	MOVQ SI, DI; ADDQ $0x40, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -10973,41 +10369,37 @@ half646:
 	VCVTDQ2PS Y1, Y1; VFMADD213PS (SP)(R8*4), Y3, Y1; VCVTPH2PS 32(DI)(R8*2), Y2
 	VPBROADCASTD 48(R9), Y3; VCVTDQ2PS Y3, Y3; VBROADCASTSS 32(R9), Y4; VMULPS Y2, Y4, Y4
 	VFMADD231PS Y4, Y3, Y1; VMOVUPS Y1, (SP)(R8*4); XORQ $0x8, R8; JNE half646
-	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x140, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block642
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel641
+	ADDQ $0x100, SI; ADDQ $0x38, R9; ADDQ $0x140, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block642
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel641
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel647:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load650
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load650
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready651
 
 load650:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready651:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block648:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11038,55 +10430,50 @@ half652:
 	VPBROADCASTD 48(R10)(SI*1), Y4; VCVTDQ2PS Y4, Y4; VBROADCASTSS 32(R10)(SI*1), Y5; VMULPS Y3, Y5, Y5
 	VFMADD231PS Y5, Y4, Y2; VMOVUPS Y1, (SP)(R9*4); VMOVUPS Y2, 64(SP)(R9*4); XORQ $0x8, R9
 	JNE half652
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x140, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block648
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel647
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x140, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block648
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel647
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel653:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three656
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three656
 	ADDQ SI, R11
 
 three656:
-	CMPB overwrite+88(FP), $0x0
-	JE load657
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load657
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready658
 
 load657:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three659
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three659
 	LEAQ (BX)(R8*4), BX
 
 three659:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready658:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block654:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11136,53 +10523,50 @@ half660:
 	VFMADD231PS Y7, Y6, Y3; VPBROADCASTD 48(R11), Y6; VCVTDQ2PS Y6, Y6; VBROADCASTSS 32(R11), Y7
 	VMULPS Y5, Y7, Y7; VFMADD231PS Y7, Y6, Y4; VMOVUPS Y1, (SP)(R9*4); VMOVUPS Y2, 64(SP)(R9*4)
 	VMOVUPS Y3, 128(SP)(R9*4); VMOVUPS Y4, 192(SP)(R9*4); XORQ $0x8, R9; JNE half660
-	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x140, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
+	ADDQ $0x100, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x140, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block654
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three661
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three661
 	LEAQ (BX)(R8*4), BX
 
 three661:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel653
 	VZEROUPPER
 	RET
 
 // fewQ50SIMD works like multiplyBlocksGeneric.
-// func fewQ50SIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ50SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ50SIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ50SIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel662:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load665
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load665
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready666
 
 load665:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready666:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block663:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11210,41 +10594,37 @@ half667:
 	VPADDD Y3, Y2, Y2; VCVTPH2PS (DI)(R8*2), Y3; VBROADCASTSS 32(R9), Y4; VMULPS Y3, Y4, Y4
 	VCVTDQ2PS Y2, Y2; VFMADD213PS (SP)(R8*4), Y4, Y2; VMOVUPS Y2, (SP)(R8*4); XORQ $0x8, R8
 	JNE half667
-	ADDQ $0x140, SI; ADDQ $0x38, R9; ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block663
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel662
+	ADDQ $0x140, SI; ADDQ $0x38, R9; ADDQ $0x160, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block663
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel662
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel668:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load671
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load671
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready672
 
 load671:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready672:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block669:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11282,55 +10662,50 @@ half673:
 	VBROADCASTSS 32(R10)(SI*1), Y5; VMULPS Y4, Y5, Y5; VCVTDQ2PS Y3, Y3
 	VFMADD213PS 64(SP)(R9*4), Y5, Y3; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4); XORQ $0x8, R9
 	JNE half673
-	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block669
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel668
+	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x160, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block669
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel668
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel674:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three677
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three677
 	ADDQ SI, R11
 
 three677:
-	CMPB overwrite+88(FP), $0x0
-	JE load678
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load678
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready679
 
 load678:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three680
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three680
 	LEAQ (BX)(R8*4), BX
 
 three680:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready679:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block675:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11387,53 +10762,50 @@ half681:
 	VCVTDQ2PS Y5, Y5; VFMADD213PS 192(SP)(R9*4), Y7, Y5; VMOVUPS Y2, (SP)(R9*4)
 	VMOVUPS Y3, 64(SP)(R9*4); VMOVUPS Y4, 128(SP)(R9*4); VMOVUPS Y5, 192(SP)(R9*4); XORQ $0x8, R9
 	JNE half681
-	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x160, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
+	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x160, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block675
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three682
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three682
 	LEAQ (BX)(R8*4), BX
 
 three682:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel674
 	VZEROUPPER
 	RET
 
 // fewQ51SIMD works like multiplyBlocksGeneric.
-// func fewQ51SIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ51SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ51SIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ51SIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel683:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load686
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load686
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready687
 
 load686:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready687:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block684:
 	MOVQ SI, DI; ADDQ $0x40, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11461,41 +10833,37 @@ half688:
 	VMULPS Y3, Y4, Y4; VCVTDQ2PS Y2, Y2; VFMADD213PS (SP)(R8*4), Y4, Y2; VCVTPH2PS 32(DI)(R8*2), Y3
 	VPBROADCASTD 48(R9), Y4; VCVTDQ2PS Y4, Y4; VBROADCASTSS 32(R9), Y5; VMULPS Y3, Y5, Y5
 	VFMADD231PS Y5, Y4, Y2; VMOVUPS Y2, (SP)(R8*4); XORQ $0x8, R8; JNE half688
-	ADDQ $0x140, SI; ADDQ $0x38, R9; ADDQ $0x180, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block684
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel683
+	ADDQ $0x140, SI; ADDQ $0x38, R9; ADDQ $0x180, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block684
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel683
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel689:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load692
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load692
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready693
 
 load692:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready693:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block690:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11534,55 +10902,50 @@ half694:
 	VFMADD231PS Y6, Y5, Y2; VPBROADCASTD 48(R10)(SI*1), Y5; VCVTDQ2PS Y5, Y5
 	VBROADCASTSS 32(R10)(SI*1), Y6; VMULPS Y4, Y6, Y6; VFMADD231PS Y6, Y5, Y3; VMOVUPS Y2, (SP)(R9*4)
 	VMOVUPS Y3, 64(SP)(R9*4); XORQ $0x8, R9; JNE half694
-	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x180, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block690
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel689
+	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x180, AX; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block690
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel689
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all10101010<>+0(SB), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), SI
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, SI, SI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), SI; MOVQ 16(BX), DI; IMUL3Q $0x38, SI, SI
 
 panel695:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(SI*2), R11
-	CMPQ rows+40(FP), $0x3
-	JEQ three698
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(SI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three698
 	ADDQ SI, R11
 
 three698:
-	CMPB overwrite+88(FP), $0x0
-	JE load699
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load699
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready700
 
 load699:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three701
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(R8*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three701
 	LEAQ (BX)(R8*4), BX
 
 three701:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready700:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block696:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -11641,53 +11004,50 @@ half702:
 	VFMADD231PS Y8, Y7, Y4; VPBROADCASTD 48(R11), Y7; VCVTDQ2PS Y7, Y7; VBROADCASTSS 32(R11), Y8
 	VMULPS Y6, Y8, Y8; VFMADD231PS Y8, Y7, Y5; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4)
 	VMOVUPS Y4, 128(SP)(R9*4); VMOVUPS Y5, 192(SP)(R9*4); XORQ $0x8, R9; JNE half702
-	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x180, AX; DECQ CX
-	CMOVQEQ next+32(FP), AX
+	ADDQ $0x140, DI; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x180, AX; DECQ CX; CMOVQEQ 264(SP), AX
 	DECQ BX; JNE block696
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), R8
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three703
+	MOVQ x+0(FP), R8
+	MOVQ 64(R8), R8; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(R8*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three703
 	LEAQ (BX)(R8*4), BX
 
 three703:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel695
 	VZEROUPPER
 	RET
 
 // fewQ2KSIMD works like multiplyBlocksGeneric.
-// func fewQ2KSIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ2KSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ2KSIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ2KSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all03030303<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel704:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load707
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load707
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready708
 
 load707:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready708:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block705:
 	MOVQ DI, R8; ADDQ $0x40, DI; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -11716,41 +11076,36 @@ half709:
 	VBROADCASTSS 32(R10), Y2; VMULPS Y3, Y2, Y2; VFMADD231PS Y2, Y4, Y1; VMOVUPS Y1, (SP)(R9*4)
 	XORQ $0x8, R9; JNE half709
 	ADDQ $0xa0, DI; ADDQ $0x38, R10; ADDQ $0xa0, AX; DECQ SI; JNE part706
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block705
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel704
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block705
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel704
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all03030303<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel710:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load713
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load713
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready714
 
 load713:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready714:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block711:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -11790,55 +11145,49 @@ half715:
 	VMULPS Y4, Y3, Y3; VFMADD231PS Y3, Y5, Y2; VMOVUPS Y1, (SP)(R10*4); VMOVUPS Y2, 64(SP)(R10*4)
 	XORQ $0x8, R10; JNE half715
 	ADDQ $0xa0, R8; ADDQ $0x38, R11; ADDQ $0xa0, AX; DECQ SI; JNE part712
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block711
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel710
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block711
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel710
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all03030303<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel716:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three719
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three719
 	ADDQ DI, R12
 
 three719:
-	CMPB overwrite+88(FP), $0x0
-	JE load720
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load720
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready721
 
 load720:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three722
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three722
 	LEAQ (BX)(SI*4), BX
 
 three722:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready721:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block717:
 	MOVQ R8, R9; ADDQ $0x40, R8; PREFETCHT0 (AX); ADDQ $0x40, AX; MOVQ $0x8, SI
@@ -11898,53 +11247,49 @@ half723:
 	VMOVUPS Y1, (SP)(R10*4); VMOVUPS Y2, 64(SP)(R10*4); VMOVUPS Y3, 128(SP)(R10*4)
 	VMOVUPS Y4, 192(SP)(R10*4); XORQ $0x8, R10; JNE half723
 	ADDQ $0xa0, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0xa0, AX; DECQ SI; JNE part718
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block717
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three724
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block717
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three724
 	LEAQ (BX)(SI*4), BX
 
 three724:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel716
 	VZEROUPPER
 	RET
 
 // fewQ3KSIMD works like multiplyBlocksGeneric.
-// func fewQ3KSIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewQ3KSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewQ3KSIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewQ3KSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all03030303<>+0(SB), Y0; VPBROADCASTD all04040404<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel725:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load728
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load728
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready729
 
 load728:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready729:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block726:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -11977,41 +11322,36 @@ half730:
 	VCVTPH2PS (R8)(R9*2), Y3; VBROADCASTSS 32(R10), Y4; VMULPS Y3, Y4, Y4; VCVTDQ2PS Y2, Y2
 	VFMADD213PS (SP)(R9*4), Y4, Y2; VMOVUPS Y2, (SP)(R9*4); XORQ $0x8, R9; JNE half730
 	ADDQ $0xe0, DI; ADDQ $0x38, R10; ADDQ $0xe0, AX; DECQ SI; JNE part727
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block726
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel725
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block726
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel725
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all03030303<>+0(SB), Y0; VPBROADCASTD all04040404<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel731:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load734
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load734
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready735
 
 load734:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready735:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block732:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12055,55 +11395,49 @@ half736:
 	VMULPS Y4, Y5, Y5; VCVTDQ2PS Y3, Y3; VFMADD213PS 64(SP)(R10*4), Y5, Y3; VMOVUPS Y2, (SP)(R10*4)
 	VMOVUPS Y3, 64(SP)(R10*4); XORQ $0x8, R10; JNE half736
 	ADDQ $0xe0, R8; ADDQ $0x38, R11; ADDQ $0xe0, AX; DECQ SI; JNE part733
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block732
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel731
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block732
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel731
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all03030303<>+0(SB), Y0; VPBROADCASTD all04040404<>+0(SB), Y1
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel737:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three740
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three740
 	ADDQ DI, R12
 
 three740:
-	CMPB overwrite+88(FP), $0x0
-	JE load741
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load741
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready742
 
 load741:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three743
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three743
 	LEAQ (BX)(SI*4), BX
 
 three743:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready742:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block738:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12167,54 +11501,50 @@ half744:
 	VMOVUPS Y3, 64(SP)(R10*4); VMOVUPS Y4, 128(SP)(R10*4); VMOVUPS Y5, 192(SP)(R10*4); XORQ $0x8, R10
 	JNE half744
 	ADDQ $0xe0, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0xe0, AX; DECQ SI; JNE part739
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block738
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three745
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block738
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three745
 	LEAQ (BX)(SI*4), BX
 
 three745:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel737
 	VZEROUPPER
 	RET
 
 // fewXSSIMD works like multiplyBlocksGeneric.
-// func fewXSSIMD(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewXSSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewXSSIMD(SB), NOSPLIT, $256-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewXSSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel746:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+96(FP), $0x0
-	JE load749
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load749
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready750
 
 load749:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready750:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block747:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12244,42 +11574,37 @@ half751:
 	VBROADCASTSS 32(R10), Y5; VMULPS Y3, Y5, Y5; VCVTDQ2PS Y2, Y2; VMULPS Y4, Y2, Y2
 	VFMADD213PS (SP)(R9*4), Y5, Y2; VMOVUPS Y2, (SP)(R9*4); XORQ $0x8, R9; JNE half751
 	ADDQ $0x110, DI; ADDQ $0x38, R10; ADDQ $0x110, AX; DECQ SI; JNE part748
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block747
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel746
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block747
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel746
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel752:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+96(FP), $0x0
-	JE load755
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load755
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready756
 
 load755:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready756:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block753:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12322,56 +11647,50 @@ half757:
 	VFMADD213PS 64(SP)(R10*4), Y6, Y3; VMOVUPS Y2, (SP)(R10*4); VMOVUPS Y3, 64(SP)(R10*4)
 	XORQ $0x8, R10; JNE half757
 	ADDQ $0x110, R8; ADDQ $0x38, R11; ADDQ $0x110, AX; DECQ SI; JNE part754
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block753
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel752
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block753
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel752
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel758:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+48(FP), $0x3
-	JEQ three761
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three761
 	ADDQ DI, R12
 
 three761:
-	CMPB overwrite+96(FP), $0x0
-	JE load762
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load762
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready763
 
 load762:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+48(FP), $0x3
-	JEQ three764
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three764
 	LEAQ (BX)(SI*4), BX
 
 three764:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready763:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block759:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12438,54 +11757,50 @@ half765:
 	VMOVUPS Y3, 64(SP)(R10*4); VMOVUPS Y4, 128(SP)(R10*4); VMOVUPS Y5, 192(SP)(R10*4); XORQ $0x8, R10
 	JNE half765
 	ADDQ $0x110, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x110, AX; DECQ SI; JNE part760
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block759
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three766
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block759
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three766
 	LEAQ (BX)(SI*4), BX
 
 three766:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel758
 	VZEROUPPER
 	RET
 
 // fewNVFPSIMD works like multiplyBlocksGeneric.
-// func fewNVFPSIMD(o *float32, a *byte, w *byte, table *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewNVFPSIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewNVFPSIMD(SB), NOSPLIT, $256-97
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewNVFPSIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel767:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+96(FP), $0x0
-	JE load770
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load770
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); JMP ready771
 
 load770:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP)
 
 ready771:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block768:
 	MOVQ DI, SI; ADDQ $0x0, DI; ADDQ $0x0, AX; MOVQ $0x2, SI
@@ -12516,42 +11831,37 @@ half772:
 	VCVTDQ2PS Y2, Y2; VFMADD213PS (SP)(R8*4), Y4, Y2; VMOVUPS Y2, (SP)(R8*4); XORQ $0x8, R8
 	JNE half772
 	ADDQ $0x120, DI; ADDQ $0x38, R9; ADDQ $0x120, AX; DECQ SI; JNE part769
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block768
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel767
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block768
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel767
 	VZEROUPPER
 	RET
 
 rows2:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel773:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+96(FP), $0x0
-	JE load776
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load776
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	JMP ready777
 
 load776:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP)
 
 ready777:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block774:
 	MOVQ R8, SI; ADDQ $0x0, R8; ADDQ $0x0, AX; MOVQ $0x2, SI
@@ -12593,56 +11903,50 @@ half778:
 	VFMADD213PS 64(SP)(R9*4), Y5, Y3; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4); XORQ $0x8, R9
 	JNE half778
 	ADDQ $0x120, R8; ADDQ $0x38, R10; ADDQ $0x120, AX; DECQ SI; JNE part775
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block774
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel773
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block774
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel773
 	VZEROUPPER
 	RET
 
 rows4:
-	MOVQ table+24(FP), AX
-	VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
-	MOVQ request+32(FP), AX
-	MOVQ before+88(FP), CX
-	MOVQ panels+56(FP), DX
-	MOVQ aStride+80(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), AX
+	MOVQ 24(AX), AX; VBROADCASTI128 (AX), Y0; VPBROADCASTD all0f0f0f0f<>+0(SB), Y1
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel779:
-	MOVQ a+8(FP), R10
-	LEAQ (R10)(DI*2), R11
-	CMPQ rows+48(FP), $0x3
-	JEQ three782
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10; LEAQ (R10)(DI*2), R11
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three782
 	ADDQ DI, R11
 
 three782:
-	CMPB overwrite+96(FP), $0x0
-	JE load783
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load783
 	VPXOR Y2, Y2, Y2; VMOVUPS Y2, (SP); VMOVUPS Y2, 32(SP); VMOVUPS Y2, 64(SP); VMOVUPS Y2, 96(SP)
 	VMOVUPS Y2, 128(SP); VMOVUPS Y2, 160(SP); VMOVUPS Y2, 192(SP); VMOVUPS Y2, 224(SP); JMP ready784
 
 load783:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 160(SP)
-	CMPQ rows+48(FP), $0x3
-	JEQ three785
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, (SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 64(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y2; VMOVUPS Y2, 128(SP); VMOVUPS 32(BX), Y2
+	VMOVUPS Y2, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three785
 	LEAQ (BX)(SI*4), BX
 
 three785:
 	VMOVUPS (BX), Y2; VMOVUPS Y2, 192(SP); VMOVUPS 32(BX), Y2; VMOVUPS Y2, 224(SP)
 
 ready784:
-	MOVQ blocks+64(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block780:
 	MOVQ R8, SI; ADDQ $0x0, R8; ADDQ $0x0, AX; MOVQ $0x2, SI
@@ -12707,51 +12011,47 @@ half786:
 	VFMADD213PS 192(SP)(R9*4), Y7, Y5; VMOVUPS Y2, (SP)(R9*4); VMOVUPS Y3, 64(SP)(R9*4)
 	VMOVUPS Y4, 128(SP)(R9*4); VMOVUPS Y5, 192(SP)(R9*4); XORQ $0x8, R9; JNE half786
 	ADDQ $0x120, R8; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x120, AX; DECQ SI; JNE part781
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+40(FP), AX
-	DECQ BX; JNE block780
-	MOVQ o+0(FP), BX
-	MOVQ oStride+72(FP), SI
-	VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2; VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2; VMOVUPS Y2, 32(BX)
-	CMPQ rows+48(FP), $0x3
-	JEQ three787
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block780
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 32(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 96(SP), Y2
+	VMOVUPS Y2, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 160(SP), Y2
+	VMOVUPS Y2, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three787
 	LEAQ (BX)(SI*4), BX
 
 three787:
-	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y2; VMOVUPS Y2, (BX); VMOVUPS 224(SP), Y2; VMOVUPS Y2, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel779
 	VZEROUPPER
 	RET
 
 // fewTQ1SIMD works like multiplyBlocksGeneric.
-// func fewTQ1SIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewTQ1SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewTQ1SIMD(SB), NOSPLIT, $256-89
+TEXT ·fewTQ1SIMD(SB), NOSPLIT, $272-8
 	VPBROADCASTD all2a2a2a2a<>+0(SB), Y0; VPBROADCASTD alld6d6d6d6<>+0(SB), Y1
 	VPBROADCASTD all01010101<>+0(SB), Y2
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), SI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), SI; IMUL3Q $0x38, BX, BX
 
 panel788:
-	MOVQ a+8(FP), R9
-	CMPB overwrite+88(FP), $0x0
-	JE load791
+	MOVQ x+0(FP), R9
+	MOVQ 8(R9), R9
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load791
 	VPXOR Y3, Y3, Y3; VMOVUPS Y3, (SP); VMOVUPS Y3, 32(SP); JMP ready792
 
 load791:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (BX), Y3; VMOVUPS Y3, (SP); VMOVUPS 32(BX), Y3; VMOVUPS Y3, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y3; VMOVUPS Y3, (SP); VMOVUPS 32(BX), Y3
+	VMOVUPS Y3, 32(SP)
 
 ready792:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block789:
 	MOVQ SI, DI; ADDQ $0x20, SI; PREFETCHT0 (AX); PREFETCHT0 64(AX); PREFETCHT0 128(AX)
@@ -12811,14 +12111,11 @@ word795:
 	VBROADCASTSS 368(R9), Y5; VMULPS Y4, Y5, Y5; VCVTDQ2PS Y6, Y6; VFMADD231PS Y5, Y6, Y3
 	VPMADDWD all00010001<>+0(SB), Y7, Y7; VBROADCASTSS 424(R9), Y5; VMULPS Y4, Y5, Y5; VCVTDQ2PS Y7, Y7
 	VFMADD231PS Y5, Y7, Y3; VMOVUPS Y3, (SP)(R8*4); XORQ $0x8, R8; JNE half793
-	ADDQ $0x360, AX; ADDQ $0x1c0, R9; ADDQ $0x340, SI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block789
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), DI
-	VMOVUPS (SP), Y3; VMOVUPS Y3, (BX); VMOVUPS 32(SP), Y3; VMOVUPS Y3, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel788
+	ADDQ $0x360, AX; ADDQ $0x1c0, R9; ADDQ $0x340, SI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX
+	JNE block789
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y3; VMOVUPS Y3, (BX); VMOVUPS 32(SP), Y3
+	VMOVUPS Y3, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel788
 	VZEROUPPER
 	RET
 
@@ -12833,33 +12130,32 @@ DATA alld6d6d6d6<>+28(SB)/4, $0xd6d6d6d6
 GLOBL alld6d6d6d6<>(SB), RODATA|NOPTR, $32
 
 // fewTQ2SIMD works like multiplyBlocksGeneric.
-// func fewTQ2SIMD(o *float32, a *byte, w *byte, request uintptr, next uintptr, rows int, panels int, blocks int, oStride int, aStride int, before int, overwrite bool)
+// func fewTQ2SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
-TEXT ·fewTQ2SIMD(SB), NOSPLIT, $256-89
-	MOVQ rows+40(FP), AX
-	CMPQ AX, $0x2; JEQ rows2
+TEXT ·fewTQ2SIMD(SB), NOSPLIT, $272-8
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; CMPQ AX, $0x2; JEQ rows2
 	JG rows4
 	VPBROADCASTD all03030303<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), BX
-	MOVQ w+16(FP), DI
-	IMUL3Q $0x38, BX, BX
+	MOVQ x+0(FP), SI
+	MOVQ (SI), AX; MOVQ AX, 256(SP); MOVQ 104(SI), AX; MOVQ AX, 264(SP); MOVQ 96(SI), AX
+	MOVQ 88(SI), CX; MOVQ 48(SI), DX; MOVQ 72(SI), BX; MOVQ 16(SI), DI; IMUL3Q $0x38, BX, BX
 
 panel796:
-	MOVQ a+8(FP), R10
-	CMPB overwrite+88(FP), $0x0
-	JE load799
+	MOVQ x+0(FP), R10
+	MOVQ 8(R10), R10
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load799
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); JMP ready800
 
 load799:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP)
 
 ready800:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block797:
 	MOVQ DI, R8; ADDQ $0x20, DI; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12882,41 +12178,36 @@ half801:
 	VCVTPH2PS (R8)(R9*2), Y2; VBROADCASTSS 32(R10), Y3; VMULPS Y2, Y3, Y3; VCVTDQ2PS Y1, Y1
 	VFMADD213PS (SP)(R9*4), Y3, Y1; VMOVUPS Y1, (SP)(R9*4); XORQ $0x8, R9; JNE half801
 	ADDQ $0x80, DI; ADDQ $0x38, R10; ADDQ $0x80, AX; DECQ SI; JNE part798
-	ADDQ $0x0, DI; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block797
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel796
+	ADDQ $0x0, DI; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block797
+	MOVQ x+0(FP), BX
+	MOVQ 64(BX), BX; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel796
 	VZEROUPPER
 	RET
 
 rows2:
 	VPBROADCASTD all03030303<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel802:
-	MOVQ a+8(FP), R11
-	CMPB overwrite+88(FP), $0x0
-	JE load805
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load805
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	JMP ready806
 
 load805:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP)
 
 ready806:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block803:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -12948,55 +12239,49 @@ half807:
 	VMULPS Y3, Y4, Y4; VCVTDQ2PS Y2, Y2; VFMADD213PS 64(SP)(R10*4), Y4, Y2; VMOVUPS Y1, (SP)(R10*4)
 	VMOVUPS Y2, 64(SP)(R10*4); XORQ $0x8, R10; JNE half807
 	ADDQ $0x80, R8; ADDQ $0x38, R11; ADDQ $0x80, AX; DECQ SI; JNE part804
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block803
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
-	DECQ DX; JNE panel802
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block803
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP); DECQ DX; JNE panel802
 	VZEROUPPER
 	RET
 
 rows4:
 	VPBROADCASTD all03030303<>+0(SB), Y0
-	MOVQ request+24(FP), AX
-	MOVQ before+80(FP), CX
-	MOVQ panels+48(FP), DX
-	MOVQ aStride+72(FP), DI
-	MOVQ w+16(FP), R8
-	IMUL3Q $0x38, DI, DI
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 256(SP); MOVQ 104(BX), AX; MOVQ AX, 264(SP); MOVQ 96(BX), AX
+	MOVQ 88(BX), CX; MOVQ 48(BX), DX; MOVQ 72(BX), DI; MOVQ 16(BX), R8; IMUL3Q $0x38, DI, DI
 
 panel808:
-	MOVQ a+8(FP), R11
-	LEAQ (R11)(DI*2), R12
-	CMPQ rows+40(FP), $0x3
-	JEQ three811
+	MOVQ x+0(FP), R11
+	MOVQ 8(R11), R11; LEAQ (R11)(DI*2), R12
+	MOVQ x+0(FP), BX
+	MOVQ 40(BX), BX; CMPQ BX, $0x3; JEQ three811
 	ADDQ DI, R12
 
 three811:
-	CMPB overwrite+88(FP), $0x0
-	JE load812
+	MOVQ x+0(FP), BX
+	CMPB 112(BX), $0x0; JE load812
 	VPXOR Y1, Y1, Y1; VMOVUPS Y1, (SP); VMOVUPS Y1, 32(SP); VMOVUPS Y1, 64(SP); VMOVUPS Y1, 96(SP)
 	VMOVUPS Y1, 128(SP); VMOVUPS Y1, 160(SP); VMOVUPS Y1, 192(SP); VMOVUPS Y1, 224(SP); JMP ready813
 
 load812:
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX
-	VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 160(SP)
-	CMPQ rows+40(FP), $0x3
-	JEQ three814
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, (SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 32(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 64(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 96(SP); LEAQ (BX)(SI*4), BX; VMOVUPS (BX), Y1; VMOVUPS Y1, 128(SP); VMOVUPS 32(BX), Y1
+	VMOVUPS Y1, 160(SP)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three814
 	LEAQ (BX)(SI*4), BX
 
 three814:
 	VMOVUPS (BX), Y1; VMOVUPS Y1, 192(SP); VMOVUPS 32(BX), Y1; VMOVUPS Y1, 224(SP)
 
 ready813:
-	MOVQ blocks+56(FP), BX
+	MOVQ x+0(FP), BX
+	MOVQ 56(BX), BX
 
 block809:
 	MOVQ R8, R9; ADDQ $0x20, R8; PREFETCHT0 (AX); ADDQ $0x20, AX; MOVQ $0x8, SI
@@ -13047,21 +12332,18 @@ half815:
 	VMOVUPS Y2, 64(SP)(R10*4); VMOVUPS Y3, 128(SP)(R10*4); VMOVUPS Y4, 192(SP)(R10*4); XORQ $0x8, R10
 	JNE half815
 	ADDQ $0x80, R8; ADDQ $0x38, R11; ADDQ $0x38, R12; ADDQ $0x80, AX; DECQ SI; JNE part810
-	ADDQ $0x0, R8; DECQ CX
-	CMOVQEQ next+32(FP), AX
-	DECQ BX; JNE block809
-	MOVQ o+0(FP), BX
-	MOVQ oStride+64(FP), SI
-	VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1; VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX
-	VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1; VMOVUPS Y1, 32(BX)
-	CMPQ rows+40(FP), $0x3
-	JEQ three816
+	ADDQ $0x0, R8; DECQ CX; CMOVQEQ 264(SP), AX; DECQ BX; JNE block809
+	MOVQ x+0(FP), SI
+	MOVQ 64(SI), SI; MOVQ 256(SP), BX; VMOVUPS (SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 32(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 64(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 96(SP), Y1
+	VMOVUPS Y1, 32(BX); LEAQ (BX)(SI*4), BX; VMOVUPS 128(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 160(SP), Y1
+	VMOVUPS Y1, 32(BX)
+	MOVQ x+0(FP), R9
+	MOVQ 40(R9), R9; CMPQ R9, $0x3; JEQ three816
 	LEAQ (BX)(SI*4), BX
 
 three816:
-	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX)
-	ADDQ $0x40, o+0(FP)
+	VMOVUPS 192(SP), Y1; VMOVUPS Y1, (BX); VMOVUPS 224(SP), Y1; VMOVUPS Y1, 32(BX); ADDQ $0x40, 256(SP)
 	DECQ DX; JNE panel808
 	VZEROUPPER
 	RET

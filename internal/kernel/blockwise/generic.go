@@ -145,21 +145,20 @@ func decodeBlocksGeneric(t blocks.Type, dst []float32, packed []byte, n int) {
 	}
 }
 
-// multiplyBlocksGeneric is o_rc = a·b of rows of 32·n inputs, in integers with scales.
-func multiplyBlocksGeneric(t blocks.Type, o []float32, a []Row, packed []byte, rows, n, oStride,
-	aStride int) {
-	var x weights
-	of := t.Traits()
-	per, size := of.Inputs/blocks.Inputs, of.Packed
-	for r := range rows {
-		clear(o[r*oStride:][:panel])
+// multiplyBlocksGeneric computes a product in integers with scales.
+func multiplyBlocksGeneric(x *Product) {
+	var w weights
+	of, per := x.Type.Traits(), x.perBlock()
+	for r := range x.Rows {
+		clear(x.O[r*x.OStride:][:x.Panels*panel])
 	}
-	for c := range panel {
-		for k := range n {
-			unpackBlockGeneric(t, &x, packed[k/per*size:], k%per, c)
-			for r := range rows {
-				sum := &o[r*oStride+c]
-				*sum = x.add(*sum, &a[r*aStride+k], of)
+	for c := range x.Panels * panel {
+		packed := x.Packed[c/panel*x.PanelBytes():]
+		for k := range x.N {
+			unpackBlockGeneric(x.Type, &w, packed[k/per*of.Packed:], k%per, c%panel)
+			for r := range x.Rows {
+				sum := &x.O[r*x.OStride+c]
+				*sum = w.add(*sum, &x.A[r*x.AStride+k], of)
 			}
 		}
 	}

@@ -20,49 +20,44 @@ func sumRows(cpu *tuning.Row, dst []Row, scales []float32) {
 	sumBlocksStep(&dst[0], &scales[0], len(dst))
 }
 
-// Multiply is o_rc = Σ a·b of up to PanelsFor panels of outputs, and rows of n times 32 inputs,
-// which are aStride apart. It uses up memory.
-func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byte, panels, rows, n,
-	oStride, aStride int, memory *Memory) {
-	operand.WritesRows(o, rows, oStride, panels*panel)
-	operand.ReadsRows(a, rows, aStride, n)
-	of := t.Traits()
-	per := of.Inputs / blocks.Inputs
-	size := n / per * of.Packed
-	operand.Reads(packed, panels*size)
+// Multiply computes a product of up to PanelsFor panels. It uses up memory.
+func Multiply(cpu *tuning.Row, x *Product, memory *Memory) {
+	x.operands()
 	if !hasProducts(cpu) {
-		for p := range panels {
-			multiplyBlocksGeneric(t, o[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
-		}
+		multiplyBlocksGeneric(x)
 		return
 	}
-	unit := rowsOfTile(cpu, t) // what is left over is few rows
-	if rest := rows % unit; rest > 0 {
-		rows -= rest
-		MultiplyFew(cpu, t, o[rows*oStride:], a[rows*aStride:], packed, nil, panels, rest, n, oStride,
-			aStride)
+	unit := rowsOfTile(cpu, x.Type)
+	rows := x.Rows / unit * unit
+	if rows < x.Rows { // what is left over is few rows
+		few := x.from(rows)
+		MultiplyFew(cpu, &few, nil)
 	}
 	step := kernel.CallIntegers / (chunk * unpackedBytes) / unit * unit
-	if panels > 1 {
+	if x.Panels > 1 {
 		tiles := max(1, (rows+Tile-1)/Tile)
 		step = max(unit, (rows/unit+tiles-1)/tiles*unit)
 	}
-	tiled := tileRows(cpu, t, rows)
-	stride := chunk * unpackedSize(t)
-	unpacked := memory.room(panels*stride + tileMemory)
-	for k := 0; k < n; k += chunk {
-		count := min(chunk, n-k)
-		for p := range panels {
-			unpackBlocksStep(cpu, t, &unpacked[p*stride], &packed[p*size+k/per*of.Packed], count/per)
+	tiled := tileRows(cpu, x.Type, rows)
+	per, size, bytes := x.perBlock(), x.Type.Traits().Packed, x.PanelBytes()
+	call := blockCall{panels: x.Panels, oStride: x.OStride, aStride: x.AStride,
+		wStride: chunk * unpackedSize(x.Type)}
+	unpacked := memory.room(x.Panels*call.wStride + tileMemory)
+	for k := 0; k < x.N; k += chunk {
+		call.blocks, call.overwrite = min(chunk, x.N-k), k == 0
+		for p := range x.Panels {
+			unpackBlocksStep(cpu, x.Type, &unpacked[p*call.wStride], &x.Packed[p*bytes+k/per*size],
+				call.blocks/per)
 		}
 		if tiled > 0 {
-			multiplyTiles(t, o, a[k:], unpacked, unpacked[panels*stride:], panels, tiled, count, oStride,
-				aStride, stride, k == 0)
+			call.w = &unpacked[0]
+			multiplyTiles(x, &call, unpacked[x.Panels*call.wStride:], k, tiled)
 		}
 		for r := tiled; r < rows; r += step {
-			for p := range panels {
-				multiplyBlocksStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k], &unpacked[p*stride],
-					min(step, rows-r), count, oStride, aStride, k == 0)
+			call.a, call.rows = &x.A[r*x.AStride+k], min(step, rows-r)
+			for p := range x.Panels {
+				call.o, call.w = &x.O[r*x.OStride+p*panel], &unpacked[p*call.wStride]
+				multiplyBlocksStep(cpu, x.Type, &call)
 			}
 		}
 	}
@@ -71,32 +66,30 @@ func Multiply(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed []byt
 // MultiplyFew is Multiply of few rows and any number of panels, without memory for unpacked blocks.
 // Such calls wait for memory: it is read in one stream and requested ahead, towards the end that of
 // next, which is read after this, or nil.
-func MultiplyFew(cpu *tuning.Row, t blocks.Type, o []float32, a []Row, packed, next []byte, panels,
-	rows, n, oStride, aStride int) {
-	operand.WritesRows(o, rows, oStride, panels*panel)
-	operand.ReadsRows(a, rows, aStride, n)
-	of := t.Traits()
-	per := of.Inputs / blocks.Inputs
-	whole := n / per // packed blocks of a panel
-	operand.Reads(packed, panels*whole*of.Packed)
+func MultiplyFew(cpu *tuning.Row, x *Product, next []byte) {
+	x.operands()
+	size, per := x.Type.Traits().Packed, x.perBlock()
+	whole := x.N / per // packed blocks of a panel
 	if len(next) == 0 {
-		next = packed
+		next = x.Packed
 	}
-	ahead := cpu.PrefetchBlocks / of.Packed // whole blocks
-	most, length := max(1, fewBlocks/n), min(whole, fewBlocks/per)
-	for p := 0; p < panels; p += most {
+	ahead := cpu.PrefetchBlocks / size // whole blocks
+	most, length := max(1, fewBlocks/x.N), min(whole, fewBlocks/per)
+	call := blockCall{oStride: x.OStride, aStride: x.AStride, next: operand.Address(next, 0)}
+	for p := 0; p < x.Panels; p += most {
+		call.panels = min(most, x.Panels-p)
 		for k := 0; k < whole; k += length {
 			at := p*whole + k
-			before := panels*whole - at - ahead
-			request := operand.Address(packed, at*of.Packed) + uintptr(cpu.PrefetchBlocks)
-			if before <= 0 {
-				request = operand.Address(next, 0) + uintptr(-before*of.Packed)
+			call.w, call.blocks, call.overwrite = &x.Packed[at*size], min(length, whole-k), k == 0
+			call.before = x.Panels*whole - at - ahead
+			call.request = operand.Address(x.Packed, at*size) + uintptr(cpu.PrefetchBlocks)
+			if call.before <= 0 {
+				call.request = call.next + uintptr(-call.before*size)
 			}
-			for r, count := 0, 0; r < rows; r += count {
-				count = fewTile(cpu, t, rows-r)
-				fewRowsStep(cpu, t, &o[r*oStride+p*panel], &a[r*aStride+k*per], &packed[at*of.Packed],
-					request, operand.Address(next, 0), count, min(most, panels-p),
-					min(length, whole-k), oStride, aStride, before, k == 0)
+			for r := 0; r < x.Rows; r += call.rows {
+				call.rows = fewTile(cpu, x.Type, x.Rows-r)
+				call.o, call.a = &x.O[r*x.OStride+p*panel], &x.A[r*x.AStride+k*per]
+				fewRowsStep(cpu, x.Type, &call)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
@@ -214,78 +215,75 @@ func takeOff(x *[unpackedBytes / 8]uint64, less uint64) {
 	}
 }
 
-// multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
-func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, rows, n,
-	oStride, aStride int, overwrite bool) {
+// multiplyBlocksStep adds products of rows and some unpacked blocks to outputs, in one call.
+func multiplyBlocksStep(cpu *tuning.Row, t blocks.Type, x *blockCall) {
 	switch {
 	case avxVNNI(cpu):
-		multiplyBlocksAVXVNNI(t, o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyBlocksAVXVNNI(t, x)
 		return
 	case !vnni(cpu):
-		multiplyBlocksAVX2(t, o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyBlocksAVX2(t, x)
 		return
 	}
 	switch t {
 	case blocks.Q4_K, blocks.Q5_K:
-		multiplyMinimaVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyMinimaVNNIAVX512(x)
 	case blocks.Q6_K, blocks.Q3_K:
-		multiplyHalvesVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyHalvesVNNIAVX512(x)
 	case blocks.Q4_1, blocks.Q5_1:
-		multiplyOffsetVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyOffsetVNNIAVX512(x)
 	case blocks.IQ4_XS:
-		multiplyScaledVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyScaledVNNIAVX512(x)
 	case blocks.Q2_K:
-		multiplyPairsVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPairsVNNIAVX512(x)
 	case blocks.NVFP4:
-		multiplyFloatsVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyFloatsVNNIAVX512(x)
 	default:
-		multiplyPlainVNNIAVX512(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPlainVNNIAVX512(x)
 	}
 }
 
-func multiplyBlocksAVXVNNI(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oStride,
-	aStride int, overwrite bool) {
+func multiplyBlocksAVXVNNI(t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q4_K, blocks.Q5_K:
-		multiplyMinimaVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyMinimaVNNISIMD(x)
 	case blocks.Q6_K, blocks.Q3_K:
-		multiplyHalvesVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyHalvesVNNISIMD(x)
 	case blocks.Q4_1, blocks.Q5_1:
-		multiplyOffsetVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyOffsetVNNISIMD(x)
 	case blocks.IQ4_XS:
-		multiplyScaledVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyScaledVNNISIMD(x)
 	case blocks.Q2_K:
-		multiplyPairsVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPairsVNNISIMD(x)
 	case blocks.NVFP4:
-		multiplyFloatsVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyFloatsVNNISIMD(x)
 	default:
-		multiplyPlainVNNISIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPlainVNNISIMD(x)
 	}
 }
 
-func multiplyBlocksAVX2(t blocks.Type, o *float32, a *Row, w *byte, rows, n, oStride,
-	aStride int, overwrite bool) {
+func multiplyBlocksAVX2(t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q4_0, blocks.TQ1_0, blocks.TQ2_0:
-		multiplyNibblesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyNibblesSIMD(x)
 	case blocks.MXFP4, blocks.Q5_0:
-		multiplyLevelsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyLevelsSIMD(x)
 	case blocks.Q4_K:
-		multiplyQ4KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyQ4KSIMD(x)
 	case blocks.Q5_K:
-		multiplyQ5KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyQ5KSIMD(x)
 	case blocks.Q6_K, blocks.Q3_K:
-		multiplyQ6KSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyQ6KSIMD(x)
 	case blocks.Q4_1, blocks.Q5_1:
-		multiplyOffsetSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyOffsetSIMD(x)
 	case blocks.IQ4_XS:
-		multiplyScaledSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyScaledSIMD(x)
 	case blocks.Q2_K:
-		multiplyPairsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPairsSIMD(x)
 	case blocks.NVFP4:
-		multiplyFloatsSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyFloatsSIMD(x)
 	default:
-		multiplyBytesSIMD(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyBytesSIMD(x)
 	}
 }
 
@@ -325,134 +323,109 @@ func fewTile(cpu *tuning.Row, t blocks.Type, rows int) int {
 	return min(4, rows)
 }
 
-// fewRowsStep adds products of fewTile rows and some panels to o, in one call, and requests
-// memory from request on, before blocks, and then from next on.
-func fewRowsStep(cpu *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
-	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+// fewRowsStep adds products of fewTile rows and some panels to outputs, in one call.
+func fewRowsStep(cpu *tuning.Row, t blocks.Type, x *blockCall) {
 	switch {
 	case avxVNNI(cpu):
-		fewRowsAVXVNNI(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewRowsAVXVNNI(t, x)
 		return
 	case !vnni(cpu):
-		fewRowsAVX2(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewRowsAVX2(t, x)
 		return
 	}
 	switch t {
 	case blocks.Q8_0:
-		fewQ8VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ8VNNIAVX512(x)
 	case blocks.Q4_0:
-		fewNibblesVNNIAVX512(o, a, w, &bytesQ4[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewNibblesVNNIAVX512(x.with(&bytesQ4))
 	case blocks.IQ4_NL:
-		fewNibblesVNNIAVX512(o, a, w, &bytesIQ4[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewNibblesVNNIAVX512(x.with(&bytesIQ4))
 	case blocks.MXFP4:
-		fewMXFPVNNIAVX512(o, a, w, &bytesMXFP[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewMXFPVNNIAVX512(x.with(&bytesMXFP))
 	case blocks.Q4_K:
-		fewQ4KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ4KVNNIAVX512(x)
 	case blocks.Q5_K:
-		fewQ5KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ5KVNNIAVX512(x)
 	case blocks.Q6_K:
-		fewQ6KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ6KVNNIAVX512(x)
 	case blocks.Q4_1:
-		fewQ41VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ41VNNIAVX512(x)
 	case blocks.Q5_0:
-		fewQ50VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ50VNNIAVX512(x)
 	case blocks.Q5_1:
-		fewQ51VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ51VNNIAVX512(x)
 	case blocks.Q2_K:
-		fewQ2KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ2KVNNIAVX512(x)
 	case blocks.Q3_K:
-		fewQ3KVNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ3KVNNIAVX512(x)
 	case blocks.IQ4_XS:
-		fewXSVNNIAVX512(o, a, w, &bytesIQ4[0], request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewXSVNNIAVX512(x.with(&bytesIQ4))
 	case blocks.NVFP4:
-		fewNVFPVNNIAVX512(o, a, w, &bytesNVFP[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewNVFPVNNIAVX512(x.with(&bytesNVFP))
 	case blocks.TQ1_0:
-		fewTQ1VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewTQ1VNNIAVX512(x)
 	case blocks.TQ2_0:
-		fewTQ2VNNIAVX512(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewTQ2VNNIAVX512(x)
 	}
 }
 
 // fewRowsAVXVNNI has kernels for some types only.
-func fewRowsAVXVNNI(t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
-	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+func fewRowsAVXVNNI(t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q8_0:
-		fewQ8VNNISIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ8VNNISIMD(x)
 	case blocks.Q4_0:
-		fewNibblesVNNISIMD(o, a, w, &bytesQ4[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewNibblesVNNISIMD(x.with(&bytesQ4))
 	case blocks.IQ4_NL:
-		fewNibblesVNNISIMD(o, a, w, &bytesIQ4[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewNibblesVNNISIMD(x.with(&bytesIQ4))
 	case blocks.Q4_K:
-		fewQ4KVNNISIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ4KVNNISIMD(x)
 	case blocks.Q6_K:
-		fewQ6KVNNISIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewQ6KVNNISIMD(x)
 	default:
-		fewRowsAVX2(t, o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewRowsAVX2(t, x)
 	}
 }
 
-func fewRowsAVX2(t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
-	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+func fewRowsAVX2(t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q8_0:
-		fewQ8SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ8SIMD(x)
 	case blocks.Q4_0:
-		fewNibblesSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewNibblesSIMD(x)
 	case blocks.IQ4_NL:
-		fewLevelsSIMD(o, a, w, &bytesIQA2[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewLevelsSIMD(x.with(&bytesIQA2))
 	case blocks.MXFP4:
-		fewMXFPSIMD(o, a, w, &bytesMXFA2[0], request, next, rows, panels, n, oStride, aStride, before,
-			overwrite)
+		fewMXFPSIMD(x.with(&bytesMXFA2))
 	case blocks.Q4_K:
-		fewQ4KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ4KSIMD(x)
 	case blocks.Q5_K:
-		fewQ5KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ5KSIMD(x)
 	case blocks.Q6_K:
-		fewQ6KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ6KSIMD(x)
 	case blocks.Q4_1:
-		fewQ41SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ41SIMD(x)
 	case blocks.Q5_0:
-		fewQ50SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ50SIMD(x)
 	case blocks.Q5_1:
-		fewQ51SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ51SIMD(x)
 	case blocks.Q2_K:
-		fewQ2KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ2KSIMD(x)
 	case blocks.Q3_K:
-		fewQ3KSIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ3KSIMD(x)
 	case blocks.IQ4_XS:
-		fewXSSIMD(o, a, w, &bytesIQA2[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewXSSIMD(x.with(&bytesIQA2))
 	case blocks.NVFP4:
-		fewNVFPSIMD(o, a, w, &bytesMXFA2[0], request, next, rows, panels, n, oStride, aStride,
-			before, overwrite)
+		fewNVFPSIMD(x.with(&bytesMXFA2))
 	case blocks.TQ1_0:
-		for r := range rows {
-			fewTQ1SIMD((*float32)(unsafe.Add(unsafe.Pointer(o), 4*r*oStride)),
-				(*Row)(unsafe.Add(unsafe.Pointer(a), rowSize*r*aStride)), w, request, next, 1, panels, n,
-				oStride, aStride, before, overwrite)
+		one := *x // a kernel of one row
+		one.rows = 1
+		for r := range x.rows {
+			one.o, one.a = operand.At(x.o, r*x.oStride), operand.At(x.a, r*x.aStride)
+			fewTQ1SIMD(&one)
 		}
 	case blocks.TQ2_0:
-		fewTQ2SIMD(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewTQ2SIMD(x)
 	}
 }
 
@@ -460,20 +433,16 @@ func fewRowsAVX2(t blocks.Type, o *float32, a *Row, w *byte, request, next uintp
 // and each kernel is 10 KB of text.
 
 //go:noescape
-func fewQ8VNNISIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ8VNNISIMD(x *blockCall)
 
 //go:noescape
-func fewNibblesVNNISIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewNibblesVNNISIMD(x *blockCall)
 
 //go:noescape
-func fewQ4KVNNISIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ4KVNNISIMD(x *blockCall)
 
 //go:noescape
-func fewQ6KVNNISIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ6KVNNISIMD(x *blockCall)
 
 func sumBlocksStep(rows *Row, scales *float32, n int) { sumBlocksSIMD(rows, scales, n) }
 
@@ -486,130 +455,106 @@ func sumBlocksSIMD(rows *Row, scales *float32, n int)
 // lanes, for CPUs with AVX-VNNI.
 //
 //go:noescape
-func multiplyPlainVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPlainVNNISIMD(x *blockCall)
 
 //go:noescape
-func multiplyMinimaVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyMinimaVNNISIMD(x *blockCall)
 
 //go:noescape
-func multiplyHalvesVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyHalvesVNNISIMD(x *blockCall)
 
 //go:noescape
-func multiplyOffsetVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyOffsetVNNISIMD(x *blockCall)
 
 //go:noescape
-func multiplyScaledVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyScaledVNNISIMD(x *blockCall)
 
 //go:noescape
-func multiplyPairsVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPairsVNNISIMD(x *blockCall)
 
 //go:noescape
-func multiplyFloatsVNNISIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyFloatsVNNISIMD(x *blockCall)
 
 // multiplyPlainVNNIAVX512 multiplies rows by blocks with one scale. It works like
 // multiplyBlocksGeneric, as the two below do.
 //
 //go:noescape
-func multiplyPlainVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPlainVNNIAVX512(x *blockCall)
 
 // multiplyMinimaVNNIAVX512 is for Q4_K and Q5_K.
 //
 //go:noescape
-func multiplyMinimaVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyMinimaVNNIAVX512(x *blockCall)
 
 // multiplyHalvesVNNIAVX512 is for Q6_K and Q3_K.
 //
 //go:noescape
-func multiplyHalvesVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyHalvesVNNIAVX512(x *blockCall)
 
 // multiplyOffsetVNNIAVX512 is for Q4_1 and Q5_1.
 //
 //go:noescape
-func multiplyOffsetVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyOffsetVNNIAVX512(x *blockCall)
 
 // multiplyScaledVNNIAVX512 is for IQ4_XS.
 //
 //go:noescape
-func multiplyScaledVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyScaledVNNIAVX512(x *blockCall)
 
 // multiplyPairsVNNIAVX512 is for Q2_K.
 //
 //go:noescape
-func multiplyPairsVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPairsVNNIAVX512(x *blockCall)
 
 // multiplyFloatsVNNIAVX512 is for NVFP4.
 //
 //go:noescape
-func multiplyFloatsVNNIAVX512(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyFloatsVNNIAVX512(x *blockCall)
 
 // multiplyNibblesSIMD is for Q4_0, TQ1_0 and TQ2_0. Those with AVX2 differ in how many products fit
 // in 16 bits.
 //
 //go:noescape
-func multiplyNibblesSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyNibblesSIMD(x *blockCall)
 
 // multiplyLevelsSIMD is for MXFP4 and Q5_0.
 //
 //go:noescape
-func multiplyLevelsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyLevelsSIMD(x *blockCall)
 
 // multiplyBytesSIMD is for Q8_0 and IQ4_NL.
 //
 //go:noescape
-func multiplyBytesSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyBytesSIMD(x *blockCall)
 
 //go:noescape
-func multiplyQ4KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyQ4KSIMD(x *blockCall)
 
 //go:noescape
-func multiplyQ5KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyQ5KSIMD(x *blockCall)
 
 //go:noescape
-func multiplyQ6KSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyQ6KSIMD(x *blockCall)
 
 // multiplyOffsetSIMD is for Q4_1 and Q5_1.
 //
 //go:noescape
-func multiplyOffsetSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyOffsetSIMD(x *blockCall)
 
 // multiplyScaledSIMD is for IQ4_XS.
 //
 //go:noescape
-func multiplyScaledSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyScaledSIMD(x *blockCall)
 
 // multiplyPairsSIMD is for Q2_K.
 //
 //go:noescape
-func multiplyPairsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPairsSIMD(x *blockCall)
 
 // multiplyFloatsSIMD is for NVFP4.
 //
 //go:noescape
-func multiplyFloatsSIMD(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyFloatsSIMD(x *blockCall)
 
 // Kernels that unpack n blocks for AVX-VNNI where what AVX2 takes is less.
 
@@ -722,127 +667,96 @@ func unpackTQ2SIMD(dst, packed *byte, n int)
 // Kernels for few rows.
 
 //go:noescape
-func fewQ8VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ8VNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewNibblesVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewNibblesVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewMXFPVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewMXFPVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ4KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ4KVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ5KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ5KVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ6KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ6KVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ8SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ8SIMD(x *blockCall)
 
 //go:noescape
-func fewNibblesSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewNibblesSIMD(x *blockCall)
 
 //go:noescape
-func fewLevelsSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewLevelsSIMD(x *blockCall)
 
 //go:noescape
-func fewMXFPSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewMXFPSIMD(x *blockCall)
 
 //go:noescape
-func fewQ4KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ4KSIMD(x *blockCall)
 
 //go:noescape
-func fewQ5KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ5KSIMD(x *blockCall)
 
 //go:noescape
-func fewQ6KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ6KSIMD(x *blockCall)
 
 //go:noescape
-func fewQ41VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ41VNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ50VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ50VNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ51VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ51VNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ2KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ2KVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ3KVNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ3KVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewXSVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewXSVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewNVFPVNNIAVX512(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewNVFPVNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewTQ1VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewTQ1VNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewTQ2VNNIAVX512(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewTQ2VNNIAVX512(x *blockCall)
 
 //go:noescape
-func fewQ41SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ41SIMD(x *blockCall)
 
 //go:noescape
-func fewQ50SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ50SIMD(x *blockCall)
 
 //go:noescape
-func fewQ51SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ51SIMD(x *blockCall)
 
 //go:noescape
-func fewQ2KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ2KSIMD(x *blockCall)
 
 //go:noescape
-func fewQ3KSIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewQ3KSIMD(x *blockCall)
 
 //go:noescape
-func fewXSSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewXSSIMD(x *blockCall)
 
 //go:noescape
-func fewNVFPSIMD(o *float32, a *Row, w, table *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewNVFPSIMD(x *blockCall)
 
 // fewTQ1SIMD is for one row.
 //
 //go:noescape
-func fewTQ1SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewTQ1SIMD(x *blockCall)
 
 //go:noescape
-func fewTQ2SIMD(o *float32, a *Row, w *byte, request, next uintptr, rows, panels,
-	blocks, oStride, aStride, before int, overwrite bool)
+func fewTQ2SIMD(x *blockCall)

@@ -61,19 +61,17 @@ func fewTile(_ *tuning.Row, _ blocks.Type, rows int) int {
 	return min(2, rows)
 }
 
-// fewRowsStep adds products of fewTile rows and some panels to o, in one call, and requests
-// memory from request on, before blocks, and then from next on.
-func fewRowsStep(_ *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, request, next uintptr,
-	rows, panels, n, oStride, aStride, before int, overwrite bool) {
+// fewRowsStep adds products of fewTile rows and some panels to outputs, in one call.
+func fewRowsStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
 	switch t {
 	case blocks.Q8_0:
-		fewQ8Dot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ8Dot(x)
 	case blocks.Q4_0:
-		fewNibblesDot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewNibblesDot(x)
 	case blocks.Q4_K:
-		fewQ4KDot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ4KDot(x)
 	case blocks.Q6_K:
-		fewQ6KDot(o, a, w, request, next, rows, panels, n, oStride, aStride, before, overwrite)
+		fewQ6KDot(x)
 	}
 }
 
@@ -275,20 +273,19 @@ func timesScales(to, scales []byte) {
 	}
 }
 
-// multiplyBlocksStep adds products of rows and some unpacked blocks to o, in one call.
-func multiplyBlocksStep(_ *tuning.Row, t blocks.Type, o *float32, a *Row, w *byte, rows, n,
-	oStride, aStride int, overwrite bool) {
+// multiplyBlocksStep adds products of rows and some unpacked blocks to outputs, in one call.
+func multiplyBlocksStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
 	switch t.Traits().Scaling {
 	case blocks.Minima, blocks.Offset:
-		multiplyMinimaDot(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyMinimaDot(x)
 	case blocks.Pairs:
-		multiplyPairsDot(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPairsDot(x)
 	case blocks.Floats:
-		multiplyFloatsDot(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyFloatsDot(x)
 	case blocks.Halves, blocks.Scaled:
-		multiplyHalvesDot(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyHalvesDot(x)
 	default:
-		multiplyPlainDot(o, a, w, rows, n, oStride, aStride, overwrite)
+		multiplyPlainDot(x)
 	}
 }
 
@@ -301,47 +298,38 @@ func unpackNibblesDot(dst, packed, table *byte, n, upper int)
 // as those below do.
 //
 //go:noescape
-func multiplyPlainDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPlainDot(x *blockCall)
 
 // multiplyMinimaDot is for Q4_K and Q5_K, and for Q4_1 and Q5_1, whose minimum is −m.
 //
 //go:noescape
-func multiplyMinimaDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyMinimaDot(x *blockCall)
 
 // multiplyHalvesDot is for Q6_K, Q3_K and IQ4_XS, whose halves have the same scale.
 //
 //go:noescape
-func multiplyHalvesDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyHalvesDot(x *blockCall)
 
 // multiplyPairsDot is for Q2_K.
 //
 //go:noescape
-func multiplyPairsDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyPairsDot(x *blockCall)
 
 // multiplyFloatsDot is for NVFP4.
 //
 //go:noescape
-func multiplyFloatsDot(o *float32, a *Row, w *byte, rows, blocks, oStride, aStride int,
-	overwrite bool)
+func multiplyFloatsDot(x *blockCall)
 
 // Kernels of one, two or four rows by blocks as they lie in memory.
 
 //go:noescape
-func fewQ8Dot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ8Dot(x *blockCall)
 
 //go:noescape
-func fewNibblesDot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewNibblesDot(x *blockCall)
 
 //go:noescape
-func fewQ4KDot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ4KDot(x *blockCall)
 
 //go:noescape
-func fewQ6KDot(o *float32, a *Row, w *byte, request, next uintptr, rows, panels, blocks,
-	oStride, aStride, before int, overwrite bool)
+func fewQ6KDot(x *blockCall)

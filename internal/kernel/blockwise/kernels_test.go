@@ -60,10 +60,10 @@ func tryMultiplyBlocks(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	size := n * blocks.Inputs / of.Inputs * of.Packed
 	packed := c.TypedInput(kernel.I8, panels*size)
 	got, want := c.Results((rows-1)*oStride + panels*panel)
-	Multiply(kerneltest.Tuned, t, got, a, packed, panels, rows, n, oStride, aStride, new(Memory))
-	for p := range panels {
-		multiplyBlocksGeneric(t, want[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
-	}
+	x := Product{t, got, a, packed, rows, panels, n, oStride, aStride}
+	Multiply(kerneltest.Tuned, &x, new(Memory))
+	x.O = want
+	multiplyBlocksGeneric(&x)
 }
 
 // tryMultiplyFew likewise.
@@ -88,11 +88,10 @@ func checkMultiplyFew(c *kerneltest.Trial, t blocks.Type, rows, n int) {
 	size := n * blocks.Inputs / of.Inputs * of.Packed
 	packed := c.TypedInput(kernel.I8, panels*size)
 	got, want := c.Results((rows-1)*oStride + panels*panel)
-	MultiplyFew(kerneltest.Tuned, t, got, a, packed, packed[:c.IntN(2)], panels, rows, n, oStride,
-		aStride)
-	for p := range panels {
-		multiplyBlocksGeneric(t, want[p*panel:], a, packed[p*size:], rows, n, oStride, aStride)
-	}
+	x := Product{t, got, a, packed, rows, panels, n, oStride, aStride}
+	MultiplyFew(kerneltest.Tuned, &x, packed[:c.IntN(2)])
+	x.O = want
+	multiplyBlocksGeneric(&x)
 }
 
 // tryDecodeBlocks takes blocks of any bits, whose scales may be no numbers.
@@ -182,8 +181,10 @@ func TestKernelsAtBounds(t *testing.T) {
 						sumBlocksGeneric(a[i:i+1], []float32{1})
 					}
 					var got, want [panel]float32
-					Multiply(kerneltest.Tuned, typ, got[:], a, packed, 1, 1, n, panel, n, new(Memory))
-					multiplyBlocksGeneric(typ, want[:], a, packed, 1, n, panel, n)
+					x := Product{typ, got[:], a, packed, 1, 1, n, panel, n}
+					Multiply(kerneltest.Tuned, &x, new(Memory))
+					x.O = want[:]
+					multiplyBlocksGeneric(&x)
 					kerneltest.MustEqualBits(t, typ.String(), got[:], want[:])
 				}
 			}

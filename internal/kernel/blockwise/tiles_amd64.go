@@ -33,27 +33,27 @@ func tileRows(cpu *tuning.Row, t blocks.Type, rows int) int {
 // tileMemory is the bytes that multiplyTiles needs for sums, and before them for whole lines.
 const tileMemory = sumBytes + 64
 
-// multiplyTiles adds products of rows and n unpacked blocks of each panel, which are wStride bytes
-// apart, to o. It uses up memory.
-func multiplyTiles(t blocks.Type, o []float32, a []Row, w, memory []byte, panels, rows, n, oStride,
-	aStride, wStride int, overwrite bool) {
+// multiplyTiles adds products of some first rows, of inputs from k on, and of all panels, of which
+// the call has the unpacked blocks. It uses up memory.
+func multiplyTiles(p *Product, x *blockCall, memory []byte, k, rows int) {
 	// For a block, which has 8192 products, a tile takes up to 160 cycles at 1.5 GHz.
 	const most = 4 * kernel.CallIntegers
-	step := max(1, most/(rowsOfAMX*panels*n*unpackedBytes)) * rowsOfAMX
-	sums := &memory[-uintptr(unsafe.Pointer(&memory[0]))%64]
+	step := max(1, most/(rowsOfAMX*p.Panels*x.blocks*unpackedBytes)) * rowsOfAMX
+	call := *x // (operands that go through a pointer would escape)
+	call.sums = &memory[-uintptr(unsafe.Pointer(&memory[0]))%64]
 	for r := 0; r < rows; r += step {
-		o, a, w, rows := &o[r*oStride], &a[r*aStride], &w[0], min(step, rows-r)
-		switch t.Traits().Scaling {
+		call.o, call.a, call.rows = &p.O[r*p.OStride], &p.A[r*p.AStride+k], min(step, rows-r)
+		switch p.Type.Traits().Scaling {
 		case blocks.Minima:
-			multiplyMinimaAMX(o, a, w, sums, rows, panels, n, oStride, aStride, wStride, overwrite)
+			multiplyMinimaAMX(&call)
 		case blocks.Offset:
-			multiplyOffsetAMX(o, a, w, sums, rows, panels, n, oStride, aStride, wStride, overwrite)
+			multiplyOffsetAMX(&call)
 		case blocks.Scaled:
-			multiplyScaledAMX(o, a, w, sums, rows, panels, n, oStride, aStride, wStride, overwrite)
+			multiplyScaledAMX(&call)
 		case blocks.Pairs:
-			multiplyPairsAMX(o, a, w, sums, rows, panels, n, oStride, aStride, wStride, overwrite)
+			multiplyPairsAMX(&call)
 		default:
-			multiplyPlainAMX(o, a, w, sums, rows, panels, n, oStride, aStride, wStride, overwrite)
+			multiplyPlainAMX(&call)
 		}
 	}
 }
@@ -62,29 +62,24 @@ func multiplyTiles(t blocks.Type, o []float32, a []Row, w, memory []byte, panels
 // scale. It works like multiplyBlocksGeneric, as those below do for other types.
 //
 //go:noescape
-func multiplyPlainAMX(o *float32, a *Row, w, sums *byte, rows, panels, blocks, oStride, aStride,
-	wStride int, overwrite bool)
+func multiplyPlainAMX(x *blockCall)
 
 // multiplyMinimaAMX is for Q4_K and Q5_K.
 //
 //go:noescape
-func multiplyMinimaAMX(o *float32, a *Row, w, sums *byte, rows, panels, blocks, oStride, aStride,
-	wStride int, overwrite bool)
+func multiplyMinimaAMX(x *blockCall)
 
 // multiplyOffsetAMX is for Q4_1 and Q5_1.
 //
 //go:noescape
-func multiplyOffsetAMX(o *float32, a *Row, w, sums *byte, rows, panels, blocks, oStride, aStride,
-	wStride int, overwrite bool)
+func multiplyOffsetAMX(x *blockCall)
 
 // multiplyScaledAMX is for IQ4_XS.
 //
 //go:noescape
-func multiplyScaledAMX(o *float32, a *Row, w, sums *byte, rows, panels, blocks, oStride, aStride,
-	wStride int, overwrite bool)
+func multiplyScaledAMX(x *blockCall)
 
 // multiplyPairsAMX is for Q2_K.
 //
 //go:noescape
-func multiplyPairsAMX(o *float32, a *Row, w, sums *byte, rows, panels, blocks, oStride, aStride,
-	wStride int, overwrite bool)
+func multiplyPairsAMX(x *blockCall)

@@ -12,5 +12,4 @@ func tileRows(*tuning.Row, blocks.Type, int) int { return 0 }
 
 const tileMemory = 0
 
-func multiplyTiles(_ blocks.Type, _ []float32, _ []Row, _, _ []byte, _, _, _, _, _, _ int, _ bool) {
-}
+func multiplyTiles(*Product, *blockCall, []byte, int, int) {}

@@ -1,0 +1,65 @@
+package blockwise
+
+import (
+	"github.com/seed-1415985d/attn/internal/blocks"
+	"github.com/seed-1415985d/attn/internal/operand"
+)
+
+// Product is rows of outputs of a product by a matrix of blocks: o_rc = Σ a·b.
+type Product struct {
+	Type    blocks.Type
+	O       []float32 // outputs, panels of them in a row
+	A       []Row     // inputs, N times 32 in a row
+	Packed  []byte    // panels of blocks, one after another
+	Rows    int       // of outputs and of inputs
+	Panels  int
+	N       int
+	OStride int // from a row of outputs to the next
+	AStride int // from a row of inputs to the next
+}
+
+// from is the product's rows from one on.
+func (x *Product) from(row int) Product {
+	y := *x
+	y.O, y.A, y.Rows = x.O[row*x.OStride:], x.A[row*x.AStride:], x.Rows-row
+	return y
+}
+
+// perBlock is how many times 32 inputs a packed block has.
+func (x *Product) perBlock() int { return x.Type.Traits().Inputs / blocks.Inputs }
+
+// PanelBytes is the bytes of a panel of packed blocks.
+func (x *Product) PanelBytes() int { return x.N / x.perBlock() * x.Type.Traits().Packed }
+
+// operands are what kernels read and write.
+func (x *Product) operands() {
+	operand.WritesRows(x.O, x.Rows, x.OStride, x.Panels*panel)
+	operand.ReadsRows(x.A, x.Rows, x.AStride, x.N)
+	operand.Reads(x.Packed, x.Panels*x.PanelBytes())
+}
+
+// blockCall is the argument of kernels of products: what a call of one multiplies. The generators
+// read here where its fields are (internal/constants).
+type blockCall struct {
+	o       *float32
+	a       *Row
+	w       *byte // blocks, unpacked or, for few rows, as they lie in memory
+	table   *byte // levels, where few rows look them up
+	sums    *byte // memory for sums of tiles
+	rows    int
+	panels  int // of few rows and tiles; else one
+	blocks  int // of each panel: times 32 inputs, but for few rows packed blocks
+	oStride int
+	aStride int
+	wStride int // from a panel of unpacked blocks to the next, in bytes
+	// Few rows request memory from request on, before so many blocks have been read, then from next.
+	before        int
+	request, next uintptr
+	overwrite     bool // outputs are 0 before
+}
+
+// with is the call with levels.
+func (x *blockCall) with(levels *[16]byte) *blockCall {
+	x.table = &levels[0]
+	return x
+}
