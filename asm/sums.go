@@ -17,6 +17,7 @@ func (p *program) elementKernels() {
 	p.multiplyAdd()
 	p.rotateHalves()
 	p.rotatePairs()
+	p.columnMaxima()
 	p.activations()
 }
 
@@ -303,6 +304,38 @@ func (p *program) rotatePairs() {
 		p.turn(y[0], y[1], v0, v1, cosine, sine, flip, sign)
 		p.StrSPost(y[0], dst)
 		p.StrSPost(y[1], dst)
+	})
+	p.Ret()
+}
+
+// columnMaxima is best = max(best, each of some rows) + 0, of four vectors at a time.
+func (p *program) columnMaxima() {
+	const best, x, n, rows, stride, at, left = R0, R1, R2, R3, R4, R5, R6
+	p.kernel("columnMaximaSIMD", 0, "best x n rows stride", "")
+	p.arg("best", best)
+	p.arg("x", x)
+	p.arg("n", n)
+	p.arg("rows", rows)
+	p.arg("stride", stride)
+	p.LslImm(stride, stride, 2)
+	top, v, zero := from(0, 4), from(4, 4), Vec(8)
+	p.Zero(zero)
+	p.passes(n, span{vectors: 4}, func(span) {
+		p.Ld1(top, best)
+		p.Mov(at, x)
+		p.Mov(left, rows)
+		p.passes(left, span{single: true}, func(span) {
+			p.Ld1(v, at)
+			p.Add(at, at, stride)
+			for i, v := range v {
+				p.Fmax(top[i], top[i], v) // NaN stays NaN
+			}
+		})
+		for _, v := range top {
+			p.Fadd(v, v, zero)
+		}
+		p.St1Post(top, best)
+		p.AddImm(x, x, 4*panel)
 	})
 	p.Ret()
 }

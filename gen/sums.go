@@ -28,6 +28,7 @@ func elementKernels() {
 		VFMADD231PS(b, a, dst)
 		return dst
 	})
+	columnMaximaKernel()
 	gateClampedKernel()
 	rotateHalvesKernel()
 	rotatePairsKernel()
@@ -280,5 +281,57 @@ func rotatePairsKernel() {
 	JE(LabelRef("done"))
 	four(n)
 	Label("done")
+	finish()
+}
+
+// columnMaximaKernel is best = max(best, each of some rows) + 0. Two rows go together, of which one
+// comparison finds whether one is NaN: a maximum of NaN and a number may be the number.
+func columnMaximaKernel() {
+	TEXT("columnMaximaSIMD", noSplit, "func(best, x *float32, n, rows, stride int)")
+	best, x, n, rows, stride := param("best"), param("x"), param("n"), param("rows"), param("stride")
+	at, left := GP64(), GP64()
+	top, nan, v, t := vectors(panel/lanes), vectors(panel/lanes), vectors(panel/lanes), YMM()
+	SHLQ(Imm(2), stride)
+	take := func(i int, other Op) {
+		VCMPPS(Imm(unordered), other, v[i], t)
+		VORPS(t, nan[i], nan[i])
+		VMAXPS(other, v[i], v[i])
+		VMAXPS(v[i], top[i], top[i])
+	}
+	Label("columns")
+	for i := range top {
+		VMOVUPS(Mem{Base: best, Disp: i * vector}, top[i])
+		VCMPPS(Imm(unordered), top[i], top[i], nan[i])
+	}
+	MOVQ(x, at)
+	MOVQ(rows, left)
+	SUBQ(imm(2), left)
+	JL(LabelRef("last"))
+	Label("pairs")
+	for i := range top {
+		VMOVUPS(Mem{Base: at, Disp: i * vector}, v[i])
+		take(i, Mem{Base: at, Index: stride, Scale: 1, Disp: i * vector})
+	}
+	LEAQ(Mem{Base: at, Index: stride, Scale: 2}, at)
+	SUBQ(imm(2), left)
+	JGE(LabelRef("pairs"))
+	Label("last")
+	ADDQ(imm(2), left)
+	JE(LabelRef("end"))
+	for i := range top {
+		VMOVUPS(Mem{Base: at, Disp: i * vector}, v[i])
+		take(i, v[i])
+	}
+	Label("end")
+	VXORPS(t, t, t)
+	for i := range top {
+		VADDPS(t, top[i], top[i])
+		VORPS(nan[i], top[i], top[i])
+		VMOVUPS(top[i], Mem{Base: best, Disp: i * vector})
+	}
+	ADDQ(imm(panelBytes), x)
+	ADDQ(imm(panelBytes), best)
+	SUBQ(imm(panel), n)
+	JNE(LabelRef("columns"))
 	finish()
 }

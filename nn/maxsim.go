@@ -47,11 +47,9 @@ func MaxSim(p *attn.Pool, dst []float32, query, documents attn.Tensor, lens []in
 		return err
 	}
 	s.docs, s.rows, s.d = *docs, q.L, q.D
-	for i := range q.L {
-		s.query = append(s.query, q.Row(0, 0, i)...)
-	}
 	s.cpu = host
 	s.cpu.ISA = isa
+	s.prepare(q)
 	return s.run(p)
 }
 
@@ -93,10 +91,12 @@ type similarity struct {
 	dst      []float32
 	docs     argument
 	cpu      tuning.Row
-	query    []float32 // rows without gaps
+	query    []float32
+	few      bool      // tokens of the query, see prepare
 	products []float32 // of the query with a matrix; empty where there is none
-	pitch    int       // of products
+	pitch    int       // of these, or of a block's
 	rows, d  int       // of the query
+	block    int       // tokens of documents that are multiplied together
 	parts    []docRange
 	lens     []int
 	whole    [1]int
@@ -107,8 +107,13 @@ type docRange struct{ from, to, token int }
 
 var similarities = sync.Pool{New: func() any { return new(similarity) }}
 
-// partTokens are those of documents that a worker takes together: some microseconds.
-const partTokens = 4 * kernel.Block
+const (
+	// partTokens are those of documents that a worker takes together: some microseconds.
+	partTokens = 4 * kernel.Block
+
+	// inner steps of the chains go together.
+	inner = 512
+)
 
 // begin checks lists, and divides documents into parts.
 func (s *similarity) begin(dst []float32, inputs []argument, tokens int, lens []int) error {
@@ -161,6 +166,21 @@ func apartFrom(input *argument, out floatList) error {
 	return nil
 }
 
+// prepare lays out the query. Tokens of documents stay where they lie: they meet the query packed
+// as keys are, 16 tokens to a panel, or as keys themselves the few rows of a short query.
+func (s *similarity) prepare(q *argument) {
+	if s.few = q.L <= kernel.InPlaceRows && q.D <= kernel.InPlaceDim; s.few {
+		s.pitch, s.block = kernel.Block, kernel.Block
+		for i := range q.L {
+			s.query = append(s.query, q.Row(0, 0, i)...)
+		}
+		return
+	}
+	s.pitch, s.block = kernel.RoundUp(q.L, kernel.Panel), kernel.SplitRows
+	s.query = grown(s.query, s.pitch*q.D)
+	floats.PackKeys(&s.cpu, s.query, q.Data, q.SL, q.L, q.D)
+}
+
 func (s *similarity) run(p *attn.Pool) error {
 	if p == nil {
 		for i := range s.parts {
@@ -177,11 +197,11 @@ func (s *similarity) put() {
 	similarities.Put(s)
 }
 
-// maxima is the memory of a worker: the largest products of the query's tokens so far, products of
-// all of them with a block of tokens, and that block packed.
+// maxima is the memory of a worker: the largest products of the query's tokens so far, and products
+// with a block of tokens.
 type maxima struct {
-	best, products, packed []float32
-	queue                  kernel.PrefetchQueue
+	best, products []float32
+	queue          kernel.PrefetchQueue
 }
 
 var allMaxima = sync.Pool{New: func() any { return new(maxima) }}
@@ -189,13 +209,11 @@ var allMaxima = sync.Pool{New: func() any { return new(maxima) }}
 // Work implements attn.Worker.
 func (s *similarity) Work(part int) {
 	w := allMaxima.Get().(*maxima)
-	w.best = grown(w.best, s.rows)
+	w.best = grown(w.best, kernel.RoundUp(s.rows, kernel.Panel))
 	r := s.parts[part]
 	if len(s.products) > 0 || s.rows == 0 {
 		s.ofProducts(w, r)
 	} else {
-		w.products = grown(w.products, s.rows*kernel.Block)
-		w.packed = grown(w.packed, kernel.Block*s.d)
 		s.ofRows(w, r)
 	}
 	allMaxima.Put(w)
@@ -205,9 +223,9 @@ func (s *similarity) Work(part int) {
 func (s *similarity) ofProducts(w *maxima, r docRange) {
 	for i := r.from; i < r.to; i++ {
 		w.begin()
-		w.take(s.products, s.pitch, r.token, s.lens[i])
+		s.take(w.best, s.products[min(r.token, len(s.products)):], s.lens[i])
 		r.token += s.lens[i]
-		s.dst[i] = w.sum()
+		s.dst[i] = s.sum(w)
 	}
 }
 
@@ -223,33 +241,50 @@ func (s *similarity) ofRows(w *maxima, r docRange) {
 		w.begin()
 		for rest := s.lens[i]; rest > 0; {
 			if at == n {
-				at, n = 0, min(left, kernel.Block)
+				at, n = 0, min(left, s.block)
 				left -= n
-				s.multiply(w, r.token, n, min(left, kernel.Block))
+				s.multiply(w, r.token, n, left)
 				r.token += n
 			}
 			tokens := min(rest, n-at)
-			w.take(w.products, kernel.Block, at, tokens)
+			if s.few {
+				s.take(w.best, w.products[at:], tokens)
+			} else {
+				elements.ColumnMaxima(isa, w.best, w.products[at*s.pitch:], tokens, s.pitch)
+			}
 			at, rest = at+tokens, rest-tokens
 		}
-		s.dst[i] = w.sum()
+		s.dst[i] = s.sum(w)
 	}
 }
 
-// multiply makes the products of all of the query's tokens with n tokens from one on, and lets
-// memory bring those behind them.
+// multiply makes the products of n tokens from one on with the query's, and lets memory bring some
+// of those behind them.
 func (s *similarity) multiply(w *maxima, token, n, behind int) {
-	floats.PackKeys(&s.cpu, w.packed, s.docs.Data[token*s.docs.SL:], s.docs.SL, n, s.d)
-	panels := kernel.RoundUp(n, kernel.Panel) / kernel.Panel
-	queue := &w.queue
-	queue.Clear()
-	if behind > 0 && s.docs.SL > 0 {
-		queue.Runs[0] = kernel.PrefetchRunOf(&s.cpu, s.docs.Data, (token+n)*s.docs.SL, s.docs.SL, behind,
-			s.d)
-		queue.End = kernel.FirstRun + kernel.SizeOfRun
-		queue.Start(0, kernel.TokenEvery)
+	docs := s.docs.Data[token*s.docs.SL:]
+	inMemory := s.docs.SL == s.d && behind >= s.block
+	if s.few {
+		w.products = grown(w.products, s.rows*s.pitch)
+		w.queue.Clear()
+		w.queue.Pointer = 0
+		if inMemory && s.cpu.Reads == tuning.PagedReads {
+			w.queue.Pointer = operand.Address(docs, 0)
+		}
+		keys := floats.KeyRows{K: docs, Stride: s.docs.SL, N: n}
+		floats.ScoreRows(isa, w.products, s.query, keys, s.rows, s.d, &w.queue)
+		return
 	}
-	floats.Score(&s.cpu, w.products, s.query, w.packed, s.rows, s.d, panels, queue)
+	w.products = grown(w.products, n*s.pitch)
+	rows := kernel.Sums{O: w.products, Rows: n, PStride: s.docs.SL, OStride: s.pitch}
+	layout := kernel.PanelLayout{Cols: s.pitch, Stride: kernel.Panel, PanelStride: s.d * kernel.Panel}
+	layout.Packed = n >= kernel.PackedRows
+	if inMemory { // kernels bring the panels that are read after these, which are about as much
+		layout.After = operand.Address(docs, n*s.d)
+	}
+	for x := 0; x < s.d; x += inner {
+		rows.P, layout.Keys, layout.Overwrite = docs[x:], min(inner, s.d-x), x == 0
+		floats.Accumulate(&s.cpu, &rows, s.query[x*kernel.Panel:], &layout)
+	}
 }
 
 // begin forgets the document before.
@@ -259,17 +294,14 @@ func (w *maxima) begin() {
 	}
 }
 
-// take looks at the products of some tokens.
-func (w *maxima) take(products []float32, pitch, from, n int) {
-	if n == 0 {
-		return
-	}
-	for i, best := range w.best {
-		w.best[i] = max(best, attn.Max(products[i*pitch+from:][:n]))
+// take looks at the products of n tokens, in a row for each of the query's.
+func (s *similarity) take(best, products []float32, n int) {
+	for i := 0; i < s.rows && n > 0; i++ {
+		best[i] = max(best[i], attn.Max(products[i*s.pitch:][:n]))
 	}
 }
 
-func (w *maxima) sum() float32 { return elements.Sum(isa, w.best) }
+func (s *similarity) sum(w *maxima) float32 { return elements.Sum(isa, w.best[:s.rows]) }
 
 // grown returns n elements, whose values are left open.
 func grown(x []float32, n int) []float32 {

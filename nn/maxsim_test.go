@@ -47,8 +47,11 @@ func TestMaxSim(t *testing.T) {
 			for _, n := range lens {
 				tokens += n
 			}
-			for _, shape := range [][2]int{{1, 8}, {5, 33}, {32, 128}, {70, 3}} {
+			for _, shape := range [][2]int{{1, 8}, {5, 33}, {32, 128}, {70, 3}, {4, 1100}} {
 				q, d := shape[0], shape[1]
+				if q*d*tokens > 1<<20 {
+					continue
+				}
 				query, all := randomTensor(r, 1, 1, q, d+3), randomTensor(r, 1, 1, tokens+1, d+2)
 				query = attn.Rows(query.Data, 1, q, 1, d, d+3)
 				documents := attn.Rows(all.Data, 1, tokens, 1, d, d+2)
@@ -125,6 +128,23 @@ func TestMaxSimOfOddNumbers(t *testing.T) {
 	if got[0] != -76 {
 		t.Errorf("one document scores %v, want -76", got[0])
 	}
+}
+
+// TestMaxSimOfRepeatedTokens has one document's token many times, for queries of a few tokens and
+// of more.
+func TestMaxSimOfRepeatedTokens(t *testing.T) {
+	forEachISA(t, func(t *testing.T) {
+		token := randomTensor(rand.New(rand.NewPCG(6, 6)), 1, 1, 1, 20)
+		for _, q := range []int{3, 40} {
+			query := randomTensor(rand.New(rand.NewPCG(7, 7)), 1, 1, q, 20)
+			want, got := make([]float32, 1), make([]float32, 2)
+			must(t, MaxSim(nil, want, query, token, nil))
+			many := attn.Tensor{Data: token.Data, B: 1, H: 1, L: 90, D: 20, SB: 1, SH: 1,
+				SL: attn.Broadcast}
+			must(t, MaxSim(nil, got, query, many, []int{70, 20}))
+			sameBits(t, "repeated", got, []float32{want[0], want[0]})
+		}
+	})
 }
 
 // TestMaxSimMisuse names arguments, and writes nothing.

@@ -319,6 +319,37 @@ end6:
 	VZEROUPPER
 	RET
 
+// columnMaximaSIMD works like columnMaximaGeneric.
+// func columnMaximaSIMD(best *float32, x *float32, n int, rows int, stride int)
+// Requires: AVX
+TEXT ·columnMaximaSIMD(SB), NOSPLIT, $0-40
+	MOVQ best+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x2, SI
+
+columns:
+	VMOVUPS (AX), Y0; VCMPPS $0x3, Y0, Y0, Y2; VMOVUPS 32(AX), Y1; VCMPPS $0x3, Y1, Y1, Y3; MOVQ CX, DI
+	MOVQ BX, R8; SUBQ $0x2, R8; JL last
+
+pairs:
+	VMOVUPS (DI), Y4; VCMPPS $0x3, (DI)(SI*1), Y4, Y5; VORPS Y5, Y2, Y2; VMAXPS (DI)(SI*1), Y4, Y4
+	VMAXPS Y4, Y0, Y0; VMOVUPS 32(DI), Y4; VCMPPS $0x3, 32(DI)(SI*1), Y4, Y5; VORPS Y5, Y3, Y3
+	VMAXPS 32(DI)(SI*1), Y4, Y4; VMAXPS Y4, Y1, Y1; LEAQ (DI)(SI*2), DI; SUBQ $0x2, R8; JGE pairs
+
+last:
+	ADDQ $0x2, R8; JE end
+	VMOVUPS (DI), Y4; VCMPPS $0x3, Y4, Y4, Y5; VORPS Y5, Y2, Y2; VMAXPS Y4, Y4, Y4; VMAXPS Y4, Y0, Y0
+	VMOVUPS 32(DI), Y4; VCMPPS $0x3, Y4, Y4, Y5; VORPS Y5, Y3, Y3; VMAXPS Y4, Y4, Y4; VMAXPS Y4, Y1, Y1
+
+end:
+	VXORPS Y5, Y5, Y5; VADDPS Y5, Y0, Y0; VORPS Y2, Y0, Y0; VMOVUPS Y0, (AX); VADDPS Y5, Y1, Y1
+	VORPS Y3, Y1, Y1; VMOVUPS Y1, 32(AX); ADDQ $0x40, CX; ADDQ $0x40, AX; SUBQ $0x10, DX; JNE columns
+	VZEROUPPER
+	RET
+
 // gateClampedSIMD works like gateClampedGeneric.
 // func gateClampedSIMD(dst *float32, gate *float32, up *float32, n int, alpha float32, limit float32)
 // Requires: AVX, AVX2, FMA3

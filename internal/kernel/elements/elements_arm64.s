@@ -512,6 +512,32 @@ end76:
 	ADD $1, R4, R4
 	RET
 
+// columnMaximaSIMD works like columnMaximaGeneric.
+TEXT ·columnMaximaSIMD(SB), NOSPLIT, $0-40
+	MOVD best+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD rows+24(FP), R3
+	MOVD stride+32(FP), R4
+	LSL $2, R4, R4; VEOR V8.B16, V8.B16, V8.B16
+
+	// 16 at a time.
+	SUBS $16, R2, R2; BLT end78
+loop77:
+	VLD1 (R0), [V0.S4, V1.S4, V2.S4, V3.S4]; MOVD R1, R5; MOVD R3, R6
+
+	// 1 at a time.
+	SUBS $1, R6, R6; BLT end80
+loop79:
+	VLD1 (R5), [V4.S4, V5.S4, V6.S4, V7.S4]; ADD R4, R5, R5; fmax(0, 0, 4); fmax(1, 1, 5)
+	fmax(2, 2, 6); fmax(3, 3, 7); SUBS $1, R6, R6; BGE loop79
+end80:
+	ADD $1, R6, R6; fadd(0, 0, 8); fadd(1, 1, 8); fadd(2, 2, 8); fadd(3, 3, 8)
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); ADD $64, R1, R1; SUBS $16, R2, R2; BGE loop77
+end78:
+	ADD $16, R2, R2
+	RET
+
 // siluSIMD works like activateGeneric.
 TEXT ·siluSIMD(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
@@ -522,8 +548,8 @@ TEXT ·siluSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end78
-loop77:
+	SUBS $8, R2, R2; BLT end82
+loop81:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; fmax(5, 5, 29)
 	VMOV V5.B16, V1.B16; VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24)
 	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
@@ -549,13 +575,13 @@ loop77:
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 4, 12)
 	fadd(12, 12, 30); fdiv(13, 5, 13); fadd(13, 13, 30); VST1.P [V12.S4, V13.S4], 32(R0)
-	SUBS $8, R2, R2; BGE loop77
-end78:
+	SUBS $8, R2, R2; BGE loop81
+end82:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end80
-loop79:
+	SUBS $4, R2, R2; BLT end84
+loop83:
 	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -572,13 +598,13 @@ loop79:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); VST1.P [V12.S4], 16(R0)
-	SUBS $4, R2, R2; BGE loop79
-end80:
+	SUBS $4, R2, R2; BGE loop83
+end84:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end82
-loop81:
+	SUBS $1, R2, R2; BLT end86
+loop85:
 	FMOVS.P 4(R1), F4; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -595,8 +621,8 @@ loop81:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P F12, 4(R0)
-	SUBS $1, R2, R2; BGE loop81
-end82:
+	SUBS $1, R2, R2; BGE loop85
+end86:
 	ADD $1, R2, R2
 	RET
 
@@ -611,8 +637,8 @@ TEXT ·siluGateSIMD(SB), NOSPLIT, $0-32
 	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R3, R3; BLT end84
-loop83:
+	SUBS $8, R3, R3; BLT end88
+loop87:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; fmax(5, 5, 29)
 	VMOV V5.B16, V1.B16; VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24)
 	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
@@ -638,13 +664,13 @@ loop83:
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 4, 12)
 	fadd(12, 12, 30); fdiv(13, 5, 13); fadd(13, 13, 30); VLD1.P 32(R2), [V0.S4, V1.S4]; fmul(12, 12, 0)
-	fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop83
-end84:
+	fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop87
+end88:
 	ADD $8, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3; BLT end86
-loop85:
+	SUBS $4, R3, R3; BLT end90
+loop89:
 	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -661,13 +687,13 @@ loop85:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); VLD1.P 16(R2), [V0.S4]
-	fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop85
-end86:
+	fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop89
+end90:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3; BLT end88
-loop87:
+	SUBS $1, R3, R3; BLT end92
+loop91:
 	FMOVS.P 4(R1), F4; fmax(4, 4, 29); VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -684,8 +710,8 @@ loop87:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P 4(R2), F0
-	fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop87
-end88:
+	fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop91
+end92:
 	ADD $1, R3, R3
 	RET
 
@@ -699,8 +725,8 @@ TEXT ·sigmoidSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end90
-loop89:
+	SUBS $8, R2, R2; BLT end94
+loop93:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; VMOV V4.B16, V0.B16; VMOV V5.B16, V1.B16
 	VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24); fmin(1, 1, 24)
 	fmax(0, 0, 25); fmax(1, 1, 25)
@@ -725,13 +751,13 @@ loop89:
 	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); fadd(12, 12, 28); fadd(13, 13, 28); fdiv(12, 28, 12)
-	fdiv(13, 28, 13); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2; BGE loop89
-end90:
+	fdiv(13, 28, 13); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2; BGE loop93
+end94:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end92
-loop91:
+	SUBS $4, R2, R2; BLT end96
+loop95:
 	VLD1.P 16(R1), [V4.S4]; VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
@@ -748,13 +774,13 @@ loop91:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2
-	BGE loop91
-end92:
+	BGE loop95
+end96:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end94
-loop93:
+	SUBS $1, R2, R2; BLT end98
+loop97:
 	FMOVS.P 4(R1), F4; VMOV V4.B16, V0.B16; VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
@@ -771,8 +797,8 @@ loop93:
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); FMOVS.P F12, 4(R0); SUBS $1, R2, R2
-	BGE loop93
-end94:
+	BGE loop97
+end98:
 	ADD $1, R2, R2
 	RET
 
@@ -786,8 +812,8 @@ TEXT ·expAllSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end96
-loop95:
+	SUBS $8, R2, R2; BLT end100
+loop99:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; VMOV V4.B16, V0.B16; VMOV V5.B16, V1.B16; fmin(0, 0, 24)
 	fmin(1, 1, 24); fmax(0, 0, 25); fmax(1, 1, 25)
 
@@ -811,13 +837,13 @@ loop95:
 	fmul(12, 12, 16); VADD V26.S4, V17.S4, V17.S4; VSHL $23, V17.S4, V17.S4; fmul(13, 13, 17)
 	VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); VADD V26.S4, V9.S4, V9.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 13, 9); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R2, R2
-	BGE loop95
-end96:
+	BGE loop99
+end100:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end98
-loop97:
+	SUBS $4, R2, R2; BLT end102
+loop101:
 	VLD1.P 16(R1), [V4.S4]; VMOV V4.B16, V0.B16; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
@@ -832,13 +858,13 @@ loop97:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2; BGE loop97
-end98:
+	fmul(12, 12, 8); VST1.P [V12.S4], 16(R0); SUBS $4, R2, R2; BGE loop101
+end102:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end100
-loop99:
+	SUBS $1, R2, R2; BLT end104
+loop103:
 	FMOVS.P 4(R1), F4; VMOV V4.B16, V0.B16; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
@@ -853,8 +879,8 @@ loop99:
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
-	fmul(12, 12, 8); FMOVS.P F12, 4(R0); SUBS $1, R2, R2; BGE loop99
-end100:
+	fmul(12, 12, 8); FMOVS.P F12, 4(R0); SUBS $1, R2, R2; BGE loop103
+end104:
 	ADD $1, R2, R2
 	RET
 
@@ -868,25 +894,25 @@ TEXT ·reluSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end102
-loop101:
+	SUBS $8, R2, R2; BLT end106
+loop105:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 30); fmax(5, 5, 30); VST1.P [V4.S4, V5.S4], 32(R0)
-	SUBS $8, R2, R2; BGE loop101
-end102:
+	SUBS $8, R2, R2; BGE loop105
+end106:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end104
-loop103:
-	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop103
-end104:
+	SUBS $4, R2, R2; BLT end108
+loop107:
+	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop107
+end108:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end106
-loop105:
-	FMOVS.P 4(R1), F4; fmax(4, 4, 30); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop105
-end106:
+	SUBS $1, R2, R2; BLT end110
+loop109:
+	FMOVS.P 4(R1), F4; fmax(4, 4, 30); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop109
+end110:
 	ADD $1, R2, R2
 	RET
 
@@ -900,26 +926,26 @@ TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end108
-loop107:
+	SUBS $8, R2, R2; BLT end112
+loop111:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmax(4, 4, 30); fmax(5, 5, 30); fmul(4, 4, 4); fmul(5, 5, 5)
-	VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop107
-end108:
+	VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop111
+end112:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end110
-loop109:
+	SUBS $4, R2, R2; BLT end114
+loop113:
 	VLD1.P 16(R1), [V4.S4]; fmax(4, 4, 30); fmul(4, 4, 4); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2
-	BGE loop109
-end110:
+	BGE loop113
+end114:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end112
-loop111:
-	FMOVS.P 4(R1), F4; fmax(4, 4, 30); fmul(4, 4, 4); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop111
-end112:
+	SUBS $1, R2, R2; BLT end116
+loop115:
+	FMOVS.P 4(R1), F4; fmax(4, 4, 30); fmul(4, 4, 4); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop115
+end116:
 	ADD $1, R2, R2
 	RET
 
@@ -932,8 +958,8 @@ TEXT ·tanhSIMD(SB), NOSPLIT, $0-24
 	FMOVQ 240(R26), F15; FMOVQ 256(R26), F16; FMOVQ 0(R26), F17
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end114
-loop113:
+	SUBS $8, R2, R2; BLT end118
+loop117:
 	VLD1.P 32(R1), [V0.S4, V1.S4]; fmul(4, 0, 0); fmul(5, 1, 1)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -966,13 +992,13 @@ loop113:
 	fmul(11, 5, 1); VMOV V1.B16, V7.B16; VFMLA V2.S4, V10.S4, V6.S4; VFMLA V3.S4, V11.S4, V7.S4
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; fcmgt(5, 14, 5); VBIF V5.B16, V9.B16, V7.B16
 	VBIT V17.B16, V0.B16, V6.B16; VBIT V17.B16, V1.B16, V7.B16; VST1.P [V6.S4, V7.S4], 32(R0)
-	SUBS $8, R2, R2; BGE loop113
-end114:
+	SUBS $8, R2, R2; BGE loop117
+end118:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end116
-loop115:
+	SUBS $4, R2, R2; BLT end120
+loop119:
 	VLD1.P 16(R1), [V0.S4]; fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -994,13 +1020,13 @@ loop115:
 	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 336(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 352(R26), F2
 	VFMLA V4.S4, V10.S4, V2.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16; VFMLA V2.S4, V10.S4, V6.S4
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; VST1.P [V6.S4], 16(R0)
-	SUBS $4, R2, R2; BGE loop115
-end116:
+	SUBS $4, R2, R2; BGE loop119
+end120:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end118
-loop117:
+	SUBS $1, R2, R2; BLT end122
+loop121:
 	FMOVS.P 4(R1), F0; fmul(4, 0, 0)
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -1022,8 +1048,8 @@ loop117:
 	VFMLA V4.S4, V10.S4, V2.S4; FMOVQ 336(R26), F10; VFMLA V4.S4, V2.S4, V10.S4; FMOVQ 352(R26), F2
 	VFMLA V4.S4, V10.S4, V2.S4; fmul(10, 4, 0); VMOV V0.B16, V6.B16; VFMLA V2.S4, V10.S4, V6.S4
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; FMOVS.P F6, 4(R0)
-	SUBS $1, R2, R2; BGE loop117
-end118:
+	SUBS $1, R2, R2; BGE loop121
+end122:
 	ADD $1, R2, R2
 	RET
 
@@ -1035,8 +1061,8 @@ TEXT ·geluSIMD(SB), NOSPLIT, $0-24
 	MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end120
-loop119:
+	SUBS $8, R2, R2; BLT end124
+loop123:
 	VLD1.P 32(R1), [V0.S4, V1.S4]; fmax(2, 0, 23); fabs(0, 0); fmax(3, 1, 23); fabs(1, 1)
 
 	// Which polynomial
@@ -1078,7 +1104,7 @@ loop119:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmax(14, 14, 1); fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3; CBNZ R3, below121
+	VMOV V14.S[0], R3; CBNZ R3, below125
 	fcmgt(18, 22, 0); fcmgt(19, 22, 1); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0)
 	fsub(8, 23, 6); VFMLA V0.S4, V0.S4, V8.S4; fmin(1, 1, 22); fmul(7, 1, 1); fsub(9, 23, 7)
 	VFMLA V1.S4, V1.S4, V9.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
@@ -1108,14 +1134,14 @@ loop119:
 	VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 1, 15); fmul(13, 13, 9); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
-below121:
-	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop119
-end120:
+below125:
+	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop123
+end124:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end123
-loop122:
+	SUBS $4, R2, R2; BLT end127
+loop126:
 	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1144,7 +1170,7 @@ loop122:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below124
+	CBNZ R3, below128
 	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
@@ -1161,14 +1187,14 @@ loop122:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below124:
-	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop122
-end123:
+below128:
+	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop126
+end127:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end126
-loop125:
+	SUBS $1, R2, R2; BLT end130
+loop129:
 	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1197,7 +1223,7 @@ loop125:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below127
+	CBNZ R3, below131
 	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22
 	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4
@@ -1214,9 +1240,9 @@ loop125:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 0, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below127:
-	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop125
-end126:
+below131:
+	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop129
+end130:
 	ADD $1, R2, R2
 	RET
 
@@ -1228,8 +1254,8 @@ TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-24
 	MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
-	SUBS $8, R2, R2; BLT end129
-loop128:
+	SUBS $8, R2, R2; BLT end133
+loop132:
 	VLD1.P 32(R1), [V0.S4, V1.S4]; fmax(2, 0, 23); fabs(0, 0); fmax(3, 1, 23); fabs(1, 1)
 
 	// Which polynomial
@@ -1271,7 +1297,7 @@ loop128:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmax(14, 14, 1); fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14)
-	VMOV V14.S[0], R3; CBNZ R3, below130
+	VMOV V14.S[0], R3; CBNZ R3, below134
 	fcmgt(18, 22, 0); fcmgt(19, 22, 1); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0)
 	fsub(8, 23, 6); VFMLA V0.S4, V0.S4, V8.S4; fmin(1, 1, 22); fmul(7, 1, 1); fsub(9, 23, 7)
 	VFMLA V1.S4, V1.S4, V9.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
@@ -1303,14 +1329,14 @@ loop128:
 	fmul(12, 12, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 7, 15); fmul(13, 13, 9); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
-below130:
-	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop128
-end129:
+below134:
+	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop132
+end133:
 	ADD $8, R2, R2
 
 	// 4 at a time.
-	SUBS $4, R2, R2; BLT end132
-loop131:
+	SUBS $4, R2, R2; BLT end136
+loop135:
 	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1339,7 +1365,7 @@ loop131:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below133
+	CBNZ R3, below137
 	fcmgt(18, 22, 0); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; FMOVQ 1472(R26), F22
@@ -1358,14 +1384,14 @@ loop131:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below133:
-	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop131
-end132:
+below137:
+	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop135
+end136:
 	ADD $4, R2, R2
 
 	// 1 at a time.
-	SUBS $1, R2, R2; BLT end135
-loop134:
+	SUBS $1, R2, R2; BLT end139
+loop138:
 	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
@@ -1394,7 +1420,7 @@ loop134:
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 1408(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
-	CBNZ R3, below136
+	CBNZ R3, below140
 	fcmgt(18, 22, 0); FMOVQ 1424(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6)
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 1440(R26), F20; FMOVQ 1456(R26), F21; VMOV V20.B16, V12.B16
 	VFMLA V21.S4, V6.S4, V12.S4; fsub(14, 20, 12); VFMLA V21.S4, V6.S4, V14.S4; FMOVQ 1472(R26), F22
@@ -1413,9 +1439,9 @@ loop134:
 	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4
 	VSHL $23, V8.S4, V8.S4; fmul(12, 6, 14); fmul(12, 12, 8); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16
-below136:
-	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop134
-end135:
+below140:
+	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop138
+end139:
 	ADD $1, R2, R2
 	RET
 
@@ -1434,8 +1460,8 @@ TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
 	VDUP V31.S[0], V31.S4
 
 	// 8 at a time.
-	SUBS $8, R3, R3; BLT end138
-loop137:
+	SUBS $8, R3, R3; BLT end142
+loop141:
 	VLD1.P 32(R1), [V4.S4, V5.S4]; fmin(4, 4, 31); fmul(0, 4, 30); fmin(5, 5, 31); fmul(1, 5, 30)
 	VEOR V27.B16, V0.B16, V0.B16; VEOR V27.B16, V1.B16, V1.B16; fmin(0, 0, 24); fmin(1, 1, 24)
 	fmax(0, 0, 25); fmax(1, 1, 25)
@@ -1465,13 +1491,13 @@ loop137:
 	fmin(16, 16, 31); VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16
 	fmax(0, 0, 8); fadd(0, 0, 28); fmul(12, 12, 0); VEOR V27.B16, V29.B16, V17.B16; fmin(17, 17, 31)
 	VBSL V31.B16, V17.B16, V9.B16; fmin(1, 1, 9); VEOR V27.B16, V9.B16, V9.B16; fmax(1, 1, 9)
-	fadd(1, 1, 28); fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop137
-end138:
+	fadd(1, 1, 28); fmul(13, 13, 1); VST1.P [V12.S4, V13.S4], 32(R0); SUBS $8, R3, R3; BGE loop141
+end142:
 	ADD $8, R3, R3
 
 	// 4 at a time.
-	SUBS $4, R3, R3; BLT end140
-loop139:
+	SUBS $4, R3, R3; BLT end144
+loop143:
 	VLD1.P 16(R1), [V4.S4]; fmin(4, 4, 31); fmul(0, 4, 30); VEOR V27.B16, V0.B16, V0.B16
 	fmin(0, 0, 24); fmax(0, 0, 25)
 
@@ -1490,13 +1516,13 @@ loop139:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); fmul(12, 4, 12); fcmgt(8, 29, 4)
 	bic(12, 12, 8); VLD1.P 16(R2), [V0.S4]; VEOR V27.B16, V29.B16, V16.B16; fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
-	fadd(0, 0, 28); fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop139
-end140:
+	fadd(0, 0, 28); fmul(12, 12, 0); VST1.P [V12.S4], 16(R0); SUBS $4, R3, R3; BGE loop143
+end144:
 	ADD $4, R3, R3
 
 	// 1 at a time.
-	SUBS $1, R3, R3; BLT end142
-loop141:
+	SUBS $1, R3, R3; BLT end146
+loop145:
 	FMOVS.P 4(R1), F4; fmin(4, 4, 31); fmul(0, 4, 30); VEOR V27.B16, V0.B16, V0.B16; fmin(0, 0, 24)
 	fmax(0, 0, 25)
 
@@ -1515,8 +1541,8 @@ loop141:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); fmul(12, 4, 12); fcmgt(8, 29, 4)
 	bic(12, 12, 8); FMOVS.P 4(R2), F0; VEOR V27.B16, V29.B16, V16.B16; fmin(16, 16, 31)
 	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
-	fadd(0, 0, 28); fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop141
-end142:
+	fadd(0, 0, 28); fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop145
+end146:
 	ADD $1, R3, R3
 	RET
 

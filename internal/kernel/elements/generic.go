@@ -80,6 +80,16 @@ func multiplyAddGeneric(dst, a, b []float32) {
 	}
 }
 
+// columnMaxima is best = max(best, each of some rows) + 0: NaN where one is.
+func columnMaximaGeneric(best, x []float32, rows, stride int) {
+	for c, top := range best {
+		for r := range rows {
+			top = max(top, x[r*stride+c])
+		}
+		best[c] = top + 0
+	}
+}
+
 // gateClamped is dst = (g·σ(alpha·g))·(u + 1), g = gate, at most limit, and u = up, within ±limit.
 // Where g is −Inf, the result is 0, unless u is NaN.
 func gateClampedGeneric(dst, gate, up []float32, alpha, limit float32) {

@@ -167,6 +167,24 @@ func MultiplyAdd(isa tuning.ISA, dst, a, b []float32) {
 	}
 }
 
+// ColumnMaxima is best = max(best, each of some rows of x) + 0. Columns are whole panels.
+func ColumnMaxima(isa tuning.ISA, best, x []float32, rows, stride int) {
+	n := len(best)
+	operand.ReadsRows(x, rows, stride, n)
+	operand.Updates(best, n)
+	if !vectors(isa) || n == 0 || rows == 0 {
+		columnMaximaGeneric(best, x, rows, stride)
+		return
+	}
+	for c := 0; c < n; c = kernel.NextPiece(c, kernel.CallElements, n) {
+		count := min(kernel.CallElements, n-c)
+		step := kernel.CallElements / count
+		for r := 0; r < rows; r = kernel.NextPiece(r, step, rows) {
+			columnMaximaSIMD(&best[c], &x[r*stride+c], count, min(step, rows-r), stride)
+		}
+	}
+}
+
 // Activate is dst = f(x).
 func Activate(isa tuning.ISA, dst, x []float32, f Function) {
 	n := len(dst)

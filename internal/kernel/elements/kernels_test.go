@@ -76,6 +76,15 @@ var kernelTests = []kerneltest.KernelTest{
 		MultiplyAdd(kerneltest.Tuned.ISA, got, a, b)
 		multiplyAddGeneric(want, a, b)
 	}),
+	kerneltest.Compare("columnMaxima", columnDims, func(c *kerneltest.Trial, n []int) {
+		cols, rows := n[0]*kernel.Panel, n[1]
+		stride := c.Stride(cols, 9)
+		x := c.Input(max(0, rows-1)*stride + cols)
+		got, want := c.Results(cols)
+		copy(got, want)
+		ColumnMaxima(kerneltest.Tuned.ISA, got, x, rows, stride)
+		columnMaximaGeneric(want, x, rows, stride)
+	}),
 	kerneltest.Compare("gateClamped", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		gate, up := c.InputOf(n[0], c.Exponents()), c.Input(n[0])
 		alpha, limit := []float32{1.702, 1, 1e-30}[c.IntN(3)], []float32{7, 0.5,
@@ -116,6 +125,9 @@ var kernelTests = []kerneltest.KernelTest{
 
 var activationDims = []kerneltest.Dim{kerneltest.Size("n", 0, 70, 3000),
 	kerneltest.Size("function", 0, int(Functions)-1, int(Functions)-1)}
+
+var columnDims = []kerneltest.Dim{kerneltest.Size("panels", 0, 5, 20),
+	kerneltest.Size("rows", 0, 20, 130)}
 
 // Kernels give the bits of the generic code, and touch nothing outside their operands.
 func TestKernelsEqualGeneric(t *testing.T) { kerneltest.EqualGeneric(t, kernelTests, false) }

@@ -19,6 +19,7 @@ func normalizeSIMD(_, _, _, _ *float32, _ int, _, _ float32)                    
 func addSIMD(_, _, _ *float32, _ int)                                           { panic(none) }
 func multiplySIMD(_, _, _ *float32, _ int)                                      { panic(none) }
 func multiplyAddSIMD(_, _, _ *float32, _ int)                                   { panic(none) }
+func columnMaximaSIMD(_, _ *float32, _, _, _ int)                               { panic(none) }
 func gateClampedSIMD(_, _, _ *float32, _ int, _, _ float32)                     { panic(none) }
 func rotateHalvesSIMD(_, _, _, _ *float32, _, _ int, _ float32)                 { panic(none) }
 func rotatePairsSIMD(_, _, _, _ *float32, _ int, _ float32)                     { panic(none) }

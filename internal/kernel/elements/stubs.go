@@ -54,6 +54,11 @@ func multiplySIMD(dst, a, b *float32, n int)
 //go:noescape
 func multiplyAddSIMD(dst, a, b *float32, n int)
 
+// columnMaximaSIMD is maxima of n columns, a multiple of 16. It works like columnMaximaGeneric.
+//
+//go:noescape
+func columnMaximaSIMD(best, x *float32, n, rows, stride int)
+
 // gateClampedSIMD is the clamped gate. It works like gateClampedGeneric.
 //
 //go:noescape
