@@ -133,26 +133,27 @@ func (p *blockPacking) begin(*scratch) {}
 
 // task packs panel i.
 func (p *blockPacking) task(_ *scratch, i int) {
-	of := p.t.Traits()
+	of, outputs := p.t.Traits(), min(panel, p.m.cols-i*panel)
 	row := p.m.inner / of.Inputs * of.Bytes
-	for c := range min(panel, p.m.cols-i*panel) {
-		output := i*panel + c
-		from := p.data[output*row:][:row]
-		if p.t.Halves() {
-			p.packHalves(output, from)
-			continue
+	from := p.data[i*panel*row:][:outputs*row]
+	if p.t.Halves() {
+		for c := range outputs {
+			p.packHalves(i*panel+c, from[c*row:][:row])
 		}
-		to := p.m.blockData(i, 1)
-		for k := range p.m.inner / of.Inputs {
-			if !blocks.Pack(p.t, to[k*of.Packed:][:of.Packed], c, from[k*of.Bytes:][:of.Bytes]) {
-				p.refuse(output*(p.m.inner/of.Inputs) + k)
-			}
-		}
+		return
+	}
+	if !blocks.Pack(p.t, p.m.blockData(i, 1), from, outputs) {
+		p.refuse(i)
 	}
 }
 
-// refuse remembers the first block that has no scale.
-func (p *blockPacking) refuse(block int) {
+// refuse remembers the first of all blocks that have a wrong scale, of which panel i has one.
+func (p *blockPacking) refuse(i int) {
+	size := p.t.Traits().Bytes
+	block := i * panel * (p.m.inner / p.t.Traits().Inputs)
+	for blocks.FaultOfScale(p.t, p.data[block*size:][:size]) == "" {
+		block++
+	}
 	for old := p.bad.Load(); int64(block) < old; old = p.bad.Load() {
 		if p.bad.CompareAndSwap(old, int64(block)) {
 			return

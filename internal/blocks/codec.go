@@ -7,193 +7,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 )
 
-// Pack brings a block of a file to the place of output c in a packed block of 16. It is not ok
-// if its scales are not finite.
-func Pack(t Type, to []byte, c int, from []byte) (ok bool) {
-	of := t.Traits()
-	ok = true
-	for i := range scalings[of.Scaling].halves {
-		if t == MXFP4 {
-			ok = from[0] <= maxMXFP4
-			binary.LittleEndian.PutUint16(to[2*c:], scaleMXFP4(from[0]))
-			break
-		}
-		d := from[of.D+2*i:][:2]
-		copy(to[2*(Outputs*i+c):], d)
-		ok = ok && finiteF16(d)
-	}
-	to = to[of.Header():]
-	switch t {
-	case Q8_0:
-		packWords(to, c, from[2:])
-	case TQ1_0:
-		packWords(to, c, from[:of.D])
-		addToTrits(to, c)
-	case Q4_0, IQ4_NL:
-		packNibbles(to, c, from[2:])
-	case MXFP4:
-		packNibbles(to, c, from[1:])
-	case Q4_1:
-		packNibbles(to, c, from[4:])
-	case Q5_0:
-		packFiveBits(to, c, from[2:])
-	case Q5_1:
-		packFiveBits(to, c, from[4:])
-	case NVFP4:
-		ok = packSixteenths(to, c, from)
-	case Q4_K, Q5_K:
-		packMinima(t, to, c, from[4:])
-	default:
-		for i := range of.Inputs / Inputs {
-			packPart(t, to[i*of.Part():], c, from, i)
-		}
-	}
-	return ok
-}
-
-// packPart packs 32 inputs with a number of a block of 256.
-func packPart(t Type, to []byte, c int, x []byte, i int) {
-	words := to[t.Traits().Scales():]
-	switch t {
-	case Q6_K:
-		packSixBits(to, c, x, i)
-	case Q2_K:
-		to[c], to[Outputs+c] = x[2*i], x[2*i+1]
-		packPairs(words, c, x[16+i/4*32:], i%4)
-	case Q3_K:
-		to[c], to[Outputs+c] = byte(scaleQ3(x[96:], 2*i)-32), byte(scaleQ3(x[96:], 2*i+1)-32)
-		packPairs(words, c, x[32+i/4*32:], i%4)
-		packBits(words[8*Outputs:], c, x, i)
-	case IQ4_XS:
-		to[c] = byte(scaleXS(x[2:], i) - 32)
-		packNibbles(words, c, x[8+16*i:])
-	case TQ2_0:
-		packPairs(words, c, x[i/4*32:], i%4)
-	}
-}
-
 // fileWord is four bytes of a file's block, the first of them the lowest.
 func fileWord(x []byte, i int) uint32 { return binary.LittleEndian.Uint32(x[4*i:]) }
 
-// putWord puts word i of output c.
-func putWord(to []byte, i, c int, x uint32) {
-	binary.LittleEndian.PutUint32(to[4*(Outputs*i+c):], x)
-}
-
 // packedWord is word i of output c.
 func packedWord(x []byte, i, c int) uint32 { return fileWord(x, Outputs*i+c) }
-
-// packWords puts words as they lie in the file.
-func packWords(to []byte, c int, from []byte) {
-	for i := range len(from) / 4 {
-		putWord(to, i, c, fileWord(from, i))
-	}
-}
-
-// packNibbles puts nibbles of 32 inputs that lie in the file as in memory.
-func packNibbles(to []byte, c int, from []byte) {
-	for i := range 4 {
-		putWord(to, i, c, fileWord(from, i))
-	}
-}
-
-// Bits of each of the four bytes of a word.
-const (
-	eachByte  = 0x01010101
-	lowNibble = 0x0f * eachByte
-)
-
-// packMinima packs what follows d and dmin: for each 32 inputs a scale and a minimum of 6 bits, the
-// fifth bits of Q5_K, and nibbles of which lower ones belong to 32 inputs, upper ones to the next.
-func packMinima(t Type, to []byte, c int, x []byte) {
-	nibbles, fifth := x[12:], x[12:]
-	if t == Q5_K {
-		nibbles = nibbles[32:]
-	}
-	for i := range 8 {
-		scale, least := x[i%4]&63, x[4+i%4]&63
-		if i >= 4 {
-			scale = x[4+i]&15 | x[i-4]>>6<<4
-			least = x[4+i]>>4 | x[i]>>6<<4
-		}
-		part := to[i*t.Traits().Part():]
-		part[c], part[Outputs+c] = scale, least
-		part = part[PartScales:]
-		from, shift := nibbles[i/2*32:], i%2*4
-		for g := range 4 {
-			putWord(part, g, c, fileWord(from, g)>>shift&lowNibble|fileWord(from, 4+g)>>shift&lowNibble<<4)
-		}
-		if t == Q5_K {
-			packBits(part[BitsAt:], c, fifth, i)
-		}
-	}
-}
-
-// packSixBits packs 32 inputs of a block of Q6_K: lower bits are nibbles of 64 bytes for 128
-// inputs, upper ones pairs of bits of 32 bytes.
-func packSixBits(to []byte, c int, x []byte, i int) {
-	half, k := i/4, i%4
-	to[c], to[Outputs+c] = x[192+2*i], x[192+2*i+1]
-	to = to[PartScales:]
-	from, shift := x[half*64+k%2*32:], k/2*4
-	for g := range 4 {
-		putWord(to, g, c, fileWord(from, g)>>shift&lowNibble|fileWord(from, 4+g)>>shift&lowNibble<<4)
-	}
-	packPairs(to[BitsAt:], c, x[128+half*32:], k)
-}
-
-// packPairs puts pairs of bits with a number of each of 32 bytes.
-func packPairs(to []byte, c int, from []byte, pair int) {
-	for h := range 2 {
-		bits := uint32(0)
-		for g := range 4 {
-			bits |= fileWord(from, 4*h+g) >> (2 * pair) & (3 * eachByte) << (2 * g)
-		}
-		putWord(to, h, c, bits)
-	}
-}
-
-// packBits puts bits with a number of each of 32 bytes.
-func packBits(to []byte, c int, from []byte, bit int) {
-	bits := uint32(0)
-	for g := range 8 {
-		bits |= fileWord(from, g) >> bit & eachByte << g
-	}
-	putWord(to, 0, c, bits)
-}
-
-// packFiveBits puts nibbles, and before them in the file the fifth bits of 32 inputs.
-func packFiveBits(to []byte, c int, from []byte) {
-	packNibbles(to, c, from[4:])
-	file, bits := fileWord(from, 0), uint32(0)
-	for g := range 8 {
-		n := file >> (4 * g) & 15 // a bit to each byte
-		bits |= (n | n<<7 | n<<14 | n<<21) & eachByte << g
-	}
-	putWord(to[BitsAt:], 0, c, bits)
-}
-
-// packSixteenths puts two parts of two scales in bytes, and of nibbles. It is not ok if a scale is
-// NaN or negative.
-func packSixteenths(to []byte, c int, x []byte) (ok bool) {
-	ok = true
-	for i := range 2 {
-		part := to[i*NVFP4.Traits().Part():]
-		for h, e := range x[2*i:][:2] {
-			part[h*Outputs+c] = e
-			ok = ok && e <= maxNVFP4
-		}
-		packNibbles(part[PartScales:], c, x[4+16*i:])
-	}
-	return ok
-}
-
-// addToTrits adds 128 to bytes, or takes it off: kernels compare bytes with sign.
-func addToTrits(packed []byte, c int) {
-	for i := range tritWords {
-		putWord(packed, i, c, packedWord(packed, i, c)^0x80*eachByte)
-	}
-}
 
 // maxNVFP4 is the largest scale of NVFP4 that is a number.
 const maxNVFP4 = 0x7e
@@ -207,7 +25,7 @@ func scaleXS(s []byte, i int) byte {
 }
 
 // finiteF16 reports whether a number in F16 is neither NaN nor infinite.
-func finiteF16(x []byte) bool { return x[1]&0x7c != 0x7c }
+func finiteF16(x uint16) bool { return x&0x7c00 != 0x7c00 }
 
 // maxMXFP4 is the largest exponent of MXFP4 with which all weights are finite.
 const maxMXFP4 = 252
@@ -288,6 +106,12 @@ func filePart(t Type, block, part []byte, c, i int) {
 		filePairs(block[i/4*32:], words, c, i%4)
 	}
 }
+
+// Bits of each of the four bytes of a word.
+const (
+	eachByte  = 0x01010101
+	lowNibble = 0x0f * eachByte
+)
 
 // exponentMXFP4 is the opposite of scaleMXFP4.
 func exponentMXFP4(x uint16) byte {
@@ -414,9 +238,9 @@ func FaultOfScale(t Type, block []byte) string {
 		return ""
 	}
 	for i := range scalings[of.Scaling].halves {
-		if x := block[of.D+2*i:]; !finiteF16(x) {
+		if x := binary.LittleEndian.Uint16(block[of.D+2*i:]); !finiteF16(x) {
 			return fmt.Sprintf("the scale %s is %v, want a finite number", of.nameOfHalf(i),
-				f32.FromF16(binary.LittleEndian.Uint16(x)))
+				f32.FromF16(x))
 		}
 	}
 	return ""
@@ -437,12 +261,17 @@ func (of *Traits) nameOfHalf(i int) string {
 // packed again.
 func FaultOfPacked(t Type, packed []byte, outputs int) string {
 	var memory [maxPacked]byte
-	var file [maxBytes]byte
-	again, block := memory[:t.Traits().Packed], file[:t.Traits().Bytes]
+	var file [Outputs * maxBytes]byte
+	of := t.Traits()
+	again := memory[:of.Packed]
 	for c := range outputs {
-		Restore(t, block, packed, c)
-		if !Pack(t, again, c, block) {
-			return FaultOfScale(t, block)
+		Restore(t, file[c*of.Bytes:][:of.Bytes], packed, c)
+	}
+	if !Pack(t, again, file[:outputs*of.Bytes], outputs) {
+		for c := range outputs {
+			if fault := FaultOfScale(t, file[c*of.Bytes:][:of.Bytes]); fault != "" {
+				return fault
+			}
 		}
 	}
 	for i, e := range packed {

@@ -1,0 +1,324 @@
+package blocks
+
+import "encoding/binary"
+
+// Pack brings rows of a file's blocks, which follow each other, one for each of some outputs from
+// the first on, to their places in packed blocks of 16. It is not ok if a scale is not finite. What
+// other outputs have in the packed blocks stays, but for the next of an odd number, which is zero
+// then.
+func Pack(t Type, to, from []byte, outputs int) (ok bool) {
+	of, row := t.Traits(), len(from)/outputs
+	p := packing{of, t, of.Header(), of.Scales(), of.Part()}
+	ok = true
+	for c := 0; c < outputs; c += 2 {
+		a := from[c*row:][:row]
+		b := a
+		if c+1 < outputs {
+			b = from[(c+1)*row:][:row]
+		}
+		for k := range row / of.Bytes {
+			packed, at := to[k*of.Packed:][:of.Packed], k*of.Bytes
+			ok = p.two(packed, c, a[at:][:of.Bytes], b[at:][:of.Bytes]) && ok
+			if c+1 == outputs {
+				of.clear(packed, outputs)
+			}
+		}
+	}
+	return ok
+}
+
+// clear makes zeros of what an output has in a packed block.
+func (of *Traits) clear(to []byte, c int) {
+	for i := range of.Header() / (2 * Outputs) {
+		clear(to[2*(Outputs*i+c):][:2])
+	}
+	to = to[of.Header():]
+	parts, words := of.Inputs/Inputs, wordsOf[of.Codes]
+	if of.Codes == Trits {
+		parts = 1
+	}
+	for range parts {
+		for i := range of.Scales() / Outputs {
+			to[Outputs*i+c] = 0
+		}
+		to = to[of.Scales():]
+		for i := range words {
+			clear(to[4*(Outputs*i+c):][:4])
+		}
+		to = to[4*Outputs*words:]
+	}
+}
+
+// Blocks are packed two at a time, those of an even output and of the next. A word here is one of
+// each, the first's in the lower half, and to begins where words of the first one are.
+
+// word is word i of two blocks.
+func word(a, b []byte, i int) uint64 {
+	return uint64(binary.LittleEndian.Uint32(a[4*i:])) |
+		uint64(binary.LittleEndian.Uint32(b[4*i:]))<<32
+}
+
+// put puts word i.
+func put(to []byte, i int, x uint64) { binary.LittleEndian.PutUint64(to[4*Outputs*i:], x) }
+
+const (
+	ofTwo      = eachByte<<32 | eachByte // each byte of two words
+	lowNibbles = 0x0f * ofTwo
+)
+
+// swap exchanges bits of x, at the places of a mask shifted up by some bits, with those of y at the
+// places of the mask.
+func swap(x, y uint64, by int, mask uint64) (uint64, uint64) {
+	t := (x>>by ^ y) & mask
+	return x ^ t<<by, y ^ t
+}
+
+// swapWithin exchanges bits of x with those of a mask some bits below.
+func swapWithin(x uint64, by int, mask uint64) uint64 {
+	t := (x>>by ^ x) & mask
+	return x ^ t ^ t<<by
+}
+
+// packing is what there is to know of the blocks that are packed.
+type packing struct {
+	*Traits
+	t                    Type
+	header, scales, part int // bytes, see Traits
+}
+
+// two packs the blocks of outputs c and c + 1.
+func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
+	ok = p.packHeader(to, c, a, b)
+	part := to[p.header:]
+	if p.scales > 0 {
+		ok = p.packScales(part, c, a, b) && ok
+	}
+	to = part[p.scales+4*c:]
+	switch p.t {
+	case Q8_0:
+		packWords(to, a[2:], b[2:])
+		packWords(to[4*4*Outputs:], a[18:], b[18:])
+	case TQ1_0:
+		for i := range tritWords { // kernels compare bytes with sign
+			put(to, i, word(a, b, i)^0x80*ofTwo)
+		}
+	case Q4_0, IQ4_NL:
+		packWords(to, a[2:], b[2:])
+	case MXFP4:
+		packWords(to, a[1:], b[1:])
+	case Q4_1:
+		packWords(to, a[4:], b[4:])
+	case Q5_0:
+		packFiveBits(to, a[2:], b[2:])
+	case Q5_1:
+		packFiveBits(to, a[4:], b[4:])
+	case Q4_K:
+		packNibbles(to, p.part, a[16:], b[16:])
+	case Q5_K:
+		packNibbles(to, p.part, a[48:], b[48:])
+		packBits(to[BitsAt:], p.part, a[16:], b[16:])
+	case Q6_K:
+		packSixBits(to, p.part, a, b)
+	case Q2_K:
+		packPairs(to, p.part, a[16:], b[16:])
+	case Q3_K:
+		packPairs(to, p.part, a[32:], b[32:])
+		packBits(to[2*4*Outputs:], p.part, a, b)
+	case TQ2_0:
+		packPairs(to, p.part, a, b)
+	case IQ4_XS:
+		for i := range 8 {
+			packWords(to[i*p.part:], a[8+16*i:], b[8+16*i:])
+		}
+	case NVFP4:
+		for i := range 2 {
+			packWords(to[i*p.part:], a[4+16*i:], b[4+16*i:])
+		}
+	}
+	return ok
+}
+
+// packHeader packs what scales all inputs.
+func (p *packing) packHeader(to []byte, c int, a, b []byte) (ok bool) {
+	to = to[2*c:]
+	if p.t == MXFP4 {
+		putTwo(to, scaleMXFP4(a[0]), scaleMXFP4(b[0]))
+		return max(a[0], b[0]) <= maxMXFP4
+	}
+	ok = true
+	for i := 0; i < p.header; i += 2 * Outputs {
+		at := p.D + i/Outputs
+		d, e := binary.LittleEndian.Uint16(a[at:]), binary.LittleEndian.Uint16(b[at:])
+		putTwo(to[i:], d, e)
+		ok = ok && finiteF16(d) && finiteF16(e)
+	}
+	return ok
+}
+
+// putTwo puts halves.
+func putTwo(to []byte, x, y uint16) {
+	binary.LittleEndian.PutUint32(to, uint32(x)|uint32(y)<<16)
+}
+
+// packScales packs the scales of each 32 inputs, and what else there is of one byte.
+func (p *packing) packScales(to []byte, c int, a, b []byte) (ok bool) {
+	var first, second [8]uint16
+	ok = scalesOf(p.t, &first, a) && scalesOf(p.t, &second, b)
+	for i, x := range first[:p.Inputs/Inputs] {
+		part, y := to[i*p.part+c:], second[i]
+		binary.LittleEndian.PutUint16(part, x&0xff|y<<8)
+		if p.scales > Outputs {
+			binary.LittleEndian.PutUint16(part[Outputs:], x>>8|y&0xff00)
+		}
+	}
+	return ok
+}
+
+// scalesOf takes the bytes of each 32 inputs out of a block, the first in the lower byte. It is not
+// ok if one is NaN or negative.
+func scalesOf(t Type, to *[8]uint16, x []byte) (ok bool) {
+	switch t {
+	case Q4_K, Q5_K:
+		minimaOf(to, x[4:])
+	case Q6_K:
+		for i := range to {
+			to[i] = binary.LittleEndian.Uint16(x[192+2*i:])
+		}
+	case Q2_K:
+		for i := range to {
+			to[i] = binary.LittleEndian.Uint16(x[2*i:])
+		}
+	case Q3_K:
+		for i := range to {
+			to[i] = uint16(byte(scaleQ3(x[96:], 2*i)-32)) | uint16(scaleQ3(x[96:], 2*i+1)-32)<<8
+		}
+	case IQ4_XS:
+		for i := range to {
+			to[i] = uint16(byte(scaleXS(x[2:], i) - 32))
+		}
+	case NVFP4:
+		to[0], to[1] = binary.LittleEndian.Uint16(x), binary.LittleEndian.Uint16(x[2:])
+		return max(x[0], x[1], x[2], x[3]) <= maxNVFP4
+	}
+	return true
+}
+
+// minimaOf takes scales and minima of 6 bits out of 12 bytes: lower bits of the last four of each
+// are nibbles of four bytes, the upper ones stand above the first four.
+func minimaOf(to *[8]uint16, x []byte) {
+	const six, four, two = 0x3f * eachByte, 0x0f * eachByte, 0x03 * eachByte
+	scales, minima, nibbles := fileWord(x, 0), fileWord(x, 1), fileWord(x, 2)
+	upper := nibbles&four | scales>>6&two<<4
+	least := nibbles>>4&four | minima>>6&two<<4
+	scales, minima = scales&six, minima&six
+	for i := range 4 {
+		to[i] = uint16(scales>>(8*i)&0xff | minima>>(8*i)<<8)
+		to[4+i] = uint16(upper>>(8*i)&0xff | least>>(8*i)<<8)
+	}
+}
+
+// packWords packs four words as they lie in the file.
+func packWords(to, a, b []byte) {
+	to, a, b = to[:putFour], a[:16], b[:16]
+	put(to, 0, word(a, b, 0))
+	put(to, 1, word(a, b, 1))
+	put(to, 2, word(a, b, 2))
+	put(to, 3, word(a, b, 3))
+}
+
+// putFour is the bytes from the first word to the end of the fourth.
+const putFour = 3*4*Outputs + 8
+
+// splitNibbles packs 32 bytes, of which the lower nibbles are 32 inputs, and the upper ones 32
+// others.
+func splitNibbles(low, high, a, b []byte) {
+	low, high, a, b = low[:putFour], high[:putFour], a[:32], b[:32]
+	splitWord(low, high, word(a, b, 0), word(a, b, 4))
+	splitWord(low[4*Outputs:], high[4*Outputs:], word(a, b, 1), word(a, b, 5))
+	splitWord(low[8*Outputs:], high[8*Outputs:], word(a, b, 2), word(a, b, 6))
+	splitWord(low[12*Outputs:], high[12*Outputs:], word(a, b, 3), word(a, b, 7))
+}
+
+// splitWord packs the nibbles of two words.
+func splitWord(low, high []byte, x, y uint64) {
+	put(low, 0, x&lowNibbles|y&lowNibbles<<4)
+	put(high, 0, x>>4&lowNibbles|y&^lowNibbles)
+}
+
+// packNibbles packs 256 inputs, whose parts follow each other after some bytes, of which each two
+// share 32 bytes.
+func packNibbles(to []byte, part int, a, b []byte) {
+	for i := range 4 {
+		two := to[2*i*part:]
+		splitNibbles(two, two[part:], a[32*i:], b[32*i:])
+	}
+}
+
+// packSixBits packs blocks of Q6_K: lower bits are nibbles of 64 bytes for 128 inputs, upper ones
+// pairs of bits of 32 bytes.
+func packSixBits(to []byte, part int, a, b []byte) {
+	for i := range 2 {
+		four := to[4*i*part:]
+		splitNibbles(four, four[2*part:], a[64*i:], b[64*i:])
+		splitNibbles(four[part:], four[3*part:], a[64*i+32:], b[64*i+32:])
+	}
+	packPairs(to[BitsAt:], part, a[128:], b[128:])
+}
+
+// packPairs packs pairs of bits of 64 bytes: pair k of 32 of them is of part k of four.
+func packPairs(to []byte, part int, a, b []byte) {
+	for i := range 4 {
+		splitPairs(to[i/2*4*part+i%2*4*Outputs:], part, a[16*i:], b[16*i:])
+	}
+}
+
+// splitPairs packs the pairs of bits of 16 bytes, one for each part: pair g of what it packs is that
+// of word g.
+func splitPairs(to []byte, part int, a, b []byte) {
+	const twos, fours = 0x33 * ofTwo, 0x0f * ofTwo
+	a, b = a[:16], b[:16]
+	x0, x1, x2, x3 := word(a, b, 0), word(a, b, 1), word(a, b, 2), word(a, b, 3)
+	x0, x2 = swap(x0, x2, 4, fours)
+	x1, x3 = swap(x1, x3, 4, fours)
+	x0, x1 = swap(x0, x1, 2, twos)
+	x2, x3 = swap(x2, x3, 2, twos)
+	put(to, 0, x0)
+	put(to[part:], 0, x1)
+	put(to[2*part:], 0, x2)
+	put(to[3*part:], 0, x3)
+}
+
+// packBits packs the bits of 32 bytes, one for each part: bit g of what it packs is that of word g.
+func packBits(to []byte, part int, a, b []byte) {
+	const ones, twos, fours = 0x55 * ofTwo, 0x33 * ofTwo, 0x0f * ofTwo
+	a, b = a[:32], b[:32]
+	x0, x1, x2, x3 := word(a, b, 0), word(a, b, 1), word(a, b, 2), word(a, b, 3)
+	x4, x5, x6, x7 := word(a, b, 4), word(a, b, 5), word(a, b, 6), word(a, b, 7)
+	x0, x4 = swap(x0, x4, 4, fours)
+	x1, x5 = swap(x1, x5, 4, fours)
+	x2, x6 = swap(x2, x6, 4, fours)
+	x3, x7 = swap(x3, x7, 4, fours)
+	x0, x2 = swap(x0, x2, 2, twos)
+	x1, x3 = swap(x1, x3, 2, twos)
+	x4, x6 = swap(x4, x6, 2, twos)
+	x5, x7 = swap(x5, x7, 2, twos)
+	x0, x1 = swap(x0, x1, 1, ones)
+	x2, x3 = swap(x2, x3, 1, ones)
+	x4, x5 = swap(x4, x5, 1, ones)
+	x6, x7 = swap(x6, x7, 1, ones)
+	for i, x := range [...]uint64{x0, x1, x2, x3, x4, x5, x6, x7} {
+		put(to[i*part:], 0, x)
+	}
+}
+
+// packFiveBits packs nibbles, and the fifth bits of 32 inputs, which are before them in the file:
+// bit 4·g + i there becomes bit 8·i + g.
+func packFiveBits(to, a, b []byte) {
+	packWords(to, a[4:], b[4:])
+	x := word(a, b, 0)
+	x = swapWithin(x, 14, 0xcccc*(1<<32|1))
+	x = swapWithin(x, 7, 0xaa00aa*(1<<32|1))
+	x = swapWithin(x, 2, 0x0c*ofTwo)
+	x = swapWithin(x, 1, 0x22*ofTwo)
+	put(to[BitsAt:], 0, x)
+}
