@@ -244,6 +244,16 @@ type keys struct {
 
 func withKeys(all ...gguftest.Key) *gguftest.File { return &gguftest.File{Keys: all} }
 
+// ownKeys reads JSON itself.
+type ownKeys struct {
+	Tokens []string `json:"tokens"`
+}
+
+func (o *ownKeys) UnmarshalJSON([]byte) error {
+	o.Tokens = []string{"7"}
+	return nil
+}
+
 // TestUnmarshal decodes keys, of which each is obeyed, idle, or an error.
 func TestUnmarshal(t *testing.T) {
 	folder := t.TempDir()
@@ -270,6 +280,16 @@ func TestUnmarshal(t *testing.T) {
 	if fmt.Sprintf("%+v", x) != `{Count:3 Heads:[4 -5] Factor:2.5 Name:<&> "é`+"\n"+
 		` Tokens:[  a] Bytes:[1 255] Wide:[0.1 -1e+30]}` {
 		t.Errorf("%+v", x)
+	}
+	x.Tokens[0], x.Wide[0] = "b", 7
+	if f.Get("m.tokens").([]string)[0] != "" || f.Get("m.wide").([]float32)[0] != 0.1 {
+		t.Error("lists are the file's own")
+	}
+	own, all := ownKeys{}, map[string]any{}
+	must(t, f.Unmarshal("m", &own, idle))
+	must(t, f.Unmarshal("m", &all, idle))
+	if fmt.Sprint(own.Tokens, all["tokens"]) != "[7] [  a]" {
+		t.Errorf("who reads JSON has %v, and a map %v", own.Tokens, all["tokens"])
 	}
 	must(t, f.CheckKeys(strictjson.Idle{"mm.*": nil, "n": {`"x"`}}, "m"))
 	for want, err := range map[string]error{

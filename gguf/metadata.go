@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ import (
 //
 // Each key must have a field or be idle, also by the rest of its name: see
 // [strictjson.Unmarshal]. Texts that are no UTF-8 are errors unless their keys are idle. Fields
-// without a key in the file keep what they have.
+// without a key in the file keep what they have. Lists have memory of their own.
 func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
 	var text bytes.Buffer
 	comma := ""
@@ -30,7 +31,7 @@ func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
 		}
 		if err := checkText(kv, key, idle); err != nil {
 			return f.named(err)
-		} else if isBad(kv.Value) {
+		} else if isBad(kv.Value) || setList(into, key, kv.Value) {
 			continue
 		}
 		fmt.Fprintf(&text, "%s%s: %s", comma, asJSON(key), asJSON(kv.Value))
@@ -41,6 +42,48 @@ func (f *File) Unmarshal(group string, into any, idle strictjson.Idle) error {
 		return f.named(fmt.Errorf("%s: want metadata as published models have it: %w", group, err))
 	}
 	return f.named(strictjson.CheckKeys(group, text.Bytes(), into, idle))
+}
+
+// setList sets the field of a key to a long list if it is of its type, or of integers: JSON of a
+// vocabulary would take longer than all else that a model starts with.
+func setList(into any, key string, value any) bool {
+	if _, own := into.(json.Unmarshaler); own {
+		return false
+	}
+	to := reflect.Indirect(reflect.ValueOf(into))
+	if to.Kind() != reflect.Struct {
+		return false
+	}
+	for _, f := range reflect.VisibleFields(to.Type()) {
+		if f.Tag.Get("json") != key || !f.IsExported() || len(f.Index) > 1 {
+			continue
+		}
+		switch field := to.FieldByIndex(f.Index).Addr().Interface().(type) {
+		case *[]string:
+			return setTo(field, value)
+		case *[]float32:
+			return setTo(field, value)
+		case *[]int:
+			list, ok := value.([]int32)
+			if ok {
+				*field = make([]int, len(list))
+				for i, n := range list {
+					(*field)[i] = int(n)
+				}
+			}
+			return ok
+		}
+	}
+	return false
+}
+
+// setTo sets a list to a copy of a value, if that is one of the same type.
+func setTo[T any](list *[]T, value any) bool {
+	from, ok := value.([]T)
+	if ok {
+		*list = slices.Clone(from)
+	}
+	return ok
 }
 
 // CheckKeys refuses keys that are in none of some groups, those that were read, unless they are
