@@ -10,8 +10,16 @@ import (
 	"github.com/seed-1415985d/attn/limits"
 )
 
-// greedy takes the most likely token.
-func greedy(logits []float32) int { return slices.Index(logits, slices.Max(logits)) }
+// greedy takes the most likely token, the first of several.
+func greedy(logits []float32) int {
+	most, at := attn.Max(logits[:1]), 0 // where the logits begin among which it is
+	for first := 0; first < len(logits); first += someLogits {
+		if x := attn.Max(logits[first:min(first+someLogits, len(logits))]); x > most {
+			most, at = x, first
+		}
+	}
+	return at + slices.Index(logits[at:], most)
+}
 
 // stream prints the answers to several prompts one after another, though they come at the same
 // time: the first that has not ended as its tokens come, those after it when it is their turn.

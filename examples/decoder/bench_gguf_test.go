@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 	"github.com/seed-1415985d/attn/limits"
 )
 
@@ -36,6 +38,30 @@ func BenchmarkGGUF(b *testing.B) {
 						}
 					}
 				}
+			})
+		}
+	}
+}
+
+// BenchmarkStart opens models, also from packed matrices, and reports seconds of all processors.
+func BenchmarkStart(b *testing.B) {
+	for _, size := range []string{"0.5b", "1.5b"} {
+		path := filepath.Join(b.TempDir(), "published.gguf")
+		gguftest.Published[size].File("Q4_K_M").Write(b, path)
+		for _, pack := range []string{"", path + ".packed"} {
+			o := &options{model: path, pack: pack, weights: asStored}
+			o.integers = true
+			b.Run(fmt.Sprintf("%s/pack=%t", size, pack != ""), func(b *testing.B) {
+				used := time.Duration(0)
+				for b.Loop() {
+					start, _ := kerneltest.ProcessorTime()
+					m, _, err := o.open()
+					must(b, err)
+					end, _ := kerneltest.ProcessorTime()
+					used += end - start
+					runtime.KeepAlive(m)
+				}
+				b.ReportMetric(used.Seconds()/float64(b.N), "processor-s/op")
 			})
 		}
 	}

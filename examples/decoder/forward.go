@@ -23,9 +23,9 @@ type runner struct {
 	cache cache
 
 	// rows of one call
-	x, normed, q, k, v, heads, hidden, gate, up, active, last, logits []float32
-	tokens                                                            []int   // of each row,
-	positions                                                         []int32 // where they are
+	x, normed, qk, v, heads, hidden, gate, up, active, last, logits []float32
+	tokens                                                          []int   // of each row,
+	positions                                                       []int32 // where they are
 	mixing
 	stateful
 	// of one product
@@ -59,13 +59,22 @@ func (r *runner) forwardLast(pieces []piece, wanted []int) ([][]float32, error) 
 	return slices.Collect(slices.Chunk(r.logits, r.Vocab)), r.err
 }
 
+// someLogits are looked at together: they stay in the nearest cache.
+const someLogits = 2048
+
+// zeros times what is not finite is no zero.
+var zeros [someLogits]float32
+
 // checkLogits refuses those from which no token can be chosen.
 func checkLogits(logits []float32, vocab int) error {
-	for i, x := range logits {
-		if x-x != 0 { // NaN or infinite
-			return fmt.Errorf("the logit of token %d is %v, want finite numbers: the model has weights, or "+
-				"makes numbers, that the types of weights and cache cannot hold", i%vocab, x)
+	for first := 0; first < len(logits); first += someLogits {
+		some := logits[first:min(first+someLogits, len(logits))]
+		if attn.Dot(some, zeros[:len(some)]) == 0 {
+			continue
 		}
+		i := slices.IndexFunc(some, func(x float32) bool { return x-x != 0 }) // NaN or infinite
+		return fmt.Errorf("the logit of token %d is %v, want finite numbers: the model has weights, or "+
+			"makes numbers, that the types of weights and cache cannot hold", (first+i)%vocab, some[i])
 	}
 	return nil
 }
@@ -104,17 +113,13 @@ func (r *runner) attention(i int, pieces []piece) {
 		r.join(l.attentionAfter, l.ffnNorm)
 		return
 	}
-	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &l.k}, product{&r.v, &l.v})
-	r.place(l)
-	view := func(x []float32, heads int) attn.Tensor {
-		return attn.BLHD(x, 1, all, heads, r.HeadDim)
-	}
+	q, k := r.queriesAndKeys(l, product{&r.v, &l.v})
 	r.heads = resize(r.heads, all*l.out.In)
 	if r.err != nil {
 		return
 	}
-	r.try(r.cache.step(i, view(r.heads, r.Heads), view(r.q, r.Heads), view(r.k, r.KVHeads),
-		view(r.v, r.KVHeads), pieces))
+	r.try(r.cache.step(i, attn.BLHD(r.heads, 1, all, r.Heads, r.HeadDim), q, k,
+		attn.BLHD(r.v, 1, all, r.KVHeads, r.HeadDim), pieces))
 	if l.share.Matrix != nil {
 		r.multiply(r.normed, product{&r.gate, &l.share})
 		n := max(1, len(r.heads))
@@ -137,14 +142,24 @@ func (r *runner) join(after, next []float32) {
 	r.addNorm(&r.normed, r.x, r.hidden, next)
 }
 
-// place norms the heads of queries and keys, if the model does, and rotates them.
-func (r *runner) place(l *layer) {
+// queriesAndKeys computes those of the normed rows beside other products: rows of both, whose heads
+// are normed, if the model does that, and rotated together.
+func (r *runner) queriesAndKeys(l *layer, others ...product) (q, k attn.Tensor) {
+	d, heads, rows := r.HeadDim, r.Heads+r.KVHeads, len(r.normed)/r.Dim
+	r.qk = resize(r.qk, rows*heads*d)
+	rest := r.qk[min(r.Heads*d, len(r.qk)):]
+	r.also(attn.Rows(r.qk, 1, rows, 1, r.Heads*d, heads*d), &l.q)
+	r.also(attn.Rows(rest, 1, rows, 1, r.KVHeads*d, heads*d), &l.k)
+	r.multiply(r.normed, others...)
+	q = attn.Rows(r.qk, 1, rows, r.Heads, d, heads*d)
+	k = attn.Rows(rest, 1, rows, r.KVHeads, d, heads*d)
 	if l.qNorm != nil {
-		r.rmsNorm(&r.q, r.q, l.qNorm)
-		r.rmsNorm(&r.k, r.k, l.kNorm)
+		r.try(nn.RMSNorm(r.pool, q, q, l.qNorm, float32(r.Epsilon)))
+		r.try(nn.RMSNorm(r.pool, k, k, l.kNorm, float32(r.Epsilon)))
 	}
-	r.rotate(l.rope, r.q, r.Heads)
-	r.rotate(l.rope, r.k, r.KVHeads)
+	all := attn.BLHD(r.qk, 1, rows, heads, d)
+	r.try(l.rope.Rotate(r.pool, all, all, r.positions))
+	return q, k
 }
 
 // feedForward adds to each row what the layer's network makes of it.
@@ -192,18 +207,23 @@ type product struct {
 	by  *folder.Linear
 }
 
-// multiply is dst = a·Wᵀ + bias for each of some matrices. attn computes an element by one chain of
-// multiply-adds in a fixed order, whatever rows are around it.
+// multiply is dst = a·Wᵀ + bias for each of some matrices, beside those that were added. attn
+// computes an element by one chain of multiply-adds in a fixed order, whatever rows are around it.
 func (r *runner) multiply(a []float32, products ...product) {
-	in := products[0].by.In
-	rows := len(a) / in
-	r.dsts, r.matrices, r.biases = r.dsts[:0], r.matrices[:0], r.biases[:0]
 	for _, p := range products {
+		rows := len(a) / p.by.In
 		*p.dst = resize(*p.dst, rows*p.by.Out)
-		r.dsts = append(r.dsts, attn.BHLD(*p.dst, 1, 1, rows, p.by.Out))
-		r.matrices, r.biases = append(r.matrices, p.by.Matrix), append(r.biases, p.by.Bias)
+		r.also(attn.BHLD(*p.dst, 1, 1, rows, p.by.Out), p.by)
 	}
-	r.try(r.pool.MulMatrices(r.dsts, attn.BHLD(a, 1, 1, rows, in), r.matrices, r.biases))
+	_, _, in, _ := r.matrices[0].Dims()
+	r.try(r.pool.MulMatrices(r.dsts, rowsOf(a, in), r.matrices, r.biases))
+	r.dsts, r.matrices, r.biases = r.dsts[:0], r.matrices[:0], r.biases[:0]
+}
+
+// also adds a product to those of the next multiply.
+func (r *runner) also(dst attn.Tensor, by *folder.Linear) {
+	r.dsts = append(r.dsts, dst)
+	r.matrices, r.biases = append(r.matrices, by.Matrix), append(r.biases, by.Bias)
 }
 
 // try notes the first error.

@@ -57,26 +57,27 @@ func noteBiases(out io.Writer, m *model, s *settings) error {
 // keyNoise is how wrong scores of a layer become when keys are rounded to a type: the root mean
 // square over a page of keys, less what all keys of a query have in common, which no weight sees.
 func (r *runner) keyNoise(layer int, kind attn.Format, biased bool) (float64, error) {
-	l, n, d := &r.layers[layer], attn.Block, r.HeadDim
-	r.randomRows(l, n)
-	key := l.k
+	l, n, d := r.layers[layer], attn.Block, r.HeadDim
+	r.randomRows(&l, n)
 	if !biased {
-		key.Bias = nil
+		l.k.Bias = nil
 	}
-	r.multiply(r.normed, product{&r.q, &l.q}, product{&r.k, &key})
-	r.place(l)
+	q, k := r.queriesAndKeys(&l)
 	if r.err != nil {
 		return 0, r.err
 	}
-	k := attn.BLHD(r.k, 1, n, r.KVHeads, d)
 	wrong, err := rounded(k, kind)
 	if err != nil {
 		return 0, err
 	}
-	for i := range wrong.Data {
-		wrong.Data[i] -= r.k[i]
+	for h := range k.H {
+		for i := range n {
+			for j, e := range k.Row(0, h, i) {
+				wrong.Row(0, h, i)[j] -= e
+			}
+		}
 	}
-	q, scores, sum := attn.BLHD(r.q, 1, n, r.Heads, d), make([]float64, n), 0.0
+	scores, sum := make([]float64, n), 0.0
 	for h := range r.Heads {
 		for i := range n {
 			mean := 0.0
@@ -118,6 +119,7 @@ func rounded(k attn.Tensor, kind attn.Format) (attn.Tensor, error) {
 	if err := c.Append(k, k); err != nil {
 		return attn.Tensor{}, err
 	}
-	read := attn.BLHD(make([]float32, len(k.Data)), 1, k.L, k.H, k.D)
-	return read, c.Read(read, attn.BLHD(make([]float32, len(k.Data)), 1, k.L, k.H, k.D), 0)
+	x := make([]float32, 2*k.L*k.H*k.D)
+	read := attn.BLHD(x[len(x)/2:], 1, k.L, k.H, k.D)
+	return read, c.Read(read, attn.BLHD(x, 1, k.L, k.H, k.D), 0)
 }

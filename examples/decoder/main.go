@@ -243,11 +243,13 @@ func (o *options) open() (*model, folder.Codec, error) {
 	if c.Wrapped {
 		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
 	}
+	vocab := c.Vocab
+	tokenizer := l.Beside(func(l *folder.Loader) *folder.BPE { return l.BPE(vocab) })
 	l.UsePack(o.pack, o.matrices())
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idle...)
-	text := l.BPE(c.Vocab)
+	text := tokenizer()
 	o.identify(l, m)
 	m.Stop = folder.Union(m.Stop, text.Ends())
 	return m, text, l.Err
@@ -258,6 +260,7 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	l := folder.OfGGUF(o.model, o.integers)
 	defer l.Close()
 	v := l.Vocabulary()
+	tokenizer := l.Beside(func(l *folder.Loader) *folder.BPE { return l.VocabularyBPE(v) })
 	c, names := readMetadata(l, v)
 	if l.Err != nil {
 		return nil, nil, l.Err
@@ -266,7 +269,7 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idleTensorsGGUF...)
-	text := l.VocabularyBPE(v)
+	text := tokenizer()
 	o.identify(l, m)
 	m.Stop = folder.Union(m.Stop, text.Ends())
 	return m, text, l.Err

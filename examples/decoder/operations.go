@@ -18,12 +18,6 @@ func (r *runner) rmsNorm(to *[]float32, x, weight []float32) {
 	r.try(nn.RMSNorm(r.pool, rowsOf(*to, n), rowsOf(x, n), weight, float32(r.Epsilon)))
 }
 
-// rotate turns the heads of each row by the angles of its position.
-func (r *runner) rotate(rope *nn.Rope, x []float32, heads int) {
-	view := attn.BLHD(x, 1, len(x)/(heads*r.HeadDim), heads, r.HeadDim)
-	r.try(rope.Rotate(r.pool, view, view, r.positions))
-}
-
 // gated is to = activation(gate)·up, or the clamped gate if the model has that.
 func (r *runner) gated(to *[]float32, gate, up []float32) {
 	*to = resize(*to, len(gate))

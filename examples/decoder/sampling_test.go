@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,36 @@ func draws(n int, s sampling, logits []float32, tokens ...int) []int {
 		counts[choose(slices.Clone(logits))]++
 	}
 	return counts
+}
+
+// TestGreedy finds the first of the largest logits, and logits from which none can be chosen.
+func TestGreedy(t *testing.T) {
+	source := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 2, someLogits, someLogits + 1, 3*someLogits - 7} {
+		for range 20 {
+			logits := make([]float32, n)
+			for i := range logits {
+				logits[i] = float32(source.IntN(2*n)-2*n) / 2 // the largest is there several times, or −0
+			}
+			at := source.IntN(n)
+			logits[at] = float32(math.Copysign(0, float64(at%2)-0.5))
+			if got, want := greedy(logits), slices.Index(logits, slices.Max(logits)); got != want {
+				t.Fatalf("of %d the largest is %d, want %d", n, got, want)
+			}
+			if err := checkLogits(logits, n); err != nil {
+				t.Fatal(err)
+			}
+			bad := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[at%3]
+			logits[at] = float32(bad)
+			want := fmt.Sprintf("the logit of token %d is %v, want finite numbers", at%7, logits[at])
+			if err := checkLogits(logits, 7); err == nil || !strings.Contains(err.Error(), want) {
+				t.Fatalf("error %v, want one that says %q", err, want)
+			}
+		}
+	}
+	if got := greedy([]float32{float32(math.Inf(-1)), float32(math.Inf(-1))}); got != 0 {
+		t.Errorf("of −Inf the largest is %d, want 0", got)
+	}
 }
 
 // TestSampler draws tokens as often as they are likely, among those that may be drawn.
