@@ -65,8 +65,8 @@ func IsGGUF(path string) bool {
 	return err == nil && !info.IsDir() || filepath.Ext(path) == ".gguf"
 }
 
-// Beside begins to read a tokenizer, which takes about as long as to start from packed matrices, and
-// returns who waits for it. Errors of the model come first.
+// Beside begins to read a tokenizer, which takes about as long as to start from packed matrices,
+// and returns who waits for it. Errors of the model come first.
 func (l *Loader) Beside(read func(l *Loader) *BPE) (wait func() *BPE) {
 	other, done := &Loader{Path: l.Path, Err: l.Err}, make(chan *BPE, 1)
 	go func() { done <- read(other) }()

@@ -272,8 +272,8 @@ func packPairs(to []byte, part int, a, b []byte) {
 	}
 }
 
-// splitPairs packs the pairs of bits of 16 bytes, one for each part: pair g of what it packs is that
-// of word g.
+// splitPairs packs the pairs of bits of 16 bytes, one for each part: pair g of what it packs is
+// that of word g.
 func splitPairs(to []byte, part int, a, b []byte) {
 	const twos, fours = 0x33 * ofTwo, 0x0f * ofTwo
 	a, b = a[:16], b[:16]
