@@ -78,21 +78,10 @@ func (p *plan) clearRows(c *chunk, n int) {
 // push adds w.partial to the tree, the state of segment i. Segments come in ascending order; those
 // left out come before all others, and are empty.
 func (w *scratch) push(p *plan, i, rows int) {
-	x := w.newNode()
+	x := w.tree.New(w.fitted.rows, w.fitted.oStride)
 	*x, w.partial = w.partial, *x
 	shape, merges := append(w.tree.Shape, segment.Node{First: i * Segment, Keys: Segment}).Settle()
 	w.tree.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
-}
-
-// newNode adds the rows of a node to the tree.
-func (w *scratch) newNode() *online.State {
-	t, x := &w.tree, online.Node{}
-	if last := len(t.Spare) - 1; last >= 0 {
-		x, t.Spare = t.Spare[last], t.Spare[:last]
-	}
-	x.Grow(w.fitted.rows, w.fitted.oStride) // only now: rows may see few of many keys
-	t.Rows = append(t.Rows, x)
-	return &t.Rows[len(t.Rows)-1].State
 }
 
 // fold merges the nodes that wait, of which there is at least one, into w.total: the last ones

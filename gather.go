@@ -44,7 +44,7 @@ func (w *scratch) gatherPanels(p *plan, c *chunk, b *blockKeys, list []int32) {
 
 // gatherIntegers makes integers of keys and values of views.
 func (w *scratch) gatherIntegers(p *plan, c *chunk, b *blockKeys, list []int32) {
-	x, to := &w.ints.blocks.format, w.ints.gathered()
+	x, to := &w.ints.blocks.Format, w.ints.blocks.Only()
 	w.writer.Fit(x)
 	w.writer.WriteKeys(&tuned, x, to, b.lo, w.gatherRows(&p.k, c, list, 0), p.d, len(list))
 	w.writer.WriteValues(&tuned, x, to, b.lo, w.gatherRows(&p.v, c, list, 0), p.dv, len(list))
@@ -68,9 +68,6 @@ func (w *scratch) gatherTokens(p *plan, c *chunk, b *blockKeys, list []int32) {
 	}
 	w.levels.Forget()
 }
-
-// gathered is the block that gatherIntegers makes.
-func (w *intScratch) gathered() []byte { return w.blocks.data[:w.blocks.format.Size] }
 
 // What belongs to a pair of query and key is found by the key's position.
 

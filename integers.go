@@ -33,7 +33,7 @@ type intScratch struct {
 	weights integers.Rows // of a tile, words: rows × Block
 	scales  []float32     // of a tile's weights
 
-	blocks int8Blocks // of the caller's views
+	blocks packed.Kept // of the caller's views
 
 	all []float32 // units of all rows of a call, for a State
 }
@@ -49,7 +49,11 @@ func (w *intScratch) fit(p *plan, rows, scores int) {
 	w.row = grow(w.row, min(rows, panel)*kernel.RoundUp(p.d, 4))
 	w.weights.Words, w.scales = grow(w.weights.Words, scores*Block), grow(w.scales, scores)
 	if p.packed == nil && p.d > 0 {
-		w.blocks.fit(p)
+		n := 0
+		if p.chunksPerHead > 1 && !p.listed {
+			n = partsOf(p.lk, Block)
+		}
+		w.blocks.Fit(p.d, p.dv, n)
 	}
 }
 
@@ -77,7 +81,7 @@ func (w *intScratch) packing(p *plan) *packed.Blocks {
 	if p.packed != nil {
 		return p.packed
 	}
-	return &w.blocks.format
+	return &w.blocks.Format
 }
 
 // quantizeRotated makes integers of the first rows of one head's queries, which are rotated on the
@@ -85,8 +89,7 @@ func (w *intScratch) packing(p *plan) *packed.Blocks {
 func (w *intScratch) quantizeRotated(p *plan, c *chunk, q []float32) (done int) {
 	if x := &w.queries; x.Bytes != nil && p.packed == nil && !p.flip {
 		done = integers.QuantizeRotated(&tuned, x.Bytes[c.at*p.d:], w.units[c.at:], x.Starts[c.at:], q,
-			c.rows, p.d,
-			p.q.SL, p.d&-p.d)
+			c.rows, p.d, p.q.SL, p.d&-p.d)
 	}
 	return done
 }
@@ -197,46 +200,6 @@ func fillNaN(x []float32) {
 	for i := range x {
 		x[i] = float32(math.NaN())
 	}
-}
-
-// int8Blocks is keys and values of a head of the caller's views as integers, block by block in
-// format I8. As many as maxKeptBytes hold stay until the head is another one, because all chunks of
-// its rows read them; those behind take turns in the last place.
-type int8Blocks struct {
-	format packed.Blocks
-	data   []byte
-	kept   []bool // blocks of the head that are integers
-	b, kv  int    // the head,
-	base   int    // of a document
-	last   int    // the block in the last place, -1 if there is none
-}
-
-// maxKeptBytes bounds what is kept of a head: 32768 tokens of two times 128 elements.
-const maxKeptBytes = 8 << 20
-
-// fit makes the memory large enough for a call, and forgets the blocks of the call before.
-func (x *int8Blocks) fit(p *plan) {
-	if x.format.D != p.d || x.format.DV != p.dv || x.format.Size == 0 {
-		x.format = packed.New(kernel.I8, kernel.I8, 1, p.d, p.dv, false)
-	}
-	n := 0
-	if p.chunksPerHead > 1 && !p.listed {
-		n = min((p.lk+Block-1)/Block, maxKeptBytes/x.format.Size)
-	}
-	x.data, x.kept = grow(x.data, (n+1)*x.format.Size), grow(x.kept, n)[:n]
-	x.forget(-1, -1, 0)
-}
-
-// keeps reports whether the block with key first of a chunk's head is integers already.
-func (x *int8Blocks) keeps(c *chunk, first int) bool {
-	i := first / Block
-	return x.b == c.b && x.kv == c.kv && x.base == c.base && i < len(x.kept) && x.kept[i]
-}
-
-// forget begins with another head, or document.
-func (x *int8Blocks) forget(b, kv, base int) {
-	x.b, x.kv, x.base, x.last = b, kv, base, -1
-	clear(x.kept)
 }
 
 // rotateCopy brings rows of queries together, stride apart, and rotates them as rotateQueries does.

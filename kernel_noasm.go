@@ -4,12 +4,6 @@ package attn
 
 // Without assembly the generic kernels are the only ones: the dispatchers never call these.
 
-// Kernels over fewer bits.
-
-// Kernels in integers.
-
-// Passes over slices.
-
 func dot(a, b []float32) float32 { return dotGeneric(a, b) }
 
 func addProducts(lane *[64]float32, a, b []float32) { addProductsGeneric(lane, a, b) }

@@ -1,10 +1,10 @@
 package attn
 
 import (
-	"github.com/seed-1415985d/attn/internal/kernel/integers"
-
 	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/online"
+	"github.com/seed-1415985d/attn/internal/packed"
 )
 
 // integerKind is keys and values as integers of 8 bits, those of a cache or store of I8, or made of
@@ -75,33 +75,24 @@ func (w *scratch) integersOf(p *plan, c *chunk, b *blockKeys) []byte {
 	case p.packed != nil:
 		return b.data[b.place:][:p.packed.Size]
 	case p.listed:
-		return w.ints.gathered()
+		return w.ints.blocks.Only()
 	}
 	return w.int8Block(p, c, b.first)
 }
 
 // int8Block is the block with key first of the chunk's head, in a call over views.
 func (w *scratch) int8Block(p *plan, c *chunk, first int) []byte {
-	x, i := &w.ints.blocks, first/Block
-	if x.b != c.b || x.kv != c.kv || x.base != c.base {
-		x.forget(c.b, c.kv, c.base)
-	}
-	place := min(i, len(x.kept))
-	to := x.data[place*x.format.Size:][:x.format.Size]
-	switch {
-	case place == len(x.kept) && x.last == i, place < len(x.kept) && x.kept[place]:
+	x := &w.ints.blocks
+	to, made := x.Place(packed.Head{B: c.b, KV: c.kv, Base: c.base}, first/Block)
+	if made {
 		return to
-	case place == len(x.kept):
-		x.last = i
-	default:
-		x.kept[place] = true
 	}
 	from := max(first, c.from)
 	n := min(first+Block, c.keys) - from
-	w.writer.Fit(&x.format)
+	w.writer.Fit(&x.Format)
 	keys := p.k.Data[p.k.offset(c.b, c.kv, c.base+from):]
 	values := p.v.Data[p.v.offset(c.b, c.kv, c.base+from):]
-	w.writer.WriteKeys(&tuned, &x.format, to, from-first, keys, p.k.SL, n)
-	w.writer.WriteValues(&tuned, &x.format, to, from-first, values, p.v.SL, n)
+	w.writer.WriteKeys(&tuned, &x.Format, to, from-first, keys, p.k.SL, n)
+	w.writer.WriteValues(&tuned, &x.Format, to, from-first, values, p.v.SL, n)
 	return to
 }

@@ -516,16 +516,8 @@ func (p *projection) stretch(from, to int) {
 
 // quarter is a quarter of a block. There may be nothing in it: few rows or columns are not divided.
 func (u productBlock) quarter(i int) productBlock {
-	rows, cols := u.Rows, u.Cols
-	if rows >= 2*leastProductRows {
-		rows = kernel.RoundUp(partsOf(rows, 2), kernel.SplitRows)
-	}
-	if cols >= 2*minCols {
-		cols = kernel.RoundUp(partsOf(cols, 2), panel)
-	}
-	row, first := i/2*rows, i%2*cols
+	row, first := u.Block.Quarter(i, leastProductRows, minCols)
 	u.row, u.first = u.row+row, u.first+first
-	u.Rows, u.Cols = min(rows, u.Rows-row), min(cols, u.Cols-first)
 	return u
 }
 

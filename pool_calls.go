@@ -448,7 +448,7 @@ func (s *State) addPooled(pool *Pool, pc *poolCall, seqs []*Sequence) (err error
 		workers := pool.workersFor(cost)
 		p.decide(&tuned, workers)
 		pool.share(pc, &pc.update, workers, cost, p.chunks)
-		s.endAdd(p)
+		s.tree.Extend(s.keys, s.keys+p.lk)
 	}
 	s.countAdd(p)
 	return nil

@@ -1,6 +1,9 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/kernel"
+import (
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/packed"
+)
 
 // What score prefetches while it computes: a queue of rows. (For few rows kernels go along a
 // pointer, see pointerOf in kind_floats.go.) No result depends on any of it.
@@ -43,7 +46,8 @@ func (w *scratch) prefetchTokens(p *plan, c *chunk, first int) {
 func (w *scratch) appendBlock(runs []kernel.PrefetchRun, p *plan, c *chunk, first,
 	end int) []kernel.PrefetchRun {
 	n := min(Block, end-first)
-	if p.packed != nil || p.listed || n <= 0 || p.integers && w.ints.blocks.keeps(c, first) {
+	if p.packed != nil || p.listed || n <= 0 || p.integers &&
+		w.ints.blocks.Has(packed.Head{B: c.b, KV: c.kv, Base: c.base}, first/Block) {
 		return runs
 	}
 	first += c.base

@@ -55,7 +55,7 @@ func (c *dividedCall) phases(times [][]time.Duration) [][]time.Duration {
 		}
 		for i := range tasks {
 			if c.workers > 1 { // the task before was another worker's
-				pc.scratch.ints.blocks.forget(-1, -1, 0)
+				pc.scratch.ints.blocks.Forget()
 			}
 			start := time.Now()
 			task(i)

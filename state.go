@@ -97,15 +97,9 @@ func (s *State) Close() error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
-	s.Reset()
-	var first error
-	for i := range s.tree.Spare {
-		if err := s.tree.Spare[i].Memory.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
+	err := s.tree.Close()
 	*s = State{closed: true}
-	return first
+	return err
 }
 
 // checkOpen makes sure that the state was not closed.
@@ -201,7 +195,7 @@ func (s *State) mergeNodes(t *State) {
 	nodes := copies[:len(t.tree.Rows)]
 	copy(keys[:], t.tree.Shape)
 	for i := range nodes {
-		nodes[i] = s.newRows()
+		nodes[i] = s.tree.Reserved()
 		nodes[i].Copy(&t.tree.Rows[i].State, s.rows(), s.d)
 	}
 	s.fixRotations(t, nodes)
@@ -211,22 +205,12 @@ func (s *State) mergeNodes(t *State) {
 	case t.units.All != 0 && !s.units.Equal(&t.units):
 		s.toNatural()
 	}
-	x := &s.tree
-	if last := len(x.Shape) - 1; last >= 0 && len(nodes) > 0 {
-		x.Shape[last].Open = false // the next keys are not its
-		shape, merges := x.Shape.Settle()
-		x.Merge(tuned.ISA, shape, merges, s.rows(), s.d, &s.units)
-	}
 	for i := range nodes {
 		if !s.units.Equal(&t.units) {
 			nodes[i].ToNatural(s.rows(), &t.units)
 		}
-		n := keys[i]
-		n.First, n.Open = s.keys+n.First, n.Open && s.keys%Segment == 0
-		shape, merges := x.Shape.Room()
-		x.Merge(tuned.ISA, shape, merges, s.rows(), s.d, &s.units)
-		x.Push(tuned.ISA, n, nodes[i], s.rows(), s.d, &s.units)
 	}
+	s.tree.Append(tuned.ISA, keys[:len(nodes)], nodes, s.keys, s.rows(), s.d, &s.units)
 	s.keys += t.keys
 }
 
@@ -346,7 +330,7 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	if err != nil {
 		return err
 	}
-	f, err := h.ReadBody(t.reserve, t.newRows)
+	f, err := h.ReadBody(t.reserve, t.tree.Reserved)
 	if err != nil {
 		return err
 	}

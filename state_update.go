@@ -6,7 +6,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
-	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/segment"
 )
@@ -63,7 +62,7 @@ func (s *State) add(p *plan, seqs []*Sequence) error {
 			u.addChunk(w, p, i)
 		}
 		scratches.Put(w)
-		s.endAdd(p)
+		s.tree.Extend(s.keys, s.keys+p.lk)
 	}
 	s.countAdd(p)
 	return nil
@@ -81,23 +80,9 @@ func (s *State) beginAdd(p *plan, seqs []*Sequence) (u stateUpdate, err error) {
 	scratches.Put(w)
 	s.fixRotation(p.unrotate > 1)
 	for len(s.tree.Rows) < nodes {
-		s.tree.Rows = append(s.tree.Rows, s.newRows())
+		s.tree.Rows = append(s.tree.Rows, s.tree.Reserved())
 	}
 	return stateUpdate{s, kept, seqs}, nil
-}
-
-// endAdd gives the state the nodes that the chunks of a call have made.
-func (s *State) endAdd(p *plan) {
-	t := &s.tree
-	for at := s.keys; at < s.keys+p.lk; {
-		end := segment.End(at, s.keys+p.lk)
-		t.Shape, _ = t.Shape.Take(at)
-		t.Shape, _ = t.Shape.Fill(end)
-		at = end
-	}
-	t.Spare = append(t.Spare, t.Rows[len(t.Shape):]...)
-	clear(t.Rows[len(t.Shape):])
-	t.Rows = t.Rows[:len(t.Shape)]
 }
 
 // countAdd counts the keys of a call.
@@ -268,7 +253,7 @@ func (u *stateUpdate) addRows(w *scratch, p *plan, c *chunk) {
 	t := &w.tree
 	t.Shape = append(t.Shape, u.tree.Shape...)
 	for i := range u.tree.Shape[u.kept:] {
-		u.load(w.newNode(), &u.tree.Rows[u.kept+i].State, p, c)
+		u.load(t.New(w.fitted.rows, w.fitted.oStride), &u.tree.Rows[u.kept+i].State, p, c)
 	}
 	if len(u.seqs) == 0 {
 		w.addKeys(p, c, u.keys, p.lk)
@@ -299,7 +284,7 @@ func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 		shape, merges := t.Shape.Take(at)
 		t.Merge(tuned.ISA, shape, merges, rows, p.oStride, &w.units)
 		if t.Shape[len(t.Shape)-1].Keys == 0 {
-			w.newNode().Restart(rows)
+			t.New(w.fitted.rows, w.fitted.oStride).Restart(rows)
 		}
 		st := &t.Rows[len(t.Rows)-1].State
 		if lo, hi := max(at-position, c.lo), min(end-position, c.hi); lo < hi {
@@ -318,27 +303,11 @@ func (w *scratch) addKeys(p *plan, c *chunk, position, keys int) {
 
 // reserve makes sure that there is memory for some more nodes.
 func (s *State) reserve(nodes int) error {
-	for len(s.tree.Spare) < nodes {
-		rows := s.rows()
-		m, err := memory.Allocate(4 * rows * (s.d + 2)) // zero, and at a cache line
-		if err != nil {
-			return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v",
-				len(s.tree.Rows)+len(s.tree.Spare), s.b, s.h, s.l, s.d, err)
-		}
-		x := m.Floats()
-		st := online.State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
-		s.tree.Spare = append(s.tree.Spare, online.Node{State: st, Memory: m})
+	if err := s.tree.Reserve(nodes, s.rows(), s.d); err != nil {
+		return fail(ErrMemory, "node %d of the State is %d×%d×%d×(%d+2) numbers: %v",
+			len(s.tree.Rows)+len(s.tree.Spare), s.b, s.h, s.l, s.d, err)
 	}
 	return nil
-}
-
-// newRows returns memory that was reserved.
-func (s *State) newRows() online.Node {
-	last := len(s.tree.Spare) - 1
-	x := s.tree.Spare[last]
-	s.tree.Spare[last] = online.Node{}
-	s.tree.Spare = s.tree.Spare[:last]
-	return x
 }
 
 // fixUnit makes the state's unit and the plan's the same.

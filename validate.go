@@ -160,7 +160,8 @@ func (p *plan) initOptions(opt *Options) error {
 		(p.sequences == nil || !p.sequences.documents) {
 		return errDocuments(opt)
 	}
-	if p.lse != nil && !lengthIs(len(p.lse), p.batch, p.heads, p.lq) {
+	rows, ok := views.Product(p.batch, p.heads, p.lq)
+	if p.lse != nil && !(ok && len(p.lse) == rows) {
 		return fail(ErrLength, "len(LSE) is %d, want B×H×Lq = %d×%d×%d",
 			len(p.lse), p.batch, p.heads, p.lq)
 	}
@@ -324,14 +325,6 @@ func checkOptionView[T any](
 		v.SH = 0
 	}
 	return nil
-}
-
-// lengthIs reports n == a·b·c without overflow; the factors are at most maxLength.
-func lengthIs(n, a, b, c int) bool {
-	if a == 0 || b == 0 || c == 0 {
-		return n == 0
-	}
-	return n%a == 0 && n/a%b == 0 && n/a/b == c
 }
 
 // quickValid reports that a call's views are such that none of the thorough checks could object,

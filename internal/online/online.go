@@ -82,6 +82,82 @@ func (t *Tree) Reset() {
 	t.Shape, t.Rows = t.Shape[:0], t.Rows[:0]
 }
 
+// Reserve makes sure that there is memory for some more nodes of rows of d outputs.
+func (t *Tree) Reserve(nodes, rows, d int) error {
+	for len(t.Spare) < nodes {
+		m, err := memory.Allocate(4 * rows * (d + 2)) // zero, and at a cache line
+		if err != nil {
+			return err
+		}
+		x := m.Floats()
+		st := State{M: x[:rows], L: x[rows : 2*rows], O: x[2*rows:]}
+		t.Spare = append(t.Spare, Node{State: st, Memory: m})
+	}
+	return nil
+}
+
+// Reserved returns memory that was reserved.
+func (t *Tree) Reserved() Node {
+	last := len(t.Spare) - 1
+	x := t.Spare[last]
+	t.Spare[last] = Node{}
+	t.Spare = t.Spare[:last]
+	return x
+}
+
+// Close empties the tree and gives its memory back.
+func (t *Tree) Close() (first error) {
+	t.Reset()
+	for i := range t.Spare {
+		if err := t.Spare[i].Memory.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Extend gives the tree the shape that keys from one on leave it in, up to another. Their rows are
+// there: what they have merged into others is spare.
+func (t *Tree) Extend(from, to int) {
+	for from < to {
+		end := segment.End(from, to)
+		t.Shape, _ = t.Shape.Take(from)
+		t.Shape, _ = t.Shape.Fill(end)
+		from = end
+	}
+	t.Spare = append(t.Spare, t.Rows[len(t.Shape):]...)
+	clear(t.Rows[len(t.Shape):])
+	t.Rows = t.Rows[:len(t.Shape)]
+}
+
+// New adds the rows of a node, in spare memory if there is any. (It grows no earlier: rows may see
+// few of many keys.)
+func (t *Tree) New(rows, stride int) *State {
+	var x Node
+	if last := len(t.Spare) - 1; last >= 0 {
+		x, t.Spare = t.Spare[last], t.Spare[:last]
+	}
+	x.Grow(rows, stride)
+	t.Rows = append(t.Rows, x)
+	return &t.Rows[len(t.Rows)-1].State
+}
+
+// Append adds nodes of another tree with their rows, whose keys follow those before a position.
+func (t *Tree) Append(isa tuning.ISA, nodes segment.List, states []Node, position, rows,
+	stride int, u *Units) {
+	if last := len(t.Shape) - 1; last >= 0 && len(nodes) > 0 {
+		t.Shape[last].Open = false // the next keys are not its
+		shape, merges := t.Shape.Settle()
+		t.Merge(isa, shape, merges, rows, stride, u)
+	}
+	for i, n := range nodes {
+		n.First, n.Open = position+n.First, n.Open && position%kernel.Segment == 0
+		shape, merges := t.Shape.Room()
+		t.Merge(isa, shape, merges, rows, stride, u)
+		t.Push(isa, n, states[i], rows, stride, u)
+	}
+}
+
 // Push adds a node with its rows, whose keys follow those before, and merges what merges then.
 func (t *Tree) Push(isa tuning.ISA, n segment.Node, x Node, rows, stride int, u *Units) {
 	t.Rows = append(t.Rows, x)

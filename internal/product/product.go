@@ -34,6 +34,21 @@ type Block struct {
 // Part is the block's columns from one on, n of them.
 func (u *Block) Part(first, n int) Block { return Block{u.Dst[first:], u.Stride, u.Rows, n} }
 
+// Quarter makes the block one of its quarters, and returns where that begins: at half of the rows
+// and columns if both halves have at least some number of these. There may be nothing in it.
+func (u *Block) Quarter(i, leastRows, leastCols int) (row, first int) {
+	rows, cols := u.Rows, u.Cols
+	if rows >= 2*leastRows {
+		rows = kernel.RoundUp((rows+1)/2, kernel.SplitRows)
+	}
+	if cols >= 2*leastCols {
+		cols = kernel.RoundUp((cols+1)/2, kernel.Panel)
+	}
+	row, first = i/2*rows, i%2*cols
+	u.Rows, u.Cols = min(rows, u.Rows-row), min(cols, u.Cols-first)
+	return row, first
+}
+
 // PartOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
 // are left over would read b for hardly anything.
 func PartOfRows(rows, most int) int {
