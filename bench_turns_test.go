@@ -847,6 +847,9 @@ func (c tuningCall) make(b *testing.B) func() error {
 	p := newProblem(random("tuning"), normal, c.shape)
 	dst, _, _ := p.results()
 	p.opt.Causal = c.causal
+	if of, ok := coldKinds[c.kind]; ok {
+		return p.coldCall(b, dst, of)
+	}
 	switch c.kind {
 	case "softcap":
 		p.opt.Softcap = 30
@@ -868,6 +871,44 @@ func (c tuningCall) make(b *testing.B) func() error {
 		return func() error { return m.MatMul(product, p.q, nil) }
 	}
 	return func() error { return Attend(dst, p.q, p.k, p.v, &p.opt) }
+}
+
+// coldKinds are calls over caches of some formats that are in no cache of the CPU.
+var coldKinds = map[string]coldKind{"cold-F32": {F32, F32, false}, "cold-F16": {F16, F16, false},
+	"cold-BF16": {BF16, BF16, false}, "cold-I8": {I8, I8, false}, "cold-I4": {I4, I4, false},
+	"cold-I8+I4": {I8, I4, false}, "cold-I8-integers": {I8, I8, true},
+	"cold-I4-integers": {I4, I4, true}, "cold-I8+I4-integers": {I8, I4, true}}
+
+type coldKind struct {
+	keys, values Format
+	integers     bool
+}
+
+// coldCall goes through copies of a cache.
+func (p *problem) coldCall(b *testing.B, dst Tensor, of coldKind) func() error {
+	copies, turn, opt := copiesOfCache(b, p, of), 0, p.opt
+	opt.Integers = of.integers
+	return func() error {
+		turn++
+		return copies[turn%len(copies)].Attend(dst, p.q, &opt)
+	}
+}
+
+// copiesOfCache is more copies of a cache than those of the CPU hold.
+func copiesOfCache(b *testing.B, p *problem, of coldKind) (copies []*Cache) {
+	for size := 0; size < coldMatrices; size += copies[0].MemoryUse() {
+		c, err := NewCache(CacheConfig{Batch: p.k.B, KVHeads: p.k.H, HeadDim: p.k.D,
+			ValueDim: p.v.D, Capacity: p.k.L, Format: of.keys, ValueFormat: of.values})
+		must(b, err)
+		b.Cleanup(func() { c.Close() })
+		if copies = append(copies, c); len(copies) == 1 {
+			must(b, c.Append(p.k, p.v))
+			continue
+		}
+		copy(c.packed.Data, copies[0].packed.Data)
+		c.ringSpan = copies[0].ringSpan
+	}
+	return copies
 }
 
 // storeCall is a call over one sequence for each batch entry, of one query each.
@@ -919,12 +960,30 @@ func (x *tuningTrial) run(b *testing.B, call func() error) {
 }
 
 var tuningTrials = []tuningTrial{
-	{"PrefetchOne", []int{256, 4096, 6144, 8192, 12288},
-		func(row *tuning.Row, n int) { row.PrefetchOne = n }, panelCalls(1, 2)},
-	{"PrefetchFew", []int{256, 4096, 6144, 8192, 12288},
-		func(row *tuning.Row, n int) { row.PrefetchFew = n }, panelCalls(3, 4, 5)},
+	{"PrefetchOne", []int{256, 2048, 4096, 6144, 8192, 10240, 12288},
+		func(row *tuning.Row, n int) { row.PrefetchOne = n },
+		append(coldCalls("cold-F32"), panelCalls(1, 2)...)},
+	{"PrefetchFew", []int{256, 2048, 4096, 6144, 8192, 10240, 12288},
+		func(row *tuning.Row, n int) { row.PrefetchFew = n },
+		append(coldCalls("cold-F32"), panelCalls(3, 4, 5)...)},
 	{"PrefetchRun", []int{0, 4096, 8192}, func(row *tuning.Row, n int) { row.PrefetchRun = n },
 		panelCalls(3, 4, 5)},
+	{"PrefetchTyped", []int{1024, 2048, 3072, 5120, 6144, 7168, 8192, 10240, 12288},
+		func(row *tuning.Row, n int) { row.PrefetchTyped = n }, coldCalls("cold-F16", "cold-BF16")},
+	{"PrefetchScaled", []int{2048, 6144, 9728, 16384, 24576},
+		func(row *tuning.Row, n int) { row.PrefetchScaled = n },
+		coldCalls("cold-I8", "cold-I4", "cold-I8+I4")},
+	{"PrefetchInt8", []int{4096, 6144, 8192, 9728, 12288},
+		func(row *tuning.Row, n int) { row.PrefetchInt8 = n },
+		coldCalls("cold-I8-integers", "cold-I4-integers", "cold-I8+I4-integers")},
+	{"WholeBlocks", []int{0, 1}, func(row *tuning.Row, n int) { row.WholeBlocks = n > 0 },
+		coldCalls("cold-I8-integers", "cold-I4-integers", "cold-I8+I4-integers")},
+	{"MinTypedRows16", []int{2, math.MaxInt},
+		func(row *tuning.Row, n int) { row.MinTypedRows16 = n }, coldCalls("cold-I8")},
+	{"MinHalfRows16", []int{2, 5, math.MaxInt},
+		func(row *tuning.Row, n int) { row.MinHalfRows16 = n }, coldCalls("cold-F16", "cold-BF16")},
+	{"MinInt8Rows16", []int{1, 2, math.MaxInt},
+		func(row *tuning.Row, n int) { row.MinInt8Rows16 = n }, coldCalls("cold-I8-integers")},
 	{"OnePanel", []int{0, 1}, func(row *tuning.Row, n int) { row.OnePanel = n > 0 },
 		panelCalls(2, 3)},
 	{"FourPanels", []int{0, 1}, func(row *tuning.Row, n int) { row.FourPanels = n > 0 },
@@ -975,6 +1034,17 @@ func callsOf(kind string, lk, heads int, rows ...int) (calls []tuningCall) {
 	for _, n := range rows {
 		for _, d := range []int{64, 128} {
 			calls = append(calls, tuningCall{kind, shape{1, heads, 1, n, lk, d, d}, Full})
+		}
+	}
+	return calls
+}
+
+// coldCalls is calls of one token over caches of some kinds, of one to eight query heads for each
+// key/value head.
+func coldCalls(kinds ...string) (calls []tuningCall) {
+	for _, kind := range kinds {
+		for _, group := range []int{1, 2, 4, 8} {
+			calls = append(calls, tuningCall{kind, shape{1, 32 / group, group, 1, 4096, 128, 128}, Full})
 		}
 	}
 	return calls

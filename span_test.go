@@ -475,7 +475,8 @@ func TestScratchWithoutKeys(t *testing.T) {
 // side has been requested before it is read, and values as far ahead as keys.
 func TestTypedAhead(t *testing.T) {
 	row := tuned
-	row.PrefetchTyped, row.PrefetchScaled, row.MinTypedRows16, row.FourPanels = 4096, 8192, 2, false
+	row.PrefetchTyped, row.PrefetchScaled, row.FourPanels = 4096, 8192, false
+	row.MinTypedRows16, row.MinHalfRows16 = 2, 2
 	for _, c := range []struct {
 		isa              tuning.ISA
 		format           Format
@@ -486,6 +487,7 @@ func TestTypedAhead(t *testing.T) {
 		{tuning.AVX512, BF16, 5, 2, 4096 + 4096},
 		{tuning.AVX512, I8, 1, 4, 8192 + 3*2048},
 		{tuning.AVX512, I4, 1, 4, 8192 + 3*1024},
+		{tuning.AVX512, F16, 8, 2, 4096 + 4096},
 		{tuning.AVX2, F16, 3, 2, 4096 + 4096},
 		{tuning.AVX2, F16, 4, 1, 4096 + 4096},
 		{tuning.AVX2, I8, 1, 4, 8192 + 3*2048},
@@ -506,6 +508,16 @@ func TestTypedAhead(t *testing.T) {
 		w.layoutTyped(&plan{}, &s, c.rows)
 		if got := w.layout.PrefetchOne; got != c.want {
 			t.Errorf("%+v: values %d bytes ahead", c, got)
+		}
+	}
+	row.ISA, row.MinHalfRows16 = tuning.AVX512, 5 // of halves, and of nothing else
+	for _, f := range []kernel.Format{kernel.F16, kernel.BF16, kernel.I8} {
+		want := f == kernel.I8
+		if wide, _ := kernel.TypedKernel(&row, f, 4); wide != want {
+			t.Errorf("four rows of %v have 16 lanes: %t", f, wide)
+		}
+		if wide, _ := kernel.TypedKernel(&row, f, 5); !wide {
+			t.Errorf("five rows of %v have 8 lanes", f)
 		}
 	}
 	var far kernel.PrefetchHint

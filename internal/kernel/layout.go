@@ -59,8 +59,11 @@ var NegInf = float32(math.Inf(-1))
 // they read side by side, as gen/typed.go has it. One row of I8 and codes always have 16 lanes,
 // where there are such: they are widened another way.
 func TypedKernel(cpu *tuning.Row, t Format, rows int) (lanes16 bool, panels int) {
-	lanes16 = cpu.ISA.Lanes16() &&
-		(t == I4 || t == I8 && rows == 1 || rows >= cpu.MinTypedRows16)
+	least := cpu.MinTypedRows16
+	if t == F16 || t == BF16 {
+		least = cpu.MinHalfRows16
+	}
+	lanes16 = cpu.ISA.Lanes16() && (t == I4 || t == I8 && rows == 1 || rows >= least)
 	switch {
 	case lanes16 && rows <= 4 || rows == 1 && (t == I8 || cpu.FourPanels):
 		return lanes16, 4

@@ -52,6 +52,8 @@ type Row struct {
 	MinRows16 int // from that many rows on, score and accumulate have 16 lanes, if there are such
 	// MinTypedRows16 is that over elements of fewer bits, in a row of the table 0 if it is the same.
 	MinTypedRows16 int
+	// MinHalfRows16 is that over F16 and BF16, in a row of the table 0 if it is the same.
+	MinHalfRows16 int
 	// MinPacked16 is that over views whose keys the call packs, so that they are in the cache, for
 	// eight rows or more in all; in a row of the table 0 if it is the same.
 	MinPacked16   int
@@ -156,14 +158,14 @@ var table = []Row{
 		PrefetchInt8: 8192, WholeBlocks: true,
 		PrefetchBlocks: 6144,
 		TileRows:       48},
-	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinInt8Rows16: 2, FewRows: 128, Reads: PagedReads,
-		QuarterSteps: true,
-		PrefetchOne:  6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+	{CPU: Intel, ISA: AVX512, MinRows16: 2, MinHalfRows16: 5, MinInt8Rows16: 2, FewRows: 128,
+		Reads: PagedReads, QuarterSteps: true,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 6144, PrefetchInt8: 9728,
 		PrefetchBlocks: 2048,
 		MinAMXRows:     9, MinAMXMatrixRows: 5, MinAMXBlockRows: 16,
 		TileRows: 96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: Intel, ISA: AVX2, MinRows16: never, FewRows: 64, Reads: PagedReads,
-		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 4096, PrefetchInt8: 8192,
+		PrefetchOne: 6144, PrefetchFew: 8192, PrefetchTyped: 6144, PrefetchInt8: 9728,
 		PrefetchBlocks: 2048,
 		TileRows:       96, MinL1: 48 << 10, BytesPerNs: 16},
 	{CPU: OtherX86, ISA: AVX512, MinRows16: 13, MinInt8Rows16: 2, FewRows: 128,
@@ -214,6 +216,9 @@ func For(cpu Microarchitecture, i ISA, l1, l2 int) Row {
 		if row.ISA == i && (row.CPU == cpu || row.CPU == AnyCPU) {
 			if row.MinTypedRows16 == 0 {
 				row.MinTypedRows16 = row.MinRows16
+			}
+			if row.MinHalfRows16 == 0 {
+				row.MinHalfRows16 = row.MinTypedRows16
 			}
 			if row.MinPacked16 == 0 {
 				row.MinPacked16 = row.MinRows16

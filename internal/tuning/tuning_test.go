@@ -99,6 +99,7 @@ func TestCheck(t *testing.T) {
 		{func(row *Row) { row.MinRows16 = 0 }, "MinRows16 is 0, want at least 2"},
 		{func(row *Row) { row.MinPacked16 = 1 }, "MinPacked16 is 1, want at least 2"},
 		{func(row *Row) { row.MinTypedRows16 = 1 }, "MinTypedRows16 is 1, want at least 2"},
+		{func(row *Row) { row.MinHalfRows16 = 1 }, "MinHalfRows16 is 1, want at least 2"},
 		{func(row *Row) { row.MinInt8Rows16 = -1 }, "MinInt8Rows16 is -1, want at least 0"},
 		{func(row *Row) { row.TileRows = 64 }, "TileRows is 64, want one of [48 96]"},
 		{func(row *Row) { row.Reads = 3 }, "Reads is 3, want 0 to 2"},

@@ -27,6 +27,7 @@ var fields = []Field{
 	// The smallest tiles with 16 lanes have two rows: one row has more panels side by side with 8.
 	{Name: "MinRows16", Least: 2, Most: never},
 	{Name: "MinTypedRows16", Least: 2, Most: never},
+	{Name: "MinHalfRows16", Least: 2, Most: never},
 	{Name: "MinPacked16", Least: 2, Most: never},
 	{Name: "MaximaInScore", Most: 1},
 

@@ -120,7 +120,7 @@ func AnyTuning(t *testing.T, r *rand.Rand) {
 	row.MinPagedRows, paged = 1+r.IntN(3), r.IntN(4)
 	row.MaxPagedRows, row.MinStreamRows = []int{0, 32}[paged%2], paged/2
 	from, floats, typed := []int{2, 13, math.MaxInt}, r.IntN(3), r.IntN(3)
-	row.MinRows16, row.MinTypedRows16 = from[floats], from[typed]
+	row.MinRows16, row.MinTypedRows16, row.MinHalfRows16 = from[floats], from[typed], from[floats]
 	row.MinPacked16 = from[(floats+typed)%3]
 	row.MinPagedPanels = []int{0, 1, 6}[(floats+2*typed)%3]
 	row.MaximaInScore = coin()

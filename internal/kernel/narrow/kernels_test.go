@@ -58,7 +58,8 @@ var typedDims = []kerneltest.Dim{kerneltest.Size("rows", 1, 12, 99), kerneltest.
 	kerneltest.Multiples("cols", kernel.Panel, 9*kernel.Panel, 20*kernel.Panel, kernel.Panel)}
 
 func tryAccumulateTyped(c *kerneltest.Trial, typ kernel.Format, n []int) {
-	kerneltest.Tuned.MinTypedRows16 = []int{2, math.MaxInt}[c.IntN(2)]
+	least := []int{2, math.MaxInt}[c.IntN(2)]
+	kerneltest.Tuned.MinTypedRows16, kerneltest.Tuned.MinHalfRows16 = least, least
 	rows, keys, cols := n[0], n[1], n[2]
 	if c.IntN(16) == 0 {
 		keys = []int{kernel.Block, 128, 96}[c.IntN(3)]
