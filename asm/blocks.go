@@ -24,7 +24,9 @@ const (
 	halvesSums                  // d and the scale of each half
 	pairsSums                   // d, −dmin, and what −32 times the sum of each half is multiplied by
 	floatsSums                  // d of each half
-	offsetSums                  // of few rows: d, and m that is added; others take it for minima
+	// Of few rows; others take them for minima and halves.
+	offsetSums // d, and m that is added
+	scaledSums // d and the scale
 )
 
 func (s blockSums) size() int {

@@ -16,13 +16,15 @@ type fewCodes int
 const (
 	eightBits fewCodes = iota
 	fourBits
-	levelCodes // of four bits, which are looked up
+	levelsIQ4  // four bits, which are looked up
+	levelsMXFP // likewise, and d is in BF16
 	fiveBits
 	sixBits
 )
 
 // wordsOfCodes is how many words of an output 32 inputs have.
-var wordsOfCodes = [...]int{eightBits: 8, fourBits: 4, levelCodes: 4, fiveBits: 5, sixBits: 6}
+var wordsOfCodes = [...]int{eightBits: 8, fourBits: 4, levelsIQ4: 4, levelsMXFP: 4, fiveBits: 5,
+	sixBits: 6}
 
 // fewForm is what differs between types.
 type fewForm struct {
@@ -41,15 +43,22 @@ var fewForms = []struct {
 }{
 	{"fewQ8Dot", fewForm{codes: eightBits, kind: plainSums, parts: 1}},
 	{"fewNibblesDot", fewForm{codes: fourBits, kind: plainSums, parts: 1, less: true, shift: 4}},
+	{"fewLevelsDot", fewForm{codes: levelsIQ4, kind: plainSums, parts: 1}},
+	{"fewMXFPDot", fewForm{codes: levelsMXFP, kind: plainSums, parts: 1}},
+	{"fewXSDot", fewForm{codes: levelsIQ4, kind: scaledSums, parts: 8}},
 	{"fewQ4KDot", fewForm{codes: fourBits, kind: minimaSums, parts: 8}},
+	{"fewQ5KDot", fewForm{codes: fiveBits, kind: minimaSums, parts: 8}},
 	{"fewQ6KDot", fewForm{codes: sixBits, kind: halvesSums, parts: 8, less: true}},
+	{"fewQ41Dot", fewForm{codes: fourBits, kind: offsetSums, parts: 1}},
+	{"fewQ50Dot", fewForm{codes: fiveBits, kind: plainSums, parts: 1, less: true, shift: 3}},
+	{"fewQ51Dot", fewForm{codes: fiveBits, kind: offsetSums, parts: 1}},
 }
 
 // headers and scalesOf are the bytes of d of 16 outputs and what belongs to it, and of the scales
 // of 32 inputs.
 var (
-	headers  = [...]int{plainSums: 32, offsetSums: 64, minimaSums: 64, halvesSums: 32}
-	scalesOf = [...]int{plainSums: 0, offsetSums: 0, minimaSums: 32, halvesSums: 32}
+	headers  = [...]int{plainSums: 32, offsetSums: 64, scaledSums: 32, minimaSums: 64, halvesSums: 32}
+	scalesOf = [...]int{plainSums: 0, offsetSums: 0, scaledSums: 16, minimaSums: 32, halvesSums: 32}
 )
 
 func (f *fewForm) header() int { return headers[f.kind] }
@@ -63,7 +72,8 @@ func (f *fewForm) halved() bool { return f.kind == halvesSums }
 const (
 	fewOut     = R0  // outputs of the first row
 	fewRow     = R1  // inputs of the first row
-	fewWords   = R2  // the 32 inputs at hand: scales, then words
+	fewScales  = R2  // scales of the 32 inputs at hand
+	fewWords   = R25 // and their words
 	fewOStride = R3  // bytes between rows of outputs
 	fewStride  = R4  // bytes between rows of inputs
 	fewRequest = R5  // what is requested
@@ -82,6 +92,21 @@ const (
 func fewAt(i int) Reg    { return R20 + Reg(i) }
 func fewOutOf(i int) Reg { return R15 + Reg(i) + Reg(i/3) } // R18 is reserved
 
+// Vectors of few rows, in the same place for all types; the first sixteen are the tile's.
+var (
+	fewCodesOf = from(16, 4) // words, and bytes made of them
+	fewInputs  = from(20, 4) // of each row
+	fewUpper   = from(24, 4) // words of upper bits
+	fewMoved   = from(28, 2) // some of these
+	fewFree    = from(16, 14)
+)
+
+const (
+	fewMask   = Vec(30) // 15 in each byte
+	fewOther  = Vec(31) // another mask
+	fewLevels = Vec(31) // or levels of codes
+)
+
 // fewTile is one, two or four rows by panels.
 type fewTile struct {
 	*program
@@ -92,9 +117,7 @@ type fewTile struct {
 	acc    [2][]Vec // sums of products, of the halves of inputs if they are apart
 	sums   []Vec    // of one and two rows; else they stay in memory
 	shared []Vec    // of one row: d, and what belongs to it, of blocks that share it
-	masks  []Vec    // bytes in all lanes
-	levels Vec
-	free   []Vec // the others
+	free   []Vec    // for a step
 }
 
 // fewKernels emits them for all types.
@@ -108,15 +131,16 @@ func (p *program) fewKernels() {
 func (p *program) multiplyFew(name string, form fewForm) {
 	p.kernelLike("multiplyBlocksGeneric", name, 0, "x", "")
 	p.fewArguments()
-	if form.codes == levelCodes {
-		p.loadTable()
-	}
+	p.loadTable()
 	for _, rows := range []int{1, 2, 4} {
 		other := p.label("rows")
 		p.CmpImm(fewRows, rows)
 		p.Bcond(NE, other)
 		t := fewTile{program: p, fewForm: form, rows: rows}
 		t.layout()
+		if form.codes != eightBits {
+			t.constants()
+		}
 		t.emit()
 		p.Ret()
 		p.Label(other)
@@ -129,7 +153,7 @@ func (p *program) fewArguments() {
 	p.arg("x", fewD)
 	p.field(fewOut, fewD, "blockCall.o")
 	p.field(fewRow, fewD, "blockCall.a")
-	p.field(fewWords, fewD, "blockCall.w")
+	p.field(fewScales, fewD, "blockCall.w")
 	p.field(fewRequest, fewD, "blockCall.request")
 	p.field(fewNext, fewD, "blockCall.next")
 	p.field(fewRows, fewD, "blockCall.rows")
@@ -150,7 +174,7 @@ func (t *fewTile) layout() {
 	if t.halved() && t.rows > 1 {
 		t.vectors = 2
 	}
-	t.free = from(0, 32)
+	t.free = from(0, 16)
 	t.acc[0] = t.take(t.rows * t.vectors)
 	if t.halved() {
 		t.acc[1] = t.take(t.rows * t.vectors)
@@ -161,18 +185,30 @@ func (t *fewTile) layout() {
 	if t.rows == 1 && t.parts > 1 {
 		t.shared = t.take(t.header() / 8)
 	}
+	t.free = fewFree
+}
+
+// constants loads what unpacking needs.
+func (t *fewTile) constants() {
+	t.bytesOf(fewMask, 0x0f)
 	switch t.codes {
-	case fourBits, levelCodes:
-		t.masks = t.constants(0x0f)
+	case levelsIQ4:
+		t.constant(fewLevels, t.words("levels of IQ4_NL", 0xbfad9881, 0xf6eaddcf, 0x26190d01,
+			0x71594535))
+	case levelsMXFP:
+		t.constant(fewLevels, t.words("levels of MXFP4", 0x03020100, 0x0c080604, 0xfdfeff00,
+			0xf4f8fafc))
 	case fiveBits:
-		t.masks = t.constants(0x0f, 0x10)
+		t.bytesOf(fewOther, 0x10)
 	case sixBits:
-		t.masks = t.constants(0x0f, 0x3f)
+		t.bytesOf(fewOther, 0x3f)
 	}
-	if t.codes == levelCodes {
-		t.levels = t.take(1)[0]
-		t.constant(t.levels, t.levelsIQ4())
-	}
+}
+
+// bytesOf has a byte in all lanes.
+func (t *fewTile) bytesOf(to Vec, b int64) {
+	t.MovImm(fewD, b*0x01010101)
+	t.DupReg(to, fewD)
 }
 
 // take takes some of the free registers.
@@ -180,16 +216,6 @@ func (t *fewTile) take(n int) []Vec {
 	some := t.free[:n:n]
 	t.free = t.free[n:]
 	return some
-}
-
-// constants has a byte in all lanes, of each of some.
-func (t *fewTile) constants(bytes ...int64) []Vec {
-	all := t.take(len(bytes))
-	for i, b := range bytes {
-		t.MovImm(fewD, b*0x01010101)
-		t.DupReg(all[i], fewD)
-	}
-	return all
 }
 
 // with lends free registers to a step.
@@ -212,8 +238,8 @@ func (t *fewTile) emit() {
 	t.begin()
 	t.Mov(fewLeft, fewBlocks)
 	t.Label(blockLoop)
-	t.Mov(fewD, fewWords)
-	t.AddImm(fewWords, fewWords, t.header())
+	t.Mov(fewD, fewScales)
+	t.AddImm(fewScales, fewScales, t.header())
 	if t.parts == 1 {
 		t.request(t.header() + t.size())
 		t.part()
@@ -288,26 +314,35 @@ func (t *fewTile) begin() {
 
 // part adds the products of 32 inputs, and goes on to the next ones.
 func (t *fewTile) part() {
+	t.AddImm(fewWords, fewScales, t.scales())
 	for first := 0; first < 4; first += t.vectors {
 		t.with(t.start)
 		for half := range 2 {
-			t.with(func() { t.products(half, first) })
+			t.products(half, first)
 		}
 		t.with(func() { t.add(first) })
 	}
 	for i := range t.rows {
 		t.AddImm(fewAt(i), fewAt(i), blockRowSize)
 	}
-	t.AddImm(fewWords, fewWords, t.size())
+	t.AddImm(fewScales, fewScales, t.size())
 }
 
 // of is the registers of a row.
 func (t *fewTile) of(all []Vec, i int) []Vec { return all[i*t.vectors : (i+1)*t.vectors] }
 
+// halvesOfSums are the sums of products, of both halves of inputs if they are apart.
+func (t *fewTile) halvesOfSums() [][]Vec {
+	if t.halved() {
+		return t.acc[:]
+	}
+	return t.acc[:1]
+}
+
 // start begins sums of products.
 func (t *fewTile) start() {
 	if !t.less {
-		for _, v := range slices.Concat(t.acc[0], t.acc[1]) {
+		for _, v := range slices.Concat(t.acc[:]...) {
 			t.Zero(v)
 		}
 		return
@@ -316,30 +351,27 @@ func (t *fewTile) start() {
 	for i, x := range fields {
 		t.LdrQ(x, fewAt(i), blockRowScale)
 	}
-	for half, acc := range t.acc {
+	for _, x := range fields {
+		if t.shift > 0 {
+			t.Sshr(x, x, t.shift)
+		}
+	}
+	for half, acc := range t.halvesOfSums() {
+		lane := 1 // of all inputs
+		if t.halved() {
+			lane = 2 + half
+		}
 		for i, x := range fields {
 			for _, v := range t.of(acc, i) {
-				lane := 1 // of all inputs
-				if t.halved() {
-					lane = 2 + half
-				}
 				t.Dup(v, x, lane)
 			}
-			if t.shift > 0 {
-				for _, v := range t.of(acc, i) {
-					t.Sshr(v, v, t.shift)
-				}
-			}
-		}
-		if !t.halved() {
-			return
 		}
 	}
 }
 
 // products adds those of a half of the inputs.
 func (t *fewTile) products(half, first int) {
-	rows, words := t.take(t.rows), t.take(t.vectors)
+	rows, words, upper := fewInputs[:t.rows], fewCodesOf[:t.vectors], fewUpper[:t.vectors]
 	for i, x := range rows {
 		t.LdrQ(x, fewAt(i), 16*half)
 	}
@@ -347,21 +379,18 @@ func (t *fewTile) products(half, first int) {
 	if t.halved() {
 		acc = t.acc[half]
 	}
-	var upper []Vec
 	switch t.codes {
 	case fiveBits:
-		upper = t.take(t.vectors)
-		t.words(upper, 4, first)
+		t.load(upper, 4, first)
 	case sixBits:
-		upper = t.take(t.vectors)
-		t.words(upper, 4+half, first)
+		t.load(upper, 4+half, first)
 	}
 	for g := range 4 {
 		word := g
 		if t.codes == eightBits {
 			word += 4 * half
 		}
-		t.words(words, word, first)
+		t.load(words, word, first)
 		bytes := t.unpack(words, upper, half, g)
 		for i, x := range rows {
 			for v, sum := range t.of(acc, i) {
@@ -371,9 +400,9 @@ func (t *fewTile) products(half, first int) {
 	}
 }
 
-// words loads words with a number of the outputs at hand.
-func (t *fewTile) words(to []Vec, word, first int) {
-	at := t.scales() + word*panelBytes + first*vector
+// load loads words with a number of the outputs at hand.
+func (t *fewTile) load(to []Vec, word, first int) {
+	at := word*panelBytes + first*vector
 	for v := 0; v < len(to); v += 2 {
 		t.LdpQ(to[v], to[v+1], fewWords, at+v*vector)
 	}
@@ -389,27 +418,26 @@ func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
 	}
 	for _, w := range words {
 		if half == 0 {
-			t.And(w, w, t.masks[0])
+			t.And(w, w, fewMask)
 		} else {
 			t.UshrB(w, w, 4)
 		}
 	}
 	switch t.codes {
-	case levelCodes:
+	case levelsIQ4, levelsMXFP:
 		for _, w := range words {
-			t.Tbl1(w, t.levels, w)
+			t.Tbl1(w, fewLevels, w)
 		}
 	case fiveBits:
-		t.with(func() { t.fifthBits(words, upper, 4*half+g) })
+		t.fifthBits(words, upper, 4*half+g)
 	}
 	return words
 }
 
 // fifthBits puts a bit of bytes above nibbles.
 func (t *fewTile) fifthBits(nibbles, bits []Vec, bit int) {
-	moved := t.take(2)
 	for v, x := range nibbles {
-		to := moved[v%2]
+		to := fewMoved[v%2]
 		switch {
 		case bit < 4:
 			t.ShlB(to, bits[v], 4-bit)
@@ -418,30 +446,30 @@ func (t *fewTile) fifthBits(nibbles, bits []Vec, bit int) {
 		default:
 			t.UshrB(to, bits[v], bit-4)
 		}
-		t.Bit(x, to, t.masks[1])
+		t.Bit(x, to, fewOther)
 	}
 }
 
 // sixBits are a pair of the bits of bytes, and below it the lower or the upper halves of words.
 func (t *fewTile) sixBits(words, pairs []Vec, half, pair int) []Vec {
-	bytes := t.free[:t.vectors]
+	bytes := append(fewMoved[:2:2], fewInputs[1:]...)[:t.vectors] // one row has four vectors
 	for v, x := range bytes {
 		switch pair {
 		case 0:
 			t.ShlB(x, pairs[v], 4)
-			t.And(x, x, t.masks[1])
+			t.And(x, x, fewOther)
 		case 1:
 			t.ShlB(x, pairs[v], 4)
 			t.UshrB(x, x, 2)
 		case 2:
-			t.And(x, pairs[v], t.masks[1])
+			t.And(x, pairs[v], fewOther)
 		case 3:
 			t.UshrB(x, pairs[v], 2)
 		}
 	}
 	for v, x := range bytes {
 		if half == 0 {
-			t.Bit(x, words[v], t.masks[0])
+			t.Bit(x, words[v], fewMask)
 		} else {
 			t.SriB(x, words[v], 4)
 		}
@@ -467,7 +495,7 @@ func (t *fewTile) add(first int) {
 	for at := 0; at < t.vectors; at += n {
 		t.with(func() {
 			x := fewSums{t, first + at, n, fields, totals}
-			x.floats(at)
+			t.with(func() { x.floats(at) })
 			x.add(at)
 		})
 	}
@@ -486,10 +514,7 @@ func (t *fewSums) products(half, i, at int) []Vec { return t.of(t.acc[half], i)[
 
 // floats makes floats of sums of products, times the scales of the 32 inputs.
 func (t *fewSums) floats(at int) {
-	for half := range 2 {
-		if half == 1 && !t.halved() {
-			break
-		}
+	for half := range t.halvesOfSums() {
 		for i := range t.rows {
 			for _, v := range t.products(half, i, at) {
 				t.Scvtf(v, v)
@@ -497,18 +522,18 @@ func (t *fewSums) floats(at int) {
 		}
 	}
 	switch t.kind {
+	case scaledSums:
+		t.times(t.bytes(0, true), at)
 	case minimaSums:
-		t.with(func() { t.times(t.bytes(0, false), at) })
+		t.times(t.bytes(0, false), at)
 	case halvesSums:
-		t.with(func() { t.times(t.bytes(0, true), at) })
-		t.with(func() {
-			scale := t.bytes(panel, true)
-			for i := range t.rows {
-				for v, sum := range t.products(0, i, at) {
-					t.Fmla(sum, t.products(1, i, at)[v], scale[v]) // an integer below 2²⁴
-				}
+		first, second := t.bytes(0, true), t.bytes(panel, true)
+		t.times(first, at)
+		for i := range t.rows {
+			for v, sum := range t.products(0, i, at) {
+				t.Fmla(sum, t.products(1, i, at)[v], second[v]) // an integer below 2²⁴
 			}
-		})
+		}
 	}
 }
 
@@ -534,7 +559,7 @@ func (t *fewSums) add(at int) {
 	}
 	factors := t.take(t.n)
 	for i, x := range t.fields {
-		sums, products := t.load(i), t.products(0, i, at)
+		sums, products := t.begun(i), t.products(0, i, at)
 		t.timesScale(factors, d, x)
 		for v, sum := range sums {
 			t.Fmla(sum, products[v], factors[v])
@@ -562,8 +587,8 @@ func (t *fewSums) timesScale(to, d []Vec, fields Vec) {
 	}
 }
 
-// load is the registers of the sums of a row, which are in memory for four rows.
-func (t *fewSums) load(i int) []Vec {
+// begun is the registers of the sums of a row, which are in memory for four rows.
+func (t *fewSums) begun(i int) []Vec {
 	if t.sums != nil {
 		return t.sums[4*i+t.number:][:t.n]
 	}
@@ -598,12 +623,12 @@ func (t *fewSums) bytes(offset int, signed bool) []Vec {
 	offset += 4 * t.number
 	switch t.n {
 	case 4:
-		t.LdrQ(to[0], fewWords, offset)
+		t.LdrQ(to[0], fewScales, offset)
 		highB(to[2], to[0])
 	case 2:
-		t.LdrD(to[0], fewWords, offset)
+		t.LdrD(to[0], fewScales, offset)
 	case 1:
-		t.LdrS(to[0], fewWords, offset)
+		t.LdrS(to[0], fewScales, offset)
 	}
 	lowB(to[0], to[0])
 	for v := 0; v < t.n; v += 2 {
@@ -618,26 +643,25 @@ func (t *fewSums) bytes(offset int, signed bool) []Vec {
 	return to
 }
 
-// halves makes floats of numbers in F16 at an offset of the block.
+// halves makes floats of numbers in 16 bits at an offset of the block.
 func (t *fewTile) halves(to []Vec, offset int) {
+	low, high := t.Fcvtl, t.Fcvtl2
+	if t.codes == levelsMXFP {
+		low, high = t.Shll, t.Shll2
+	}
 	switch len(to) {
 	case 4:
 		t.LdpQ(to[0], to[2], fewD, offset)
-		t.Fcvtl2(to[1], to[0])
-		t.Fcvtl(to[0], to[0])
-		t.Fcvtl2(to[3], to[2])
-		t.Fcvtl(to[2], to[2])
+		high(to[1], to[0])
+		low(to[0], to[0])
+		high(to[3], to[2])
+		low(to[2], to[2])
 	case 2:
 		t.LdrQ(to[0], fewD, offset)
-		t.Fcvtl2(to[1], to[0])
-		t.Fcvtl(to[0], to[0])
+		high(to[1], to[0])
+		low(to[0], to[0])
 	case 1:
 		t.LdrD(to[0], fewD, offset)
-		t.Fcvtl(to[0], to[0])
+		low(to[0], to[0])
 	}
-}
-
-// levelsIQ4 is a vector of those of IQ4_NL.
-func (p *program) levelsIQ4() int {
-	return p.words("levels of IQ4_NL", 0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535)
 }

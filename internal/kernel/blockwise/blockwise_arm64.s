@@ -8,6 +8,7 @@
 #define fadd(d, n, m) WORD $(0x4e20d400 | (d)<<0 | (n)<<5 | (m)<<16)
 #define fcvtl(d, n) WORD $(0x0e217800 | (d)<<0 | (n)<<5)
 #define fcvtl2(d, n) WORD $(0x4e217800 | (d)<<0 | (n)<<5)
+#define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
 #define fmulLane0(d, n, m) WORD $(0x4f809000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
@@ -15,6 +16,9 @@
 #define sdotLane1(d, n, m) WORD $(0x4fa0e000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sdotLane2(d, n, m) WORD $(0x4f80e800 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sdotLane3(d, n, m) WORD $(0x4fa0e800 | (d)<<0 | (n)<<5 | (m)<<16)
+#define shll(d, n) WORD $(0x2e613800 | (d)<<0 | (n)<<5)
+#define shll2(d, n) WORD $(0x6e613800 | (d)<<0 | (n)<<5)
+#define sshr3(d, n) WORD $(0x4f3d0400 | (d)<<0 | (n)<<5)
 #define sshr4(d, n) WORD $(0x4f3c0400 | (d)<<0 | (n)<<5)
 #define sxtl16(d, n) WORD $(0x0f10a400 | (d)<<0 | (n)<<5)
 #define sxtl2x16(d, n) WORD $(0x4f10a400 | (d)<<0 | (n)<<5)
@@ -42,7 +46,7 @@ TEXT ·fewQ8Dot(SB), NOSPLIT, $0-8
 	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
 	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
 	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
-	MOVBU.P 1(R13), R14; CMP $1, R8; BNE rows2
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows2
 panel3:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load6
 	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
@@ -55,25 +59,26 @@ block4:
 	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
 	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F8; FLDPQ 0(R2), (F9, F10); FLDPQ 32(R2), (F11, F12)
-	sdotLane0(0, 9, 8); sdotLane0(1, 10, 8); sdotLane0(2, 11, 8); sdotLane0(3, 12, 8)
-	FLDPQ 64(R2), (F9, F10); FLDPQ 96(R2), (F11, F12); sdotLane1(0, 9, 8); sdotLane1(1, 10, 8)
-	sdotLane1(2, 11, 8); sdotLane1(3, 12, 8); FLDPQ 128(R2), (F9, F10); FLDPQ 160(R2), (F11, F12)
-	sdotLane2(0, 9, 8); sdotLane2(1, 10, 8); sdotLane2(2, 11, 8); sdotLane2(3, 12, 8)
-	FLDPQ 192(R2), (F9, F10); FLDPQ 224(R2), (F11, F12); sdotLane3(0, 9, 8); sdotLane3(1, 10, 8)
-	sdotLane3(2, 11, 8); sdotLane3(3, 12, 8); FMOVQ 16(R20), F8; FLDPQ 256(R2), (F9, F10)
-	FLDPQ 288(R2), (F11, F12); sdotLane0(0, 9, 8); sdotLane0(1, 10, 8); sdotLane0(2, 11, 8)
-	sdotLane0(3, 12, 8); FLDPQ 320(R2), (F9, F10); FLDPQ 352(R2), (F11, F12); sdotLane1(0, 9, 8)
-	sdotLane1(1, 10, 8); sdotLane1(2, 11, 8); sdotLane1(3, 12, 8); FLDPQ 384(R2), (F9, F10)
-	FLDPQ 416(R2), (F11, F12); sdotLane2(0, 9, 8); sdotLane2(1, 10, 8); sdotLane2(2, 11, 8)
-	sdotLane2(3, 12, 8); FLDPQ 448(R2), (F9, F10); FLDPQ 480(R2), (F11, F12); sdotLane3(0, 9, 8)
-	sdotLane3(1, 10, 8); sdotLane3(2, 11, 8); sdotLane3(3, 12, 8); FMOVQ 32(R20), F8; scvtf(0, 0)
-	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F9, F11); fcvtl2(10, 9); fcvtl(9, 9)
-	fcvtl2(12, 11); fcvtl(11, 11); fmulLane0(13, 9, 8); fmulLane0(14, 10, 8); fmulLane0(15, 11, 8)
-	fmulLane0(16, 12, 8); VFMLA V13.S4, V0.S4, V4.S4; VFMLA V14.S4, V1.S4, V5.S4
-	VFMLA V15.S4, V2.S4, V6.S4; VFMLA V16.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $512, R2, R2
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block4
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 16(R20), F20; FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 320(R25), (F16, F17)
+	FLDPQ 352(R25), (F18, F19); sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19); sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 448(R25), (F16, F17)
+	FLDPQ 480(R25), (F18, F19); sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19)
+	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16)
+	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4
+	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $512, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block4
 	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel3
 	RET
 rows2:
@@ -92,39 +97,39 @@ block10:
 	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
 	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; FMOVQ 0(R20), F16; FMOVQ 0(R21), F17
-	FLDPQ 0(R2), (F18, F19); FLDPQ 32(R2), (F20, F21); sdotLane0(0, 18, 16); sdotLane0(1, 19, 16)
-	sdotLane0(2, 20, 16); sdotLane0(3, 21, 16); sdotLane0(4, 18, 17); sdotLane0(5, 19, 17)
-	sdotLane0(6, 20, 17); sdotLane0(7, 21, 17); FLDPQ 64(R2), (F18, F19); FLDPQ 96(R2), (F20, F21)
-	sdotLane1(0, 18, 16); sdotLane1(1, 19, 16); sdotLane1(2, 20, 16); sdotLane1(3, 21, 16)
-	sdotLane1(4, 18, 17); sdotLane1(5, 19, 17); sdotLane1(6, 20, 17); sdotLane1(7, 21, 17)
-	FLDPQ 128(R2), (F18, F19); FLDPQ 160(R2), (F20, F21); sdotLane2(0, 18, 16); sdotLane2(1, 19, 16)
-	sdotLane2(2, 20, 16); sdotLane2(3, 21, 16); sdotLane2(4, 18, 17); sdotLane2(5, 19, 17)
-	sdotLane2(6, 20, 17); sdotLane2(7, 21, 17); FLDPQ 192(R2), (F18, F19); FLDPQ 224(R2), (F20, F21)
-	sdotLane3(0, 18, 16); sdotLane3(1, 19, 16); sdotLane3(2, 20, 16); sdotLane3(3, 21, 16)
-	sdotLane3(4, 18, 17); sdotLane3(5, 19, 17); sdotLane3(6, 20, 17); sdotLane3(7, 21, 17)
-	FMOVQ 16(R20), F16; FMOVQ 16(R21), F17; FLDPQ 256(R2), (F18, F19); FLDPQ 288(R2), (F20, F21)
-	sdotLane0(0, 18, 16); sdotLane0(1, 19, 16); sdotLane0(2, 20, 16); sdotLane0(3, 21, 16)
-	sdotLane0(4, 18, 17); sdotLane0(5, 19, 17); sdotLane0(6, 20, 17); sdotLane0(7, 21, 17)
-	FLDPQ 320(R2), (F18, F19); FLDPQ 352(R2), (F20, F21); sdotLane1(0, 18, 16); sdotLane1(1, 19, 16)
-	sdotLane1(2, 20, 16); sdotLane1(3, 21, 16); sdotLane1(4, 18, 17); sdotLane1(5, 19, 17)
-	sdotLane1(6, 20, 17); sdotLane1(7, 21, 17); FLDPQ 384(R2), (F18, F19); FLDPQ 416(R2), (F20, F21)
-	sdotLane2(0, 18, 16); sdotLane2(1, 19, 16); sdotLane2(2, 20, 16); sdotLane2(3, 21, 16)
-	sdotLane2(4, 18, 17); sdotLane2(5, 19, 17); sdotLane2(6, 20, 17); sdotLane2(7, 21, 17)
-	FLDPQ 448(R2), (F18, F19); FLDPQ 480(R2), (F20, F21); sdotLane3(0, 18, 16); sdotLane3(1, 19, 16)
-	sdotLane3(2, 20, 16); sdotLane3(3, 21, 16); sdotLane3(4, 18, 17); sdotLane3(5, 19, 17)
-	sdotLane3(6, 20, 17); sdotLane3(7, 21, 17); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0)
-	scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
-	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
-	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6)
-	scvtf(7, 7); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
-	fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4
-	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4
-	VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $512, R2, R2
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block10
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21
+	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 320(R25), (F16, F17); FLDPQ 352(R25), (F18, F19)
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 448(R25), (F16, F17); FLDPQ 480(R25), (F18, F19)
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5)
+	FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2)
+	scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
+	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block10
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
 	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel9
 	RET
@@ -144,50 +149,267 @@ block16:
 	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
 	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 256(R25), (F16, F17)
+	FLDPQ 288(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 320(R25), (F16, F17); FLDPQ 352(R25), (F18, F19); sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 384(R25), (F16, F17)
+	FLDPQ 416(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 448(R25), (F16, F17); FLDPQ 480(R25), (F18, F19); sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8)
+	scvtf(12, 12); FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
+	scvtf(14, 14); FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block16
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel15
+	RET
+rows14:
+	RET
+
+// fewNibblesDot works like multiplyBlocksGeneric.
+TEXT ·fewNibblesDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows20
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel21:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load24
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready25
+load24:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready25:
+	MOVD R10, R11
+block22:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr4(16, 16); VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4
+	VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); FMOVQ 16(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F17, F19)
+	fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 17, 16)
+	fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4
+	VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block22
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel21
+	RET
+rows20:
+	CMP $2, R8; BNE rows26
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel27:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load30
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready31
+load30:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready31:
+	MOVD R10, R11
+block28:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr4(16, 16); sshr4(17, 17)
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
+	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4)
+	scvtf(5, 5); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4
+	VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18
+	fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block28
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel27
+	RET
+rows26:
+	CMP $4, R8; BNE rows32
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel33:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load36
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
-	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F16; FMOVQ 0(R21), F17; FMOVQ 0(R22), F18
-	FMOVQ 0(R23), F19; FLDPQ 0(R2), (F20, F21); FLDPQ 32(R2), (F22, F23); sdotLane0(0, 20, 16)
-	sdotLane0(1, 21, 16); sdotLane0(2, 22, 16); sdotLane0(3, 23, 16); sdotLane0(4, 20, 17)
-	sdotLane0(5, 21, 17); sdotLane0(6, 22, 17); sdotLane0(7, 23, 17); sdotLane0(8, 20, 18)
-	sdotLane0(9, 21, 18); sdotLane0(10, 22, 18); sdotLane0(11, 23, 18); sdotLane0(12, 20, 19)
-	sdotLane0(13, 21, 19); sdotLane0(14, 22, 19); sdotLane0(15, 23, 19); FLDPQ 64(R2), (F20, F21)
-	FLDPQ 96(R2), (F22, F23); sdotLane1(0, 20, 16); sdotLane1(1, 21, 16); sdotLane1(2, 22, 16)
-	sdotLane1(3, 23, 16); sdotLane1(4, 20, 17); sdotLane1(5, 21, 17); sdotLane1(6, 22, 17)
-	sdotLane1(7, 23, 17); sdotLane1(8, 20, 18); sdotLane1(9, 21, 18); sdotLane1(10, 22, 18)
-	sdotLane1(11, 23, 18); sdotLane1(12, 20, 19); sdotLane1(13, 21, 19); sdotLane1(14, 22, 19)
-	sdotLane1(15, 23, 19); FLDPQ 128(R2), (F20, F21); FLDPQ 160(R2), (F22, F23); sdotLane2(0, 20, 16)
-	sdotLane2(1, 21, 16); sdotLane2(2, 22, 16); sdotLane2(3, 23, 16); sdotLane2(4, 20, 17)
-	sdotLane2(5, 21, 17); sdotLane2(6, 22, 17); sdotLane2(7, 23, 17); sdotLane2(8, 20, 18)
-	sdotLane2(9, 21, 18); sdotLane2(10, 22, 18); sdotLane2(11, 23, 18); sdotLane2(12, 20, 19)
-	sdotLane2(13, 21, 19); sdotLane2(14, 22, 19); sdotLane2(15, 23, 19); FLDPQ 192(R2), (F20, F21)
-	FLDPQ 224(R2), (F22, F23); sdotLane3(0, 20, 16); sdotLane3(1, 21, 16); sdotLane3(2, 22, 16)
-	sdotLane3(3, 23, 16); sdotLane3(4, 20, 17); sdotLane3(5, 21, 17); sdotLane3(6, 22, 17)
-	sdotLane3(7, 23, 17); sdotLane3(8, 20, 18); sdotLane3(9, 21, 18); sdotLane3(10, 22, 18)
-	sdotLane3(11, 23, 18); sdotLane3(12, 20, 19); sdotLane3(13, 21, 19); sdotLane3(14, 22, 19)
-	sdotLane3(15, 23, 19); FMOVQ 16(R20), F16; FMOVQ 16(R21), F17; FMOVQ 16(R22), F18
-	FMOVQ 16(R23), F19; FLDPQ 256(R2), (F20, F21); FLDPQ 288(R2), (F22, F23); sdotLane0(0, 20, 16)
-	sdotLane0(1, 21, 16); sdotLane0(2, 22, 16); sdotLane0(3, 23, 16); sdotLane0(4, 20, 17)
-	sdotLane0(5, 21, 17); sdotLane0(6, 22, 17); sdotLane0(7, 23, 17); sdotLane0(8, 20, 18)
-	sdotLane0(9, 21, 18); sdotLane0(10, 22, 18); sdotLane0(11, 23, 18); sdotLane0(12, 20, 19)
-	sdotLane0(13, 21, 19); sdotLane0(14, 22, 19); sdotLane0(15, 23, 19); FLDPQ 320(R2), (F20, F21)
-	FLDPQ 352(R2), (F22, F23); sdotLane1(0, 20, 16); sdotLane1(1, 21, 16); sdotLane1(2, 22, 16)
-	sdotLane1(3, 23, 16); sdotLane1(4, 20, 17); sdotLane1(5, 21, 17); sdotLane1(6, 22, 17)
-	sdotLane1(7, 23, 17); sdotLane1(8, 20, 18); sdotLane1(9, 21, 18); sdotLane1(10, 22, 18)
-	sdotLane1(11, 23, 18); sdotLane1(12, 20, 19); sdotLane1(13, 21, 19); sdotLane1(14, 22, 19)
-	sdotLane1(15, 23, 19); FLDPQ 384(R2), (F20, F21); FLDPQ 416(R2), (F22, F23); sdotLane2(0, 20, 16)
-	sdotLane2(1, 21, 16); sdotLane2(2, 22, 16); sdotLane2(3, 23, 16); sdotLane2(4, 20, 17)
-	sdotLane2(5, 21, 17); sdotLane2(6, 22, 17); sdotLane2(7, 23, 17); sdotLane2(8, 20, 18)
-	sdotLane2(9, 21, 18); sdotLane2(10, 22, 18); sdotLane2(11, 23, 18); sdotLane2(12, 20, 19)
-	sdotLane2(13, 21, 19); sdotLane2(14, 22, 19); sdotLane2(15, 23, 19); FLDPQ 448(R2), (F20, F21)
-	FLDPQ 480(R2), (F22, F23); sdotLane3(0, 20, 16); sdotLane3(1, 21, 16); sdotLane3(2, 22, 16)
-	sdotLane3(3, 23, 16); sdotLane3(4, 20, 17); sdotLane3(5, 21, 17); sdotLane3(6, 22, 17)
-	sdotLane3(7, 23, 17); sdotLane3(8, 20, 18); sdotLane3(9, 21, 18); sdotLane3(10, 22, 18)
-	sdotLane3(11, 23, 18); sdotLane3(12, 20, 19); sdotLane3(13, 21, 19); sdotLane3(14, 22, 19)
-	sdotLane3(15, 23, 19); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready37
+load36:
+ready37:
+	MOVD R10, R11
+block34:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+	sshr4(16, 16); sshr4(17, 17); sshr4(18, 18); sshr4(19, 19); VDUP V16.S[1], V0.S4
+	VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; VDUP V17.S[1], V4.S4
+	VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4; VDUP V18.S[1], V8.S4
+	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
+	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
 	FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F20
 	fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4
 	FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4
@@ -209,239 +431,20 @@ block16:
 	FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4
 	FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4
 	FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-	ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block16
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel15
-	RET
-rows14:
-	RET
-
-// fewNibblesDot works like multiplyBlocksGeneric.
-TEXT ·fewNibblesDot(SB), NOSPLIT, $0-8
-	MOVD x+0(FP), R13
-	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
-	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
-	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
-	MOVBU.P 1(R13), R14; CMP $1, R8; BNE rows20
-	MOVD $252645135, R13; VDUP R13, V8.S4
-panel21:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load24
-	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16; B ready25
-load24:
-	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready25:
-	MOVD R10, R11
-block22:
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
-	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
-	FMOVQ 32(R20), F9; VDUP V9.S[1], V0.S4; VDUP V9.S[1], V1.S4; VDUP V9.S[1], V2.S4
-	VDUP V9.S[1], V3.S4; sshr4(0, 0); sshr4(1, 1); sshr4(2, 2); sshr4(3, 3); FMOVQ 0(R20), F9
-	FLDPQ 0(R2), (F10, F11); FLDPQ 32(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
-	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
-	sdotLane0(0, 10, 9); sdotLane0(1, 11, 9); sdotLane0(2, 12, 9); sdotLane0(3, 13, 9)
-	FLDPQ 64(R2), (F10, F11); FLDPQ 96(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
-	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
-	sdotLane1(0, 10, 9); sdotLane1(1, 11, 9); sdotLane1(2, 12, 9); sdotLane1(3, 13, 9)
-	FLDPQ 128(R2), (F10, F11); FLDPQ 160(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
-	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
-	sdotLane2(0, 10, 9); sdotLane2(1, 11, 9); sdotLane2(2, 12, 9); sdotLane2(3, 13, 9)
-	FLDPQ 192(R2), (F10, F11); FLDPQ 224(R2), (F12, F13); VAND V8.B16, V10.B16, V10.B16
-	VAND V8.B16, V11.B16, V11.B16; VAND V8.B16, V12.B16, V12.B16; VAND V8.B16, V13.B16, V13.B16
-	sdotLane3(0, 10, 9); sdotLane3(1, 11, 9); sdotLane3(2, 12, 9); sdotLane3(3, 13, 9)
-	FMOVQ 16(R20), F9; FLDPQ 0(R2), (F10, F11); FLDPQ 32(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
-	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
-	sdotLane0(0, 10, 9); sdotLane0(1, 11, 9); sdotLane0(2, 12, 9); sdotLane0(3, 13, 9)
-	FLDPQ 64(R2), (F10, F11); FLDPQ 96(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
-	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
-	sdotLane1(0, 10, 9); sdotLane1(1, 11, 9); sdotLane1(2, 12, 9); sdotLane1(3, 13, 9)
-	FLDPQ 128(R2), (F10, F11); FLDPQ 160(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
-	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
-	sdotLane2(0, 10, 9); sdotLane2(1, 11, 9); sdotLane2(2, 12, 9); sdotLane2(3, 13, 9)
-	FLDPQ 192(R2), (F10, F11); FLDPQ 224(R2), (F12, F13); VUSHR $4, V10.B16, V10.B16
-	VUSHR $4, V11.B16, V11.B16; VUSHR $4, V12.B16, V12.B16; VUSHR $4, V13.B16, V13.B16
-	sdotLane3(0, 10, 9); sdotLane3(1, 11, 9); sdotLane3(2, 12, 9); sdotLane3(3, 13, 9)
-	FMOVQ 32(R20), F9; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F10, F12)
-	fcvtl2(11, 10); fcvtl(10, 10); fcvtl2(13, 12); fcvtl(12, 12); fmulLane0(14, 10, 9)
-	fmulLane0(15, 11, 9); fmulLane0(16, 12, 9); fmulLane0(17, 13, 9); VFMLA V14.S4, V0.S4, V4.S4
-	VFMLA V15.S4, V1.S4, V5.S4; VFMLA V16.S4, V2.S4, V6.S4; VFMLA V17.S4, V3.S4, V7.S4
-	ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
-	CBNZ R11, block22
-	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel21
-	RET
-rows20:
-	CMP $2, R8; BNE rows26
-	MOVD $252645135, R13; VDUP R13, V16.S4
-panel27:
-	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load30
-	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready31
-load30:
-	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
-	FLDPQ 32(R16), (F14, F15)
-ready31:
-	MOVD R10, R11
-block28:
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
-	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
-	FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; VDUP V17.S[1], V0.S4; VDUP V17.S[1], V1.S4
-	VDUP V17.S[1], V2.S4; VDUP V17.S[1], V3.S4; sshr4(0, 0); sshr4(1, 1); sshr4(2, 2); sshr4(3, 3)
-	VDUP V18.S[1], V4.S4; VDUP V18.S[1], V5.S4; VDUP V18.S[1], V6.S4; VDUP V18.S[1], V7.S4; sshr4(4, 4)
-	sshr4(5, 5); sshr4(6, 6); sshr4(7, 7); FMOVQ 0(R20), F17; FMOVQ 0(R21), F18
-	FLDPQ 0(R2), (F19, F20); FLDPQ 32(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
-	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	sdotLane0(0, 19, 17); sdotLane0(1, 20, 17); sdotLane0(2, 21, 17); sdotLane0(3, 22, 17)
-	sdotLane0(4, 19, 18); sdotLane0(5, 20, 18); sdotLane0(6, 21, 18); sdotLane0(7, 22, 18)
-	FLDPQ 64(R2), (F19, F20); FLDPQ 96(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
-	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17); sdotLane1(3, 22, 17)
-	sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18); sdotLane1(7, 22, 18)
-	FLDPQ 128(R2), (F19, F20); FLDPQ 160(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
-	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17); sdotLane2(3, 22, 17)
-	sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18); sdotLane2(7, 22, 18)
-	FLDPQ 192(R2), (F19, F20); FLDPQ 224(R2), (F21, F22); VAND V16.B16, V19.B16, V19.B16
-	VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17); sdotLane3(3, 22, 17)
-	sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18); sdotLane3(7, 22, 18)
-	FMOVQ 16(R20), F17; FMOVQ 16(R21), F18; FLDPQ 0(R2), (F19, F20); FLDPQ 32(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane0(0, 19, 17); sdotLane0(1, 20, 17); sdotLane0(2, 21, 17)
-	sdotLane0(3, 22, 17); sdotLane0(4, 19, 18); sdotLane0(5, 20, 18); sdotLane0(6, 21, 18)
-	sdotLane0(7, 22, 18); FLDPQ 64(R2), (F19, F20); FLDPQ 96(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17)
-	sdotLane1(3, 22, 17); sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18)
-	sdotLane1(7, 22, 18); FLDPQ 128(R2), (F19, F20); FLDPQ 160(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17)
-	sdotLane2(3, 22, 17); sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18)
-	sdotLane2(7, 22, 18); FLDPQ 192(R2), (F19, F20); FLDPQ 224(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17)
-	sdotLane3(3, 22, 17); sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18)
-	sdotLane3(7, 22, 18); FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4)
-	scvtf(5, 5); FMOVQ 0(R13), F19; fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 19, 17)
-	fmulLane0(22, 20, 17); VFMLA V21.S4, V0.S4, V8.S4; VFMLA V22.S4, V1.S4, V9.S4
-	fmulLane0(21, 19, 18); fmulLane0(22, 20, 18); VFMLA V21.S4, V4.S4, V12.S4
-	VFMLA V22.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F19
-	fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 19, 17); fmulLane0(22, 20, 17)
-	VFMLA V21.S4, V2.S4, V10.S4; VFMLA V22.S4, V3.S4, V11.S4; fmulLane0(21, 19, 18)
-	fmulLane0(22, 20, 18); VFMLA V21.S4, V6.S4, V14.S4; VFMLA V22.S4, V7.S4, V15.S4; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
-	CBNZ R11, block28
-	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
-	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel27
-	RET
-rows26:
-	CMP $4, R8; BNE rows32
-	MOVD $252645135, R13; VDUP R13, V16.S4
-panel33:
-	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
-	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load36
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready37
-load36:
-ready37:
-	MOVD R10, R11
-block34:
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
-	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
-	FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVQ 32(R22), F19; FMOVQ 32(R23), F20
-	VDUP V17.S[1], V0.S4; VDUP V17.S[1], V1.S4; VDUP V17.S[1], V2.S4; VDUP V17.S[1], V3.S4; sshr4(0, 0)
-	sshr4(1, 1); sshr4(2, 2); sshr4(3, 3); VDUP V18.S[1], V4.S4; VDUP V18.S[1], V5.S4
-	VDUP V18.S[1], V6.S4; VDUP V18.S[1], V7.S4; sshr4(4, 4); sshr4(5, 5); sshr4(6, 6); sshr4(7, 7)
-	VDUP V19.S[1], V8.S4; VDUP V19.S[1], V9.S4; VDUP V19.S[1], V10.S4; VDUP V19.S[1], V11.S4
-	sshr4(8, 8); sshr4(9, 9); sshr4(10, 10); sshr4(11, 11); VDUP V20.S[1], V12.S4
-	VDUP V20.S[1], V13.S4; VDUP V20.S[1], V14.S4; VDUP V20.S[1], V15.S4; sshr4(12, 12); sshr4(13, 13)
-	sshr4(14, 14); sshr4(15, 15); FMOVQ 0(R20), F17; FMOVQ 0(R21), F18; FMOVQ 0(R22), F19
-	FMOVQ 0(R23), F20; FLDPQ 0(R2), (F21, F22); FLDPQ 32(R2), (F23, F24)
-	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
-	VAND V16.B16, V24.B16, V24.B16; sdotLane0(0, 21, 17); sdotLane0(1, 22, 17); sdotLane0(2, 23, 17)
-	sdotLane0(3, 24, 17); sdotLane0(4, 21, 18); sdotLane0(5, 22, 18); sdotLane0(6, 23, 18)
-	sdotLane0(7, 24, 18); sdotLane0(8, 21, 19); sdotLane0(9, 22, 19); sdotLane0(10, 23, 19)
-	sdotLane0(11, 24, 19); sdotLane0(12, 21, 20); sdotLane0(13, 22, 20); sdotLane0(14, 23, 20)
-	sdotLane0(15, 24, 20); FLDPQ 64(R2), (F21, F22); FLDPQ 96(R2), (F23, F24)
-	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
-	VAND V16.B16, V24.B16, V24.B16; sdotLane1(0, 21, 17); sdotLane1(1, 22, 17); sdotLane1(2, 23, 17)
-	sdotLane1(3, 24, 17); sdotLane1(4, 21, 18); sdotLane1(5, 22, 18); sdotLane1(6, 23, 18)
-	sdotLane1(7, 24, 18); sdotLane1(8, 21, 19); sdotLane1(9, 22, 19); sdotLane1(10, 23, 19)
-	sdotLane1(11, 24, 19); sdotLane1(12, 21, 20); sdotLane1(13, 22, 20); sdotLane1(14, 23, 20)
-	sdotLane1(15, 24, 20); FLDPQ 128(R2), (F21, F22); FLDPQ 160(R2), (F23, F24)
-	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
-	VAND V16.B16, V24.B16, V24.B16; sdotLane2(0, 21, 17); sdotLane2(1, 22, 17); sdotLane2(2, 23, 17)
-	sdotLane2(3, 24, 17); sdotLane2(4, 21, 18); sdotLane2(5, 22, 18); sdotLane2(6, 23, 18)
-	sdotLane2(7, 24, 18); sdotLane2(8, 21, 19); sdotLane2(9, 22, 19); sdotLane2(10, 23, 19)
-	sdotLane2(11, 24, 19); sdotLane2(12, 21, 20); sdotLane2(13, 22, 20); sdotLane2(14, 23, 20)
-	sdotLane2(15, 24, 20); FLDPQ 192(R2), (F21, F22); FLDPQ 224(R2), (F23, F24)
-	VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16; VAND V16.B16, V23.B16, V23.B16
-	VAND V16.B16, V24.B16, V24.B16; sdotLane3(0, 21, 17); sdotLane3(1, 22, 17); sdotLane3(2, 23, 17)
-	sdotLane3(3, 24, 17); sdotLane3(4, 21, 18); sdotLane3(5, 22, 18); sdotLane3(6, 23, 18)
-	sdotLane3(7, 24, 18); sdotLane3(8, 21, 19); sdotLane3(9, 22, 19); sdotLane3(10, 23, 19)
-	sdotLane3(11, 24, 19); sdotLane3(12, 21, 20); sdotLane3(13, 22, 20); sdotLane3(14, 23, 20)
-	sdotLane3(15, 24, 20); FMOVQ 16(R20), F17; FMOVQ 16(R21), F18; FMOVQ 16(R22), F19
-	FMOVQ 16(R23), F20; FLDPQ 0(R2), (F21, F22); FLDPQ 32(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
-	sdotLane0(0, 21, 17); sdotLane0(1, 22, 17); sdotLane0(2, 23, 17); sdotLane0(3, 24, 17)
-	sdotLane0(4, 21, 18); sdotLane0(5, 22, 18); sdotLane0(6, 23, 18); sdotLane0(7, 24, 18)
-	sdotLane0(8, 21, 19); sdotLane0(9, 22, 19); sdotLane0(10, 23, 19); sdotLane0(11, 24, 19)
-	sdotLane0(12, 21, 20); sdotLane0(13, 22, 20); sdotLane0(14, 23, 20); sdotLane0(15, 24, 20)
-	FLDPQ 64(R2), (F21, F22); FLDPQ 96(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
-	sdotLane1(0, 21, 17); sdotLane1(1, 22, 17); sdotLane1(2, 23, 17); sdotLane1(3, 24, 17)
-	sdotLane1(4, 21, 18); sdotLane1(5, 22, 18); sdotLane1(6, 23, 18); sdotLane1(7, 24, 18)
-	sdotLane1(8, 21, 19); sdotLane1(9, 22, 19); sdotLane1(10, 23, 19); sdotLane1(11, 24, 19)
-	sdotLane1(12, 21, 20); sdotLane1(13, 22, 20); sdotLane1(14, 23, 20); sdotLane1(15, 24, 20)
-	FLDPQ 128(R2), (F21, F22); FLDPQ 160(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
-	sdotLane2(0, 21, 17); sdotLane2(1, 22, 17); sdotLane2(2, 23, 17); sdotLane2(3, 24, 17)
-	sdotLane2(4, 21, 18); sdotLane2(5, 22, 18); sdotLane2(6, 23, 18); sdotLane2(7, 24, 18)
-	sdotLane2(8, 21, 19); sdotLane2(9, 22, 19); sdotLane2(10, 23, 19); sdotLane2(11, 24, 19)
-	sdotLane2(12, 21, 20); sdotLane2(13, 22, 20); sdotLane2(14, 23, 20); sdotLane2(15, 24, 20)
-	FLDPQ 192(R2), (F21, F22); FLDPQ 224(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16
-	sdotLane3(0, 21, 17); sdotLane3(1, 22, 17); sdotLane3(2, 23, 17); sdotLane3(3, 24, 17)
-	sdotLane3(4, 21, 18); sdotLane3(5, 22, 18); sdotLane3(6, 23, 18); sdotLane3(7, 24, 18)
-	sdotLane3(8, 21, 19); sdotLane3(9, 22, 19); sdotLane3(10, 23, 19); sdotLane3(11, 24, 19)
-	sdotLane3(12, 21, 20); sdotLane3(13, 22, 20); sdotLane3(14, 23, 20); sdotLane3(15, 24, 20)
-	FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVQ 32(R22), F19; FMOVQ 32(R23), F20; scvtf(0, 0)
-	scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F21; fcvtl(21, 21); FMOVQ 0(R15), F23
-	fmulLane0(22, 21, 17); VFMLA V22.S4, V0.S4, V23.S4; FMOVQ F23, 0(R15); FMOVQ 0(R16), F24
-	fmulLane0(22, 21, 18); VFMLA V22.S4, V4.S4, V24.S4; FMOVQ F24, 0(R16); FMOVQ 0(R17), F23
-	fmulLane0(22, 21, 19); VFMLA V22.S4, V8.S4, V23.S4; FMOVQ F23, 0(R17); FMOVQ 0(R19), F24
-	fmulLane0(22, 21, 20); VFMLA V22.S4, V12.S4, V24.S4; FMOVQ F24, 0(R19); scvtf(1, 1); scvtf(5, 5)
-	scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F21; fcvtl(21, 21); FMOVQ 16(R15), F23
-	fmulLane0(22, 21, 17); VFMLA V22.S4, V1.S4, V23.S4; FMOVQ F23, 16(R15); FMOVQ 16(R16), F24
-	fmulLane0(22, 21, 18); VFMLA V22.S4, V5.S4, V24.S4; FMOVQ F24, 16(R16); FMOVQ 16(R17), F23
-	fmulLane0(22, 21, 19); VFMLA V22.S4, V9.S4, V23.S4; FMOVQ F23, 16(R17); FMOVQ 16(R19), F24
-	fmulLane0(22, 21, 20); VFMLA V22.S4, V13.S4, V24.S4; FMOVQ F24, 16(R19); scvtf(2, 2); scvtf(6, 6)
-	scvtf(10, 10); scvtf(14, 14); FMOVD 16(R13), F21; fcvtl(21, 21); FMOVQ 32(R15), F23
-	fmulLane0(22, 21, 17); VFMLA V22.S4, V2.S4, V23.S4; FMOVQ F23, 32(R15); FMOVQ 32(R16), F24
-	fmulLane0(22, 21, 18); VFMLA V22.S4, V6.S4, V24.S4; FMOVQ F24, 32(R16); FMOVQ 32(R17), F23
-	fmulLane0(22, 21, 19); VFMLA V22.S4, V10.S4, V23.S4; FMOVQ F23, 32(R17); FMOVQ 32(R19), F24
-	fmulLane0(22, 21, 20); VFMLA V22.S4, V14.S4, V24.S4; FMOVQ F24, 32(R19); scvtf(3, 3); scvtf(7, 7)
-	scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F21; fcvtl(21, 21); FMOVQ 48(R15), F23
-	fmulLane0(22, 21, 17); VFMLA V22.S4, V3.S4, V23.S4; FMOVQ F23, 48(R15); FMOVQ 48(R16), F24
-	fmulLane0(22, 21, 18); VFMLA V22.S4, V7.S4, V24.S4; FMOVQ F24, 48(R16); FMOVQ 48(R17), F23
-	fmulLane0(22, 21, 19); VFMLA V22.S4, V11.S4, V23.S4; FMOVQ F23, 48(R17); FMOVQ 48(R19), F24
-	fmulLane0(22, 21, 20); VFMLA V22.S4, V15.S4, V24.S4; FMOVQ F24, 48(R19); ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7
-	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block34
+	ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block34
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel33
 	RET
 rows32:
 	RET
 
-// fewQ4KDot works like multiplyBlocksGeneric.
-TEXT ·fewQ4KDot(SB), NOSPLIT, $0-8
+// fewLevelsDot works like multiplyBlocksGeneric.
+TEXT ·fewLevelsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
 	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
 	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
-	MOVBU.P 1(R13), R14; CMP $1, R8; BNE rows38
-	MOVD $252645135, R13; VDUP R13, V16.S4
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows38
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
 panel39:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load42
 	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
@@ -451,56 +454,57 @@ load42:
 ready43:
 	MOVD R10, R11
 block40:
-	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; FLDPQ 0(R13), (F8, F10)
-	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
-	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
-part41:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F17
-	FLDPQ 32(R2), (F18, F19); FLDPQ 64(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	sdotLane0(0, 18, 17); sdotLane0(1, 19, 17); sdotLane0(2, 20, 17); sdotLane0(3, 21, 17)
-	FLDPQ 96(R2), (F18, F19); FLDPQ 128(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	sdotLane1(0, 18, 17); sdotLane1(1, 19, 17); sdotLane1(2, 20, 17); sdotLane1(3, 21, 17)
-	FLDPQ 160(R2), (F18, F19); FLDPQ 192(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	sdotLane2(0, 18, 17); sdotLane2(1, 19, 17); sdotLane2(2, 20, 17); sdotLane2(3, 21, 17)
-	FLDPQ 224(R2), (F18, F19); FLDPQ 256(R2), (F20, F21); VAND V16.B16, V18.B16, V18.B16
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	sdotLane3(0, 18, 17); sdotLane3(1, 19, 17); sdotLane3(2, 20, 17); sdotLane3(3, 21, 17)
-	FMOVQ 16(R20), F17; FLDPQ 32(R2), (F18, F19); FLDPQ 64(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	sdotLane0(0, 18, 17); sdotLane0(1, 19, 17); sdotLane0(2, 20, 17); sdotLane0(3, 21, 17)
-	FLDPQ 96(R2), (F18, F19); FLDPQ 128(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	sdotLane1(0, 18, 17); sdotLane1(1, 19, 17); sdotLane1(2, 20, 17); sdotLane1(3, 21, 17)
-	FLDPQ 160(R2), (F18, F19); FLDPQ 192(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	sdotLane2(0, 18, 17); sdotLane2(1, 19, 17); sdotLane2(2, 20, 17); sdotLane2(3, 21, 17)
-	FLDPQ 224(R2), (F18, F19); FLDPQ 256(R2), (F20, F21); VUSHR $4, V18.B16, V18.B16
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	sdotLane3(0, 18, 17); sdotLane3(1, 19, 17); sdotLane3(2, 20, 17); sdotLane3(3, 21, 17)
-	FMOVQ 32(R20), F17; FMOVS 48(R20), F18; scvtf(18, 18); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2)
-	scvtf(3, 3); FMOVQ 0(R2), F19; VUXTL2 V19.B16, V21.H8; VUXTL V19.B8, V19.H8; VUXTL2 V19.H8, V20.S4
-	VUXTL V19.H4, V19.S4; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4; scvtf(19, 19); scvtf(20, 20)
-	scvtf(21, 21); scvtf(22, 22); fmul(0, 0, 19); fmul(1, 1, 20); fmul(2, 2, 21); fmul(3, 3, 22)
-	FMOVQ 16(R2), F19; VUXTL2 V19.B16, V21.H8; VUXTL V19.B8, V19.H8; VUXTL2 V19.H8, V20.S4
-	VUXTL V19.H4, V19.S4; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4; scvtf(19, 19); scvtf(20, 20)
-	scvtf(21, 21); scvtf(22, 22); fmulLane0(23, 8, 17); fmulLane0(24, 9, 17); fmulLane0(25, 10, 17)
-	fmulLane0(26, 11, 17); VFMLA V23.S4, V0.S4, V4.S4; VFMLA V24.S4, V1.S4, V5.S4
-	VFMLA V25.S4, V2.S4, V6.S4; VFMLA V26.S4, V3.S4, V7.S4; fmulLane0(23, 12, 17)
-	fmulLane0(24, 13, 17); fmulLane0(25, 14, 17); fmulLane0(26, 15, 17); fmulLane0(0, 19, 18)
-	VFMLS V23.S4, V0.S4, V4.S4; fmulLane0(1, 20, 18); VFMLS V24.S4, V1.S4, V5.S4; fmulLane0(2, 21, 18)
-	VFMLS V25.S4, V2.S4, V6.S4; fmulLane0(3, 22, 18); VFMLS V26.S4, V3.S4, V7.S4; ADD $56, R20, R20
-	ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part41
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block40
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19)
+	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16)
+	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4
+	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block40
 	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel39
 	RET
 rows38:
 	CMP $2, R8; BNE rows44
-	MOVD $252645135, R13; VDUP R13, V16.S4
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
 panel45:
 	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load48
 	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
@@ -512,75 +516,71 @@ load48:
 ready49:
 	MOVD R10, R11
 block46:
-	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
-part47:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
 	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
-	FMOVQ 0(R20), F17; FMOVQ 0(R21), F18; FLDPQ 32(R2), (F19, F20); FLDPQ 64(R2), (F21, F22)
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	VAND V16.B16, V22.B16, V22.B16; sdotLane0(0, 19, 17); sdotLane0(1, 20, 17); sdotLane0(2, 21, 17)
-	sdotLane0(3, 22, 17); sdotLane0(4, 19, 18); sdotLane0(5, 20, 18); sdotLane0(6, 21, 18)
-	sdotLane0(7, 22, 18); FLDPQ 96(R2), (F19, F20); FLDPQ 128(R2), (F21, F22)
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	VAND V16.B16, V22.B16, V22.B16; sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17)
-	sdotLane1(3, 22, 17); sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18)
-	sdotLane1(7, 22, 18); FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22)
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	VAND V16.B16, V22.B16, V22.B16; sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17)
-	sdotLane2(3, 22, 17); sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18)
-	sdotLane2(7, 22, 18); FLDPQ 224(R2), (F19, F20); FLDPQ 256(R2), (F21, F22)
-	VAND V16.B16, V19.B16, V19.B16; VAND V16.B16, V20.B16, V20.B16; VAND V16.B16, V21.B16, V21.B16
-	VAND V16.B16, V22.B16, V22.B16; sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17)
-	sdotLane3(3, 22, 17); sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18)
-	sdotLane3(7, 22, 18); FMOVQ 16(R20), F17; FMOVQ 16(R21), F18; FLDPQ 32(R2), (F19, F20)
-	FLDPQ 64(R2), (F21, F22); VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16
-	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; sdotLane0(0, 19, 17); sdotLane0(1, 20, 17)
-	sdotLane0(2, 21, 17); sdotLane0(3, 22, 17); sdotLane0(4, 19, 18); sdotLane0(5, 20, 18)
-	sdotLane0(6, 21, 18); sdotLane0(7, 22, 18); FLDPQ 96(R2), (F19, F20); FLDPQ 128(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane1(0, 19, 17); sdotLane1(1, 20, 17); sdotLane1(2, 21, 17)
-	sdotLane1(3, 22, 17); sdotLane1(4, 19, 18); sdotLane1(5, 20, 18); sdotLane1(6, 21, 18)
-	sdotLane1(7, 22, 18); FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane2(0, 19, 17); sdotLane2(1, 20, 17); sdotLane2(2, 21, 17)
-	sdotLane2(3, 22, 17); sdotLane2(4, 19, 18); sdotLane2(5, 20, 18); sdotLane2(6, 21, 18)
-	sdotLane2(7, 22, 18); FLDPQ 224(R2), (F19, F20); FLDPQ 256(R2), (F21, F22)
-	VUSHR $4, V19.B16, V19.B16; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; sdotLane3(0, 19, 17); sdotLane3(1, 20, 17); sdotLane3(2, 21, 17)
-	sdotLane3(3, 22, 17); sdotLane3(4, 19, 18); sdotLane3(5, 20, 18); sdotLane3(6, 21, 18)
-	sdotLane3(7, 22, 18); FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVS 48(R20), F19; scvtf(19, 19)
-	FMOVS 48(R21), F20; scvtf(20, 20); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5)
-	FMOVD 0(R2), F21; VUXTL V21.B8, V21.H8; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4; scvtf(21, 21)
-	scvtf(22, 22); fmul(0, 0, 21); fmul(1, 1, 22); fmul(4, 4, 21); fmul(5, 5, 22); FMOVQ 0(R13), F21
-	fcvtl2(22, 21); fcvtl(21, 21); FMOVD 16(R2), F23; VUXTL V23.B8, V23.H8; VUXTL2 V23.H8, V24.S4
-	VUXTL V23.H4, V23.S4; scvtf(23, 23); scvtf(24, 24); FMOVQ 32(R13), F25; fcvtl2(26, 25)
-	fcvtl(25, 25); fmulLane0(27, 21, 17); fmulLane0(28, 22, 17); VFMLA V27.S4, V0.S4, V8.S4
-	VFMLA V28.S4, V1.S4, V9.S4; fmulLane0(27, 25, 17); fmulLane0(28, 26, 17); fmulLane0(0, 23, 19)
-	VFMLS V27.S4, V0.S4, V8.S4; fmulLane0(1, 24, 19); VFMLS V28.S4, V1.S4, V9.S4; fmulLane0(27, 21, 18)
-	fmulLane0(28, 22, 18); VFMLA V27.S4, V4.S4, V12.S4; VFMLA V28.S4, V5.S4, V13.S4
-	fmulLane0(27, 25, 18); fmulLane0(28, 26, 18); fmulLane0(4, 23, 20); VFMLS V27.S4, V4.S4, V12.S4
-	fmulLane0(5, 24, 20); VFMLS V28.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6)
-	scvtf(7, 7); FMOVD 8(R2), F21; VUXTL V21.B8, V21.H8; VUXTL2 V21.H8, V22.S4; VUXTL V21.H4, V21.S4
-	scvtf(21, 21); scvtf(22, 22); fmul(2, 2, 21); fmul(3, 3, 22); fmul(6, 6, 21); fmul(7, 7, 22)
-	FMOVQ 16(R13), F21; fcvtl2(22, 21); fcvtl(21, 21); FMOVD 24(R2), F23; VUXTL V23.B8, V23.H8
-	VUXTL2 V23.H8, V24.S4; VUXTL V23.H4, V23.S4; scvtf(23, 23); scvtf(24, 24); FMOVQ 48(R13), F25
-	fcvtl2(26, 25); fcvtl(25, 25); fmulLane0(27, 21, 17); fmulLane0(28, 22, 17)
-	VFMLA V27.S4, V2.S4, V10.S4; VFMLA V28.S4, V3.S4, V11.S4; fmulLane0(27, 25, 17)
-	fmulLane0(28, 26, 17); fmulLane0(2, 23, 19); VFMLS V27.S4, V2.S4, V10.S4; fmulLane0(3, 24, 19)
-	VFMLS V28.S4, V3.S4, V11.S4; fmulLane0(27, 21, 18); fmulLane0(28, 22, 18)
-	VFMLA V27.S4, V6.S4, V14.S4; VFMLA V28.S4, V7.S4, V15.S4; fmulLane0(27, 25, 18)
-	fmulLane0(28, 26, 18); fmulLane0(6, 23, 20); VFMLS V27.S4, V6.S4, V14.S4; fmulLane0(7, 24, 20)
-	VFMLS V28.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $288, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part47
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block46
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVQ 0(R13), F18
+	fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2)
+	scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
+	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block46
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
 	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel45
 	RET
 rows44:
 	CMP $4, R8; BNE rows50
-	MOVD $252645135, R13; VDUP R13, V16.S4
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
 panel51:
 	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
 	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load54
@@ -592,204 +592,172 @@ load54:
 ready55:
 	MOVD R10, R11
 block52:
-	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
-part53:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
 	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
 	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F17
-	FMOVQ 0(R21), F18; FMOVQ 0(R22), F19; FMOVQ 0(R23), F20; FLDPQ 32(R2), (F21, F22)
-	FLDPQ 64(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane0(0, 21, 17)
-	sdotLane0(1, 22, 17); sdotLane0(2, 23, 17); sdotLane0(3, 24, 17); sdotLane0(4, 21, 18)
-	sdotLane0(5, 22, 18); sdotLane0(6, 23, 18); sdotLane0(7, 24, 18); sdotLane0(8, 21, 19)
-	sdotLane0(9, 22, 19); sdotLane0(10, 23, 19); sdotLane0(11, 24, 19); sdotLane0(12, 21, 20)
-	sdotLane0(13, 22, 20); sdotLane0(14, 23, 20); sdotLane0(15, 24, 20); FLDPQ 96(R2), (F21, F22)
-	FLDPQ 128(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane1(0, 21, 17)
-	sdotLane1(1, 22, 17); sdotLane1(2, 23, 17); sdotLane1(3, 24, 17); sdotLane1(4, 21, 18)
-	sdotLane1(5, 22, 18); sdotLane1(6, 23, 18); sdotLane1(7, 24, 18); sdotLane1(8, 21, 19)
-	sdotLane1(9, 22, 19); sdotLane1(10, 23, 19); sdotLane1(11, 24, 19); sdotLane1(12, 21, 20)
-	sdotLane1(13, 22, 20); sdotLane1(14, 23, 20); sdotLane1(15, 24, 20); FLDPQ 160(R2), (F21, F22)
-	FLDPQ 192(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane2(0, 21, 17)
-	sdotLane2(1, 22, 17); sdotLane2(2, 23, 17); sdotLane2(3, 24, 17); sdotLane2(4, 21, 18)
-	sdotLane2(5, 22, 18); sdotLane2(6, 23, 18); sdotLane2(7, 24, 18); sdotLane2(8, 21, 19)
-	sdotLane2(9, 22, 19); sdotLane2(10, 23, 19); sdotLane2(11, 24, 19); sdotLane2(12, 21, 20)
-	sdotLane2(13, 22, 20); sdotLane2(14, 23, 20); sdotLane2(15, 24, 20); FLDPQ 224(R2), (F21, F22)
-	FLDPQ 256(R2), (F23, F24); VAND V16.B16, V21.B16, V21.B16; VAND V16.B16, V22.B16, V22.B16
-	VAND V16.B16, V23.B16, V23.B16; VAND V16.B16, V24.B16, V24.B16; sdotLane3(0, 21, 17)
-	sdotLane3(1, 22, 17); sdotLane3(2, 23, 17); sdotLane3(3, 24, 17); sdotLane3(4, 21, 18)
-	sdotLane3(5, 22, 18); sdotLane3(6, 23, 18); sdotLane3(7, 24, 18); sdotLane3(8, 21, 19)
-	sdotLane3(9, 22, 19); sdotLane3(10, 23, 19); sdotLane3(11, 24, 19); sdotLane3(12, 21, 20)
-	sdotLane3(13, 22, 20); sdotLane3(14, 23, 20); sdotLane3(15, 24, 20); FMOVQ 16(R20), F17
-	FMOVQ 16(R21), F18; FMOVQ 16(R22), F19; FMOVQ 16(R23), F20; FLDPQ 32(R2), (F21, F22)
-	FLDPQ 64(R2), (F23, F24); VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16
-	VUSHR $4, V23.B16, V23.B16; VUSHR $4, V24.B16, V24.B16; sdotLane0(0, 21, 17); sdotLane0(1, 22, 17)
-	sdotLane0(2, 23, 17); sdotLane0(3, 24, 17); sdotLane0(4, 21, 18); sdotLane0(5, 22, 18)
-	sdotLane0(6, 23, 18); sdotLane0(7, 24, 18); sdotLane0(8, 21, 19); sdotLane0(9, 22, 19)
-	sdotLane0(10, 23, 19); sdotLane0(11, 24, 19); sdotLane0(12, 21, 20); sdotLane0(13, 22, 20)
-	sdotLane0(14, 23, 20); sdotLane0(15, 24, 20); FLDPQ 96(R2), (F21, F22); FLDPQ 128(R2), (F23, F24)
-	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
-	VUSHR $4, V24.B16, V24.B16; sdotLane1(0, 21, 17); sdotLane1(1, 22, 17); sdotLane1(2, 23, 17)
-	sdotLane1(3, 24, 17); sdotLane1(4, 21, 18); sdotLane1(5, 22, 18); sdotLane1(6, 23, 18)
-	sdotLane1(7, 24, 18); sdotLane1(8, 21, 19); sdotLane1(9, 22, 19); sdotLane1(10, 23, 19)
-	sdotLane1(11, 24, 19); sdotLane1(12, 21, 20); sdotLane1(13, 22, 20); sdotLane1(14, 23, 20)
-	sdotLane1(15, 24, 20); FLDPQ 160(R2), (F21, F22); FLDPQ 192(R2), (F23, F24)
-	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
-	VUSHR $4, V24.B16, V24.B16; sdotLane2(0, 21, 17); sdotLane2(1, 22, 17); sdotLane2(2, 23, 17)
-	sdotLane2(3, 24, 17); sdotLane2(4, 21, 18); sdotLane2(5, 22, 18); sdotLane2(6, 23, 18)
-	sdotLane2(7, 24, 18); sdotLane2(8, 21, 19); sdotLane2(9, 22, 19); sdotLane2(10, 23, 19)
-	sdotLane2(11, 24, 19); sdotLane2(12, 21, 20); sdotLane2(13, 22, 20); sdotLane2(14, 23, 20)
-	sdotLane2(15, 24, 20); FLDPQ 224(R2), (F21, F22); FLDPQ 256(R2), (F23, F24)
-	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
-	VUSHR $4, V24.B16, V24.B16; sdotLane3(0, 21, 17); sdotLane3(1, 22, 17); sdotLane3(2, 23, 17)
-	sdotLane3(3, 24, 17); sdotLane3(4, 21, 18); sdotLane3(5, 22, 18); sdotLane3(6, 23, 18)
-	sdotLane3(7, 24, 18); sdotLane3(8, 21, 19); sdotLane3(9, 22, 19); sdotLane3(10, 23, 19)
-	sdotLane3(11, 24, 19); sdotLane3(12, 21, 20); sdotLane3(13, 22, 20); sdotLane3(14, 23, 20)
-	sdotLane3(15, 24, 20); FMOVQ 32(R20), F17; FMOVQ 32(R21), F18; FMOVQ 32(R22), F19
-	FMOVQ 32(R23), F20; FMOVS 48(R20), F21; scvtf(21, 21); FMOVS 48(R21), F22; scvtf(22, 22)
-	FMOVS 48(R22), F23; scvtf(23, 23); FMOVS 48(R23), F24; scvtf(24, 24); scvtf(0, 0); scvtf(4, 4)
-	scvtf(8, 8); scvtf(12, 12); FMOVS 0(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4
-	scvtf(25, 25); fmul(0, 0, 25); fmul(4, 4, 25); fmul(8, 8, 25); fmul(12, 12, 25); FMOVD 0(R13), F25
-	fcvtl(25, 25); FMOVS 16(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26)
-	FMOVD 32(R13), F27; fcvtl(27, 27); FMOVQ 0(R15), F29; fmulLane0(28, 25, 17)
-	VFMLA V28.S4, V0.S4, V29.S4; fmulLane0(28, 27, 17); fmulLane0(0, 26, 21)
-	VFMLS V28.S4, V0.S4, V29.S4; FMOVQ F29, 0(R15); FMOVQ 0(R16), F30; fmulLane0(28, 25, 18)
-	VFMLA V28.S4, V4.S4, V30.S4; fmulLane0(28, 27, 18); fmulLane0(4, 26, 22)
-	VFMLS V28.S4, V4.S4, V30.S4; FMOVQ F30, 0(R16); FMOVQ 0(R17), F29; fmulLane0(28, 25, 19)
-	VFMLA V28.S4, V8.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(8, 26, 23)
-	VFMLS V28.S4, V8.S4, V29.S4; FMOVQ F29, 0(R17); FMOVQ 0(R19), F30; fmulLane0(28, 25, 20)
-	VFMLA V28.S4, V12.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(12, 26, 24)
-	VFMLS V28.S4, V12.S4, V30.S4; FMOVQ F30, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
-	scvtf(13, 13); FMOVS 4(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
-	fmul(1, 1, 25); fmul(5, 5, 25); fmul(9, 9, 25); fmul(13, 13, 25); FMOVD 8(R13), F25; fcvtl(25, 25)
-	FMOVS 20(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26); FMOVD 40(R13), F27
-	fcvtl(27, 27); FMOVQ 16(R15), F29; fmulLane0(28, 25, 17); VFMLA V28.S4, V1.S4, V29.S4
-	fmulLane0(28, 27, 17); fmulLane0(1, 26, 21); VFMLS V28.S4, V1.S4, V29.S4; FMOVQ F29, 16(R15)
-	FMOVQ 16(R16), F30; fmulLane0(28, 25, 18); VFMLA V28.S4, V5.S4, V30.S4; fmulLane0(28, 27, 18)
-	fmulLane0(5, 26, 22); VFMLS V28.S4, V5.S4, V30.S4; FMOVQ F30, 16(R16); FMOVQ 16(R17), F29
-	fmulLane0(28, 25, 19); VFMLA V28.S4, V9.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(9, 26, 23)
-	VFMLS V28.S4, V9.S4, V29.S4; FMOVQ F29, 16(R17); FMOVQ 16(R19), F30; fmulLane0(28, 25, 20)
-	VFMLA V28.S4, V13.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(13, 26, 24)
-	VFMLS V28.S4, V13.S4, V30.S4; FMOVQ F30, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
-	scvtf(14, 14); FMOVS 8(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
-	fmul(2, 2, 25); fmul(6, 6, 25); fmul(10, 10, 25); fmul(14, 14, 25); FMOVD 16(R13), F25
-	fcvtl(25, 25); FMOVS 24(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26)
-	FMOVD 48(R13), F27; fcvtl(27, 27); FMOVQ 32(R15), F29; fmulLane0(28, 25, 17)
-	VFMLA V28.S4, V2.S4, V29.S4; fmulLane0(28, 27, 17); fmulLane0(2, 26, 21)
-	VFMLS V28.S4, V2.S4, V29.S4; FMOVQ F29, 32(R15); FMOVQ 32(R16), F30; fmulLane0(28, 25, 18)
-	VFMLA V28.S4, V6.S4, V30.S4; fmulLane0(28, 27, 18); fmulLane0(6, 26, 22)
-	VFMLS V28.S4, V6.S4, V30.S4; FMOVQ F30, 32(R16); FMOVQ 32(R17), F29; fmulLane0(28, 25, 19)
-	VFMLA V28.S4, V10.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(10, 26, 23)
-	VFMLS V28.S4, V10.S4, V29.S4; FMOVQ F29, 32(R17); FMOVQ 32(R19), F30; fmulLane0(28, 25, 20)
-	VFMLA V28.S4, V14.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(14, 26, 24)
-	VFMLS V28.S4, V14.S4, V30.S4; FMOVQ F30, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
-	scvtf(15, 15); FMOVS 12(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
-	fmul(3, 3, 25); fmul(7, 7, 25); fmul(11, 11, 25); fmul(15, 15, 25); FMOVD 24(R13), F25
-	fcvtl(25, 25); FMOVS 28(R2), F26; VUXTL V26.B8, V26.H8; VUXTL V26.H4, V26.S4; scvtf(26, 26)
-	FMOVD 56(R13), F27; fcvtl(27, 27); FMOVQ 48(R15), F29; fmulLane0(28, 25, 17)
-	VFMLA V28.S4, V3.S4, V29.S4; fmulLane0(28, 27, 17); fmulLane0(3, 26, 21)
-	VFMLS V28.S4, V3.S4, V29.S4; FMOVQ F29, 48(R15); FMOVQ 48(R16), F30; fmulLane0(28, 25, 18)
-	VFMLA V28.S4, V7.S4, V30.S4; fmulLane0(28, 27, 18); fmulLane0(7, 26, 22)
-	VFMLS V28.S4, V7.S4, V30.S4; FMOVQ F30, 48(R16); FMOVQ 48(R17), F29; fmulLane0(28, 25, 19)
-	VFMLA V28.S4, V11.S4, V29.S4; fmulLane0(28, 27, 19); fmulLane0(11, 26, 23)
-	VFMLS V28.S4, V11.S4, V29.S4; FMOVQ F29, 48(R17); FMOVQ 48(R19), F30; fmulLane0(28, 25, 20)
-	VFMLA V28.S4, V15.S4, V30.S4; fmulLane0(28, 27, 20); fmulLane0(15, 26, 24)
-	VFMLS V28.S4, V15.S4, V30.S4; FMOVQ F30, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
-	ADD $56, R22, R22; ADD $56, R23, R23; ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part53
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block52
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8)
+	scvtf(12, 12); FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
+	scvtf(14, 14); FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block52
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel51
 	RET
 rows50:
 	RET
 
-// fewQ6KDot works like multiplyBlocksGeneric.
-TEXT ·fewQ6KDot(SB), NOSPLIT, $0-8
+// fewMXFPDot works like multiplyBlocksGeneric.
+TEXT ·fewMXFPDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
 	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
 	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
-	MOVBU.P 1(R13), R14; CMP $1, R8; BNE rows56
-	MOVD $252645135, R13; VDUP R13, V16.S4; MOVD $1061109567, R13; VDUP R13, V17.S4
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows56
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel57:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load60
-	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16; B ready61
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready61
 load60:
-	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11)
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready61:
 	MOVD R10, R11
 block58:
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F12, F14)
-	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
-part59:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
-	FMOVQ 32(R20), F18; VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4; VDUP V18.S[2], V2.S4
-	VDUP V18.S[2], V3.S4; VDUP V18.S[3], V4.S4; VDUP V18.S[3], V5.S4; VDUP V18.S[3], V6.S4
-	VDUP V18.S[3], V7.S4; FMOVQ 0(R20), F18; FLDPQ 288(R2), (F23, F24); FLDPQ 320(R2), (F25, F26)
-	FLDPQ 32(R2), (F19, F20); FLDPQ 64(R2), (F21, F22); VSHL $4, V23.B16, V27.B16
-	VAND V17.B16, V27.B16, V27.B16; VSHL $4, V24.B16, V28.B16; VAND V17.B16, V28.B16, V28.B16
-	VSHL $4, V25.B16, V29.B16; VAND V17.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V30.B16
-	VAND V17.B16, V30.B16, V30.B16; VBIT V16.B16, V19.B16, V27.B16; VBIT V16.B16, V20.B16, V28.B16
-	VBIT V16.B16, V21.B16, V29.B16; VBIT V16.B16, V22.B16, V30.B16; sdotLane0(0, 27, 18)
-	sdotLane0(1, 28, 18); sdotLane0(2, 29, 18); sdotLane0(3, 30, 18); FLDPQ 96(R2), (F19, F20)
-	FLDPQ 128(R2), (F21, F22); VSHL $4, V23.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
-	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
-	VUSHR $2, V29.B16, V29.B16; VSHL $4, V26.B16, V30.B16; VUSHR $2, V30.B16, V30.B16
-	VBIT V16.B16, V19.B16, V27.B16; VBIT V16.B16, V20.B16, V28.B16; VBIT V16.B16, V21.B16, V29.B16
-	VBIT V16.B16, V22.B16, V30.B16; sdotLane1(0, 27, 18); sdotLane1(1, 28, 18); sdotLane1(2, 29, 18)
-	sdotLane1(3, 30, 18); FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22)
-	VAND V17.B16, V23.B16, V27.B16; VAND V17.B16, V24.B16, V28.B16; VAND V17.B16, V25.B16, V29.B16
-	VAND V17.B16, V26.B16, V30.B16; VBIT V16.B16, V19.B16, V27.B16; VBIT V16.B16, V20.B16, V28.B16
-	VBIT V16.B16, V21.B16, V29.B16; VBIT V16.B16, V22.B16, V30.B16; sdotLane2(0, 27, 18)
-	sdotLane2(1, 28, 18); sdotLane2(2, 29, 18); sdotLane2(3, 30, 18); FLDPQ 224(R2), (F19, F20)
-	FLDPQ 256(R2), (F21, F22); VUSHR $2, V23.B16, V27.B16; VUSHR $2, V24.B16, V28.B16
-	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V30.B16; VBIT V16.B16, V19.B16, V27.B16
-	VBIT V16.B16, V20.B16, V28.B16; VBIT V16.B16, V21.B16, V29.B16; VBIT V16.B16, V22.B16, V30.B16
-	sdotLane3(0, 27, 18); sdotLane3(1, 28, 18); sdotLane3(2, 29, 18); sdotLane3(3, 30, 18)
-	FMOVQ 16(R20), F18; FLDPQ 352(R2), (F23, F24); FLDPQ 384(R2), (F25, F26); FLDPQ 32(R2), (F19, F20)
-	FLDPQ 64(R2), (F21, F22); VSHL $4, V23.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
-	VSHL $4, V24.B16, V28.B16; VAND V17.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
-	VAND V17.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V30.B16; VAND V17.B16, V30.B16, V30.B16
-	VSRI $4, V19.B16, V27.B16; VSRI $4, V20.B16, V28.B16; VSRI $4, V21.B16, V29.B16
-	VSRI $4, V22.B16, V30.B16; sdotLane0(4, 27, 18); sdotLane0(5, 28, 18); sdotLane0(6, 29, 18)
-	sdotLane0(7, 30, 18); FLDPQ 96(R2), (F19, F20); FLDPQ 128(R2), (F21, F22)
-	VSHL $4, V23.B16, V27.B16; VUSHR $2, V27.B16, V27.B16; VSHL $4, V24.B16, V28.B16
-	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
-	VSHL $4, V26.B16, V30.B16; VUSHR $2, V30.B16, V30.B16; VSRI $4, V19.B16, V27.B16
-	VSRI $4, V20.B16, V28.B16; VSRI $4, V21.B16, V29.B16; VSRI $4, V22.B16, V30.B16
-	sdotLane1(4, 27, 18); sdotLane1(5, 28, 18); sdotLane1(6, 29, 18); sdotLane1(7, 30, 18)
-	FLDPQ 160(R2), (F19, F20); FLDPQ 192(R2), (F21, F22); VAND V17.B16, V23.B16, V27.B16
-	VAND V17.B16, V24.B16, V28.B16; VAND V17.B16, V25.B16, V29.B16; VAND V17.B16, V26.B16, V30.B16
-	VSRI $4, V19.B16, V27.B16; VSRI $4, V20.B16, V28.B16; VSRI $4, V21.B16, V29.B16
-	VSRI $4, V22.B16, V30.B16; sdotLane2(4, 27, 18); sdotLane2(5, 28, 18); sdotLane2(6, 29, 18)
-	sdotLane2(7, 30, 18); FLDPQ 224(R2), (F19, F20); FLDPQ 256(R2), (F21, F22)
-	VUSHR $2, V23.B16, V27.B16; VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
-	VUSHR $2, V26.B16, V30.B16; VSRI $4, V19.B16, V27.B16; VSRI $4, V20.B16, V28.B16
-	VSRI $4, V21.B16, V29.B16; VSRI $4, V22.B16, V30.B16; sdotLane3(4, 27, 18); sdotLane3(5, 28, 18)
-	sdotLane3(6, 29, 18); sdotLane3(7, 30, 18); FMOVQ 32(R20), F18; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVQ 0(R2), F19
-	sxtl2x8(21, 19); sxtl8(19, 19); sxtl2x16(20, 19); sxtl16(19, 19); sxtl2x16(22, 21); sxtl16(21, 21)
-	scvtf(19, 19); scvtf(20, 20); scvtf(21, 21); scvtf(22, 22); fmul(0, 0, 19); fmul(1, 1, 20)
-	fmul(2, 2, 21); fmul(3, 3, 22); FMOVQ 16(R2), F19; sxtl2x8(21, 19); sxtl8(19, 19); sxtl2x16(20, 19)
-	sxtl16(19, 19); sxtl2x16(22, 21); sxtl16(21, 21); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21)
-	scvtf(22, 22); VFMLA V19.S4, V4.S4, V0.S4; VFMLA V20.S4, V5.S4, V1.S4; VFMLA V21.S4, V6.S4, V2.S4
-	VFMLA V22.S4, V7.S4, V3.S4; fmulLane0(19, 12, 18); fmulLane0(20, 13, 18); fmulLane0(21, 14, 18)
-	fmulLane0(22, 15, 18); VFMLA V19.S4, V0.S4, V8.S4; VFMLA V20.S4, V1.S4, V9.S4
-	VFMLA V21.S4, V2.S4, V10.S4; VFMLA V22.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $416, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part59
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block58
-	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
-	CBNZ R9, panel57
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	FLDPQ 0(R13), (F17, F19); shll2(18, 17); shll(17, 17); shll2(20, 19); shll(19, 19)
+	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16)
+	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4
+	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block58
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel57
 	RET
 rows56:
 	CMP $2, R8; BNE rows62
-	MOVD $252645135, R13; VDUP R13, V16.S4; MOVD $1061109567, R13; VDUP R13, V17.S4
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel63:
 	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load66
 	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
@@ -801,91 +769,71 @@ load66:
 ready67:
 	MOVD R10, R11
 block64:
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
-part65:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
-	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4
-	VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4; VDUP V18.S[3], V4.S4; VDUP V18.S[3], V5.S4
-	VDUP V19.S[3], V6.S4; VDUP V19.S[3], V7.S4; FMOVQ 0(R20), F18; FMOVQ 0(R21), F19
-	FLDPQ 288(R2), (F22, F23); FLDPQ 32(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
-	VAND V17.B16, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VAND V17.B16, V25.B16, V25.B16
-	VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16; sdotLane0(0, 24, 18)
-	sdotLane0(1, 25, 18); sdotLane0(2, 24, 19); sdotLane0(3, 25, 19); FLDPQ 96(R2), (F20, F21)
-	VSHL $4, V22.B16, V24.B16; VUSHR $2, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16
-	VUSHR $2, V25.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16
-	sdotLane1(0, 24, 18); sdotLane1(1, 25, 18); sdotLane1(2, 24, 19); sdotLane1(3, 25, 19)
-	FLDPQ 160(R2), (F20, F21); VAND V17.B16, V22.B16, V24.B16; VAND V17.B16, V23.B16, V25.B16
-	VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16; sdotLane2(0, 24, 18)
-	sdotLane2(1, 25, 18); sdotLane2(2, 24, 19); sdotLane2(3, 25, 19); FLDPQ 224(R2), (F20, F21)
-	VUSHR $2, V22.B16, V24.B16; VUSHR $2, V23.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16
-	VBIT V16.B16, V21.B16, V25.B16; sdotLane3(0, 24, 18); sdotLane3(1, 25, 18); sdotLane3(2, 24, 19)
-	sdotLane3(3, 25, 19); FMOVQ 16(R20), F18; FMOVQ 16(R21), F19; FLDPQ 352(R2), (F22, F23)
-	FLDPQ 32(R2), (F20, F21); VSHL $4, V22.B16, V24.B16; VAND V17.B16, V24.B16, V24.B16
-	VSHL $4, V23.B16, V25.B16; VAND V17.B16, V25.B16, V25.B16; VSRI $4, V20.B16, V24.B16
-	VSRI $4, V21.B16, V25.B16; sdotLane0(4, 24, 18); sdotLane0(5, 25, 18); sdotLane0(6, 24, 19)
-	sdotLane0(7, 25, 19); FLDPQ 96(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
-	VUSHR $2, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VUSHR $2, V25.B16, V25.B16
-	VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16; sdotLane1(4, 24, 18); sdotLane1(5, 25, 18)
-	sdotLane1(6, 24, 19); sdotLane1(7, 25, 19); FLDPQ 160(R2), (F20, F21)
-	VAND V17.B16, V22.B16, V24.B16; VAND V17.B16, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16
-	VSRI $4, V21.B16, V25.B16; sdotLane2(4, 24, 18); sdotLane2(5, 25, 18); sdotLane2(6, 24, 19)
-	sdotLane2(7, 25, 19); FLDPQ 224(R2), (F20, F21); VUSHR $2, V22.B16, V24.B16
-	VUSHR $2, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16
-	sdotLane3(4, 24, 18); sdotLane3(5, 25, 18); sdotLane3(6, 24, 19); sdotLane3(7, 25, 19)
-	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
-	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 0(R2), F20; sxtl8(20, 20)
-	sxtl2x16(21, 20); sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 20); fmul(1, 1, 21)
-	fmul(2, 2, 20); fmul(3, 3, 21); FMOVD 16(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20); sxtl16(20, 20)
-	scvtf(20, 20); scvtf(21, 21); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4
-	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 0(R13), F20; fcvtl2(21, 20)
-	fcvtl(20, 20); fmulLane0(22, 20, 18); fmulLane0(23, 21, 18); VFMLA V22.S4, V0.S4, V8.S4
-	VFMLA V23.S4, V1.S4, V9.S4; fmulLane0(22, 20, 19); fmulLane0(23, 21, 19)
-	VFMLA V22.S4, V2.S4, V12.S4; VFMLA V23.S4, V3.S4, V13.S4; FMOVQ 32(R20), F18; FMOVQ 32(R21), F19
-	VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4; VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4
-	VDUP V18.S[3], V4.S4; VDUP V18.S[3], V5.S4; VDUP V19.S[3], V6.S4; VDUP V19.S[3], V7.S4
-	FMOVQ 0(R20), F18; FMOVQ 0(R21), F19; FLDPQ 320(R2), (F22, F23); FLDPQ 64(R2), (F20, F21)
-	VSHL $4, V22.B16, V24.B16; VAND V17.B16, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16
-	VAND V17.B16, V25.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16
-	sdotLane0(0, 24, 18); sdotLane0(1, 25, 18); sdotLane0(2, 24, 19); sdotLane0(3, 25, 19)
-	FLDPQ 128(R2), (F20, F21); VSHL $4, V22.B16, V24.B16; VUSHR $2, V24.B16, V24.B16
-	VSHL $4, V23.B16, V25.B16; VUSHR $2, V25.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16
-	VBIT V16.B16, V21.B16, V25.B16; sdotLane1(0, 24, 18); sdotLane1(1, 25, 18); sdotLane1(2, 24, 19)
-	sdotLane1(3, 25, 19); FLDPQ 192(R2), (F20, F21); VAND V17.B16, V22.B16, V24.B16
-	VAND V17.B16, V23.B16, V25.B16; VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16
-	sdotLane2(0, 24, 18); sdotLane2(1, 25, 18); sdotLane2(2, 24, 19); sdotLane2(3, 25, 19)
-	FLDPQ 256(R2), (F20, F21); VUSHR $2, V22.B16, V24.B16; VUSHR $2, V23.B16, V25.B16
-	VBIT V16.B16, V20.B16, V24.B16; VBIT V16.B16, V21.B16, V25.B16; sdotLane3(0, 24, 18)
-	sdotLane3(1, 25, 18); sdotLane3(2, 24, 19); sdotLane3(3, 25, 19); FMOVQ 16(R20), F18
-	FMOVQ 16(R21), F19; FLDPQ 384(R2), (F22, F23); FLDPQ 64(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
-	VAND V17.B16, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VAND V17.B16, V25.B16, V25.B16
-	VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16; sdotLane0(4, 24, 18); sdotLane0(5, 25, 18)
-	sdotLane0(6, 24, 19); sdotLane0(7, 25, 19); FLDPQ 128(R2), (F20, F21); VSHL $4, V22.B16, V24.B16
-	VUSHR $2, V24.B16, V24.B16; VSHL $4, V23.B16, V25.B16; VUSHR $2, V25.B16, V25.B16
-	VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16; sdotLane1(4, 24, 18); sdotLane1(5, 25, 18)
-	sdotLane1(6, 24, 19); sdotLane1(7, 25, 19); FLDPQ 192(R2), (F20, F21)
-	VAND V17.B16, V22.B16, V24.B16; VAND V17.B16, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16
-	VSRI $4, V21.B16, V25.B16; sdotLane2(4, 24, 18); sdotLane2(5, 25, 18); sdotLane2(6, 24, 19)
-	sdotLane2(7, 25, 19); FLDPQ 256(R2), (F20, F21); VUSHR $2, V22.B16, V24.B16
-	VUSHR $2, V23.B16, V25.B16; VSRI $4, V20.B16, V24.B16; VSRI $4, V21.B16, V25.B16
-	sdotLane3(4, 24, 18); sdotLane3(5, 25, 18); sdotLane3(6, 24, 19); sdotLane3(7, 25, 19)
-	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
-	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F20; sxtl8(20, 20)
-	sxtl2x16(21, 20); sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 20); fmul(1, 1, 21)
-	fmul(2, 2, 20); fmul(3, 3, 21); FMOVD 24(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20); sxtl16(20, 20)
-	scvtf(20, 20); scvtf(21, 21); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4
-	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 16(R13), F20; fcvtl2(21, 20)
-	fcvtl(20, 20); fmulLane0(22, 20, 18); fmulLane0(23, 21, 18); VFMLA V22.S4, V0.S4, V10.S4
-	VFMLA V23.S4, V1.S4, V11.S4; fmulLane0(22, 20, 19); fmulLane0(23, 21, 19)
-	VFMLA V22.S4, V2.S4, V14.S4; VFMLA V23.S4, V3.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
-	ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part65
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block64
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVQ 0(R13), F18
+	shll2(19, 18); shll(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2)
+	scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18; shll2(19, 18); shll(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
+	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block64
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
 	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel63
 	RET
 rows62:
 	CMP $4, R8; BNE rows68
-	MOVD $252645135, R13; VDUP R13, V16.S4; MOVD $1061109567, R13; VDUP R13, V17.S4
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel69:
 	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
 	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load72
@@ -897,132 +845,2121 @@ load72:
 ready73:
 	MOVD R10, R11
 block70:
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
-part71:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
-	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21
-	VDUP V18.S[2], V0.S4; VDUP V18.S[2], V1.S4; VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4
-	VDUP V20.S[2], V4.S4; VDUP V20.S[2], V5.S4; VDUP V21.S[2], V6.S4; VDUP V21.S[2], V7.S4
-	VDUP V18.S[3], V8.S4; VDUP V18.S[3], V9.S4; VDUP V19.S[3], V10.S4; VDUP V19.S[3], V11.S4
-	VDUP V20.S[3], V12.S4; VDUP V20.S[3], V13.S4; VDUP V21.S[3], V14.S4; VDUP V21.S[3], V15.S4
-	FMOVQ 0(R20), F18; FMOVQ 0(R21), F19; FMOVQ 0(R22), F20; FMOVQ 0(R23), F21
-	FLDPQ 288(R2), (F24, F25); FLDPQ 32(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
-	VAND V17.B16, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
-	VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16; sdotLane0(0, 26, 18)
-	sdotLane0(1, 27, 18); sdotLane0(2, 26, 19); sdotLane0(3, 27, 19); sdotLane0(4, 26, 20)
-	sdotLane0(5, 27, 20); sdotLane0(6, 26, 21); sdotLane0(7, 27, 21); FLDPQ 96(R2), (F22, F23)
-	VSHL $4, V24.B16, V26.B16; VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16
-	VUSHR $2, V27.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16
-	sdotLane1(0, 26, 18); sdotLane1(1, 27, 18); sdotLane1(2, 26, 19); sdotLane1(3, 27, 19)
-	sdotLane1(4, 26, 20); sdotLane1(5, 27, 20); sdotLane1(6, 26, 21); sdotLane1(7, 27, 21)
-	FLDPQ 160(R2), (F22, F23); VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16
-	VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16; sdotLane2(0, 26, 18)
-	sdotLane2(1, 27, 18); sdotLane2(2, 26, 19); sdotLane2(3, 27, 19); sdotLane2(4, 26, 20)
-	sdotLane2(5, 27, 20); sdotLane2(6, 26, 21); sdotLane2(7, 27, 21); FLDPQ 224(R2), (F22, F23)
-	VUSHR $2, V24.B16, V26.B16; VUSHR $2, V25.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16
-	VBIT V16.B16, V23.B16, V27.B16; sdotLane3(0, 26, 18); sdotLane3(1, 27, 18); sdotLane3(2, 26, 19)
-	sdotLane3(3, 27, 19); sdotLane3(4, 26, 20); sdotLane3(5, 27, 20); sdotLane3(6, 26, 21)
-	sdotLane3(7, 27, 21); FMOVQ 16(R20), F18; FMOVQ 16(R21), F19; FMOVQ 16(R22), F20
-	FMOVQ 16(R23), F21; FLDPQ 352(R2), (F24, F25); FLDPQ 32(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
-	VAND V17.B16, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
-	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane0(8, 26, 18); sdotLane0(9, 27, 18)
-	sdotLane0(10, 26, 19); sdotLane0(11, 27, 19); sdotLane0(12, 26, 20); sdotLane0(13, 27, 20)
-	sdotLane0(14, 26, 21); sdotLane0(15, 27, 21); FLDPQ 96(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
-	VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
-	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane1(8, 26, 18); sdotLane1(9, 27, 18)
-	sdotLane1(10, 26, 19); sdotLane1(11, 27, 19); sdotLane1(12, 26, 20); sdotLane1(13, 27, 20)
-	sdotLane1(14, 26, 21); sdotLane1(15, 27, 21); FLDPQ 160(R2), (F22, F23)
-	VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16
-	VSRI $4, V23.B16, V27.B16; sdotLane2(8, 26, 18); sdotLane2(9, 27, 18); sdotLane2(10, 26, 19)
-	sdotLane2(11, 27, 19); sdotLane2(12, 26, 20); sdotLane2(13, 27, 20); sdotLane2(14, 26, 21)
-	sdotLane2(15, 27, 21); FLDPQ 224(R2), (F22, F23); VUSHR $2, V24.B16, V26.B16
-	VUSHR $2, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16
-	sdotLane3(8, 26, 18); sdotLane3(9, 27, 18); sdotLane3(10, 26, 19); sdotLane3(11, 27, 19)
-	sdotLane3(12, 26, 20); sdotLane3(13, 27, 20); sdotLane3(14, 26, 21); sdotLane3(15, 27, 21)
-	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21; scvtf(0, 0)
-	scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12); scvtf(14, 14)
-	FMOVS 0(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(0, 0, 22); fmul(2, 2, 22)
-	fmul(4, 4, 22); fmul(6, 6, 22); FMOVS 16(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
-	VFMLA V22.S4, V8.S4, V0.S4; VFMLA V22.S4, V10.S4, V2.S4; VFMLA V22.S4, V12.S4, V4.S4
-	VFMLA V22.S4, V14.S4, V6.S4; FMOVD 0(R13), F22; fcvtl(22, 22); FMOVQ 0(R15), F24
-	fmulLane0(23, 22, 18); VFMLA V23.S4, V0.S4, V24.S4; FMOVQ F24, 0(R15); FMOVQ 0(R16), F25
-	fmulLane0(23, 22, 19); VFMLA V23.S4, V2.S4, V25.S4; FMOVQ F25, 0(R16); FMOVQ 0(R17), F24
-	fmulLane0(23, 22, 20); VFMLA V23.S4, V4.S4, V24.S4; FMOVQ F24, 0(R17); FMOVQ 0(R19), F25
-	fmulLane0(23, 22, 21); VFMLA V23.S4, V6.S4, V25.S4; FMOVQ F25, 0(R19); scvtf(1, 1); scvtf(3, 3)
-	scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13); scvtf(15, 15)
-	FMOVS 4(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(1, 1, 22); fmul(3, 3, 22)
-	fmul(5, 5, 22); fmul(7, 7, 22); FMOVS 20(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
-	VFMLA V22.S4, V9.S4, V1.S4; VFMLA V22.S4, V11.S4, V3.S4; VFMLA V22.S4, V13.S4, V5.S4
-	VFMLA V22.S4, V15.S4, V7.S4; FMOVD 8(R13), F22; fcvtl(22, 22); FMOVQ 16(R15), F24
-	fmulLane0(23, 22, 18); VFMLA V23.S4, V1.S4, V24.S4; FMOVQ F24, 16(R15); FMOVQ 16(R16), F25
-	fmulLane0(23, 22, 19); VFMLA V23.S4, V3.S4, V25.S4; FMOVQ F25, 16(R16); FMOVQ 16(R17), F24
-	fmulLane0(23, 22, 20); VFMLA V23.S4, V5.S4, V24.S4; FMOVQ F24, 16(R17); FMOVQ 16(R19), F25
-	fmulLane0(23, 22, 21); VFMLA V23.S4, V7.S4, V25.S4; FMOVQ F25, 16(R19); FMOVQ 32(R20), F18
-	FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21; VDUP V18.S[2], V0.S4
-	VDUP V18.S[2], V1.S4; VDUP V19.S[2], V2.S4; VDUP V19.S[2], V3.S4; VDUP V20.S[2], V4.S4
-	VDUP V20.S[2], V5.S4; VDUP V21.S[2], V6.S4; VDUP V21.S[2], V7.S4; VDUP V18.S[3], V8.S4
-	VDUP V18.S[3], V9.S4; VDUP V19.S[3], V10.S4; VDUP V19.S[3], V11.S4; VDUP V20.S[3], V12.S4
-	VDUP V20.S[3], V13.S4; VDUP V21.S[3], V14.S4; VDUP V21.S[3], V15.S4; FMOVQ 0(R20), F18
-	FMOVQ 0(R21), F19; FMOVQ 0(R22), F20; FMOVQ 0(R23), F21; FLDPQ 320(R2), (F24, F25)
-	FLDPQ 64(R2), (F22, F23); VSHL $4, V24.B16, V26.B16; VAND V17.B16, V26.B16, V26.B16
-	VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16
-	VBIT V16.B16, V23.B16, V27.B16; sdotLane0(0, 26, 18); sdotLane0(1, 27, 18); sdotLane0(2, 26, 19)
-	sdotLane0(3, 27, 19); sdotLane0(4, 26, 20); sdotLane0(5, 27, 20); sdotLane0(6, 26, 21)
-	sdotLane0(7, 27, 21); FLDPQ 128(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
-	VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
-	VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16; sdotLane1(0, 26, 18)
-	sdotLane1(1, 27, 18); sdotLane1(2, 26, 19); sdotLane1(3, 27, 19); sdotLane1(4, 26, 20)
-	sdotLane1(5, 27, 20); sdotLane1(6, 26, 21); sdotLane1(7, 27, 21); FLDPQ 192(R2), (F22, F23)
-	VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16
-	VBIT V16.B16, V23.B16, V27.B16; sdotLane2(0, 26, 18); sdotLane2(1, 27, 18); sdotLane2(2, 26, 19)
-	sdotLane2(3, 27, 19); sdotLane2(4, 26, 20); sdotLane2(5, 27, 20); sdotLane2(6, 26, 21)
-	sdotLane2(7, 27, 21); FLDPQ 256(R2), (F22, F23); VUSHR $2, V24.B16, V26.B16
-	VUSHR $2, V25.B16, V27.B16; VBIT V16.B16, V22.B16, V26.B16; VBIT V16.B16, V23.B16, V27.B16
-	sdotLane3(0, 26, 18); sdotLane3(1, 27, 18); sdotLane3(2, 26, 19); sdotLane3(3, 27, 19)
-	sdotLane3(4, 26, 20); sdotLane3(5, 27, 20); sdotLane3(6, 26, 21); sdotLane3(7, 27, 21)
-	FMOVQ 16(R20), F18; FMOVQ 16(R21), F19; FMOVQ 16(R22), F20; FMOVQ 16(R23), F21
-	FLDPQ 384(R2), (F24, F25); FLDPQ 64(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
-	VAND V17.B16, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VAND V17.B16, V27.B16, V27.B16
-	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane0(8, 26, 18); sdotLane0(9, 27, 18)
-	sdotLane0(10, 26, 19); sdotLane0(11, 27, 19); sdotLane0(12, 26, 20); sdotLane0(13, 27, 20)
-	sdotLane0(14, 26, 21); sdotLane0(15, 27, 21); FLDPQ 128(R2), (F22, F23); VSHL $4, V24.B16, V26.B16
-	VUSHR $2, V26.B16, V26.B16; VSHL $4, V25.B16, V27.B16; VUSHR $2, V27.B16, V27.B16
-	VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16; sdotLane1(8, 26, 18); sdotLane1(9, 27, 18)
-	sdotLane1(10, 26, 19); sdotLane1(11, 27, 19); sdotLane1(12, 26, 20); sdotLane1(13, 27, 20)
-	sdotLane1(14, 26, 21); sdotLane1(15, 27, 21); FLDPQ 192(R2), (F22, F23)
-	VAND V17.B16, V24.B16, V26.B16; VAND V17.B16, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16
-	VSRI $4, V23.B16, V27.B16; sdotLane2(8, 26, 18); sdotLane2(9, 27, 18); sdotLane2(10, 26, 19)
-	sdotLane2(11, 27, 19); sdotLane2(12, 26, 20); sdotLane2(13, 27, 20); sdotLane2(14, 26, 21)
-	sdotLane2(15, 27, 21); FLDPQ 256(R2), (F22, F23); VUSHR $2, V24.B16, V26.B16
-	VUSHR $2, V25.B16, V27.B16; VSRI $4, V22.B16, V26.B16; VSRI $4, V23.B16, V27.B16
-	sdotLane3(8, 26, 18); sdotLane3(9, 27, 18); sdotLane3(10, 26, 19); sdotLane3(11, 27, 19)
-	sdotLane3(12, 26, 20); sdotLane3(13, 27, 20); sdotLane3(14, 26, 21); sdotLane3(15, 27, 21)
-	FMOVQ 32(R20), F18; FMOVQ 32(R21), F19; FMOVQ 32(R22), F20; FMOVQ 32(R23), F21; scvtf(0, 0)
-	scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12); scvtf(14, 14)
-	FMOVS 8(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(0, 0, 22); fmul(2, 2, 22)
-	fmul(4, 4, 22); fmul(6, 6, 22); FMOVS 24(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
-	VFMLA V22.S4, V8.S4, V0.S4; VFMLA V22.S4, V10.S4, V2.S4; VFMLA V22.S4, V12.S4, V4.S4
-	VFMLA V22.S4, V14.S4, V6.S4; FMOVD 16(R13), F22; fcvtl(22, 22); FMOVQ 32(R15), F24
-	fmulLane0(23, 22, 18); VFMLA V23.S4, V0.S4, V24.S4; FMOVQ F24, 32(R15); FMOVQ 32(R16), F25
-	fmulLane0(23, 22, 19); VFMLA V23.S4, V2.S4, V25.S4; FMOVQ F25, 32(R16); FMOVQ 32(R17), F24
-	fmulLane0(23, 22, 20); VFMLA V23.S4, V4.S4, V24.S4; FMOVQ F24, 32(R17); FMOVQ 32(R19), F25
-	fmulLane0(23, 22, 21); VFMLA V23.S4, V6.S4, V25.S4; FMOVQ F25, 32(R19); scvtf(1, 1); scvtf(3, 3)
-	scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13); scvtf(15, 15)
-	FMOVS 12(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22); fmul(1, 1, 22); fmul(3, 3, 22)
-	fmul(5, 5, 22); fmul(7, 7, 22); FMOVS 28(R2), F22; sxtl8(22, 22); sxtl16(22, 22); scvtf(22, 22)
-	VFMLA V22.S4, V9.S4, V1.S4; VFMLA V22.S4, V11.S4, V3.S4; VFMLA V22.S4, V13.S4, V5.S4
-	VFMLA V22.S4, V15.S4, V7.S4; FMOVD 24(R13), F22; fcvtl(22, 22); FMOVQ 48(R15), F24
-	fmulLane0(23, 22, 18); VFMLA V23.S4, V1.S4, V24.S4; FMOVQ F24, 48(R15); FMOVQ 48(R16), F25
-	fmulLane0(23, 22, 19); VFMLA V23.S4, V3.S4, V25.S4; FMOVQ F25, 48(R16); FMOVQ 48(R17), F24
-	fmulLane0(23, 22, 20); VFMLA V23.S4, V5.S4, V24.S4; FMOVQ F24, 48(R17); FMOVQ 48(R19), F25
-	fmulLane0(23, 22, 21); VFMLA V23.S4, V7.S4, V25.S4; FMOVQ F25, 48(R19); ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $416, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part71
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block70
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8)
+	scvtf(12, 12); FMOVD 0(R13), F20; shll(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVD 8(R13), F20; shll(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
+	scvtf(14, 14); FMOVD 16(R13), F20; shll(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVD 24(R13), F20; shll(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block70
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel69
 	RET
 rows68:
+	RET
+
+// fewXSDot works like multiplyBlocksGeneric.
+TEXT ·fewXSDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows74
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+panel75:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load78
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready79
+load78:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready79:
+	MOVD R10, R11
+block76:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F8, F10)
+	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
+part77:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $272, R5, R5; ADD $16, R2, R25; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	FMOVQ 0(R2), F17; sxtl2x8(19, 17); sxtl8(17, 17); sxtl2x16(18, 17); sxtl16(17, 17)
+	sxtl2x16(20, 19); sxtl16(19, 19); scvtf(17, 17); scvtf(18, 18); scvtf(19, 19); scvtf(20, 20)
+	fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); fmulLane0(17, 8, 16)
+	fmulLane0(18, 9, 16); fmulLane0(19, 10, 16); fmulLane0(20, 11, 16); VFMLA V17.S4, V0.S4, V4.S4
+	VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part77
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block76
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel75
+	RET
+rows74:
+	CMP $2, R8; BNE rows80
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+panel81:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load84
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready85
+load84:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready85:
+	MOVD R10, R11
+block82:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
+part83:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $272, R5, R5; ADD $16, R2, R25; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4)
+	scvtf(5, 5); FMOVD 0(R2), F18; sxtl8(18, 18); sxtl2x16(19, 18); sxtl16(18, 18); scvtf(18, 18)
+	scvtf(19, 19); fmul(0, 0, 18); fmul(1, 1, 19); fmul(4, 4, 18); fmul(5, 5, 19); FMOVQ 0(R13), F18
+	fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2)
+	scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F18; sxtl8(18, 18); sxtl2x16(19, 18)
+	sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19); fmul(2, 2, 18); fmul(3, 3, 19); fmul(6, 6, 18)
+	fmul(7, 7, 19); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $272, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part83
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block82
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel81
+	RET
+rows80:
+	CMP $4, R8; BNE rows86
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+panel87:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load90
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready91
+load90:
+ready91:
+	MOVD R10, R11
+block88:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
+part89:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $272, R5, R5; ADD $16, R2, R25; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVS 0(R2), F20
+	sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); fmul(0, 0, 20); fmul(4, 4, 20); fmul(8, 8, 20)
+	fmul(12, 12, 20); FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVS 4(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); fmul(1, 1, 20)
+	fmul(5, 5, 20); fmul(9, 9, 20); fmul(13, 13, 20); FMOVD 8(R13), F20; fcvtl(20, 20)
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15)
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16)
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17)
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19)
+	scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14); FMOVS 8(R2), F20; sxtl8(20, 20)
+	sxtl16(20, 20); scvtf(20, 20); fmul(2, 2, 20); fmul(6, 6, 20); fmul(10, 10, 20); fmul(14, 14, 20)
+	FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVS 12(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); fmul(3, 3, 20)
+	fmul(7, 7, 20); fmul(11, 11, 20); fmul(15, 15, 20); FMOVD 24(R13), F20; fcvtl(20, 20)
+	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15)
+	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16)
+	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17)
+	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19)
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $272, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part89
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block88
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel87
+	RET
+rows86:
+	RET
+
+// fewQ4KDot works like multiplyBlocksGeneric.
+TEXT ·fewQ4KDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows92
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel93:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load96
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready97
+load96:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready97:
+	MOVD R10, R11
+block94:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; FLDPQ 0(R13), (F8, F10)
+	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
+	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
+part95:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; ADD $32, R2, R25; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVQ 0(R2), F18; VUXTL2 V18.B16, V20.H8
+	VUXTL V18.B8, V18.H8; VUXTL2 V18.H8, V19.S4; VUXTL V18.H4, V18.S4; VUXTL2 V20.H8, V21.S4
+	VUXTL V20.H4, V20.S4; scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 18)
+	fmul(1, 1, 19); fmul(2, 2, 20); fmul(3, 3, 21); FMOVQ 16(R2), F18; VUXTL2 V18.B16, V20.H8
+	VUXTL V18.B8, V18.H8; VUXTL2 V18.H8, V19.S4; VUXTL V18.H4, V18.S4; VUXTL2 V20.H8, V21.S4
+	VUXTL V20.H4, V20.S4; scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21)
+	fmulLane0(22, 8, 16); fmulLane0(23, 9, 16); fmulLane0(24, 10, 16); fmulLane0(25, 11, 16)
+	VFMLA V22.S4, V0.S4, V4.S4; VFMLA V23.S4, V1.S4, V5.S4; VFMLA V24.S4, V2.S4, V6.S4
+	VFMLA V25.S4, V3.S4, V7.S4; fmulLane0(22, 12, 16); fmulLane0(23, 13, 16); fmulLane0(24, 14, 16)
+	fmulLane0(25, 15, 16); fmulLane0(0, 18, 17); VFMLS V22.S4, V0.S4, V4.S4; fmulLane0(1, 19, 17)
+	VFMLS V23.S4, V1.S4, V5.S4; fmulLane0(2, 20, 17); VFMLS V24.S4, V2.S4, V6.S4; fmulLane0(3, 21, 17)
+	VFMLS V25.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part95
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block94
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel93
+	RET
+rows92:
+	CMP $2, R8; BNE rows98
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel99:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load102
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready103
+load102:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready103:
+	MOVD R10, R11
+block100:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
+part101:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; ADD $32, R2, R25; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19
+	scvtf(19, 19); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVD 0(R2), F20
+	VUXTL V20.B8, V20.H8; VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4; scvtf(20, 20); scvtf(21, 21)
+	fmul(0, 0, 20); fmul(1, 1, 21); fmul(4, 4, 20); fmul(5, 5, 21); FMOVQ 0(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); FMOVD 16(R2), F22; VUXTL V22.B8, V22.H8; VUXTL2 V22.H8, V23.S4; VUXTL V22.H4, V22.S4
+	scvtf(22, 22); scvtf(23, 23); FMOVQ 32(R13), F24; fcvtl2(25, 24); fcvtl(24, 24)
+	fmulLane0(26, 20, 16); fmulLane0(27, 21, 16); VFMLA V26.S4, V0.S4, V8.S4
+	VFMLA V27.S4, V1.S4, V9.S4; fmulLane0(26, 24, 16); fmulLane0(27, 25, 16); fmulLane0(0, 22, 18)
+	VFMLS V26.S4, V0.S4, V8.S4; fmulLane0(1, 23, 18); VFMLS V27.S4, V1.S4, V9.S4; fmulLane0(26, 20, 17)
+	fmulLane0(27, 21, 17); VFMLA V26.S4, V4.S4, V12.S4; VFMLA V27.S4, V5.S4, V13.S4
+	fmulLane0(26, 24, 17); fmulLane0(27, 25, 17); fmulLane0(4, 22, 19); VFMLS V26.S4, V4.S4, V12.S4
+	fmulLane0(5, 23, 19); VFMLS V27.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6)
+	scvtf(7, 7); FMOVD 8(R2), F20; VUXTL V20.B8, V20.H8; VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4
+	scvtf(20, 20); scvtf(21, 21); fmul(2, 2, 20); fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21)
+	FMOVQ 16(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVD 24(R2), F22; VUXTL V22.B8, V22.H8
+	VUXTL2 V22.H8, V23.S4; VUXTL V22.H4, V22.S4; scvtf(22, 22); scvtf(23, 23); FMOVQ 48(R13), F24
+	fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16)
+	VFMLA V26.S4, V2.S4, V10.S4; VFMLA V27.S4, V3.S4, V11.S4; fmulLane0(26, 24, 16)
+	fmulLane0(27, 25, 16); fmulLane0(2, 22, 18); VFMLS V26.S4, V2.S4, V10.S4; fmulLane0(3, 23, 18)
+	VFMLS V27.S4, V3.S4, V11.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17)
+	VFMLA V26.S4, V6.S4, V14.S4; VFMLA V27.S4, V7.S4, V15.S4; fmulLane0(26, 24, 17)
+	fmulLane0(27, 25, 17); fmulLane0(6, 22, 19); VFMLS V26.S4, V6.S4, V14.S4; fmulLane0(7, 23, 19)
+	VFMLS V27.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $288, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part101
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block100
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel99
+	RET
+rows98:
+	CMP $4, R8; BNE rows104
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel105:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load108
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready109
+load108:
+ready109:
+	MOVD R10, R11
+block106:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
+part107:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; ADD $32, R2, R25; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVS 48(R20), F20
+	scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22; scvtf(22, 22)
+	FMOVS 48(R23), F23; scvtf(23, 23); scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12)
+	FMOVS 0(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24); fmul(0, 0, 24)
+	fmul(4, 4, 24); fmul(8, 8, 24); fmul(12, 12, 24); FMOVD 0(R13), F24; fcvtl(24, 24)
+	FMOVS 16(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25); FMOVD 32(R13), F26
+	fcvtl(26, 26); FMOVQ 0(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V0.S4, V28.S4
+	fmulLane0(27, 26, 16); fmulLane0(0, 25, 20); VFMLS V27.S4, V0.S4, V28.S4; FMOVQ F28, 0(R15)
+	FMOVQ 0(R16), F29; fmulLane0(27, 24, 17); VFMLA V27.S4, V4.S4, V29.S4; fmulLane0(27, 26, 17)
+	fmulLane0(4, 25, 21); VFMLS V27.S4, V4.S4, V29.S4; FMOVQ F29, 0(R16); FMOVQ 0(R17), F28
+	fmulLane0(27, 24, 18); VFMLA V27.S4, V8.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(8, 25, 22)
+	VFMLS V27.S4, V8.S4, V28.S4; FMOVQ F28, 0(R17); FMOVQ 0(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V12.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(12, 25, 23)
+	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVS 4(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24)
+	fmul(1, 1, 24); fmul(5, 5, 24); fmul(9, 9, 24); fmul(13, 13, 24); FMOVD 8(R13), F24; fcvtl(24, 24)
+	FMOVS 20(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25); FMOVD 40(R13), F26
+	fcvtl(26, 26); FMOVQ 16(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V1.S4, V28.S4
+	fmulLane0(27, 26, 16); fmulLane0(1, 25, 20); VFMLS V27.S4, V1.S4, V28.S4; FMOVQ F28, 16(R15)
+	FMOVQ 16(R16), F29; fmulLane0(27, 24, 17); VFMLA V27.S4, V5.S4, V29.S4; fmulLane0(27, 26, 17)
+	fmulLane0(5, 25, 21); VFMLS V27.S4, V5.S4, V29.S4; FMOVQ F29, 16(R16); FMOVQ 16(R17), F28
+	fmulLane0(27, 24, 18); VFMLA V27.S4, V9.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(9, 25, 22)
+	VFMLS V27.S4, V9.S4, V28.S4; FMOVQ F28, 16(R17); FMOVQ 16(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V13.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(13, 25, 23)
+	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
+	scvtf(14, 14); FMOVS 8(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24)
+	fmul(2, 2, 24); fmul(6, 6, 24); fmul(10, 10, 24); fmul(14, 14, 24); FMOVD 16(R13), F24
+	fcvtl(24, 24); FMOVS 24(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	FMOVD 48(R13), F26; fcvtl(26, 26); FMOVQ 32(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V2.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(2, 25, 20)
+	VFMLS V27.S4, V2.S4, V28.S4; FMOVQ F28, 32(R15); FMOVQ 32(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V6.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(6, 25, 21)
+	VFMLS V27.S4, V6.S4, V29.S4; FMOVQ F29, 32(R16); FMOVQ 32(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V10.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(10, 25, 22)
+	VFMLS V27.S4, V10.S4, V28.S4; FMOVQ F28, 32(R17); FMOVQ 32(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V14.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(14, 25, 23)
+	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVS 12(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24)
+	fmul(3, 3, 24); fmul(7, 7, 24); fmul(11, 11, 24); fmul(15, 15, 24); FMOVD 24(R13), F24
+	fcvtl(24, 24); FMOVS 28(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	FMOVD 56(R13), F26; fcvtl(26, 26); FMOVQ 48(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V3.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(3, 25, 20)
+	VFMLS V27.S4, V3.S4, V28.S4; FMOVQ F28, 48(R15); FMOVQ 48(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V7.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(7, 25, 21)
+	VFMLS V27.S4, V7.S4, V29.S4; FMOVQ F29, 48(R16); FMOVQ 48(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V11.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(11, 25, 22)
+	VFMLS V27.S4, V11.S4, V28.S4; FMOVQ F28, 48(R17); FMOVQ 48(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V15.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(15, 25, 23)
+	VFMLS V27.S4, V15.S4, V29.S4; FMOVQ F29, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part107
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block106
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel105
+	RET
+rows104:
+	RET
+
+// fewQ5KDot works like multiplyBlocksGeneric.
+TEXT ·fewQ5KDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows110
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel111:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load114
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready115
+load114:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready115:
+	MOVD R10, R11
+block112:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; FLDPQ 0(R13), (F8, F10)
+	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
+	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
+part113:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5; ADD $32, R2, R25
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F20; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 16(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVQ 0(R2), F18; VUXTL2 V18.B16, V20.H8
+	VUXTL V18.B8, V18.H8; VUXTL2 V18.H8, V19.S4; VUXTL V18.H4, V18.S4; VUXTL2 V20.H8, V21.S4
+	VUXTL V20.H4, V20.S4; scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 18)
+	fmul(1, 1, 19); fmul(2, 2, 20); fmul(3, 3, 21); FMOVQ 16(R2), F18; VUXTL2 V18.B16, V20.H8
+	VUXTL V18.B8, V18.H8; VUXTL2 V18.H8, V19.S4; VUXTL V18.H4, V18.S4; VUXTL2 V20.H8, V21.S4
+	VUXTL V20.H4, V20.S4; scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21)
+	fmulLane0(22, 8, 16); fmulLane0(23, 9, 16); fmulLane0(24, 10, 16); fmulLane0(25, 11, 16)
+	VFMLA V22.S4, V0.S4, V4.S4; VFMLA V23.S4, V1.S4, V5.S4; VFMLA V24.S4, V2.S4, V6.S4
+	VFMLA V25.S4, V3.S4, V7.S4; fmulLane0(22, 12, 16); fmulLane0(23, 13, 16); fmulLane0(24, 14, 16)
+	fmulLane0(25, 15, 16); fmulLane0(0, 18, 17); VFMLS V22.S4, V0.S4, V4.S4; fmulLane0(1, 19, 17)
+	VFMLS V23.S4, V1.S4, V5.S4; fmulLane0(2, 20, 17); VFMLS V24.S4, V2.S4, V6.S4; fmulLane0(3, 21, 17)
+	VFMLS V25.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $352, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part113
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block112
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel111
+	RET
+rows110:
+	CMP $2, R8; BNE rows116
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel117:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load120
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready121
+load120:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready121:
+	MOVD R10, R11
+block118:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
+part119:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5; ADD $32, R2, R25
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16
+	VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19; scvtf(19, 19)
+	scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVD 0(R2), F20; VUXTL V20.B8, V20.H8
+	VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4; scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 20)
+	fmul(1, 1, 21); fmul(4, 4, 20); fmul(5, 5, 21); FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20)
+	FMOVD 16(R2), F22; VUXTL V22.B8, V22.H8; VUXTL2 V22.H8, V23.S4; VUXTL V22.H4, V22.S4; scvtf(22, 22)
+	scvtf(23, 23); FMOVQ 32(R13), F24; fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16)
+	fmulLane0(27, 21, 16); VFMLA V26.S4, V0.S4, V8.S4; VFMLA V27.S4, V1.S4, V9.S4
+	fmulLane0(26, 24, 16); fmulLane0(27, 25, 16); fmulLane0(0, 22, 18); VFMLS V26.S4, V0.S4, V8.S4
+	fmulLane0(1, 23, 18); VFMLS V27.S4, V1.S4, V9.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17)
+	VFMLA V26.S4, V4.S4, V12.S4; VFMLA V27.S4, V5.S4, V13.S4; fmulLane0(26, 24, 17)
+	fmulLane0(27, 25, 17); fmulLane0(4, 22, 19); VFMLS V26.S4, V4.S4, V12.S4; fmulLane0(5, 23, 19)
+	VFMLS V27.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F20
+	VUXTL V20.B8, V20.H8; VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4; scvtf(20, 20); scvtf(21, 21)
+	fmul(2, 2, 20); fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21); FMOVQ 16(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); FMOVD 24(R2), F22; VUXTL V22.B8, V22.H8; VUXTL2 V22.H8, V23.S4; VUXTL V22.H4, V22.S4
+	scvtf(22, 22); scvtf(23, 23); FMOVQ 48(R13), F24; fcvtl2(25, 24); fcvtl(24, 24)
+	fmulLane0(26, 20, 16); fmulLane0(27, 21, 16); VFMLA V26.S4, V2.S4, V10.S4
+	VFMLA V27.S4, V3.S4, V11.S4; fmulLane0(26, 24, 16); fmulLane0(27, 25, 16); fmulLane0(2, 22, 18)
+	VFMLS V26.S4, V2.S4, V10.S4; fmulLane0(3, 23, 18); VFMLS V27.S4, V3.S4, V11.S4
+	fmulLane0(26, 20, 17); fmulLane0(27, 21, 17); VFMLA V26.S4, V6.S4, V14.S4
+	VFMLA V27.S4, V7.S4, V15.S4; fmulLane0(26, 24, 17); fmulLane0(27, 25, 17); fmulLane0(6, 22, 19)
+	VFMLS V26.S4, V6.S4, V14.S4; fmulLane0(7, 23, 19); VFMLS V27.S4, V7.S4, V15.S4; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part119
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block118
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel117
+	RET
+rows116:
+	CMP $4, R8; BNE rows122
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel123:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load126
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready127
+load126:
+ready127:
+	MOVD R10, R11
+block124:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
+part125:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5; ADD $32, R2, R25
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22
+	FMOVQ 0(R23), F23; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21)
+	FMOVS 48(R22), F22; scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23); scvtf(0, 0); scvtf(4, 4)
+	scvtf(8, 8); scvtf(12, 12); FMOVS 0(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4
+	scvtf(24, 24); fmul(0, 0, 24); fmul(4, 4, 24); fmul(8, 8, 24); fmul(12, 12, 24); FMOVD 0(R13), F24
+	fcvtl(24, 24); FMOVS 16(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	FMOVD 32(R13), F26; fcvtl(26, 26); FMOVQ 0(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V0.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(0, 25, 20)
+	VFMLS V27.S4, V0.S4, V28.S4; FMOVQ F28, 0(R15); FMOVQ 0(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V4.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(4, 25, 21)
+	VFMLS V27.S4, V4.S4, V29.S4; FMOVQ F29, 0(R16); FMOVQ 0(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V8.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(8, 25, 22)
+	VFMLS V27.S4, V8.S4, V28.S4; FMOVQ F28, 0(R17); FMOVQ 0(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V12.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(12, 25, 23)
+	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9)
+	scvtf(13, 13); FMOVS 4(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24)
+	fmul(1, 1, 24); fmul(5, 5, 24); fmul(9, 9, 24); fmul(13, 13, 24); FMOVD 8(R13), F24; fcvtl(24, 24)
+	FMOVS 20(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25); FMOVD 40(R13), F26
+	fcvtl(26, 26); FMOVQ 16(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V1.S4, V28.S4
+	fmulLane0(27, 26, 16); fmulLane0(1, 25, 20); VFMLS V27.S4, V1.S4, V28.S4; FMOVQ F28, 16(R15)
+	FMOVQ 16(R16), F29; fmulLane0(27, 24, 17); VFMLA V27.S4, V5.S4, V29.S4; fmulLane0(27, 26, 17)
+	fmulLane0(5, 25, 21); VFMLS V27.S4, V5.S4, V29.S4; FMOVQ F29, 16(R16); FMOVQ 16(R17), F28
+	fmulLane0(27, 24, 18); VFMLA V27.S4, V9.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(9, 25, 22)
+	VFMLS V27.S4, V9.S4, V28.S4; FMOVQ F28, 16(R17); FMOVQ 16(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V13.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(13, 25, 23)
+	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10)
+	scvtf(14, 14); FMOVS 8(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24)
+	fmul(2, 2, 24); fmul(6, 6, 24); fmul(10, 10, 24); fmul(14, 14, 24); FMOVD 16(R13), F24
+	fcvtl(24, 24); FMOVS 24(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	FMOVD 48(R13), F26; fcvtl(26, 26); FMOVQ 32(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V2.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(2, 25, 20)
+	VFMLS V27.S4, V2.S4, V28.S4; FMOVQ F28, 32(R15); FMOVQ 32(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V6.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(6, 25, 21)
+	VFMLS V27.S4, V6.S4, V29.S4; FMOVQ F29, 32(R16); FMOVQ 32(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V10.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(10, 25, 22)
+	VFMLS V27.S4, V10.S4, V28.S4; FMOVQ F28, 32(R17); FMOVQ 32(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V14.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(14, 25, 23)
+	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11)
+	scvtf(15, 15); FMOVS 12(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24)
+	fmul(3, 3, 24); fmul(7, 7, 24); fmul(11, 11, 24); fmul(15, 15, 24); FMOVD 24(R13), F24
+	fcvtl(24, 24); FMOVS 28(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25)
+	FMOVD 56(R13), F26; fcvtl(26, 26); FMOVQ 48(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V3.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(3, 25, 20)
+	VFMLS V27.S4, V3.S4, V28.S4; FMOVQ F28, 48(R15); FMOVQ 48(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V7.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(7, 25, 21)
+	VFMLS V27.S4, V7.S4, V29.S4; FMOVQ F29, 48(R16); FMOVQ 48(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V11.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(11, 25, 22)
+	VFMLS V27.S4, V11.S4, V28.S4; FMOVQ F28, 48(R17); FMOVQ 48(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V15.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(15, 25, 23)
+	VFMLS V27.S4, V15.S4, V29.S4; FMOVQ F29, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part125
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block124
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel123
+	RET
+rows122:
+	RET
+
+// fewQ6KDot works like multiplyBlocksGeneric.
+TEXT ·fewQ6KDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows128
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
+panel129:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load132
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; B ready133
+load132:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11)
+ready133:
+	MOVD R10, R11
+block130:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F12, F14)
+	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
+part131:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	ADD $32, R2, R25; FMOVQ 32(R20), F16; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4
+	VDUP V16.S[2], V2.S4; VDUP V16.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4
+	VDUP V16.S[3], V6.S4; VDUP V16.S[3], V7.S4; FMOVQ 0(R20), F20; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VAND V31.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V21.B16; VAND V31.B16, V21.B16, V21.B16
+	VSHL $4, V27.B16, V22.B16; VAND V31.B16, V22.B16, V22.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16; VBIT V30.B16, V19.B16, V22.B16
+	sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 21, 20); sdotLane0(3, 22, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16
+	VUSHR $2, V22.B16, V22.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	VBIT V30.B16, V18.B16, V21.B16; VBIT V30.B16, V19.B16, V22.B16; sdotLane1(0, 28, 20)
+	sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
+	VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16; VBIT V30.B16, V19.B16, V22.B16
+	sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 21, 20); sdotLane2(3, 22, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16
+	VBIT V30.B16, V19.B16, V22.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 21, 20)
+	sdotLane3(3, 22, 20); FMOVQ 16(R20), F20; FLDPQ 320(R25), (F24, F25); FLDPQ 352(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VSHL $4, V26.B16, V21.B16; VAND V31.B16, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16
+	VAND V31.B16, V22.B16, V22.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	VSRI $4, V18.B16, V21.B16; VSRI $4, V19.B16, V22.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
+	sdotLane0(6, 21, 20); sdotLane0(7, 22, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16
+	VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; VSRI $4, V18.B16, V21.B16; VSRI $4, V19.B16, V22.B16
+	sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; VSRI $4, V18.B16, V21.B16
+	VSRI $4, V19.B16, V22.B16; sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 21, 20)
+	sdotLane2(7, 22, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16
+	VUSHR $2, V27.B16, V22.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	VSRI $4, V18.B16, V21.B16; VSRI $4, V19.B16, V22.B16; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
+	sdotLane3(6, 21, 20); sdotLane3(7, 22, 20); FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVQ 0(R2), F17
+	sxtl2x8(19, 17); sxtl8(17, 17); sxtl2x16(18, 17); sxtl16(17, 17); sxtl2x16(20, 19); sxtl16(19, 19)
+	scvtf(17, 17); scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); FMOVQ 16(R2), F21; sxtl2x8(23, 21)
+	sxtl8(21, 21); sxtl2x16(22, 21); sxtl16(21, 21); sxtl2x16(24, 23); sxtl16(23, 23); scvtf(21, 21)
+	scvtf(22, 22); scvtf(23, 23); scvtf(24, 24); fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19)
+	fmul(3, 3, 20); VFMLA V21.S4, V4.S4, V0.S4; VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4
+	VFMLA V24.S4, V7.S4, V3.S4; fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16)
+	fmulLane0(20, 15, 16); VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4
+	VFMLA V19.S4, V2.S4, V10.S4; VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $416, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part131
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block130
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
+	CBNZ R9, panel129
+	RET
+rows128:
+	CMP $2, R8; BNE rows134
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
+panel135:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load138
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready139
+load138:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready139:
+	MOVD R10, R11
+block136:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
+part137:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	ADD $32, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; VDUP V16.S[2], V0.S4
+	VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4; VDUP V16.S[3], V4.S4
+	VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4; VDUP V17.S[3], V7.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); FLDPQ 64(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
+	FLDPQ 128(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20)
+	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); FLDPQ 192(R25), (F16, F17)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 320(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 28, 21)
+	sdotLane0(7, 29, 21); FLDPQ 64(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21)
+	sdotLane2(7, 29, 21); FLDPQ 192(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 28, 21); sdotLane3(7, 29, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 0(R2), F18; sxtl8(18, 18)
+	sxtl2x16(19, 18); sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19); FMOVD 16(R2), F20; sxtl8(20, 20)
+	sxtl2x16(21, 20); sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 18); fmul(1, 1, 19)
+	fmul(2, 2, 18); fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4
+	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 0(R13), F18; fcvtl2(19, 18)
+	fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V2.S4, V12.S4; VFMLA V21.S4, V3.S4, V13.S4; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4
+	VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4; VDUP V17.S[3], V7.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VAND V31.B16, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21)
+	FLDPQ 96(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21)
+	sdotLane1(3, 29, 21); FLDPQ 160(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21)
+	FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20)
+	sdotLane3(1, 29, 20); sdotLane3(2, 28, 21); sdotLane3(3, 29, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VAND V31.B16, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 28, 21); sdotLane0(7, 29, 21)
+	FLDPQ 96(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 28, 21)
+	sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
+	FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
+	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7)
+	FMOVD 8(R2), F18; sxtl8(18, 18); sxtl2x16(19, 18); sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19)
+	FMOVD 24(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20); sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21)
+	fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18); fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4
+	VFMLA V21.S4, V5.S4, V1.S4; VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4
+	FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V0.S4, V10.S4; VFMLA V21.S4, V1.S4, V11.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V2.S4, V14.S4; VFMLA V21.S4, V3.S4, V15.S4; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part137
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block136
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel135
+	RET
+rows134:
+	CMP $4, R8; BNE rows140
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
+panel141:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load144
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready145
+load144:
+ready145:
+	MOVD R10, R11
+block142:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
+part143:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	ADD $32, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4
+	VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4; VDUP V19.S[2], V7.S4
+	VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4; VDUP V17.S[3], V11.S4
+	VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4; VDUP V19.S[3], V15.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); sdotLane0(4, 28, 22)
+	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 64(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
+	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
+	FLDPQ 128(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20)
+	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); sdotLane2(4, 28, 22)
+	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23)
+	sdotLane3(7, 29, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 320(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(8, 28, 20); sdotLane0(9, 29, 20)
+	sdotLane0(10, 28, 21); sdotLane0(11, 29, 21); sdotLane0(12, 28, 22); sdotLane0(13, 29, 22)
+	sdotLane0(14, 28, 23); sdotLane0(15, 29, 23); FLDPQ 64(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20)
+	sdotLane1(10, 28, 21); sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22)
+	sdotLane1(14, 28, 23); sdotLane1(15, 29, 23); FLDPQ 128(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21)
+	sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23)
+	sdotLane2(15, 29, 23); FLDPQ 192(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0)
+	scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12); scvtf(14, 14)
+	FMOVS 0(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 16(R2), F21; sxtl8(21, 21)
+	sxtl16(21, 21); scvtf(21, 21); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20)
+	VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4
+	VFMLA V21.S4, V14.S4, V6.S4; FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(3, 3)
+	scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13); scvtf(15, 15)
+	FMOVS 4(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 20(R2), F21; sxtl8(21, 21)
+	sxtl16(21, 21); scvtf(21, 21); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20); fmul(7, 7, 20)
+	VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4; VFMLA V21.S4, V13.S4, V5.S4
+	VFMLA V21.S4, V15.S4, V7.S4; FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; VDUP V16.S[2], V0.S4
+	VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4
+	VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4; VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4
+	VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4; VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4
+	VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4; VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 288(R25), (F24, F25)
+	FLDPQ 32(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 28, 21)
+	sdotLane0(3, 29, 21); sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23)
+	sdotLane0(7, 29, 23); FLDPQ 96(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane1(0, 28, 20)
+	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21); sdotLane1(4, 28, 22)
+	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); FLDPQ 160(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21)
+	sdotLane2(3, 29, 21); sdotLane2(4, 28, 22); sdotLane2(5, 29, 22); sdotLane2(6, 28, 23)
+	sdotLane2(7, 29, 23); FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21); sdotLane3(3, 29, 21)
+	sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+	FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(8, 28, 20); sdotLane0(9, 29, 20)
+	sdotLane0(10, 28, 21); sdotLane0(11, 29, 21); sdotLane0(12, 28, 22); sdotLane0(13, 29, 22)
+	sdotLane0(14, 28, 23); sdotLane0(15, 29, 23); FLDPQ 96(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20)
+	sdotLane1(10, 28, 21); sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22)
+	sdotLane1(14, 28, 23); sdotLane1(15, 29, 23); FLDPQ 160(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21)
+	sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23)
+	sdotLane2(15, 29, 23); FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0)
+	scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12); scvtf(14, 14)
+	FMOVS 8(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 24(R2), F21; sxtl8(21, 21)
+	sxtl16(21, 21); scvtf(21, 21); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20)
+	VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4
+	VFMLA V21.S4, V14.S4, V6.S4; FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(1, 1); scvtf(3, 3)
+	scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13); scvtf(15, 15)
+	FMOVS 12(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 28(R2), F21; sxtl8(21, 21)
+	sxtl16(21, 21); scvtf(21, 21); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20); fmul(7, 7, 20)
+	VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4; VFMLA V21.S4, V13.S4, V5.S4
+	VFMLA V21.S4, V15.S4, V7.S4; FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $416, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part143
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block142
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel141
+	RET
+rows140:
+	RET
+
+// fewQ41Dot works like multiplyBlocksGeneric.
+TEXT ·fewQ41Dot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows146
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel147:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load150
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready151
+load150:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready151:
+	MOVD R10, R11
+block148:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $320, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2)
+	scvtf(3, 3); FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18); fcvtl(18, 18); fcvtl2(21, 20); fcvtl(20, 20)
+	FLDPQ 32(R13), (F22, F24); fcvtl2(23, 22); fcvtl(22, 22); fcvtl2(25, 24); fcvtl(24, 24)
+	fmulLane0(26, 18, 16); fmulLane0(27, 19, 16); fmulLane0(28, 20, 16); fmulLane0(29, 21, 16)
+	VFMLA V26.S4, V0.S4, V4.S4; VFMLA V27.S4, V1.S4, V5.S4; VFMLA V28.S4, V2.S4, V6.S4
+	VFMLA V29.S4, V3.S4, V7.S4; fmulLane0(26, 22, 16); fmulLane0(27, 23, 16); fmulLane0(28, 24, 16)
+	fmulLane0(29, 25, 16); fmlaLane0(4, 26, 17); fmlaLane0(5, 27, 17); fmlaLane0(6, 28, 17)
+	fmlaLane0(7, 29, 17); ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block148
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel147
+	RET
+rows146:
+	CMP $2, R8; BNE rows152
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel153:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load156
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready157
+load156:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready157:
+	MOVD R10, R11
+block154:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $320, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18)
+	FMOVS 48(R21), F19; scvtf(19, 19); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5)
+	FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22); fcvtl(22, 22)
+	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4
+	VFMLA V25.S4, V1.S4, V9.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(8, 24, 18)
+	fmlaLane0(9, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V4.S4, V12.S4
+	VFMLA V25.S4, V5.S4, V13.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(12, 24, 19)
+	fmlaLane0(13, 25, 19); scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F20
+	fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22; fcvtl2(23, 22); fcvtl(22, 22)
+	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V2.S4, V10.S4
+	VFMLA V25.S4, V3.S4, V11.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(10, 24, 18)
+	fmlaLane0(11, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V6.S4, V14.S4
+	VFMLA V25.S4, V7.S4, V15.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(14, 24, 19)
+	fmlaLane0(15, 25, 19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $256, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block154
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel153
+	RET
+rows152:
+	CMP $4, R8; BNE rows158
+	MOVD $252645135, R13; VDUP R13, V30.S4
+panel159:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load162
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready163
+load162:
+ready163:
+	MOVD R10, R11
+block160:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $320, R5, R5
+	ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21)
+	FMOVS 48(R22), F22; scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23); scvtf(0, 0); scvtf(4, 4)
+	scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25; fcvtl(25, 25)
+	FMOVQ 0(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4; fmulLane0(26, 25, 16)
+	fmlaLane0(27, 26, 20); FMOVQ F27, 0(R15); FMOVQ 0(R16), F28; fmulLane0(26, 24, 17)
+	VFMLA V26.S4, V4.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 0(R16)
+	FMOVQ 0(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4; fmulLane0(26, 25, 18)
+	fmlaLane0(27, 26, 22); FMOVQ F27, 0(R17); FMOVQ 0(R19), F28; fmulLane0(26, 24, 19)
+	VFMLA V26.S4, V12.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 0(R19)
+	scvtf(1, 1); scvtf(5, 5); scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F24; fcvtl(24, 24)
+	FMOVD 40(R13), F25; fcvtl(25, 25); FMOVQ 16(R15), F27; fmulLane0(26, 24, 16)
+	VFMLA V26.S4, V1.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 16(R15)
+	FMOVQ 16(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V5.S4, V28.S4; fmulLane0(26, 25, 17)
+	fmlaLane0(28, 26, 21); FMOVQ F28, 16(R16); FMOVQ 16(R17), F27; fmulLane0(26, 24, 18)
+	VFMLA V26.S4, V9.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 16(R17)
+	FMOVQ 16(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V13.S4, V28.S4; fmulLane0(26, 25, 19)
+	fmlaLane0(28, 26, 23); FMOVQ F28, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14)
+	FMOVD 16(R13), F24; fcvtl(24, 24); FMOVD 48(R13), F25; fcvtl(25, 25); FMOVQ 32(R15), F27
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V2.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20)
+	FMOVQ F27, 32(R15); FMOVQ 32(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V6.S4, V28.S4
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 32(R16); FMOVQ 32(R17), F27
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V10.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22)
+	FMOVQ F27, 32(R17); FMOVQ 32(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V14.S4, V28.S4
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19); scvtf(3, 3); scvtf(7, 7)
+	scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F24; fcvtl(24, 24); FMOVD 56(R13), F25; fcvtl(25, 25)
+	FMOVQ 48(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V3.S4, V27.S4; fmulLane0(26, 25, 16)
+	fmlaLane0(27, 26, 20); FMOVQ F27, 48(R15); FMOVQ 48(R16), F28; fmulLane0(26, 24, 17)
+	VFMLA V26.S4, V7.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 48(R16)
+	FMOVQ 48(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4; fmulLane0(26, 25, 18)
+	fmlaLane0(27, 26, 22); FMOVQ F27, 48(R17); FMOVQ 48(R19), F28; fmulLane0(26, 24, 19)
+	VFMLA V26.S4, V15.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19)
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block160
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel159
+	RET
+rows158:
+	RET
+
+// fewQ50Dot works like multiplyBlocksGeneric.
+TEXT ·fewQ50Dot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows164
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel165:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load168
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready169
+load168:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready169:
+	MOVD R10, R11
+block166:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $352, R5, R5; ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VDUP V16.S[1], V0.S4
+	VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; FMOVQ 0(R20), F20
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19)
+	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16)
+	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4
+	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $320, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block166
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel165
+	RET
+rows164:
+	CMP $2, R8; BNE rows170
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel171:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load174
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready175
+load174:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready175:
+	MOVD R10, R11
+block172:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $352, R5, R5; ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr3(16, 16)
+	sshr3(17, 17); VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4
+	VDUP V16.S[1], V3.S4; VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4
+	VDUP V17.S[1], V7.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4)
+	scvtf(5, 5); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4
+	VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18
+	fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
+	VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17)
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block172
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel171
+	RET
+rows170:
+	CMP $4, R8; BNE rows176
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel177:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load180
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready181
+load180:
+ready181:
+	MOVD R10, R11
+block178:
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $352, R5, R5; ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; sshr3(16, 16); sshr3(17, 17); sshr3(18, 18); sshr3(19, 19)
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
+	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4
+	VDUP V18.S[1], V8.S4; VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4
+	VDUP V19.S[1], V12.S4; VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F20
+	fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4
+	FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4
+	FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4
+	FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4
+	FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F20
+	fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4
+	FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4
+	FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4
+	FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4
+	FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14); FMOVD 16(R13), F20
+	fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4
+	FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4
+	FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4
+	FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4
+	FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F20
+	fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4
+	FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4
+	FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4
+	FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4
+	FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block178
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel177
+	RET
+rows176:
+	RET
+
+// fewQ51Dot works like multiplyBlocksGeneric.
+TEXT ·fewQ51Dot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows182
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel183:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load186
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready187
+load186:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready187:
+	MOVD R10, R11
+block184:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $384, R5, R5; ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18); fcvtl(18, 18)
+	fcvtl2(21, 20); fcvtl(20, 20); FLDPQ 32(R13), (F22, F24); fcvtl2(23, 22); fcvtl(22, 22)
+	fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 18, 16); fmulLane0(27, 19, 16); fmulLane0(28, 20, 16)
+	fmulLane0(29, 21, 16); VFMLA V26.S4, V0.S4, V4.S4; VFMLA V27.S4, V1.S4, V5.S4
+	VFMLA V28.S4, V2.S4, V6.S4; VFMLA V29.S4, V3.S4, V7.S4; fmulLane0(26, 22, 16)
+	fmulLane0(27, 23, 16); fmulLane0(28, 24, 16); fmulLane0(29, 25, 16); fmlaLane0(4, 26, 17)
+	fmlaLane0(5, 27, 17); fmlaLane0(6, 28, 17); fmlaLane0(7, 29, 17); ADD $56, R20, R20
+	ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block184
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel183
+	RET
+rows182:
+	CMP $2, R8; BNE rows188
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel189:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load192
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready193
+load192:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
+ready193:
+	MOVD R10, R11
+block190:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $384, R5, R5; ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18)
+	FMOVS 48(R21), F19; scvtf(19, 19); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5)
+	FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22); fcvtl(22, 22)
+	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4
+	VFMLA V25.S4, V1.S4, V9.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(8, 24, 18)
+	fmlaLane0(9, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V4.S4, V12.S4
+	VFMLA V25.S4, V5.S4, V13.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(12, 24, 19)
+	fmlaLane0(13, 25, 19); scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F20
+	fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22; fcvtl2(23, 22); fcvtl(22, 22)
+	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V2.S4, V10.S4
+	VFMLA V25.S4, V3.S4, V11.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(10, 24, 18)
+	fmlaLane0(11, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V6.S4, V14.S4
+	VFMLA V25.S4, V7.S4, V15.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(14, 24, 19)
+	fmlaLane0(15, 25, 19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $320, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block190
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel189
+	RET
+rows188:
+	CMP $4, R8; BNE rows194
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
+panel195:
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load198
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready199
+load198:
+ready199:
+	MOVD R10, R11
+block196:
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $384, R5, R5; ADD $0, R2, R25; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16
+	VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVS 48(R20), F20
+	scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22; scvtf(22, 22)
+	FMOVS 48(R23), F23; scvtf(23, 23); scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12)
+	FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25; fcvtl(25, 25); FMOVQ 0(R15), F27
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20)
+	FMOVQ F27, 0(R15); FMOVQ 0(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V4.S4, V28.S4
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 0(R16); FMOVQ 0(R17), F27
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22)
+	FMOVQ F27, 0(R17); FMOVQ 0(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V12.S4, V28.S4
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 0(R19); scvtf(1, 1); scvtf(5, 5)
+	scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F24; fcvtl(24, 24); FMOVD 40(R13), F25; fcvtl(25, 25)
+	FMOVQ 16(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V1.S4, V27.S4; fmulLane0(26, 25, 16)
+	fmlaLane0(27, 26, 20); FMOVQ F27, 16(R15); FMOVQ 16(R16), F28; fmulLane0(26, 24, 17)
+	VFMLA V26.S4, V5.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 16(R16)
+	FMOVQ 16(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V9.S4, V27.S4; fmulLane0(26, 25, 18)
+	fmlaLane0(27, 26, 22); FMOVQ F27, 16(R17); FMOVQ 16(R19), F28; fmulLane0(26, 24, 19)
+	VFMLA V26.S4, V13.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 16(R19)
+	scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14); FMOVD 16(R13), F24; fcvtl(24, 24)
+	FMOVD 48(R13), F25; fcvtl(25, 25); FMOVQ 32(R15), F27; fmulLane0(26, 24, 16)
+	VFMLA V26.S4, V2.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 32(R15)
+	FMOVQ 32(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V6.S4, V28.S4; fmulLane0(26, 25, 17)
+	fmlaLane0(28, 26, 21); FMOVQ F28, 32(R16); FMOVQ 32(R17), F27; fmulLane0(26, 24, 18)
+	VFMLA V26.S4, V10.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 32(R17)
+	FMOVQ 32(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V14.S4, V28.S4; fmulLane0(26, 25, 19)
+	fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11); scvtf(15, 15)
+	FMOVD 24(R13), F24; fcvtl(24, 24); FMOVD 56(R13), F25; fcvtl(25, 25); FMOVQ 48(R15), F27
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V3.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20)
+	FMOVQ F27, 48(R15); FMOVQ 48(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V7.S4, V28.S4
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 48(R16); FMOVQ 48(R17), F27
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22)
+	FMOVQ F27, 48(R17); FMOVQ 48(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19); ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $320, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block196
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel195
+	RET
+rows194:
 	RET
 
 // multiplyPlainDot works like multiplyBlocksGeneric.
@@ -1030,22 +2967,22 @@ TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
 	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
-tiles74:
-	CMP $4, R12; BLT fewer75
+tiles200:
+	CMP $4, R12; BLT fewer201
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready76
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready202
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready76:
+ready202:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block77:
+block203:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
@@ -1112,23 +3049,24 @@ block77:
 	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block77
-	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles74
+	CBNZ R8, block203
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
+	CBNZ R12, tiles200
 	RET
-fewer75:
-	CMP $2, R12; BLT fewer78
+fewer201:
+	CMP $2, R12; BLT fewer204
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready79
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready205
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready79:
+ready205:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block80:
+block206:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -1164,23 +3102,23 @@ block80:
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block80
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles74
+	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block206
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles200
 	RET
-fewer78:
-	CMP $1, R12; BLT fewer81
+fewer204:
+	CMP $1, R12; BLT fewer207
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready82
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready208
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready82:
+ready208:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block83:
+block209:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -1201,10 +3139,10 @@ block83:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $576, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block83
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles74
+	SUB $1, R8, R8; CBNZ R8, block209
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles200
 	RET
-fewer81:
+fewer207:
 	RET
 
 // multiplyMinimaDot works like multiplyBlocksGeneric.
@@ -1212,22 +3150,22 @@ TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
 	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
-tiles84:
-	CMP $4, R12; BLT fewer85
+tiles210:
+	CMP $4, R12; BLT fewer211
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready86
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready212
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready86:
+ready212:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block87:
+block213:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
@@ -1321,23 +3259,24 @@ block87:
 	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block87
-	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12; CBNZ R12, tiles84
+	CBNZ R8, block213
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
+	CBNZ R12, tiles210
 	RET
-fewer85:
-	CMP $2, R12; BLT fewer88
+fewer211:
+	CMP $2, R12; BLT fewer214
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready89
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready215
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready89:
+ready215:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block90:
+block216:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -1388,23 +3327,23 @@ block90:
 	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
 	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block90
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles84
+	CBNZ R8, block216
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles210
 	RET
-fewer88:
-	CMP $1, R12; BLT fewer91
+fewer214:
+	CMP $1, R12; BLT fewer217
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready92
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready218
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready92:
+ready218:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block93:
+block219:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -1433,10 +3372,10 @@ block93:
 	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
 	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
 	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
-	ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block93
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles84
+	ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block219
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles210
 	RET
-fewer91:
+fewer217:
 	RET
 
 // multiplyHalvesDot works like multiplyBlocksGeneric.
@@ -1444,20 +3383,20 @@ TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
 	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
-tiles94:
-	CMP $2, R12; BLT fewer95
+tiles220:
+	CMP $2, R12; BLT fewer221
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready96
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready222
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready96:
+ready222:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block97:
+block223:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -1505,23 +3444,23 @@ block97:
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block97
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles94
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block223
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles220
 	RET
-fewer95:
-	CMP $1, R12; BLT fewer98
+fewer221:
+	CMP $1, R12; BLT fewer224
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready99
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready225
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready99:
+ready225:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block100:
+block226:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -1549,10 +3488,10 @@ block100:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block100
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles94
+	SUB $1, R8, R8; CBNZ R8, block226
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles220
 	RET
-fewer98:
+fewer224:
 	RET
 
 // multiplyPairsDot works like multiplyBlocksGeneric.
@@ -1560,20 +3499,20 @@ TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
 	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
-tiles101:
-	CMP $2, R12; BLT fewer102
+tiles227:
+	CMP $2, R12; BLT fewer228
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready103
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready229
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready103:
+ready229:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block104:
+block230:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
@@ -1626,23 +3565,23 @@ block104:
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block104
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles101
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block230
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles227
 	RET
-fewer102:
-	CMP $1, R12; BLT fewer105
+fewer228:
+	CMP $1, R12; BLT fewer231
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready106
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready232
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready106:
+ready232:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block107:
+block233:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -1673,10 +3612,10 @@ block107:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block107
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles101
+	SUB $1, R8, R8; CBNZ R8, block233
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles227
 	RET
-fewer105:
+fewer231:
 	RET
 
 // multiplyFloatsDot works like multiplyBlocksGeneric.
@@ -1684,22 +3623,22 @@ TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
 	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
-tiles108:
-	CMP $4, R12; BLT fewer109
+tiles234:
+	CMP $4, R12; BLT fewer235
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready110
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready236
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-ready110:
+ready236:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block111:
+block237:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
@@ -1790,24 +3729,24 @@ block111:
 	fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V14.S4, V26.S4
 	fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
 	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block111
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block237
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles108
+	CBNZ R12, tiles234
 	RET
-fewer109:
-	CMP $1, R12; BLT fewer112
+fewer235:
+	CMP $1, R12; BLT fewer238
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready113
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready239
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
 	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready113:
+ready239:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block114:
+block240:
 	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
@@ -1835,13 +3774,23 @@ block114:
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $640, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block114
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles108
+	SUB $1, R8, R8; CBNZ R8, block240
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles234
 	RET
-fewer112:
+fewer238:
 	RET
 
 // Constants, 16 bytes each.
-GLOBL constants<>(SB), RODATA|NOPTR, $0
+// levels of IQ4_NL
+DATA constants<>+0(SB)/4, $0xbfad9881
+DATA constants<>+4(SB)/4, $0xf6eaddcf
+DATA constants<>+8(SB)/4, $0x26190d01
+DATA constants<>+12(SB)/4, $0x71594535
+// levels of MXFP4
+DATA constants<>+16(SB)/4, $0x03020100
+DATA constants<>+20(SB)/4, $0x0c080604
+DATA constants<>+24(SB)/4, $0xfdfeff00
+DATA constants<>+28(SB)/4, $0xf4f8fafc
+GLOBL constants<>(SB), RODATA|NOPTR, $32
 DATA zeros<>+0(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $256

@@ -47,7 +47,8 @@ func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
 // Few reports whether MultiplyFew is for a type and a number of rows.
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
 	switch t {
-	case blocks.Q8_0, blocks.Q4_0, blocks.Q4_K, blocks.Q6_K:
+	case blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K, blocks.MXFP4,
+		blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.IQ4_XS:
 		return rows <= fewRows && hasProducts(cpu)
 	}
 	return false
@@ -68,10 +69,24 @@ func fewRowsStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
 		fewQ8Dot(x)
 	case blocks.Q4_0:
 		fewNibblesDot(x)
+	case blocks.IQ4_NL:
+		fewLevelsDot(x)
 	case blocks.Q4_K:
 		fewQ4KDot(x)
+	case blocks.Q5_K:
+		fewQ5KDot(x)
 	case blocks.Q6_K:
 		fewQ6KDot(x)
+	case blocks.MXFP4:
+		fewMXFPDot(x)
+	case blocks.Q4_1:
+		fewQ41Dot(x)
+	case blocks.Q5_0:
+		fewQ50Dot(x)
+	case blocks.Q5_1:
+		fewQ51Dot(x)
+	case blocks.IQ4_XS:
+		fewXSDot(x)
 	}
 }
 
@@ -333,3 +348,24 @@ func fewQ4KDot(x *blockCall)
 
 //go:noescape
 func fewQ6KDot(x *blockCall)
+
+//go:noescape
+func fewLevelsDot(x *blockCall)
+
+//go:noescape
+func fewQ5KDot(x *blockCall)
+
+//go:noescape
+func fewMXFPDot(x *blockCall)
+
+//go:noescape
+func fewQ41Dot(x *blockCall)
+
+//go:noescape
+func fewQ50Dot(x *blockCall)
+
+//go:noescape
+func fewQ51Dot(x *blockCall)
+
+//go:noescape
+func fewXSDot(x *blockCall)
