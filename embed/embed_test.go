@@ -278,7 +278,7 @@ func TestDamagedFolders(t *testing.T) {
 			"1_Pooling/config.json: want JSON as published models have it: invalid character"},
 		{"tokenizer is no JSON", put("tokenizer.json", "[]"),
 			"tokenizer.json: want JSON as published models have it: json: cannot unmarshal"},
-		{"empty config", put("config.json", "{}"), `config.json: key "hidden_size" is not there, want`},
+		{"empty config", put("config.json", "{}"), "config.json: hidden_size is not there, want 1 to"},
 		{"no layers", change("num_hidden_layers", 0), "num_hidden_layers is 0, want 1 to"},
 		{"one token", change("max_position_embeddings", 1),
 			"vocab_size is 12, and by max_position_embeddings texts have at most 1 tokens, want at least 2"},

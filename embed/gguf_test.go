@@ -333,7 +333,9 @@ func TestDamagedGGUF(t *testing.T) {
 		"bert.vocab_size is 9, want 12": func(f *gguftest.File) {
 			f.Set("bert.vocab_size", uint32(9))
 		},
-		`key "bert.block_count" is not there`: func(f *gguftest.File) { f.Set("bert.block_count", nil) },
+		"bert.block_count is not there, want 1": func(f *gguftest.File) {
+			f.Set("bert.block_count", nil)
+		},
 		"bert.strange": func(f *gguftest.File) {
 			f.Set("bert.strange", uint32(1))
 		},

@@ -90,7 +90,7 @@ func (l *Loader) Fail(format string, args ...any) {
 func (l *Loader) Check(name string, err error) {
 	var size sizeError
 	if errors.As(err, &size) && size.n == 0 && l.lacks(name, size.key) {
-		err = fmt.Errorf("key %q is not there, want it with 1 to %d", size.key, mostSize)
+		err = errors.New(strings.Replace(err.Error(), " is 0,", " is not there,", 1))
 	}
 	if err != nil {
 		l.Fail("%s: %w", filepath.Join(l.Path, name), err)

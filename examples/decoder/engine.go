@@ -186,6 +186,9 @@ func (e *engine) step() error {
 	for i, j := range jobs {
 		if j.seq.length() == len(j.tokens)+len(guesses[j]) {
 			decodes := len(j.tokens) > len(j.prompt)
+			if !decodes && j.keep && len(j.words.stops) > 0 {
+				j.seq.mark() // the answer may end before its last tokens
+			}
 			n, err := e.take(j, guesses[j], logits[:wanted[i]])
 			if err != nil {
 				return err

@@ -71,8 +71,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 	f.StringVar(&o.session, "session", "", "`file` of a text or a conversation, from which the next "+
 		"run goes on: what a prompt has in common with it is not computed again, without a prompt all "+
 		"of it is the prompt, and at the end it has this run's; it is written if it is not there")
-	f.StringVar(&o.draftPath, "draft", "", "`file` or folder of a smaller model with the same tokens: "+
-		"it guesses some, which saves steps where it is right, and changes no answer")
+	f.StringVar(&o.draftPath, "draft", "", "`file` or folder of a smaller model with the same "+
+		"tokens: it guesses some, which saves steps where it is right, and changes no answer")
 	f.IntVar(&o.guesses, "guesses", 4, "tokens that the -draft model guesses at a time")
 	f.StringVar(&o.size, "size", "tiny", "of a random model: tiny or 0.5b")
 	f.StringVar(&o.shared, "shared", "", "`text` before every prompt, computed once")
@@ -96,8 +96,8 @@ func parse(args []string, help io.Writer) (*options, error) {
 		"file, whose matrices stay as they are, unless -weights says otherwise")
 	f.Uint64Var(&o.seed, "seed", 1, "of a random model, and of sampling")
 	o.sampling.register(f)
-	f.Func("stop", "`text` that ends an answer, without being part of it; may be there several times",
-		o.addStop)
+	f.Func("stop", "`text` that ends an answer, without being part of it, nor of a -session; may be "+
+		"there several times", o.addStop)
 	f.BoolVar(&o.prove, "prove", false, "compare the bits of logits; what a run without model and "+
 		"prompts does, too")
 	o.access.register(f)

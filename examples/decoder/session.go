@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn/embed/folder"
@@ -107,14 +108,52 @@ func (o *options) closeSession(e *engine, j *job, turns int, messages []chat.Mes
 	if err != nil {
 		return err
 	}
-	d.Tokens, d.Read, d.Turns = j.tokens, j.seq.length(), turns
+	d.Tokens = j.tokens
 	if j.ended {
 		d.Tokens = d.Tokens[:len(d.Tokens)-1]
+	} else if j.words.ended && !o.chat { // a conversation has messages
+		if d.Tokens, err = j.untilStop(e.Vocab); err != nil {
+			return err
+		}
 	}
+	d.Read, d.Turns = j.seq.length(), turns
 	for _, m := range messages {
 		d.Messages = append(d.Messages, savedMessage{m.Role, []byte(m.Content)})
 	}
 	return writeSession(o.session, d, j.seq.(paged))
+}
+
+// untilStop is the tokens of an answer that a text has ended, without that text. What the sequence
+// has of more is taken back. Where the text begins within a token, others say what is before it.
+func (j *job) untilStop(vocab int) ([]int, error) {
+	rest, n := j.words.text, len(j.prompt)
+	for ; rest != ""; n++ {
+		text := j.words.decode(j.tokens[n])
+		if !strings.HasPrefix(rest, text) {
+			break
+		}
+		rest = rest[len(text):]
+	}
+	tokens := append(slices.Clone(j.tokens[:n]), spelled(rest, vocab, j.words.decode)...)
+	return tokens, j.seq.back(min(n, j.seq.length()))
+}
+
+// spelled is tokens that say a text, each the longest that it goes on with, as far as there are
+// such tokens.
+func spelled(text string, vocab int, decode func(int) string) (tokens []int) {
+	for text != "" {
+		best, longest := 0, ""
+		for token := range vocab {
+			if says := decode(token); len(says) > len(longest) && strings.HasPrefix(text, says) {
+				best, longest = token, says
+			}
+		}
+		if longest == "" {
+			break
+		}
+		tokens, text = append(tokens, best), text[len(longest):]
+	}
+	return tokens
 }
 
 // resume goes on with the conversation of a session.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -186,6 +187,90 @@ func TestSessionEnds(t *testing.T) {
 	must(t, o.closeSession(e, j, 0, nil))
 	if prompts, err := o.continued(nil, e); err != nil || !slices.Equal(prompts[0], countUp(9)) {
 		t.Errorf("it goes on from %v, error %v", prompts, err)
+	}
+}
+
+// TestSessionStops: an answer that a text has ended goes on before that text, wherever it begins in
+// a token, as one run without it. What is not said in tokens is left out.
+func TestSessionStops(t *testing.T) {
+	answer := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		must(t, run(append([]string{"-seed", "3"}, args...), &out, io.Discard))
+		_, text, _ := strings.Cut(out.String(), "[1] ")
+		text, _, _ = strings.Cut(text, "\n")
+		return strings.TrimPrefix(text, "…")
+	}
+	saved := func(file string) []int {
+		t.Helper()
+		data, err := os.ReadFile(file)
+		must(t, err)
+		var d description
+		must(t, json.NewDecoder(bytes.NewReader(data[len(sessionMagic)+4:])).Decode(&d))
+		return d.Tokens
+	}
+	whole := 0 // cuts between tokens
+	for name, path := range sessionModels(t) {
+		file := at(t, "session")
+		base := []string{"-model", path, "-context", "100", "-n", "40", "-session", file}
+		prompt := strings.Repeat("ab c", 5)
+		all := answer(append(base, prompt)...)
+		tokens, said := saved(file), strings.TrimPrefix(all, prompt)
+		o, err := parse(base, io.Discard)
+		must(t, err)
+		_, text, err := o.open()
+		must(t, err)
+		for _, at := range []int{0, 1, len(said) / 3, len(said) / 2} {
+			for at < len(said) && strings.Contains("s>", said[at:at+1]) { // of <s>: no token says <
+				at++
+			}
+			if at == len(said) {
+				continue // an answer of control tokens
+			}
+			must(t, os.Remove(file))
+			stop := said[at:min(at+9, len(said))]
+			shown, _, _ := strings.Cut(all[len(prompt):], stop)
+			if shown = prompt + shown; answer(append(base, "-stop", stop, prompt)...) != shown {
+				t.Fatalf("%s: no answer ends before %q", name, stop)
+			}
+			kept := ""
+			for _, token := range saved(file) {
+				kept += text.Decode(token)
+			}
+			if !strings.HasSuffix(kept, shown) {
+				t.Errorf("%s: before %q the session is %q, want %q", name, stop, kept, shown)
+			}
+			next := answer(base...)
+			if slices.Equal(saved(file)[:len(tokens)], tokens) {
+				whole++
+				if !strings.HasPrefix(shown+next, all) {
+					t.Errorf("%s: before %q it goes on with %q, want all of %q", name, stop, next, all)
+				}
+			}
+		}
+	}
+	if whole < 3 {
+		t.Errorf("%d cuts are between tokens, want more", whole)
+	}
+	texts := []string{"one", " t", "wo", " two", "x", " ", "", " th"}
+	for stopped, want := range map[string][]int{"one two": {4, 0, 3}, "one t": {4, 0, 1}, "": {4},
+		"one two tw": {4, 0, 3, 1}, "one two ": {4, 0, 3, 5}} {
+		m := tinyModel(t, attn.F32, 1)
+		e, err := newEngine(m, settings{workers: 1, places: 1, chunk: 9, context: 50})
+		must(t, err)
+		defer e.close()
+		answers := []int{0, 3, 3, 4}
+		j := &job{prompt: []int{4}, most: 4, keep: true, words: words{stops: []string{"two x"},
+			decode: func(token int) string { return texts[token%len(texts)] }}}
+		j.choose = func([]float32) int { return answers[len(j.tokens)-1] }
+		must(t, e.submit(j))
+		must(t, e.run(func() {}))
+		j.words.text = stopped
+		if got, err := j.untilStop(len(texts)); err != nil || !slices.Equal(got, want) ||
+			j.seq.length() > len(got) {
+			t.Errorf("%q is tokens %v, want %v; of them %d are read (%v)", stopped, got, want,
+				j.seq.length(), err)
+		}
 	}
 }
 
