@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/kernel/floats"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/operand"
@@ -299,7 +298,7 @@ func (m *Matrix) needs() inputNeeds {
 	case m.int8 && m.blocks != 0:
 		return needsBlocks
 	case m.int8:
-		return needsRotation | needsIntegers
+		return needsIntegers
 	case m.rotation > 1:
 		return needsRotation
 	}
@@ -406,7 +405,7 @@ func (p *projection) partition(workers int) {
 		p.rows, p.cols = p.dst.L, p.dst.D // one stream
 		return
 	}
-	p.rows, p.cols = product.PartOfRows(p.dst.L, product.Rows), 2*productCols
+	p.rows, p.cols = product.PartOfRows(p.dst.L, product.Rows, p.evenRows()), 2*productCols
 	switch {
 	case p.m.blocks == 0 && p.dst.L <= narrow.MaxRows:
 		p.cols = fewRowsCols
@@ -414,9 +413,9 @@ func (p *projection) partition(workers int) {
 		p.cols *= 2 // inputs of so many rows leave the L2 cache, and are read half as often
 	}
 	if p.m.sharesWidened() && !(workers > 1 && p.m.int8) { // of integers nothing is widened
-		p.rows = product.PartOfRows(p.dst.L, widenedRows)
+		p.rows = product.PartOfRows(p.dst.L, widenedRows, p.evenRows())
 		if p.tasks() < workers*tasksPerWorker {
-			p.rows = product.PartOfRows(p.dst.L, product.Rows)
+			p.rows = product.PartOfRows(p.dst.L, product.Rows, p.evenRows())
 		}
 	}
 	p.gathered = p.gathered || p.gathers()
@@ -492,6 +491,14 @@ func (p *projection) block(i int) productBlock {
 		Block: product.Block{Rows: min(p.rows, p.dst.L-row), Cols: min(p.cols, p.dst.D-first)}}
 }
 
+// evenRows is what blocks divide rows at a multiple of: kernels take as many together.
+func (p *projection) evenRows() int {
+	if p.m.int8 && tuned.AMX {
+		return tuning.AMXRows
+	}
+	return kernel.SplitRows
+}
+
 // task computes one block of dst.
 func (p *projection) task(i int) { p.compute(p.block(i)) }
 
@@ -507,16 +514,17 @@ func (p *projection) stretch(from, to int) {
 			from += quarters
 			continue
 		}
-		if u = u.quarter(from % quarters); u.Rows > 0 && u.Cols > 0 {
+		if u = u.quarter(from%quarters, p.evenRows()); u.Rows > 0 && u.Cols > 0 {
 			p.compute(u)
 		}
 		from++
 	}
 }
 
-// quarter is a quarter of a block. There may be nothing in it: few rows or columns are not divided.
-func (u productBlock) quarter(i int) productBlock {
-	row, first := u.Block.Quarter(i, leastProductRows, minCols)
+// quarter is a quarter of a block. There may be nothing in it: few rows or columns are not divided,
+// others at a multiple of even.
+func (u productBlock) quarter(i, even int) productBlock {
+	row, first := u.Block.Quarter(i, leastProductRows, minCols, even)
 	u.row, u.first = u.row+row, u.first+first
 	return u
 }
@@ -529,7 +537,7 @@ func (p *projection) compute(u productBlock) {
 	}
 	u.Dst, u.Stride = p.dst.Data[p.dst.offset(u.b, u.h, u.row)+u.first:], p.dst.SL
 	p.multiply(&u)
-	p.addBias(&u)
+	p.finish(&u)
 }
 
 // gather computes a block in scratch memory, and then copies it to dst.
@@ -538,7 +546,7 @@ func (p *projection) gather(u productBlock) {
 	w.s = grow(w.s, u.Rows*u.Cols)
 	u.Dst, u.Stride = w.s, u.Cols
 	p.multiply(&u)
-	p.addBias(&u)
+	p.finish(&u)
 	for r := range u.Rows {
 		copy(p.rowOf(&u, r)[u.first:][:u.Cols], w.s[r*u.Cols:])
 	}
@@ -553,7 +561,7 @@ func (p *projection) rowOf(u *productBlock, r int) []float32 {
 	return p.dst.row(u.b, u.h, u.row+r)
 }
 
-// multiply computes a block of the product.
+// multiply computes a block of the product, without scales of columns and bias.
 func (p *projection) multiply(u *productBlock) {
 	if p.m.format != F32 {
 		p.multiplyTyped(u)
@@ -587,17 +595,13 @@ func (p *projection) after(u *productBlock, k int) uintptr {
 	return operand.Address(p.m.panels(u.b, u.h, k, first, panel), 0)
 }
 
-// addBias adds the bias, if there is one, to a block.
-func (p *projection) addBias(u *productBlock) {
-	if p.bias == nil {
-		return
+// finish multiplies a block by the scales of columns and adds the bias, if there are.
+func (p *projection) finish(u *productBlock) {
+	bias := p.bias
+	if bias != nil {
+		bias = bias[u.first:][:u.Cols]
 	}
-	for r := range u.Rows {
-		for c := 0; c < u.Cols; c += Block {
-			n := min(Block, u.Cols-c)
-			floats.AddBias(tuned.ISA, u.Dst[r*u.Stride+c:][:n], p.bias[u.first+c:][:n], 1, 1, 0, n, 1)
-		}
-	}
+	u.Finish(&tuned, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
 }
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they

@@ -19,8 +19,8 @@ import (
 type inputNeeds uint8
 
 const (
-	needsRotation inputNeeds = 1 << iota // rows by themselves, for what follows
-	needsIntegers                        // with a scale for each int8Group, of rows by themselves
+	needsRotation inputNeeds = 1 << iota // rows by themselves
+	needsIntegers                        // of rotated rows, with a scale for each integers.Group
 	needsBlocks                          // blockRows
 	needsCopy                            // rows by themselves as they are, in another order
 
@@ -49,7 +49,7 @@ type preparation struct {
 const preparedElements = 1 << 23
 
 // preparedRows rows are prepared as one task, or fewer so that there is one for each worker.
-const preparedRows = 8
+const preparedRows = panel
 
 // atOnce is how many rows are prepared at a time: all, if there is nothing to do.
 func (x *preparation) atOnce() int {
@@ -80,7 +80,7 @@ func (x preparation) next(w *scratch, most int) (y preparation, ok bool) {
 		x.source.L, x.source.Data = min(most, left), x.a.Data[x.first*x.a.SL:]
 	}
 	rows, d := x.source.B*x.source.H*x.source.L, x.a.D
-	if x.needs&(needsRotation|needsCopy) != 0 {
+	if x.needs&(needsRotation|needsIntegers|needsCopy) != 0 {
 		w.rotated = grow(w.rotated, rows*d)
 		x.rotated = BHLD(w.rotated, x.source.B, x.source.H, x.source.L, d)
 	}
@@ -145,7 +145,8 @@ func (x *preparation) begin(*scratch) {}
 
 // task prepares the rows of task i.
 func (x *preparation) task(_ *scratch, i int) {
-	for r := i * x.taskRows; r < min((i+1)*x.taskRows, x.sourceRows()); r++ {
+	end := min((i+1)*x.taskRows, x.sourceRows())
+	for r := x.together(i*x.taskRows, end); r < end; r++ {
 		if x.routes != nil {
 			x.route(r)
 			continue
@@ -155,17 +156,33 @@ func (x *preparation) task(_ *scratch, i int) {
 	}
 }
 
+// together makes integers of rows from one on, 16 at a time as far as there is a kernel that does
+// it, and returns the first row that is left.
+func (x *preparation) together(r, end int) int {
+	if x.routes != nil || x.needs != needsIntegers || x.rotation != integers.Group {
+		return r
+	}
+	for ; r+panel <= end && r%x.source.L+panel <= x.source.L; r += panel {
+		from := x.source.Data[x.source.offset(r/x.source.L/x.source.H, r/x.source.L%x.source.H,
+			r%x.source.L):]
+		if !x.ints.PutRotated(&tuned, r, x.scales, from, x.a.D, x.source.SL) {
+			break
+		}
+	}
+	return r
+}
+
 // prepare prepares a row as row r of those at hand.
 func (x *preparation) prepare(r int, from []float32, needs inputNeeds) {
 	d := x.a.D
 	if needs&needsBlocks != 0 {
 		blockwise.Quantize(&tuned, x.blocks[r*(d/blocks.Inputs):], from)
 	}
-	if needs&(needsRotation|needsCopy) == 0 {
+	if needs&(needsRotation|needsIntegers|needsCopy) == 0 {
 		return
 	}
 	row := x.rotated.Data[r*d:][:d]
-	if needs&needsRotation != 0 && x.rotation > 1 {
+	if needs&needsCopy == 0 && x.rotation > 1 {
 		integers.Rotate(tuned.ISA, row, from, 1, d, d, d, x.rotation)
 	} else {
 		stop.Copy(row, from)

@@ -163,7 +163,8 @@ func TestStretches(t *testing.T) {
 			}
 			for ; from < to; from++ {
 				which, before := q.find(from)
-				u := q.now[which].block((from - before) / quarters).quarter((from - before) % quarters)
+				p := &q.now[which]
+				u := p.block((from-before)/quarters).quarter((from-before)%quarters, p.evenRows())
 				for row := range max(0, u.Rows) {
 					for c := 0; c < u.Cols; c += panel {
 						times[which][(u.first+c)/panel*rows+u.row+row]++

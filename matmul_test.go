@@ -296,16 +296,18 @@ func TestMatrixReadsSequentially(t *testing.T) {
 
 // Rows are divided into about equal parts, of whole tiles but for the last.
 func TestPartOfRows(t *testing.T) {
-	for rows := range 5 * product.Rows {
-		step := product.PartOfRows(rows, product.Rows)
-		if step <= 0 || step > product.Rows {
-			t.Fatalf("%d rows: %d at a time", rows, step)
-		}
-		parts, least := (rows+step-1)/step, (rows+product.Rows-1)/product.Rows
-		last := rows - (parts-1)*step
-		if parts != least || parts > 1 && last <= step-kernel.SplitRows*parts {
-			t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step,
-				last, least)
+	for _, even := range []int{kernel.SplitRows, tuning.AMXRows} {
+		for rows := range 5 * product.Rows {
+			step := product.PartOfRows(rows, product.Rows, even)
+			if step <= 0 || step > product.Rows || step < product.Rows && step%even != 0 {
+				t.Fatalf("%d rows: %d at a time", rows, step)
+			}
+			parts, least := (rows+step-1)/step, (rows+product.Rows-1)/product.Rows
+			last := rows - (parts-1)*step
+			if parts != least || parts > 1 && last <= step-even*parts {
+				t.Errorf("%d rows are %d parts of %d, the last one of %d; want %d parts", rows, parts, step,
+					last, least)
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ const widenedRows = 4 * product.Rows
 // in the nearest caches until the rows read them.
 const widenedCols = 2 * panel
 
-// multiplyTyped computes a block of the product by a matrix of fewer bits, scales included.
+// multiplyTyped computes a block of the product by a matrix of fewer bits, without scales of I8.
 func (p *projection) multiplyTyped(u *productBlock) {
 	switch {
 	case p.m.blocks != 0:
@@ -35,9 +35,6 @@ func (p *projection) multiplyTyped(u *productBlock) {
 		p.multiplyPacked(u)
 	default:
 		p.multiplyWidened(u)
-	}
-	if p.m.traits.Scaled {
-		u.Scale(&tuned, p.m.scalesOf(u.b, u.h, u.first, u.Cols))
 	}
 }
 

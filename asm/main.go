@@ -76,7 +76,7 @@ func (p *program) floats() {
 	p.maskBits()
 	p.weights()
 	p.allFinite()
-	p.scaleColumns()
+	p.columns()
 }
 
 // slicePasses are passes over slices.

@@ -1,6 +1,10 @@
 package main
 
-import . "github.com/seed-1415985d/attn/asm/internal/neon"
+import (
+	"strings"
+
+	. "github.com/seed-1415985d/attn/asm/internal/neon"
+)
 
 // largest relies on FMAX: NaN if one operand is. A single element leaves 0 in the other lanes,
 // which is no larger.
@@ -71,24 +75,38 @@ func (p *program) storeBytes(s span, v []Vec, all, upper Vec, dst Reg) {
 	}
 }
 
-func (p *program) scaleColumns() {
-	const x, f, rows, stride, n, row, factors, left = R0, R1, R2, R3, R4, R5, R6, R7
-	p.kernel("scaleColumnsSIMD", 0, "s f rows stride n", "")
+// columns go column by column: they multiply, or add, or both, in that order.
+func (p *program) columns() {
+	p.columnsKernel("scaleColumnsSIMD", "f", p.Fmul)
+	p.columnsKernel("addColumnsSIMD", "bias", p.Fadd)
+	p.columnsKernel("scaleAddColumnsSIMD", "f bias", p.Fmul, p.Fadd)
+}
+
+func (p *program) columnsKernel(name, operands string, operations ...func(d, n, m Vec)) {
+	const x, rows, stride, n, row, left = R0, R3, R4, R5, R6, R9
+	first, at := [...]Reg{R1, R2}, [...]Reg{R7, R8}
+	p.kernel(name, 0, "s "+operands+" rows stride n", "")
 	p.arg("s", x)
-	p.arg("f", f)
+	for i, name := range strings.Fields(operands) {
+		p.arg(name, first[i])
+	}
 	p.arg("rows", rows)
 	p.arg("stride", stride)
 	p.arg("n", n)
 	v, by := from(0, 4), from(4, 4)
 	p.Label("row")
 	p.Mov(row, x)
-	p.Mov(factors, f)
+	for i := range operations {
+		p.Mov(at[i], first[i])
+	}
 	p.Mov(left, n)
 	p.each(left, 4, func(s span) {
 		p.load(s, v, row)
-		p.loadNext(s, by, factors)
-		for i, v := range s.of(v) {
-			p.Fmul(v, v, by[i])
+		for i, operation := range operations {
+			p.loadNext(s, by, at[i])
+			for i, v := range s.of(v) {
+				operation(v, v, by[i])
+			}
 		}
 		p.storeNext(s, v, row)
 	})

@@ -106,41 +106,43 @@ func mixedTokens(count, vocab int) (texts [][]int32, tokens int) {
 
 // BenchmarkEncode has a text of 16 tokens, and 32 of mixed lengths.
 func BenchmarkEncode(b *testing.B) {
-	for _, size := range []struct {
-		name string
-		Sizes
-	}{{"minilm", miniLM}, {"base", base}} {
+	for name, size := range map[string]Sizes{"minilm": miniLM, "base": base} {
 		for _, integers := range []bool{false, true} {
 			for _, workers := range []int{1, 2} {
-				m, err := Random(size.Sizes, Options{Workers: workers, Integers: integers})
-				if err != nil {
-					b.Fatal(err)
-				}
-				mixed, sum := mixedTokens(32, size.Vocab)
-				one := [][]int32{slices.Repeat([]int32{7}, 16)}
-				for name, texts := range map[string][][]int32{"one": one, "mixed": mixed} {
-					b.Run(fmt.Sprintf("%s/%s/integers=%v/workers=%d", size.name, name, integers, workers),
-						func(b *testing.B) {
-							dst := make([]float32, len(texts)*size.Hidden)
-							for b.Loop() {
-								if err := m.EncodeTokens(dst, texts); err != nil {
-									b.Fatal(err)
-								}
-							}
-							tokens := sum
-							if name == "one" {
-								tokens = 16
-							}
-							weights := 12 * size.Hidden * size.Hidden * size.Layers
-							seconds := b.Elapsed().Seconds() / float64(b.N)
-							b.ReportMetric(float64(len(texts))/seconds, "texts/s")
-							b.ReportMetric(float64(tokens*weights)/seconds/1e9, "GMAC/s")
-						})
-				}
-				if err := m.Close(); err != nil {
+				b.Run(fmt.Sprintf("%s/integers=%v/workers=%d", name, integers, workers),
+					func(b *testing.B) {
+						benchmarkEncode(b, size, Options{Workers: workers, Integers: integers})
+					})
+			}
+		}
+	}
+}
+
+func benchmarkEncode(b *testing.B, size Sizes, o Options) {
+	m, err := Random(size, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	mixed, sum := mixedTokens(32, size.Vocab)
+	for _, c := range []struct {
+		name   string
+		texts  [][]int32
+		tokens int
+	}{{"one", [][]int32{slices.Repeat([]int32{7}, 16)}, 16}, {"mixed", mixed, sum}} {
+		b.Run(c.name, func(b *testing.B) {
+			dst := make([]float32, len(c.texts)*size.Hidden)
+			for b.Loop() {
+				if err := m.EncodeTokens(dst, c.texts); err != nil {
 					b.Fatal(err)
 				}
 			}
-		}
+			weights := 12 * size.Hidden * size.Hidden * size.Layers
+			seconds := b.Elapsed().Seconds() / float64(b.N)
+			b.ReportMetric(float64(len(c.texts))/seconds, "texts/s")
+			b.ReportMetric(float64(c.tokens*weights)/seconds/1e9, "GMAC/s")
+		})
+	}
+	if err := m.Close(); err != nil {
+		b.Fatal(err)
 	}
 }

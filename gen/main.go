@@ -217,7 +217,7 @@ func floatKernels() {
 	maskKeysKernel()
 	weightsKernel()
 	allFiniteKernel()
-	scaleColumnsKernel()
+	columnsKernels()
 	softmaxScaledKernel()
 	transposeFloatsKernel()
 	transposeFloatsAVX512Kernel()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -65,24 +67,39 @@ func bytesOf32(lowest, join reg.VecVirtual) {
 	VMOVUPS(words("joinBytes", 0, 4, 1, 1, 1, 1, 1, 1), join)
 }
 
-// scaleColumnsKernel multiplies column by column.
-func scaleColumnsKernel() {
-	TEXT("scaleColumnsSIMD", noSplit, "func(s, f *float32, rows, stride, n int)")
-	s, f, rows, stride := param("s"), param("f"), param("rows"), param("stride")
+// columnsKernels go column by column: they multiply, or add, or both, in that order.
+func columnsKernels() {
+	columnsKernel("scaleColumnsSIMD", "f", VMULPS)
+	columnsKernel("addColumnsSIMD", "bias", VADDPS)
+	columnsKernel("scaleAddColumnsSIMD", "f bias", VMULPS, VADDPS)
+}
+
+func columnsKernel(name, operands string, operations ...func(ops ...Op)) {
+	names := strings.Fields(operands)
+	TEXT(name, noSplit, "func(s, "+strings.Join(names, ", ")+" *float32, rows, stride, n int)")
+	s, rows, stride := param("s"), param("rows"), param("stride")
 	SHLQ(Imm(2), stride)
 	Label("row")
-	at, factor, n := GP64(), GP64(), param("n")
+	at, n := GP64(), param("n")
 	MOVQ(s, at)
-	MOVQ(f, factor)
+	var from []reg.GPVirtual
+	for _, name := range names {
+		from = append(from, param(name))
+	}
 	eachVector(n, func(mask reg.VecVirtual) {
-		v, u := YMM(), YMM()
+		v := YMM()
 		load(Mem{Base: at}, mask, v)
-		load(Mem{Base: factor}, mask, u)
-		VMULPS(u, v, v)
+		for i, operation := range operations {
+			u := YMM()
+			load(Mem{Base: from[i]}, mask, u)
+			operation(u, v, v)
+		}
 		store(v, mask, Mem{Base: at})
 	}, func() {
 		ADDQ(imm(vector), at)
-		ADDQ(imm(vector), factor)
+		for _, x := range from {
+			ADDQ(imm(vector), x)
+		}
 	})
 	ADDQ(stride, s)
 	DECQ(rows)

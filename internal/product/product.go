@@ -35,11 +35,12 @@ type Block struct {
 func (u *Block) Part(first, n int) Block { return Block{u.Dst[first:], u.Stride, u.Rows, n} }
 
 // Quarter makes the block one of its quarters, and returns where that begins: at half of the rows
-// and columns if both halves have at least some number of these. There may be nothing in it.
-func (u *Block) Quarter(i, leastRows, leastCols int) (row, first int) {
+// and columns if both halves have at least some number of these, of rows at a multiple of even.
+// There may be nothing in it.
+func (u *Block) Quarter(i, leastRows, leastCols, even int) (row, first int) {
 	rows, cols := u.Rows, u.Cols
 	if rows >= 2*leastRows {
-		rows = kernel.RoundUp((rows+1)/2, kernel.SplitRows)
+		rows = kernel.RoundUp((rows+1)/2, even)
 	}
 	if cols >= 2*leastCols {
 		cols = kernel.RoundUp((cols+1)/2, kernel.Panel)
@@ -50,10 +51,10 @@ func (u *Block) Quarter(i, leastRows, leastCols int) (row, first int) {
 }
 
 // PartOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
-// are left over would read b for hardly anything.
-func PartOfRows(rows, most int) int {
+// are left over would read b for hardly anything. Parts are a multiple of even.
+func PartOfRows(rows, most, even int) int {
 	parts := max(1, (rows+most-1)/most)
-	return min(most, kernel.RoundUp(max(1, (rows+parts-1)/parts), kernel.SplitRows))
+	return min(most, kernel.RoundUp(max(1, (rows+parts-1)/parts), even))
 }
 
 // Layout is the layout of inner × cols elements in panels.
@@ -90,7 +91,7 @@ func PackPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
 // of a are aStride apart. In b, packed columns go on to a multiple of 8.
 func (u *Block) Add(t *tuning.Row, a []float32, aStride int, b []float32, b0 *kernel.PanelLayout) {
 	layout := *b0
-	step := PartOfRows(u.Rows, Rows)
+	step := PartOfRows(u.Rows, Rows, kernel.SplitRows)
 	if u.Rows > step {
 		layout.Pointer = 0 // else each part of the rows would ask for all of b
 	}
@@ -142,12 +143,35 @@ func (u *Block) AddTyped(t *tuning.Row, f kernel.Format, a []float32, aStride in
 	last.Store(u.Dst[whole:], u.Rows, u.Stride, u.Cols-whole)
 }
 
-// Scale multiplies each column by its scale, a few rows at a time: no call of assembly may last.
-func (u *Block) Scale(t *tuning.Row, scales []float32) {
-	step := max(1, kernel.CallElements/len(scales))
+// Finish multiplies each column by its scale and adds its bias. Either may be nil. It takes a few
+// rows at a time: no call of assembly may last.
+func (u *Block) Finish(t *tuning.Row, scales, bias []float32) {
+	for c := 0; c < u.Cols && (scales != nil || bias != nil); c += kernel.CallElements {
+		some := u.Part(c, min(kernel.CallElements, u.Cols-c))
+		some.finish(t, some.of(scales, c), some.of(bias, c))
+	}
+}
+
+// of is what columns have of x, from one on; of nil nothing.
+func (u *Block) of(x []float32, first int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[first:][:u.Cols]
+}
+
+func (u *Block) finish(t *tuning.Row, scales, bias []float32) {
+	step := kernel.CallElements / u.Cols
 	for r := 0; r < u.Rows; r += step {
-		floats.ScaleColumns(t.ISA, u.Dst[r*u.Stride:], scales, min(step, u.Rows-r), u.Stride,
-			len(scales))
+		dst, rows := u.Dst[r*u.Stride:], min(step, u.Rows-r)
+		switch {
+		case scales == nil:
+			floats.AddColumns(t.ISA, dst, bias, rows, u.Stride, u.Cols)
+		case bias == nil:
+			floats.ScaleColumns(t.ISA, dst, scales, rows, u.Stride, u.Cols)
+		default:
+			floats.ScaleAddColumns(t.ISA, dst, scales, bias, rows, u.Stride, u.Cols)
+		}
 	}
 }
 

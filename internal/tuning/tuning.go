@@ -117,6 +117,9 @@ const (
 	// TileDim is up to how many dimensions Row.TileRows rows stay in the L1 cache with their scores.
 	TileDim = 64
 
+	// AMXRows is how many rows a tile of AMX has.
+	AMXRows = 16
+
 	// MostAhead is the most that is prefetched ahead: more would leave the L1 cache before it is read.
 	MostAhead = 32 << 10
 

@@ -9896,26 +9896,87 @@ end15:
 // Requires: AVX
 TEXT ·scaleColumnsSIMD(SB), NOSPLIT, $0-40
 	MOVQ s+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ rows+16(FP), DX
-	MOVQ stride+24(FP), BX
-	SHLQ $0x2, BX
+	MOVQ rows+16(FP), CX
+	MOVQ stride+24(FP), DX
+	SHLQ $0x2, DX
 
 row:
-	MOVQ n+32(FP), R8
-	MOVQ AX, SI; MOVQ CX, DI; SUBQ $0x8, R8; JL tail16
+	MOVQ n+32(FP), SI
+	MOVQ AX, BX
+	MOVQ f+8(FP), DI
+	SUBQ $0x8, SI; JL tail16
 
 loop16:
-	VMOVUPS (SI), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS Y0, (SI); ADDQ $0x20, SI
-	ADDQ $0x20, DI; SUBQ $0x8, R8; JGE loop16
+	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS Y0, (BX); ADDQ $0x20, BX
+	ADDQ $0x20, DI; SUBQ $0x8, SI; JGE loop16
 
 tail16:
-	ADDQ $0x8, R8; JE end16
-	LEAQ tailMasks<>+32(SB), R9; SHLQ $0x2, R8; SUBQ R8, R9; VMOVUPS (R9), Y0; VMASKMOVPS (SI), Y0, Y1
-	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (SI)
+	ADDQ $0x8, SI; JE end16
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
+	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (BX)
 
 end16:
-	ADDQ BX, AX; DECQ DX; JNE row
+	ADDQ DX, AX; DECQ CX; JNE row
+	VZEROUPPER
+	RET
+
+// addColumnsSIMD works like addColumnsGeneric.
+// func addColumnsSIMD(s *float32, bias *float32, rows int, stride int, n int)
+// Requires: AVX
+TEXT ·addColumnsSIMD(SB), NOSPLIT, $0-40
+	MOVQ s+0(FP), AX
+	MOVQ rows+16(FP), CX
+	MOVQ stride+24(FP), DX
+	SHLQ $0x2, DX
+
+row:
+	MOVQ n+32(FP), SI
+	MOVQ AX, BX
+	MOVQ bias+8(FP), DI
+	SUBQ $0x8, SI; JL tail17
+
+loop17:
+	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (BX); ADDQ $0x20, BX
+	ADDQ $0x20, DI; SUBQ $0x8, SI; JGE loop17
+
+tail17:
+	ADDQ $0x8, SI; JE end17
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
+	VMASKMOVPS (DI), Y0, Y2; VADDPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (BX)
+
+end17:
+	ADDQ DX, AX; DECQ CX; JNE row
+	VZEROUPPER
+	RET
+
+// scaleAddColumnsSIMD works like scaleAddColumnsGeneric.
+// func scaleAddColumnsSIMD(s *float32, f *float32, bias *float32, rows int, stride int, n int)
+// Requires: AVX
+TEXT ·scaleAddColumnsSIMD(SB), NOSPLIT, $0-48
+	MOVQ s+0(FP), AX
+	MOVQ rows+24(FP), CX
+	MOVQ stride+32(FP), DX
+	SHLQ $0x2, DX
+
+row:
+	MOVQ n+40(FP), SI
+	MOVQ AX, BX
+	MOVQ f+8(FP), DI
+	MOVQ bias+16(FP), R8
+	SUBQ $0x8, SI; JL tail18
+
+loop18:
+	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS (R8), Y1; VADDPS Y1, Y0, Y0
+	VMOVUPS Y0, (BX); ADDQ $0x20, BX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $0x8, SI; JGE loop18
+
+tail18:
+	ADDQ $0x8, SI; JE end18
+	LEAQ tailMasks<>+32(SB), R9; SHLQ $0x2, SI; SUBQ SI, R9; VMOVUPS (R9), Y0; VMASKMOVPS (BX), Y0, Y1
+	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS (R8), Y0, Y2; VADDPS Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (BX)
+
+end18:
+	ADDQ DX, AX; DECQ CX; JNE row
 	VZEROUPPER
 	RET
 

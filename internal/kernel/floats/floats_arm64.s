@@ -2994,35 +2994,108 @@ end311:
 TEXT ·scaleColumnsSIMD(SB), NOSPLIT, $0-40
 	MOVD s+0(FP), R0
 	MOVD f+8(FP), R1
-	MOVD rows+16(FP), R2
-	MOVD stride+24(FP), R3
-	MOVD n+32(FP), R4
+	MOVD rows+16(FP), R3
+	MOVD stride+24(FP), R4
+	MOVD n+32(FP), R5
 row:
-	MOVD R0, R5; MOVD R1, R6; MOVD R4, R7
+	MOVD R0, R6; MOVD R1, R7; MOVD R5, R9
 
 	// 16 at a time.
-	SUBS $16, R7, R7; BLT end313
+	SUBS $16, R9, R9; BLT end313
 loop312:
-	VLD1 (R5), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R6), [V4.S4, V5.S4, V6.S4, V7.S4]; fmul(0, 0, 4)
-	fmul(1, 1, 5); fmul(2, 2, 6); fmul(3, 3, 7); VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R5)
-	SUBS $16, R7, R7; BGE loop312
+	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R7), [V4.S4, V5.S4, V6.S4, V7.S4]; fmul(0, 0, 4)
+	fmul(1, 1, 5); fmul(2, 2, 6); fmul(3, 3, 7); VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
+	SUBS $16, R9, R9; BGE loop312
 end313:
-	ADD $16, R7, R7
+	ADD $16, R9, R9
 
 	// 4 at a time.
-	SUBS $4, R7, R7; BLT end315
+	SUBS $4, R9, R9; BLT end315
 loop314:
-	VLD1 (R5), [V0.S4]; VLD1.P 16(R6), [V4.S4]; fmul(0, 0, 4); VST1.P [V0.S4], 16(R5); SUBS $4, R7, R7
+	VLD1 (R6), [V0.S4]; VLD1.P 16(R7), [V4.S4]; fmul(0, 0, 4); VST1.P [V0.S4], 16(R6); SUBS $4, R9, R9
 	BGE loop314
 end315:
-	ADD $4, R7, R7
+	ADD $4, R9, R9
 
 	// 1 at a time.
-	SUBS $1, R7, R7; BLT end317
+	SUBS $1, R9, R9; BLT end317
 loop316:
-	FMOVS 0(R5), F0; FMOVS.P 4(R6), F4; fmul(0, 0, 4); FMOVS.P F0, 4(R5); SUBS $1, R7, R7; BGE loop316
+	FMOVS 0(R6), F0; FMOVS.P 4(R7), F4; fmul(0, 0, 4); FMOVS.P F0, 4(R6); SUBS $1, R9, R9; BGE loop316
 end317:
-	ADD $1, R7, R7; ADD R3<<2, R0, R0; SUB $1, R2, R2; CBNZ R2, row
+	ADD $1, R9, R9; ADD R4<<2, R0, R0; SUB $1, R3, R3; CBNZ R3, row
+	RET
+
+// addColumnsSIMD works like addColumnsGeneric.
+TEXT ·addColumnsSIMD(SB), NOSPLIT, $0-40
+	MOVD s+0(FP), R0
+	MOVD bias+8(FP), R1
+	MOVD rows+16(FP), R3
+	MOVD stride+24(FP), R4
+	MOVD n+32(FP), R5
+row:
+	MOVD R0, R6; MOVD R1, R7; MOVD R5, R9
+
+	// 16 at a time.
+	SUBS $16, R9, R9; BLT end319
+loop318:
+	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R7), [V4.S4, V5.S4, V6.S4, V7.S4]; fadd(0, 0, 4)
+	fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7); VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6)
+	SUBS $16, R9, R9; BGE loop318
+end319:
+	ADD $16, R9, R9
+
+	// 4 at a time.
+	SUBS $4, R9, R9; BLT end321
+loop320:
+	VLD1 (R6), [V0.S4]; VLD1.P 16(R7), [V4.S4]; fadd(0, 0, 4); VST1.P [V0.S4], 16(R6); SUBS $4, R9, R9
+	BGE loop320
+end321:
+	ADD $4, R9, R9
+
+	// 1 at a time.
+	SUBS $1, R9, R9; BLT end323
+loop322:
+	FMOVS 0(R6), F0; FMOVS.P 4(R7), F4; fadd(0, 0, 4); FMOVS.P F0, 4(R6); SUBS $1, R9, R9; BGE loop322
+end323:
+	ADD $1, R9, R9; ADD R4<<2, R0, R0; SUB $1, R3, R3; CBNZ R3, row
+	RET
+
+// scaleAddColumnsSIMD works like scaleAddColumnsGeneric.
+TEXT ·scaleAddColumnsSIMD(SB), NOSPLIT, $0-48
+	MOVD s+0(FP), R0
+	MOVD f+8(FP), R1
+	MOVD bias+16(FP), R2
+	MOVD rows+24(FP), R3
+	MOVD stride+32(FP), R4
+	MOVD n+40(FP), R5
+row:
+	MOVD R0, R6; MOVD R1, R7; MOVD R2, R8; MOVD R5, R9
+
+	// 16 at a time.
+	SUBS $16, R9, R9; BLT end325
+loop324:
+	VLD1 (R6), [V0.S4, V1.S4, V2.S4, V3.S4]; VLD1.P 64(R7), [V4.S4, V5.S4, V6.S4, V7.S4]; fmul(0, 0, 4)
+	fmul(1, 1, 5); fmul(2, 2, 6); fmul(3, 3, 7); VLD1.P 64(R8), [V4.S4, V5.S4, V6.S4, V7.S4]
+	fadd(0, 0, 4); fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7)
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R6); SUBS $16, R9, R9; BGE loop324
+end325:
+	ADD $16, R9, R9
+
+	// 4 at a time.
+	SUBS $4, R9, R9; BLT end327
+loop326:
+	VLD1 (R6), [V0.S4]; VLD1.P 16(R7), [V4.S4]; fmul(0, 0, 4); VLD1.P 16(R8), [V4.S4]; fadd(0, 0, 4)
+	VST1.P [V0.S4], 16(R6); SUBS $4, R9, R9; BGE loop326
+end327:
+	ADD $4, R9, R9
+
+	// 1 at a time.
+	SUBS $1, R9, R9; BLT end329
+loop328:
+	FMOVS 0(R6), F0; FMOVS.P 4(R7), F4; fmul(0, 0, 4); FMOVS.P 4(R8), F4; fadd(0, 0, 4)
+	FMOVS.P F0, 4(R6); SUBS $1, R9, R9; BGE loop328
+end329:
+	ADD $1, R9, R9; ADD R4<<2, R0, R0; SUB $1, R3, R3; CBNZ R3, row
 	RET
 
 // Constants, 16 bytes each.

@@ -421,6 +421,19 @@ func scaleColumnsGeneric(s, f []float32, rows, stride, n int) {
 	}
 }
 
+func addColumnsGeneric(s, bias []float32, rows, stride, n int) {
+	for r := range rows {
+		for j, e := range bias[:n] {
+			s[r*stride+j] += e
+		}
+	}
+}
+
+func scaleAddColumnsGeneric(s, f, bias []float32, rows, stride, n int) {
+	scaleColumnsGeneric(s, f, rows, stride, n)
+	addColumnsGeneric(s, bias, rows, stride, n)
+}
+
 func softmaxScaledGeneric(s, m, l, alpha, keys, values []float32, c float32) (masked bool) {
 	scaleColumnsGeneric(s, keys, 1, kernel.Block, kernel.Block)
 	masked = softmaxGeneric(s, m, l, alpha, 1, c)

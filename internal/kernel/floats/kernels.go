@@ -279,6 +279,29 @@ func ScaleColumns(isa tuning.ISA, s, f []float32, rows, stride, n int) {
 	scaleColumnsSIMD(&s[0], &f[0], rows, stride, n)
 }
 
+// AddColumns is s_rj = s_rj + bias_j.
+func AddColumns(isa tuning.ISA, s, bias []float32, rows, stride, n int) {
+	operand.UpdatesRows(s, rows, stride, n)
+	operand.Reads(bias, n)
+	if !isa.SIMD() || rows == 0 || n == 0 {
+		addColumnsGeneric(s, bias, rows, stride, n)
+		return
+	}
+	addColumnsSIMD(&s[0], &bias[0], rows, stride, n)
+}
+
+// ScaleAddColumns is s_rj = s_rj·f_j + bias_j, each rounded.
+func ScaleAddColumns(isa tuning.ISA, s, f, bias []float32, rows, stride, n int) {
+	operand.UpdatesRows(s, rows, stride, n)
+	operand.Reads(f, n)
+	operand.Reads(bias, n)
+	if !isa.SIMD() || rows == 0 || n == 0 {
+		scaleAddColumnsGeneric(s, f, bias, rows, stride, n)
+		return
+	}
+	scaleAddColumnsSIMD(&s[0], &f[0], &bias[0], rows, stride, n)
+}
+
 func AddBias(isa tuning.ISA, s, bias []float32, rows, step, stride, n int, u float32) {
 	operand.UpdatesRows(s, rows, step*kernel.Block, n)
 	operand.ReadsRows(bias, rows, stride, n)

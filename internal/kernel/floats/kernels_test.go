@@ -11,6 +11,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
+// columnsDims are those of kernels that go column by column.
+var columnsDims = []kerneltest.Dim{kerneltest.Size("rows", 1, 20, 99),
+	kerneltest.Size("cols", 1, kernel.Block, kernel.Block), kerneltest.Size("gap", 0, 20, 100)}
+
 // kernels has every kernel of kernel.go.
 var kernelTests = []kerneltest.KernelTest{
 	kerneltest.Compare("packKeys", []kerneltest.Dim{kerneltest.Size("keys", 1, kernel.Block,
@@ -216,14 +220,26 @@ var kernelTests = []kerneltest.KernelTest{
 		x := c.Input(n[0])
 		c.Equal("finite", AllFinite(kerneltest.Tuned.ISA, x), allFiniteGeneric(x))
 	}),
-	kerneltest.Compare("scaleColumns", []kerneltest.Dim{kerneltest.Size("rows", 1, 20, 99),
-		kerneltest.Size("cols", 1, kernel.Block, kernel.Block),
-		kerneltest.Size("gap", 0, 20, 100)}, func(c *kerneltest.Trial, n []int) {
+	kerneltest.Compare("scaleColumns", columnsDims, func(c *kerneltest.Trial, n []int) {
 		stride := n[1] + n[2]
 		s, want := c.Results((n[0]-1)*stride + n[1])
 		f := c.Factors(n[1])
 		ScaleColumns(kerneltest.Tuned.ISA, s, f, n[0], stride, n[1])
 		scaleColumnsGeneric(want, f, n[0], stride, n[1])
+	}),
+	kerneltest.Compare("addColumns", columnsDims, func(c *kerneltest.Trial, n []int) {
+		stride := n[1] + n[2]
+		s, want := c.Results((n[0]-1)*stride + n[1])
+		bias := c.Input(n[1])
+		AddColumns(kerneltest.Tuned.ISA, s, bias, n[0], stride, n[1])
+		addColumnsGeneric(want, bias, n[0], stride, n[1])
+	}),
+	kerneltest.Compare("scaleAddColumns", columnsDims, func(c *kerneltest.Trial, n []int) {
+		stride := n[1] + n[2]
+		s, want := c.Results((n[0]-1)*stride + n[1])
+		f, bias := c.Factors(n[1]), c.Input(n[1])
+		ScaleAddColumns(kerneltest.Tuned.ISA, s, f, bias, n[0], stride, n[1])
+		scaleAddColumnsGeneric(want, f, bias, n[0], stride, n[1])
 	}),
 	kerneltest.Compare("softmaxScaled", []kerneltest.Dim{kerneltest.Size("rows", 1, 1, 1)},
 		func(c *kerneltest.Trial, _ []int) {
@@ -336,5 +352,7 @@ func FuzzMaskKeys(f *testing.F)         { fuzzKernel(f, "maskKeys") }
 func FuzzWeights(f *testing.F)          { fuzzKernel(f, "weights") }
 func FuzzAllFinite(f *testing.F)        { fuzzKernel(f, "allFinite") }
 
-func FuzzSoftmaxScaled(f *testing.F) { fuzzKernel(f, "softmaxScaled") }
-func FuzzScaleColumns(f *testing.F)  { fuzzKernel(f, "scaleColumns") }
+func FuzzSoftmaxScaled(f *testing.F)   { fuzzKernel(f, "softmaxScaled") }
+func FuzzScaleColumns(f *testing.F)    { fuzzKernel(f, "scaleColumns") }
+func FuzzScaleAddColumns(f *testing.F) { fuzzKernel(f, "scaleAddColumns") }
+func FuzzAddColumns(f *testing.F)      { fuzzKernel(f, "addColumns") }

@@ -48,6 +48,14 @@ func ScaleColumns(_ tuning.ISA, s, f []float32, rows, stride, n int) {
 	scaleColumnsGeneric(s, f, rows, stride, n)
 }
 
+func AddColumns(_ tuning.ISA, s, bias []float32, rows, stride, n int) {
+	addColumnsGeneric(s, bias, rows, stride, n)
+}
+
+func ScaleAddColumns(_ tuning.ISA, s, f, bias []float32, rows, stride, n int) {
+	scaleAddColumnsGeneric(s, f, bias, rows, stride, n)
+}
+
 func AddBias(_ tuning.ISA, s, bias []float32, rows, step, stride, n int, u float32) {
 	addBiasGeneric(s, bias, rows, step, stride, n, u)
 }

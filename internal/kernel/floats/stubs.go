@@ -85,3 +85,14 @@ func allFiniteSIMD(x *float32, n int) bool
 //
 //go:noescape
 func scaleColumnsSIMD(s, f *float32, rows, stride, n int)
+
+// addColumnsSIMD adds a number to each column. It works like addColumnsGeneric.
+//
+//go:noescape
+func addColumnsSIMD(s, bias *float32, rows, stride, n int)
+
+// scaleAddColumnsSIMD is scaleColumnsSIMD and then addColumnsSIMD. It works like
+// scaleAddColumnsGeneric.
+//
+//go:noescape
+func scaleAddColumnsSIMD(s, f, bias *float32, rows, stride, n int)

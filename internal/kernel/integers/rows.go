@@ -168,6 +168,30 @@ func (x *Rows) Put(isa tuning.ISA, at, group int, row []int8) {
 	}
 }
 
+// PutRotated makes 16 rows, from one on, of rows of n elements that are stride apart, each group of
+// them rotated by itself. It reports whether it did: there may be no kernel for it, or a scale that
+// needs more care.
+func (x *Rows) PutRotated(cpu *tuning.Row, row int, scales, a []float32, n, stride int) bool {
+	if x.Bytes == nil || n%Group != 0 {
+		return false
+	}
+	var bytes [kernel.Panel * Group]int8
+	var own [kernel.Panel]float32
+	var starts [kernel.Panel]int32
+	for g := range n / Group {
+		if QuantizeRotated(cpu, bytes[:], own[:], starts[:], a[g*Group:], kernel.Panel, Group, stride,
+			Group) == 0 {
+			return false
+		}
+		for r := range kernel.Panel {
+			at, group := (row+r)*Pitch(n)+g*Group, (row+r)*Groups(n)+g
+			*(*[Group]int8)(x.Bytes[at:]) = [Group]int8(bytes[r*Group:])
+			scales[group], x.Starts[group] = own[r], starts[r]
+		}
+	}
+	return true
+}
+
 // QuantizeToken is dst = rint(x/scale), and returns the scale: NaN if some element is not finite.
 func QuantizeToken(isa tuning.ISA, dst []int8, x []float32) (scale float32) {
 	top := Largest(isa, x)
