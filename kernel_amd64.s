@@ -4,6 +4,31 @@
 
 #include "textflag.h"
 
+#define dot_part1 \
+	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
+
+#define expSum_part1 \
+	VMOVUPS (CX), Y3; VSUBPS Y0, Y3, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3 \
+	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y3, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y4 \
+	VFMADD213PS all4b40007f<>+0(SB), Y3, Y4; VSUBPS all4b40007f<>+0(SB), Y4, Y5 \
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3 \
+	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y3, Y5 \
+	VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5 \
+	VFMADD213PS all3efffffe<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5 \
+	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VPSLLD $0x17, Y4, Y4; VMULPS Y4, Y5, Y5 \
+	VANDPS Y6, Y5, Y5
+
+#define expSum_part2 \
+	VMASKMOVPS (CX), Y3, Y4; VSUBPS Y0, Y4, Y4; VMOVUPS all42b20000<>+0(SB), Y0; VMINPS Y4, Y0, Y4 \
+	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y4, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y0 \
+	VFMADD213PS all4b40007f<>+0(SB), Y4, Y0; VSUBPS all4b40007f<>+0(SB), Y0, Y5 \
+	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4 \
+	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y4, Y5 \
+	VFMADD213PS all3d2aac79<>+0(SB), Y4, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y4, Y5 \
+	VFMADD213PS all3efffffe<>+0(SB), Y4, Y5; VFMADD213PS all3f800000<>+0(SB), Y4, Y5 \
+	VFMADD213PS all3f800000<>+0(SB), Y4, Y5; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y5, Y5 \
+	VANDPS Y6, Y5, Y5
+
 // dotSIMD works like dotGeneric.
 // func dotSIMD(a *float32, b *float32, n int) float32
 // Requires: AVX, FMA3
@@ -27,7 +52,7 @@ tail:
 
 part0:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9; VMASKMOVPS (AX), Y9, Y8
+	dot_part1; VMASKMOVPS (AX), Y9, Y8
 	VMASKMOVPS (CX), Y9, Y9; VFMADD231PS Y8, Y9, Y0; JMP fold
 
 next0:
@@ -36,8 +61,8 @@ next0:
 
 part1:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 32(AX), Y9, Y8; VMASKMOVPS 32(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y1; JMP fold
+	dot_part1; VMASKMOVPS 32(AX), Y9, Y8
+	VMASKMOVPS 32(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y1; JMP fold
 
 next1:
 	CMPQ DX, $0x8; JL part2
@@ -45,8 +70,8 @@ next1:
 
 part2:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 64(AX), Y9, Y8; VMASKMOVPS 64(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y2; JMP fold
+	dot_part1; VMASKMOVPS 64(AX), Y9, Y8
+	VMASKMOVPS 64(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y2; JMP fold
 
 next2:
 	CMPQ DX, $0x8; JL part3
@@ -54,8 +79,8 @@ next2:
 
 part3:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 96(AX), Y9, Y8; VMASKMOVPS 96(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y3; JMP fold
+	dot_part1; VMASKMOVPS 96(AX), Y9, Y8
+	VMASKMOVPS 96(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y3; JMP fold
 
 next3:
 	CMPQ DX, $0x8; JL part4
@@ -63,8 +88,8 @@ next3:
 
 part4:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 128(AX), Y9, Y8; VMASKMOVPS 128(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y4; JMP fold
+	dot_part1; VMASKMOVPS 128(AX), Y9, Y8
+	VMASKMOVPS 128(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y4; JMP fold
 
 next4:
 	CMPQ DX, $0x8; JL part5
@@ -72,8 +97,8 @@ next4:
 
 part5:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 160(AX), Y9, Y8; VMASKMOVPS 160(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y5; JMP fold
+	dot_part1; VMASKMOVPS 160(AX), Y9, Y8
+	VMASKMOVPS 160(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y5; JMP fold
 
 next5:
 	CMPQ DX, $0x8; JL part6
@@ -81,8 +106,8 @@ next5:
 
 part6:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 192(AX), Y9, Y8; VMASKMOVPS 192(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y6; JMP fold
+	dot_part1; VMASKMOVPS 192(AX), Y9, Y8
+	VMASKMOVPS 192(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y6; JMP fold
 
 next6:
 	CMPQ DX, $0x8; JL part7
@@ -90,8 +115,8 @@ next6:
 
 part7:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y9
-	VMASKMOVPS 224(AX), Y9, Y8; VMASKMOVPS 224(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y7
+	dot_part1; VMASKMOVPS 224(AX), Y9, Y8
+	VMASKMOVPS 224(CX), Y9, Y9; VFMADD231PS Y8, Y9, Y7
 
 fold:
 	VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y2, Y0, Y0
@@ -102,22 +127,14 @@ fold:
 	VZEROUPPER
 	RET
 
-DATA tailMasks<>+0(SB)/4, $0xffffffff
-DATA tailMasks<>+4(SB)/4, $0xffffffff
-DATA tailMasks<>+8(SB)/4, $0xffffffff
-DATA tailMasks<>+12(SB)/4, $0xffffffff
-DATA tailMasks<>+16(SB)/4, $0xffffffff
-DATA tailMasks<>+20(SB)/4, $0xffffffff
-DATA tailMasks<>+24(SB)/4, $0xffffffff
-DATA tailMasks<>+28(SB)/4, $0xffffffff
-DATA tailMasks<>+32(SB)/4, $0x0
-DATA tailMasks<>+36(SB)/4, $0x0
-DATA tailMasks<>+40(SB)/4, $0x0
-DATA tailMasks<>+44(SB)/4, $0x0
-DATA tailMasks<>+48(SB)/4, $0x0
-DATA tailMasks<>+52(SB)/4, $0x0
-DATA tailMasks<>+56(SB)/4, $0x0
-DATA tailMasks<>+60(SB)/4, $0x0
+DATA tailMasks<>+0(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+8(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+16(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+24(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+32(SB)/8, $0x0
+DATA tailMasks<>+40(SB)/8, $0x0
+DATA tailMasks<>+48(SB)/8, $0x0
+DATA tailMasks<>+56(SB)/8, $0x0
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
 // addProductsSIMD works like addProductsGeneric.
@@ -179,24 +196,16 @@ ordered:
 	VZEROUPPER
 	RET
 
-DATA allff800000<>+0(SB)/4, $0xff800000
-DATA allff800000<>+4(SB)/4, $0xff800000
-DATA allff800000<>+8(SB)/4, $0xff800000
-DATA allff800000<>+12(SB)/4, $0xff800000
-DATA allff800000<>+16(SB)/4, $0xff800000
-DATA allff800000<>+20(SB)/4, $0xff800000
-DATA allff800000<>+24(SB)/4, $0xff800000
-DATA allff800000<>+28(SB)/4, $0xff800000
+DATA allff800000<>+0(SB)/8, $0xff800000ff800000
+DATA allff800000<>+8(SB)/8, $0xff800000ff800000
+DATA allff800000<>+16(SB)/8, $0xff800000ff800000
+DATA allff800000<>+24(SB)/8, $0xff800000ff800000
 GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 
-DATA all7fc00000<>+0(SB)/4, $0x7fc00000
-DATA all7fc00000<>+4(SB)/4, $0x7fc00000
-DATA all7fc00000<>+8(SB)/4, $0x7fc00000
-DATA all7fc00000<>+12(SB)/4, $0x7fc00000
-DATA all7fc00000<>+16(SB)/4, $0x7fc00000
-DATA all7fc00000<>+20(SB)/4, $0x7fc00000
-DATA all7fc00000<>+24(SB)/4, $0x7fc00000
-DATA all7fc00000<>+28(SB)/4, $0x7fc00000
+DATA all7fc00000<>+0(SB)/8, $0x7fc000007fc00000
+DATA all7fc00000<>+8(SB)/8, $0x7fc000007fc00000
+DATA all7fc00000<>+16(SB)/8, $0x7fc000007fc00000
+DATA all7fc00000<>+24(SB)/8, $0x7fc000007fc00000
 GLOBL all7fc00000<>(SB), RODATA|NOPTR, $32
 
 // expSIMD works like expGeneric.
@@ -240,134 +249,82 @@ end2:
 	VZEROUPPER
 	RET
 
-DATA allc2d00000<>+0(SB)/4, $0xc2d00000
-DATA allc2d00000<>+4(SB)/4, $0xc2d00000
-DATA allc2d00000<>+8(SB)/4, $0xc2d00000
-DATA allc2d00000<>+12(SB)/4, $0xc2d00000
-DATA allc2d00000<>+16(SB)/4, $0xc2d00000
-DATA allc2d00000<>+20(SB)/4, $0xc2d00000
-DATA allc2d00000<>+24(SB)/4, $0xc2d00000
-DATA allc2d00000<>+28(SB)/4, $0xc2d00000
+DATA allc2d00000<>+0(SB)/8, $0xc2d00000c2d00000
+DATA allc2d00000<>+8(SB)/8, $0xc2d00000c2d00000
+DATA allc2d00000<>+16(SB)/8, $0xc2d00000c2d00000
+DATA allc2d00000<>+24(SB)/8, $0xc2d00000c2d00000
 GLOBL allc2d00000<>(SB), RODATA|NOPTR, $32
 
-DATA all42b20000<>+0(SB)/4, $0x42b20000
-DATA all42b20000<>+4(SB)/4, $0x42b20000
-DATA all42b20000<>+8(SB)/4, $0x42b20000
-DATA all42b20000<>+12(SB)/4, $0x42b20000
-DATA all42b20000<>+16(SB)/4, $0x42b20000
-DATA all42b20000<>+20(SB)/4, $0x42b20000
-DATA all42b20000<>+24(SB)/4, $0x42b20000
-DATA all42b20000<>+28(SB)/4, $0x42b20000
+DATA all42b20000<>+0(SB)/8, $0x42b2000042b20000
+DATA all42b20000<>+8(SB)/8, $0x42b2000042b20000
+DATA all42b20000<>+16(SB)/8, $0x42b2000042b20000
+DATA all42b20000<>+24(SB)/8, $0x42b2000042b20000
 GLOBL all42b20000<>(SB), RODATA|NOPTR, $32
 
-DATA all3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA all3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA all3fb8aa3b<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA all3fb8aa3b<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA all3fb8aa3b<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
 GLOBL all3fb8aa3b<>(SB), RODATA|NOPTR, $32
 
-DATA all4b40007f<>+0(SB)/4, $0x4b40007f
-DATA all4b40007f<>+4(SB)/4, $0x4b40007f
-DATA all4b40007f<>+8(SB)/4, $0x4b40007f
-DATA all4b40007f<>+12(SB)/4, $0x4b40007f
-DATA all4b40007f<>+16(SB)/4, $0x4b40007f
-DATA all4b40007f<>+20(SB)/4, $0x4b40007f
-DATA all4b40007f<>+24(SB)/4, $0x4b40007f
-DATA all4b40007f<>+28(SB)/4, $0x4b40007f
+DATA all4b40007f<>+0(SB)/8, $0x4b40007f4b40007f
+DATA all4b40007f<>+8(SB)/8, $0x4b40007f4b40007f
+DATA all4b40007f<>+16(SB)/8, $0x4b40007f4b40007f
+DATA all4b40007f<>+24(SB)/8, $0x4b40007f4b40007f
 GLOBL all4b40007f<>(SB), RODATA|NOPTR, $32
 
-DATA all3f317200<>+0(SB)/4, $0x3f317200
-DATA all3f317200<>+4(SB)/4, $0x3f317200
-DATA all3f317200<>+8(SB)/4, $0x3f317200
-DATA all3f317200<>+12(SB)/4, $0x3f317200
-DATA all3f317200<>+16(SB)/4, $0x3f317200
-DATA all3f317200<>+20(SB)/4, $0x3f317200
-DATA all3f317200<>+24(SB)/4, $0x3f317200
-DATA all3f317200<>+28(SB)/4, $0x3f317200
+DATA all3f317200<>+0(SB)/8, $0x3f3172003f317200
+DATA all3f317200<>+8(SB)/8, $0x3f3172003f317200
+DATA all3f317200<>+16(SB)/8, $0x3f3172003f317200
+DATA all3f317200<>+24(SB)/8, $0x3f3172003f317200
 GLOBL all3f317200<>(SB), RODATA|NOPTR, $32
 
-DATA all35bfbe8e<>+0(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+4(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+8(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+12(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+16(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+20(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+24(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+28(SB)/4, $0x35bfbe8e
+DATA all35bfbe8e<>+0(SB)/8, $0x35bfbe8e35bfbe8e
+DATA all35bfbe8e<>+8(SB)/8, $0x35bfbe8e35bfbe8e
+DATA all35bfbe8e<>+16(SB)/8, $0x35bfbe8e35bfbe8e
+DATA all35bfbe8e<>+24(SB)/8, $0x35bfbe8e35bfbe8e
 GLOBL all35bfbe8e<>(SB), RODATA|NOPTR, $32
 
-DATA all3ab511e8<>+0(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+4(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+8(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+12(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+16(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+20(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+24(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+28(SB)/4, $0x3ab511e8
+DATA all3ab511e8<>+0(SB)/8, $0x3ab511e83ab511e8
+DATA all3ab511e8<>+8(SB)/8, $0x3ab511e83ab511e8
+DATA all3ab511e8<>+16(SB)/8, $0x3ab511e83ab511e8
+DATA all3ab511e8<>+24(SB)/8, $0x3ab511e83ab511e8
 GLOBL all3ab511e8<>(SB), RODATA|NOPTR, $32
 
-DATA all3c091d10<>+0(SB)/4, $0x3c091d10
-DATA all3c091d10<>+4(SB)/4, $0x3c091d10
-DATA all3c091d10<>+8(SB)/4, $0x3c091d10
-DATA all3c091d10<>+12(SB)/4, $0x3c091d10
-DATA all3c091d10<>+16(SB)/4, $0x3c091d10
-DATA all3c091d10<>+20(SB)/4, $0x3c091d10
-DATA all3c091d10<>+24(SB)/4, $0x3c091d10
-DATA all3c091d10<>+28(SB)/4, $0x3c091d10
+DATA all3c091d10<>+0(SB)/8, $0x3c091d103c091d10
+DATA all3c091d10<>+8(SB)/8, $0x3c091d103c091d10
+DATA all3c091d10<>+16(SB)/8, $0x3c091d103c091d10
+DATA all3c091d10<>+24(SB)/8, $0x3c091d103c091d10
 GLOBL all3c091d10<>(SB), RODATA|NOPTR, $32
 
-DATA all3d2aac79<>+0(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+4(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+8(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+12(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+16(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+20(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+24(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+28(SB)/4, $0x3d2aac79
+DATA all3d2aac79<>+0(SB)/8, $0x3d2aac793d2aac79
+DATA all3d2aac79<>+8(SB)/8, $0x3d2aac793d2aac79
+DATA all3d2aac79<>+16(SB)/8, $0x3d2aac793d2aac79
+DATA all3d2aac79<>+24(SB)/8, $0x3d2aac793d2aac79
 GLOBL all3d2aac79<>(SB), RODATA|NOPTR, $32
 
-DATA all3e2aaa49<>+0(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+4(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+8(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+12(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+16(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+20(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+24(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+28(SB)/4, $0x3e2aaa49
+DATA all3e2aaa49<>+0(SB)/8, $0x3e2aaa493e2aaa49
+DATA all3e2aaa49<>+8(SB)/8, $0x3e2aaa493e2aaa49
+DATA all3e2aaa49<>+16(SB)/8, $0x3e2aaa493e2aaa49
+DATA all3e2aaa49<>+24(SB)/8, $0x3e2aaa493e2aaa49
 GLOBL all3e2aaa49<>(SB), RODATA|NOPTR, $32
 
-DATA all3efffffe<>+0(SB)/4, $0x3efffffe
-DATA all3efffffe<>+4(SB)/4, $0x3efffffe
-DATA all3efffffe<>+8(SB)/4, $0x3efffffe
-DATA all3efffffe<>+12(SB)/4, $0x3efffffe
-DATA all3efffffe<>+16(SB)/4, $0x3efffffe
-DATA all3efffffe<>+20(SB)/4, $0x3efffffe
-DATA all3efffffe<>+24(SB)/4, $0x3efffffe
-DATA all3efffffe<>+28(SB)/4, $0x3efffffe
+DATA all3efffffe<>+0(SB)/8, $0x3efffffe3efffffe
+DATA all3efffffe<>+8(SB)/8, $0x3efffffe3efffffe
+DATA all3efffffe<>+16(SB)/8, $0x3efffffe3efffffe
+DATA all3efffffe<>+24(SB)/8, $0x3efffffe3efffffe
 GLOBL all3efffffe<>(SB), RODATA|NOPTR, $32
 
-DATA all3f800000<>+0(SB)/4, $0x3f800000
-DATA all3f800000<>+4(SB)/4, $0x3f800000
-DATA all3f800000<>+8(SB)/4, $0x3f800000
-DATA all3f800000<>+12(SB)/4, $0x3f800000
-DATA all3f800000<>+16(SB)/4, $0x3f800000
-DATA all3f800000<>+20(SB)/4, $0x3f800000
-DATA all3f800000<>+24(SB)/4, $0x3f800000
-DATA all3f800000<>+28(SB)/4, $0x3f800000
+DATA all3f800000<>+0(SB)/8, $0x3f8000003f800000
+DATA all3f800000<>+8(SB)/8, $0x3f8000003f800000
+DATA all3f800000<>+16(SB)/8, $0x3f8000003f800000
+DATA all3f800000<>+24(SB)/8, $0x3f8000003f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
 
-DATA all0000007f<>+0(SB)/4, $0x7f
-DATA all0000007f<>+4(SB)/4, $0x7f
-DATA all0000007f<>+8(SB)/4, $0x7f
-DATA all0000007f<>+12(SB)/4, $0x7f
-DATA all0000007f<>+16(SB)/4, $0x7f
-DATA all0000007f<>+20(SB)/4, $0x7f
-DATA all0000007f<>+24(SB)/4, $0x7f
-DATA all0000007f<>+28(SB)/4, $0x7f
+DATA all0000007f<>+0(SB)/8, $0x7f0000007f
+DATA all0000007f<>+8(SB)/8, $0x7f0000007f
+DATA all0000007f<>+16(SB)/8, $0x7f0000007f
+DATA all0000007f<>+24(SB)/8, $0x7f0000007f
 GLOBL all0000007f<>(SB), RODATA|NOPTR, $32
 
 // expSumSIMD works like expSumGeneric.
@@ -383,51 +340,20 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $0-44
 
 loop:
 	CMPQ DX, $0x8; JL evenRest
-	VMOVUPS (CX), Y3; VSUBPS Y0, Y3, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y3, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS all4b40007f<>+0(SB), Y3, Y4; VSUBPS all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VPSLLD $0x17, Y4, Y4; VMULPS Y4, Y5, Y5; VANDPS Y6, Y5, Y5
-	VMOVUPS Y5, (BX); ADDQ $0x20, BX; VADDPS Y5, Y1, Y1; ADDQ $0x20, CX; SUBQ $0x8, DX; CMPQ DX, $0x8
-	JL oddRest
-	VMOVUPS (CX), Y3; VSUBPS Y0, Y3, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y3, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS all4b40007f<>+0(SB), Y3, Y4; VSUBPS all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VPSLLD $0x17, Y4, Y4; VMULPS Y4, Y5, Y5; VANDPS Y6, Y5, Y5
-	VMOVUPS Y5, (BX); ADDQ $0x20, BX; VADDPS Y5, Y2, Y2; ADDQ $0x20, CX; SUBQ $0x8, DX; JMP loop
+	expSum_part1; VMOVUPS Y5, (BX)
+	ADDQ $0x20, BX; VADDPS Y5, Y1, Y1; ADDQ $0x20, CX; SUBQ $0x8, DX; CMPQ DX, $0x8; JL oddRest
+	expSum_part1; VMOVUPS Y5, (BX)
+	ADDQ $0x20, BX; VADDPS Y5, Y2, Y2; ADDQ $0x20, CX; SUBQ $0x8, DX; JMP loop
 
 evenRest:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; VMASKMOVPS (CX), Y3, Y4
-	VSUBPS Y0, Y4, Y4; VMOVUPS all42b20000<>+0(SB), Y0; VMINPS Y4, Y0, Y4
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y4, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS all4b40007f<>+0(SB), Y4, Y0; VSUBPS all4b40007f<>+0(SB), Y0, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y4, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y4, Y5; VFMADD213PS all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y4, Y5; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y5, Y5; VANDPS Y6, Y5, Y5
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; expSum_part2
 	VMASKMOVPS Y5, Y3, (BX); ADDQ $0x20, BX; VANDPS Y3, Y5, Y5; VADDPS Y5, Y1, Y1; ADDQ $0x20, CX
 	JMP fold
 
 oddRest:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; VMASKMOVPS (CX), Y3, Y4
-	VSUBPS Y0, Y4, Y4; VMOVUPS all42b20000<>+0(SB), Y0; VMINPS Y4, Y0, Y4
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y4, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS all4b40007f<>+0(SB), Y4, Y0; VSUBPS all4b40007f<>+0(SB), Y0, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y4, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y4, Y5; VFMADD213PS all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y4, Y5; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y5, Y5; VANDPS Y6, Y5, Y5
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; expSum_part2
 	VMASKMOVPS Y5, Y3, (BX); ADDQ $0x20, BX; VANDPS Y3, Y5, Y5; VADDPS Y5, Y2, Y2; ADDQ $0x20, CX
 
 fold:
@@ -437,14 +363,10 @@ fold:
 	VZEROUPPER
 	RET
 
-DATA allc2aeac4f<>+0(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+4(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+8(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+12(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+16(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+20(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+24(SB)/4, $0xc2aeac4f
-DATA allc2aeac4f<>+28(SB)/4, $0xc2aeac4f
+DATA allc2aeac4f<>+0(SB)/8, $0xc2aeac4fc2aeac4f
+DATA allc2aeac4f<>+8(SB)/8, $0xc2aeac4fc2aeac4f
+DATA allc2aeac4f<>+16(SB)/8, $0xc2aeac4fc2aeac4f
+DATA allc2aeac4f<>+24(SB)/8, $0xc2aeac4fc2aeac4f
 GLOBL allc2aeac4f<>(SB), RODATA|NOPTR, $32
 
 // sumExpSIMD works like sumExpGeneric.
@@ -459,49 +381,19 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $0-36
 
 loop:
 	CMPQ DX, $0x8; JL evenRest
-	VMOVUPS (CX), Y3; VSUBPS Y0, Y3, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y3, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS all4b40007f<>+0(SB), Y3, Y4; VSUBPS all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VPSLLD $0x17, Y4, Y4; VMULPS Y4, Y5, Y5; VANDPS Y6, Y5, Y5
-	VADDPS Y5, Y1, Y1; ADDQ $0x20, CX; SUBQ $0x8, DX; CMPQ DX, $0x8; JL oddRest
-	VMOVUPS (CX), Y3; VSUBPS Y0, Y3, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y3, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS all4b40007f<>+0(SB), Y3, Y4; VSUBPS all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VPSLLD $0x17, Y4, Y4; VMULPS Y4, Y5, Y5; VANDPS Y6, Y5, Y5
-	VADDPS Y5, Y2, Y2; ADDQ $0x20, CX; SUBQ $0x8, DX; JMP loop
+	expSum_part1; VADDPS Y5, Y1, Y1
+	ADDQ $0x20, CX; SUBQ $0x8, DX; CMPQ DX, $0x8; JL oddRest
+	expSum_part1; VADDPS Y5, Y2, Y2
+	ADDQ $0x20, CX; SUBQ $0x8, DX; JMP loop
 
 evenRest:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y3; VMASKMOVPS (CX), Y3, Y4
-	VSUBPS Y0, Y4, Y4; VMOVUPS all42b20000<>+0(SB), Y0; VMINPS Y4, Y0, Y4
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y4, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS all4b40007f<>+0(SB), Y4, Y0; VSUBPS all4b40007f<>+0(SB), Y0, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y4, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y4, Y5; VFMADD213PS all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y4, Y5; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y5, Y5; VANDPS Y6, Y5, Y5
+	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y3; expSum_part2
 	VANDPS Y3, Y5, Y5; VADDPS Y5, Y1, Y1; ADDQ $0x20, CX; JMP fold
 
 oddRest:
 	TESTQ DX, DX; JE fold
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y3; VMASKMOVPS (CX), Y3, Y4
-	VSUBPS Y0, Y4, Y4; VMOVUPS all42b20000<>+0(SB), Y0; VMINPS Y4, Y0, Y4
-	VCMPPS $0x15, allc2aeac4f<>+0(SB), Y4, Y6; VMOVUPS all3fb8aa3b<>+0(SB), Y0
-	VFMADD213PS all4b40007f<>+0(SB), Y4, Y0; VSUBPS all4b40007f<>+0(SB), Y0, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y4; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y4
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y4, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y4, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y4, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y4, Y5; VFMADD213PS all3f800000<>+0(SB), Y4, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y4, Y5; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y5, Y5; VANDPS Y6, Y5, Y5
+	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y3; expSum_part2
 	VANDPS Y3, Y5, Y5; VADDPS Y5, Y2, Y2; ADDQ $0x20, CX
 
 fold:

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seed-1415985d/attn/internal/generate"
 )
 
 // The instructions that kernels may use, by the feature that possible checks.
@@ -84,7 +86,7 @@ func readAssembly(t *testing.T, file string) (functions []asmFunction) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range strings.Split(string(generate.Expanded(text)), "\n") {
 		line, _, _ = strings.Cut(line, "//")
 		if strings.HasPrefix(line, "#") { // a definition has words of its own
 			continue

@@ -19,6 +19,41 @@
 #define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sshr1(d, n) WORD $(0x4f3f0400 | (d)<<0 | (n)<<5)
 
+#define exp_part1 \
+	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20) \
+	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21) \
+	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20) \
+	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20) \
+	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
+
+#define exp_part2 \
+	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15 \
+	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19 \
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4 \
+	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14 \
+	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4 \
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16 \
+	FMOVQ 144(R26), F17; FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4 \
+	VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4 \
+	FMOVQ 160(R26), F12; FMOVQ 160(R26), F13; FMOVQ 160(R26), F14; FMOVQ 160(R26), F15 \
+	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; VFMLA V2.S4, V18.S4, V14.S4 \
+	VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17; FMOVQ 176(R26), F18 \
+	FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4 \
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12 \
+	FMOVQ 176(R26), F13; FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4 \
+	VFMLA V1.S4, V17.S4, V13.S4; VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
+
+#define exp_part3 \
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20) \
+	fmlsLane2(0, 12, 20)
+
+#define exp_part4 \
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12 \
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4 \
+	FMOVQ 160(R26), F12; VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16 \
+	VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12; VFMLA V0.S4, V16.S4, V12.S4
+
+
 // dotSIMD works like dotGeneric.
 TEXT ·dotSIMD(SB), NOSPLIT, $256-28
 	MOVD a+0(FP), R0
@@ -152,27 +187,10 @@ loop16:
 	fmin(3, 3, 24); fmax(0, 0, 25); fmax(1, 1, 25); fmax(2, 2, 25); fmax(3, 3, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21)
-	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20)
-	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20)
-	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
+	exp_part1
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15
-	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16; FMOVQ 144(R26), F17
-	FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 160(R26), F12; FMOVQ 160(R26), F13
-	FMOVQ 160(R26), F14; FMOVQ 160(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17
-	FMOVQ 176(R26), F18; FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
-	FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
+	exp_part2
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; VSUB V21.S4, V10.S4, V10.S4
@@ -195,13 +213,10 @@ loop18:
 	VLD1.P 16(R1), [V0.S4]; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
+	exp_part3
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	exp_part4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
@@ -216,13 +231,10 @@ loop20:
 	FMOVS.P 4(R1), F0; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
+	exp_part3
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	exp_part4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
@@ -252,27 +264,10 @@ loop22:
 	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21)
-	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20)
-	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20)
-	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
+	exp_part1
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15
-	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16; FMOVQ 144(R26), F17
-	FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 160(R26), F12; FMOVQ 160(R26), F13
-	FMOVQ 160(R26), F14; FMOVQ 160(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17
-	FMOVQ 176(R26), F18; FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
-	FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
+	exp_part2
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4; VSHL $23, V11.S4, V11.S4
@@ -290,13 +285,10 @@ loop25:
 	VLD1.P 16(R1), [V0.S4]; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
+	exp_part3
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	exp_part4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); VST1.P [V12.S4], 16(R0)
@@ -310,13 +302,10 @@ loop27:
 	FMOVS.P 4(R1), F0; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
+	exp_part3
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	exp_part4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); FMOVS.P F12, 4(R0); FMOVS 0(R3), F30
@@ -347,27 +336,10 @@ loop29:
 	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20)
-	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21)
-	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20)
-	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20)
-	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
+	exp_part1
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15
-	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19
-	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4
-	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14
-	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16; FMOVQ 144(R26), F17
-	FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 160(R26), F12; FMOVQ 160(R26), F13
-	FMOVQ 160(R26), F14; FMOVQ 160(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17
-	FMOVQ 176(R26), F18; FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
-	FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
+	exp_part2
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4; VSHL $23, V11.S4, V11.S4
@@ -384,13 +356,10 @@ loop32:
 	VLD1.P 16(R1), [V0.S4]; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
+	exp_part3
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	exp_part4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); VLD1 (R3), [V30.S4]; fadd(30, 30, 12)
@@ -404,13 +373,10 @@ loop34:
 	FMOVS.P 4(R1), F0; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
+	exp_part3
 
 	// exp(r) by the polynomial
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
-	VFMLA V0.S4, V16.S4, V12.S4
+	exp_part4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); FMOVS 0(R3), F30; fadd(30, 30, 12)
@@ -425,70 +391,44 @@ end31:
 
 // Constants, 16 bytes each.
 // −Inf
-DATA constants<>+0(SB)/4, $0xff800000
-DATA constants<>+4(SB)/4, $0xff800000
-DATA constants<>+8(SB)/4, $0xff800000
-DATA constants<>+12(SB)/4, $0xff800000
+DATA constants<>+0(SB)/8, $0xff800000ff800000
+DATA constants<>+8(SB)/8, $0xff800000ff800000
 // log2E ln2Hi ln2Lo
-DATA constants<>+16(SB)/4, $0x3fb8aa3b
-DATA constants<>+20(SB)/4, $0x3f317200
-DATA constants<>+24(SB)/4, $0x35bfbe8e
-DATA constants<>+28(SB)/4, $0x00000000
+DATA constants<>+16(SB)/8, $0x3f3172003fb8aa3b
+DATA constants<>+24(SB)/8, $0x35bfbe8e
 // expBias
-DATA constants<>+32(SB)/4, $0x4b40007f
-DATA constants<>+36(SB)/4, $0x4b40007f
-DATA constants<>+40(SB)/4, $0x4b40007f
-DATA constants<>+44(SB)/4, $0x4b40007f
+DATA constants<>+32(SB)/8, $0x4b40007f4b40007f
+DATA constants<>+40(SB)/8, $0x4b40007f4b40007f
 // expMin
-DATA constants<>+48(SB)/4, $0xc2aeac4f
-DATA constants<>+52(SB)/4, $0xc2aeac4f
-DATA constants<>+56(SB)/4, $0xc2aeac4f
-DATA constants<>+60(SB)/4, $0xc2aeac4f
+DATA constants<>+48(SB)/8, $0xc2aeac4fc2aeac4f
+DATA constants<>+56(SB)/8, $0xc2aeac4fc2aeac4f
 // 0x1.64p+06
-DATA constants<>+64(SB)/4, $0x42b20000
-DATA constants<>+68(SB)/4, $0x42b20000
-DATA constants<>+72(SB)/4, $0x42b20000
-DATA constants<>+76(SB)/4, $0x42b20000
+DATA constants<>+64(SB)/8, $0x42b2000042b20000
+DATA constants<>+72(SB)/8, $0x42b2000042b20000
 // -0x1.ap+06
-DATA constants<>+80(SB)/4, $0xc2d00000
-DATA constants<>+84(SB)/4, $0xc2d00000
-DATA constants<>+88(SB)/4, $0xc2d00000
-DATA constants<>+92(SB)/4, $0xc2d00000
+DATA constants<>+80(SB)/8, $0xc2d00000c2d00000
+DATA constants<>+88(SB)/8, $0xc2d00000c2d00000
 // 127
-DATA constants<>+96(SB)/4, $0x0000007f
-DATA constants<>+100(SB)/4, $0x0000007f
-DATA constants<>+104(SB)/4, $0x0000007f
-DATA constants<>+108(SB)/4, $0x0000007f
+DATA constants<>+96(SB)/8, $0x7f0000007f
+DATA constants<>+104(SB)/8, $0x7f0000007f
 // expC5
-DATA constants<>+112(SB)/4, $0x3c091d10
-DATA constants<>+116(SB)/4, $0x3c091d10
-DATA constants<>+120(SB)/4, $0x3c091d10
-DATA constants<>+124(SB)/4, $0x3c091d10
+DATA constants<>+112(SB)/8, $0x3c091d103c091d10
+DATA constants<>+120(SB)/8, $0x3c091d103c091d10
 // expC4
-DATA constants<>+128(SB)/4, $0x3d2aac79
-DATA constants<>+132(SB)/4, $0x3d2aac79
-DATA constants<>+136(SB)/4, $0x3d2aac79
-DATA constants<>+140(SB)/4, $0x3d2aac79
+DATA constants<>+128(SB)/8, $0x3d2aac793d2aac79
+DATA constants<>+136(SB)/8, $0x3d2aac793d2aac79
 // expC3
-DATA constants<>+144(SB)/4, $0x3e2aaa49
-DATA constants<>+148(SB)/4, $0x3e2aaa49
-DATA constants<>+152(SB)/4, $0x3e2aaa49
-DATA constants<>+156(SB)/4, $0x3e2aaa49
+DATA constants<>+144(SB)/8, $0x3e2aaa493e2aaa49
+DATA constants<>+152(SB)/8, $0x3e2aaa493e2aaa49
 // expC2
-DATA constants<>+160(SB)/4, $0x3efffffe
-DATA constants<>+164(SB)/4, $0x3efffffe
-DATA constants<>+168(SB)/4, $0x3efffffe
-DATA constants<>+172(SB)/4, $0x3efffffe
+DATA constants<>+160(SB)/8, $0x3efffffe3efffffe
+DATA constants<>+168(SB)/8, $0x3efffffe3efffffe
 // 0x1p+00
-DATA constants<>+176(SB)/4, $0x3f800000
-DATA constants<>+180(SB)/4, $0x3f800000
-DATA constants<>+184(SB)/4, $0x3f800000
-DATA constants<>+188(SB)/4, $0x3f800000
+DATA constants<>+176(SB)/8, $0x3f8000003f800000
+DATA constants<>+184(SB)/8, $0x3f8000003f800000
 // expC6
-DATA constants<>+192(SB)/4, $0x3ab511e8
-DATA constants<>+196(SB)/4, $0x3ab511e8
-DATA constants<>+200(SB)/4, $0x3ab511e8
-DATA constants<>+204(SB)/4, $0x3ab511e8
+DATA constants<>+192(SB)/8, $0x3ab511e83ab511e8
+DATA constants<>+200(SB)/8, $0x3ab511e83ab511e8
 GLOBL constants<>(SB), RODATA|NOPTR, $208
 DATA zeros<>+0(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $256

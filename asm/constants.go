@@ -77,8 +77,9 @@ func (p *program) constantTable() {
 	p.Line("\n// Constants, 16 bytes each.")
 	for i, r := range p.table {
 		p.Line("// %s", r.remark)
-		for t, w := range r.words {
-			p.Line("DATA constants<>+%d(SB)/4, $0x%08x", vector*i+4*t, w)
+		for t := 0; t < len(r.words); t += 2 {
+			p.Line("DATA constants<>+%d(SB)/8, $%#x", vector*i+4*t,
+				uint64(r.words[t])|uint64(r.words[t+1])<<32)
 		}
 	}
 	p.Line("GLOBL constants<>(SB), RODATA|NOPTR, $%d", vector*len(p.table))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -75,10 +76,7 @@ func f32(x float32) Mem { return u32(math.Float32bits(x)) }
 func u32(x uint32) Mem {
 	m, ok := broadcasts[x]
 	if !ok {
-		m = GLOBL(fmt.Sprintf("all%08x", x), readOnly)
-		for i := range lanes {
-			DATA(4*i, U32(x))
-		}
+		m = words(fmt.Sprintf("all%08x", x), slices.Repeat([]uint32{x}, lanes)...)
 		broadcasts[x] = m
 	}
 	return m
@@ -111,13 +109,13 @@ const (
 
 var table = map[string]Mem{}
 
-// words is a table of 32-bit words in memory.
+// words is a table of 32-bit words in memory, an even number of them. Two share a line.
 func words(name string, w ...uint32) Mem {
 	m, ok := table[name]
 	if !ok {
 		m = GLOBL(name, readOnly)
-		for i, x := range w {
-			DATA(4*i, U32(x))
+		for i := 0; i < len(w); i += 2 {
+			DATA(4*i, U64(uint64(w[i])|uint64(w[i+1])<<32))
 		}
 		table[name] = m
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -61,9 +62,14 @@ func assembly(emit func()) ([]byte, error) {
 	}
 	_, rest, _ := bytes.Cut(text, []byte("\n")) // Avo's header has the command line
 	rest = leadingZeros.ReplaceAll(padding.ReplaceAll(rest, []byte("$1 ")), []byte("$$0x$1"))
-	rest = generate.Join(withVEX(rest), joins)
-	return append([]byte(header+"\n"), withTwins(withoutRuntimes(rest))...), nil
+	top, kernels, _ := bytes.Cut(withoutRuntimes(withVEX(rest)), []byte(include))
+	macros, kernels := generate.Repeats(kernels, repeats)
+	kernels = withTwins(generate.Join(kernels, joins))
+	return slices.Concat([]byte(header+"\n"), top, []byte(include), macros, kernels), nil
 }
+
+// include is the line after which macros are defined.
+const include = "#include \"textflag.h\"\n\n"
 
 // Registers 15 are the runtime's, which Avo does not know. It takes more than 15 only with 16
 // lanes, where kernels have another one instead.
@@ -169,6 +175,13 @@ var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
 // leadingZeros is how Avo begins numbers of a wider type.
 var leadingZeros = regexp.MustCompile(`\$0x0+([0-9a-f])`)
 
+// repeats reports whether an instruction may be in a macro. Vet looks at each line of a kernel for
+// places on the stack.
+func repeats(line string) bool {
+	return plain.MatchString(line) && !jumps.MatchString(line) && !coded.MatchString(line) &&
+		!strings.Contains(line, "(SP)")
+}
+
 // joins reports whether an instruction goes on a line.
 func joins(line, next string) bool {
 	return plain.MatchString(line) && plain.MatchString(next) && !jumps.MatchString(line) &&
@@ -178,7 +191,8 @@ func joins(line, next string) bool {
 // Vet looks at each line for arguments and results, so instructions with these, and RET, stand
 // alone. So do words, below a comment that says what they are.
 var (
-	plain = regexp.MustCompile(`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER|VPDP[A-Z]+[_0-9]+)$`)
+	plain = regexp.MustCompile(
+		`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER|VPDP[A-Z]+[_0-9]+|\w+_part\d+)$`)
 	jumps = regexp.MustCompile(`\bJ[A-Z]+ \w+$`)
 	coded = regexp.MustCompile(`^\t(?:LONG|WORD|BYTE) `)
 )

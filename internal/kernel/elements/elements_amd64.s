@@ -4,6 +4,42 @@
 
 #include "textflag.h"
 
+#define sum_part1 \
+	VMOVUPS (AX), Y0; VMOVUPS 32(AX), Y1; VMOVUPS 64(AX), Y2; VMOVUPS 96(AX), Y3; VMOVUPS 128(AX), Y4 \
+	VMOVUPS 160(AX), Y5; VMOVUPS 192(AX), Y6; VMOVUPS 224(AX), Y7
+
+#define add_part1 \
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0 \
+	VMASKMOVPS (CX), Y0, Y1; VMASKMOVPS (DX), Y0, Y2
+
+#define silu_part1 \
+	VMOVUPS all3fb8aa3b<>+0(SB), Y2; VFMADD213PS all4b40007f<>+0(SB), Y1, Y2 \
+	VSUBPS all4b40007f<>+0(SB), Y2, Y3; VFNMADD231PS all3f317200<>+0(SB), Y3, Y1 \
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1; VMOVUPS all3ab511e8<>+0(SB), Y3 \
+	VFMADD213PS all3c091d10<>+0(SB), Y1, Y3; VFMADD213PS all3d2aac79<>+0(SB), Y1, Y3 \
+	VFMADD213PS all3e2aaa49<>+0(SB), Y1, Y3; VFMADD213PS all3efffffe<>+0(SB), Y1, Y3 \
+	VFMADD213PS all3f800000<>+0(SB), Y1, Y3; VFMADD213PS all3f800000<>+0(SB), Y1, Y3
+
+#define silu_part2 \
+	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0 \
+	VMASKMOVPS (CX), Y0, Y0
+
+#define silu_part3 \
+	LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX; VMOVUPS (AX), Y1 \
+	VMASKMOVPS Y0, Y1, (BX)
+
+#define sigmoid_part1 \
+	VMOVUPS allc2d00000<>+0(SB), Y1; VMAXPS Y0, Y1, Y0; VMOVUPS all42b20000<>+0(SB), Y1 \
+	VMINPS Y0, Y1, Y0; VMOVUPS all3fb8aa3b<>+0(SB), Y1; VFMADD213PS all4b40007f<>+0(SB), Y0, Y1 \
+	VSUBPS all4b40007f<>+0(SB), Y1, Y2; VFNMADD231PS all3f317200<>+0(SB), Y2, Y0 \
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0; VMOVUPS all3ab511e8<>+0(SB), Y2 \
+	VFMADD213PS all3c091d10<>+0(SB), Y0, Y2; VFMADD213PS all3d2aac79<>+0(SB), Y0, Y2 \
+	VFMADD213PS all3e2aaa49<>+0(SB), Y0, Y2; VFMADD213PS all3efffffe<>+0(SB), Y0, Y2 \
+	VFMADD213PS all3f800000<>+0(SB), Y0, Y2; VFMADD213PS all3f800000<>+0(SB), Y0, Y2 \
+	VPSUBD all4b40007f<>+0(SB), Y1, Y1; VPSRAD $0x1, Y1, Y0; VPSUBD Y0, Y1, Y1 \
+	VPADDD all0000007f<>+0(SB), Y0, Y0; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y2, Y2 \
+	VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1; VMULPS Y1, Y2, Y2
+
 // sumSIMD works like sumGeneric.
 // func sumSIMD(lane *float32, x *float32, n int) float32
 // Requires: AVX, CMOV
@@ -16,8 +52,7 @@ TEXT ·sumSIMD(SB), NOSPLIT, $256-28
 	VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; JMP begin
 
 goesOn:
-	VMOVUPS (AX), Y0; VMOVUPS 32(AX), Y1; VMOVUPS 64(AX), Y2; VMOVUPS 96(AX), Y3; VMOVUPS 128(AX), Y4
-	VMOVUPS 160(AX), Y5; VMOVUPS 192(AX), Y6; VMOVUPS 224(AX), Y7
+	sum_part1
 
 begin:
 	SUBQ $0x40, DX; JL tail
@@ -39,8 +74,7 @@ vectors:
 	SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y1; VMASKMOVPS (CX), Y1, Y2; VADDPS Y2, Y0, Y2
 	VBLENDVPS Y1, Y2, Y0, Y0; VMOVUPS Y0, (DI); ADDQ $0x20, CX; ADDQ $0x20, DI; SUBQ $0x8, DX
 	JG vectors
-	VMOVUPS (AX), Y0; VMOVUPS 32(AX), Y1; VMOVUPS 64(AX), Y2; VMOVUPS 96(AX), Y3; VMOVUPS 128(AX), Y4
-	VMOVUPS 160(AX), Y5; VMOVUPS 192(AX), Y6; VMOVUPS 224(AX), Y7
+	sum_part1
 
 fold:
 	VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y2, Y0, Y0
@@ -50,22 +84,14 @@ fold:
 	VZEROUPPER
 	RET
 
-DATA tailMasks<>+0(SB)/4, $0xffffffff
-DATA tailMasks<>+4(SB)/4, $0xffffffff
-DATA tailMasks<>+8(SB)/4, $0xffffffff
-DATA tailMasks<>+12(SB)/4, $0xffffffff
-DATA tailMasks<>+16(SB)/4, $0xffffffff
-DATA tailMasks<>+20(SB)/4, $0xffffffff
-DATA tailMasks<>+24(SB)/4, $0xffffffff
-DATA tailMasks<>+28(SB)/4, $0xffffffff
-DATA tailMasks<>+32(SB)/4, $0x0
-DATA tailMasks<>+36(SB)/4, $0x0
-DATA tailMasks<>+40(SB)/4, $0x0
-DATA tailMasks<>+44(SB)/4, $0x0
-DATA tailMasks<>+48(SB)/4, $0x0
-DATA tailMasks<>+52(SB)/4, $0x0
-DATA tailMasks<>+56(SB)/4, $0x0
-DATA tailMasks<>+60(SB)/4, $0x0
+DATA tailMasks<>+0(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+8(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+16(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+24(SB)/8, $0xffffffffffffffff
+DATA tailMasks<>+32(SB)/8, $0x0
+DATA tailMasks<>+40(SB)/8, $0x0
+DATA tailMasks<>+48(SB)/8, $0x0
+DATA tailMasks<>+56(SB)/8, $0x0
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
 // sumSquaresSIMD works like sumSquaresGeneric.
@@ -133,8 +159,7 @@ TEXT ·addSquaresSIMD(SB), NOSPLIT, $256-44
 	VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; JMP begin
 
 goesOn:
-	VMOVUPS (AX), Y0; VMOVUPS 32(AX), Y1; VMOVUPS 64(AX), Y2; VMOVUPS 96(AX), Y3; VMOVUPS 128(AX), Y4
-	VMOVUPS 160(AX), Y5; VMOVUPS 192(AX), Y6; VMOVUPS 224(AX), Y7
+	sum_part1
 
 begin:
 	SUBQ $0x40, SI; JL tail
@@ -164,8 +189,7 @@ vectors:
 	SHLQ $0x2, R8; SUBQ R8, R10; VMOVUPS (R10), Y1; VMASKMOVPS (DX), Y1, Y2; VMASKMOVPS (BX), Y1, Y3
 	VADDPS Y3, Y2, Y2; VMASKMOVPS Y2, Y1, (CX); VFMADD231PS Y2, Y2, Y0; VMOVUPS Y0, (R9)
 	ADDQ $0x20, CX; ADDQ $0x20, DX; ADDQ $0x20, BX; ADDQ $0x20, R9; SUBQ $0x8, SI; JG vectors
-	VMOVUPS (AX), Y0; VMOVUPS 32(AX), Y1; VMOVUPS 64(AX), Y2; VMOVUPS 96(AX), Y3; VMOVUPS 128(AX), Y4
-	VMOVUPS 160(AX), Y5; VMOVUPS 192(AX), Y6; VMOVUPS 224(AX), Y7
+	sum_part1
 
 fold:
 	VADDPS Y4, Y0, Y0; VADDPS Y5, Y1, Y1; VADDPS Y6, Y2, Y2; VADDPS Y7, Y3, Y3; VADDPS Y2, Y0, Y0
@@ -266,8 +290,8 @@ loop4:
 
 tail4:
 	ADDQ $0x8, BX; JE end4
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
-	VMASKMOVPS (DX), Y0, Y2; VADDPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (AX)
+	add_part1; VADDPS Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)
 
 end4:
 	VZEROUPPER
@@ -289,8 +313,8 @@ loop5:
 
 tail5:
 	ADDQ $0x8, BX; JE end5
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
-	VMASKMOVPS (DX), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (AX)
+	add_part1; VMULPS Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)
 
 end5:
 	VZEROUPPER
@@ -312,8 +336,8 @@ loop6:
 
 tail6:
 	ADDQ $0x8, BX; JE end6
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
-	VMASKMOVPS (DX), Y0, Y2; VMASKMOVPS (AX), Y0, Y3; VFMADD231PS Y2, Y1, Y3; VMASKMOVPS Y3, Y0, (AX)
+	add_part1; VMASKMOVPS (AX), Y0, Y3
+	VFMADD231PS Y2, Y1, Y3; VMASKMOVPS Y3, Y0, (AX)
 
 end6:
 	VZEROUPPER
@@ -404,164 +428,100 @@ end7:
 	VZEROUPPER
 	RET
 
-DATA all7f7fffff<>+0(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+4(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+8(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+12(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+16(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+20(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+24(SB)/4, $0x7f7fffff
-DATA all7f7fffff<>+28(SB)/4, $0x7f7fffff
+DATA all7f7fffff<>+0(SB)/8, $0x7f7fffff7f7fffff
+DATA all7f7fffff<>+8(SB)/8, $0x7f7fffff7f7fffff
+DATA all7f7fffff<>+16(SB)/8, $0x7f7fffff7f7fffff
+DATA all7f7fffff<>+24(SB)/8, $0x7f7fffff7f7fffff
 GLOBL all7f7fffff<>(SB), RODATA|NOPTR, $32
 
-DATA all80000000<>+0(SB)/4, $0x80000000
-DATA all80000000<>+4(SB)/4, $0x80000000
-DATA all80000000<>+8(SB)/4, $0x80000000
-DATA all80000000<>+12(SB)/4, $0x80000000
-DATA all80000000<>+16(SB)/4, $0x80000000
-DATA all80000000<>+20(SB)/4, $0x80000000
-DATA all80000000<>+24(SB)/4, $0x80000000
-DATA all80000000<>+28(SB)/4, $0x80000000
+DATA all80000000<>+0(SB)/8, $0x8000000080000000
+DATA all80000000<>+8(SB)/8, $0x8000000080000000
+DATA all80000000<>+16(SB)/8, $0x8000000080000000
+DATA all80000000<>+24(SB)/8, $0x8000000080000000
 GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 
-DATA allc2d00000<>+0(SB)/4, $0xc2d00000
-DATA allc2d00000<>+4(SB)/4, $0xc2d00000
-DATA allc2d00000<>+8(SB)/4, $0xc2d00000
-DATA allc2d00000<>+12(SB)/4, $0xc2d00000
-DATA allc2d00000<>+16(SB)/4, $0xc2d00000
-DATA allc2d00000<>+20(SB)/4, $0xc2d00000
-DATA allc2d00000<>+24(SB)/4, $0xc2d00000
-DATA allc2d00000<>+28(SB)/4, $0xc2d00000
+DATA allc2d00000<>+0(SB)/8, $0xc2d00000c2d00000
+DATA allc2d00000<>+8(SB)/8, $0xc2d00000c2d00000
+DATA allc2d00000<>+16(SB)/8, $0xc2d00000c2d00000
+DATA allc2d00000<>+24(SB)/8, $0xc2d00000c2d00000
 GLOBL allc2d00000<>(SB), RODATA|NOPTR, $32
 
-DATA all42b20000<>+0(SB)/4, $0x42b20000
-DATA all42b20000<>+4(SB)/4, $0x42b20000
-DATA all42b20000<>+8(SB)/4, $0x42b20000
-DATA all42b20000<>+12(SB)/4, $0x42b20000
-DATA all42b20000<>+16(SB)/4, $0x42b20000
-DATA all42b20000<>+20(SB)/4, $0x42b20000
-DATA all42b20000<>+24(SB)/4, $0x42b20000
-DATA all42b20000<>+28(SB)/4, $0x42b20000
+DATA all42b20000<>+0(SB)/8, $0x42b2000042b20000
+DATA all42b20000<>+8(SB)/8, $0x42b2000042b20000
+DATA all42b20000<>+16(SB)/8, $0x42b2000042b20000
+DATA all42b20000<>+24(SB)/8, $0x42b2000042b20000
 GLOBL all42b20000<>(SB), RODATA|NOPTR, $32
 
-DATA all3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
-DATA all3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA all3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA all3fb8aa3b<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA all3fb8aa3b<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA all3fb8aa3b<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
 GLOBL all3fb8aa3b<>(SB), RODATA|NOPTR, $32
 
-DATA all4b40007f<>+0(SB)/4, $0x4b40007f
-DATA all4b40007f<>+4(SB)/4, $0x4b40007f
-DATA all4b40007f<>+8(SB)/4, $0x4b40007f
-DATA all4b40007f<>+12(SB)/4, $0x4b40007f
-DATA all4b40007f<>+16(SB)/4, $0x4b40007f
-DATA all4b40007f<>+20(SB)/4, $0x4b40007f
-DATA all4b40007f<>+24(SB)/4, $0x4b40007f
-DATA all4b40007f<>+28(SB)/4, $0x4b40007f
+DATA all4b40007f<>+0(SB)/8, $0x4b40007f4b40007f
+DATA all4b40007f<>+8(SB)/8, $0x4b40007f4b40007f
+DATA all4b40007f<>+16(SB)/8, $0x4b40007f4b40007f
+DATA all4b40007f<>+24(SB)/8, $0x4b40007f4b40007f
 GLOBL all4b40007f<>(SB), RODATA|NOPTR, $32
 
-DATA all3f317200<>+0(SB)/4, $0x3f317200
-DATA all3f317200<>+4(SB)/4, $0x3f317200
-DATA all3f317200<>+8(SB)/4, $0x3f317200
-DATA all3f317200<>+12(SB)/4, $0x3f317200
-DATA all3f317200<>+16(SB)/4, $0x3f317200
-DATA all3f317200<>+20(SB)/4, $0x3f317200
-DATA all3f317200<>+24(SB)/4, $0x3f317200
-DATA all3f317200<>+28(SB)/4, $0x3f317200
+DATA all3f317200<>+0(SB)/8, $0x3f3172003f317200
+DATA all3f317200<>+8(SB)/8, $0x3f3172003f317200
+DATA all3f317200<>+16(SB)/8, $0x3f3172003f317200
+DATA all3f317200<>+24(SB)/8, $0x3f3172003f317200
 GLOBL all3f317200<>(SB), RODATA|NOPTR, $32
 
-DATA all35bfbe8e<>+0(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+4(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+8(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+12(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+16(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+20(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+24(SB)/4, $0x35bfbe8e
-DATA all35bfbe8e<>+28(SB)/4, $0x35bfbe8e
+DATA all35bfbe8e<>+0(SB)/8, $0x35bfbe8e35bfbe8e
+DATA all35bfbe8e<>+8(SB)/8, $0x35bfbe8e35bfbe8e
+DATA all35bfbe8e<>+16(SB)/8, $0x35bfbe8e35bfbe8e
+DATA all35bfbe8e<>+24(SB)/8, $0x35bfbe8e35bfbe8e
 GLOBL all35bfbe8e<>(SB), RODATA|NOPTR, $32
 
-DATA all3ab511e8<>+0(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+4(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+8(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+12(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+16(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+20(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+24(SB)/4, $0x3ab511e8
-DATA all3ab511e8<>+28(SB)/4, $0x3ab511e8
+DATA all3ab511e8<>+0(SB)/8, $0x3ab511e83ab511e8
+DATA all3ab511e8<>+8(SB)/8, $0x3ab511e83ab511e8
+DATA all3ab511e8<>+16(SB)/8, $0x3ab511e83ab511e8
+DATA all3ab511e8<>+24(SB)/8, $0x3ab511e83ab511e8
 GLOBL all3ab511e8<>(SB), RODATA|NOPTR, $32
 
-DATA all3c091d10<>+0(SB)/4, $0x3c091d10
-DATA all3c091d10<>+4(SB)/4, $0x3c091d10
-DATA all3c091d10<>+8(SB)/4, $0x3c091d10
-DATA all3c091d10<>+12(SB)/4, $0x3c091d10
-DATA all3c091d10<>+16(SB)/4, $0x3c091d10
-DATA all3c091d10<>+20(SB)/4, $0x3c091d10
-DATA all3c091d10<>+24(SB)/4, $0x3c091d10
-DATA all3c091d10<>+28(SB)/4, $0x3c091d10
+DATA all3c091d10<>+0(SB)/8, $0x3c091d103c091d10
+DATA all3c091d10<>+8(SB)/8, $0x3c091d103c091d10
+DATA all3c091d10<>+16(SB)/8, $0x3c091d103c091d10
+DATA all3c091d10<>+24(SB)/8, $0x3c091d103c091d10
 GLOBL all3c091d10<>(SB), RODATA|NOPTR, $32
 
-DATA all3d2aac79<>+0(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+4(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+8(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+12(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+16(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+20(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+24(SB)/4, $0x3d2aac79
-DATA all3d2aac79<>+28(SB)/4, $0x3d2aac79
+DATA all3d2aac79<>+0(SB)/8, $0x3d2aac793d2aac79
+DATA all3d2aac79<>+8(SB)/8, $0x3d2aac793d2aac79
+DATA all3d2aac79<>+16(SB)/8, $0x3d2aac793d2aac79
+DATA all3d2aac79<>+24(SB)/8, $0x3d2aac793d2aac79
 GLOBL all3d2aac79<>(SB), RODATA|NOPTR, $32
 
-DATA all3e2aaa49<>+0(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+4(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+8(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+12(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+16(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+20(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+24(SB)/4, $0x3e2aaa49
-DATA all3e2aaa49<>+28(SB)/4, $0x3e2aaa49
+DATA all3e2aaa49<>+0(SB)/8, $0x3e2aaa493e2aaa49
+DATA all3e2aaa49<>+8(SB)/8, $0x3e2aaa493e2aaa49
+DATA all3e2aaa49<>+16(SB)/8, $0x3e2aaa493e2aaa49
+DATA all3e2aaa49<>+24(SB)/8, $0x3e2aaa493e2aaa49
 GLOBL all3e2aaa49<>(SB), RODATA|NOPTR, $32
 
-DATA all3efffffe<>+0(SB)/4, $0x3efffffe
-DATA all3efffffe<>+4(SB)/4, $0x3efffffe
-DATA all3efffffe<>+8(SB)/4, $0x3efffffe
-DATA all3efffffe<>+12(SB)/4, $0x3efffffe
-DATA all3efffffe<>+16(SB)/4, $0x3efffffe
-DATA all3efffffe<>+20(SB)/4, $0x3efffffe
-DATA all3efffffe<>+24(SB)/4, $0x3efffffe
-DATA all3efffffe<>+28(SB)/4, $0x3efffffe
+DATA all3efffffe<>+0(SB)/8, $0x3efffffe3efffffe
+DATA all3efffffe<>+8(SB)/8, $0x3efffffe3efffffe
+DATA all3efffffe<>+16(SB)/8, $0x3efffffe3efffffe
+DATA all3efffffe<>+24(SB)/8, $0x3efffffe3efffffe
 GLOBL all3efffffe<>(SB), RODATA|NOPTR, $32
 
-DATA all3f800000<>+0(SB)/4, $0x3f800000
-DATA all3f800000<>+4(SB)/4, $0x3f800000
-DATA all3f800000<>+8(SB)/4, $0x3f800000
-DATA all3f800000<>+12(SB)/4, $0x3f800000
-DATA all3f800000<>+16(SB)/4, $0x3f800000
-DATA all3f800000<>+20(SB)/4, $0x3f800000
-DATA all3f800000<>+24(SB)/4, $0x3f800000
-DATA all3f800000<>+28(SB)/4, $0x3f800000
+DATA all3f800000<>+0(SB)/8, $0x3f8000003f800000
+DATA all3f800000<>+8(SB)/8, $0x3f8000003f800000
+DATA all3f800000<>+16(SB)/8, $0x3f8000003f800000
+DATA all3f800000<>+24(SB)/8, $0x3f8000003f800000
 GLOBL all3f800000<>(SB), RODATA|NOPTR, $32
 
-DATA all0000007f<>+0(SB)/4, $0x7f
-DATA all0000007f<>+4(SB)/4, $0x7f
-DATA all0000007f<>+8(SB)/4, $0x7f
-DATA all0000007f<>+12(SB)/4, $0x7f
-DATA all0000007f<>+16(SB)/4, $0x7f
-DATA all0000007f<>+20(SB)/4, $0x7f
-DATA all0000007f<>+24(SB)/4, $0x7f
-DATA all0000007f<>+28(SB)/4, $0x7f
+DATA all0000007f<>+0(SB)/8, $0x7f0000007f
+DATA all0000007f<>+8(SB)/8, $0x7f0000007f
+DATA all0000007f<>+16(SB)/8, $0x7f0000007f
+DATA all0000007f<>+24(SB)/8, $0x7f0000007f
 GLOBL all0000007f<>(SB), RODATA|NOPTR, $32
 
-DATA allff7fffff<>+0(SB)/4, $0xff7fffff
-DATA allff7fffff<>+4(SB)/4, $0xff7fffff
-DATA allff7fffff<>+8(SB)/4, $0xff7fffff
-DATA allff7fffff<>+12(SB)/4, $0xff7fffff
-DATA allff7fffff<>+16(SB)/4, $0xff7fffff
-DATA allff7fffff<>+20(SB)/4, $0xff7fffff
-DATA allff7fffff<>+24(SB)/4, $0xff7fffff
-DATA allff7fffff<>+28(SB)/4, $0xff7fffff
+DATA allff7fffff<>+0(SB)/8, $0xff7fffffff7fffff
+DATA allff7fffff<>+8(SB)/8, $0xff7fffffff7fffff
+DATA allff7fffff<>+16(SB)/8, $0xff7fffffff7fffff
+DATA allff7fffff<>+24(SB)/8, $0xff7fffffff7fffff
 GLOBL allff7fffff<>(SB), RODATA|NOPTR, $32
 
 // rotateHalvesSIMD works like rotateHalvesGeneric.
@@ -637,28 +597,20 @@ TEXT ·siluSIMD(SB), NOSPLIT, $32-24
 vectors:
 	VMOVUPS (CX), Y0; VMOVUPS allff7fffff<>+0(SB), Y1; VMAXPS Y0, Y1, Y0
 	VXORPS all80000000<>+0(SB), Y0, Y1; VMOVUPS allc2d00000<>+0(SB), Y2; VMAXPS Y1, Y2, Y1
-	VMOVUPS all42b20000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; VMOVUPS all3fb8aa3b<>+0(SB), Y2
-	VFMADD213PS all4b40007f<>+0(SB), Y1, Y2; VSUBPS all4b40007f<>+0(SB), Y2, Y3
-	VFNMADD231PS all3f317200<>+0(SB), Y3, Y1; VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1
-	VMOVUPS all3ab511e8<>+0(SB), Y3; VFMADD213PS all3c091d10<>+0(SB), Y1, Y3
-	VFMADD213PS all3d2aac79<>+0(SB), Y1, Y3; VFMADD213PS all3e2aaa49<>+0(SB), Y1, Y3
-	VFMADD213PS all3efffffe<>+0(SB), Y1, Y3; VFMADD213PS all3f800000<>+0(SB), Y1, Y3
-	VFMADD213PS all3f800000<>+0(SB), Y1, Y3; VPSUBD all4b40007f<>+0(SB), Y2, Y2; VPSRAD $0x1, Y2, Y1
-	VPSUBD Y1, Y2, Y2; VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1; VMULPS Y1, Y3, Y3
-	VPADDD all0000007f<>+0(SB), Y2, Y2; VPSLLD $0x17, Y2, Y2; VMULPS Y2, Y3, Y3
+	VMOVUPS all42b20000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; silu_part1; VPSUBD all4b40007f<>+0(SB), Y2, Y2
+	VPSRAD $0x1, Y2, Y1; VPSUBD Y1, Y2, Y2; VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1
+	VMULPS Y1, Y3, Y3; VPADDD all0000007f<>+0(SB), Y2, Y2; VPSLLD $0x17, Y2, Y2; VMULPS Y2, Y3, Y3
 	VADDPS all3f800000<>+0(SB), Y3, Y3; VDIVPS Y3, Y0, Y3; VXORPS Y0, Y0, Y0; VADDPS Y0, Y3, Y3
 	VMOVUPS Y3, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
@@ -692,17 +644,17 @@ loop9:
 
 tail9:
 	ADDQ $0x8, BX; JE end9
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
-	VMASKMOVPS (DX), Y0, Y2; VMOVUPS allff7fffff<>+0(SB), Y3; VMAXPS Y1, Y3, Y1
-	VXORPS all80000000<>+0(SB), Y1, Y3; VMOVUPS allc2d00000<>+0(SB), Y4; VMAXPS Y3, Y4, Y3
-	VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3; VMOVUPS all3fb8aa3b<>+0(SB), Y4
-	VFMADD213PS all4b40007f<>+0(SB), Y3, Y4; VSUBPS all4b40007f<>+0(SB), Y4, Y5
-	VFNMADD231PS all3f317200<>+0(SB), Y5, Y3; VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3
-	VMOVUPS all3ab511e8<>+0(SB), Y5; VFMADD213PS all3c091d10<>+0(SB), Y3, Y5
-	VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5; VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5
-	VFMADD213PS all3efffffe<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5
-	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VPSUBD all4b40007f<>+0(SB), Y4, Y4; VPSRAD $0x1, Y4, Y3
-	VPSUBD Y3, Y4, Y4; VPADDD all0000007f<>+0(SB), Y3, Y3; VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y5, Y5
+	add_part1; VMOVUPS allff7fffff<>+0(SB), Y3
+	VMAXPS Y1, Y3, Y1; VXORPS all80000000<>+0(SB), Y1, Y3; VMOVUPS allc2d00000<>+0(SB), Y4
+	VMAXPS Y3, Y4, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3
+	VMOVUPS all3fb8aa3b<>+0(SB), Y4; VFMADD213PS all4b40007f<>+0(SB), Y3, Y4
+	VSUBPS all4b40007f<>+0(SB), Y4, Y5; VFNMADD231PS all3f317200<>+0(SB), Y5, Y3
+	VFNMADD231PS all35bfbe8e<>+0(SB), Y5, Y3; VMOVUPS all3ab511e8<>+0(SB), Y5
+	VFMADD213PS all3c091d10<>+0(SB), Y3, Y5; VFMADD213PS all3d2aac79<>+0(SB), Y3, Y5
+	VFMADD213PS all3e2aaa49<>+0(SB), Y3, Y5; VFMADD213PS all3efffffe<>+0(SB), Y3, Y5
+	VFMADD213PS all3f800000<>+0(SB), Y3, Y5; VFMADD213PS all3f800000<>+0(SB), Y3, Y5
+	VPSUBD all4b40007f<>+0(SB), Y4, Y4; VPSRAD $0x1, Y4, Y3; VPSUBD Y3, Y4, Y4
+	VPADDD all0000007f<>+0(SB), Y3, Y3; VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y5, Y5
 	VPADDD all0000007f<>+0(SB), Y4, Y4; VPSLLD $0x17, Y4, Y4; VMULPS Y4, Y5, Y5
 	VADDPS all3f800000<>+0(SB), Y5, Y5; VDIVPS Y5, Y1, Y5; VXORPS Y1, Y1, Y1; VADDPS Y1, Y5, Y5
 	VMULPS Y2, Y5, Y5; VMASKMOVPS Y5, Y0, (AX)
@@ -721,30 +673,18 @@ TEXT ·sigmoidSIMD(SB), NOSPLIT, $32-24
 	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VXORPS all80000000<>+0(SB), Y0, Y0; VMOVUPS allc2d00000<>+0(SB), Y1
-	VMAXPS Y0, Y1, Y0; VMOVUPS all42b20000<>+0(SB), Y1; VMINPS Y0, Y1, Y0
-	VMOVUPS all3fb8aa3b<>+0(SB), Y1; VFMADD213PS all4b40007f<>+0(SB), Y0, Y1
-	VSUBPS all4b40007f<>+0(SB), Y1, Y2; VFNMADD231PS all3f317200<>+0(SB), Y2, Y0
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0; VMOVUPS all3ab511e8<>+0(SB), Y2
-	VFMADD213PS all3c091d10<>+0(SB), Y0, Y2; VFMADD213PS all3d2aac79<>+0(SB), Y0, Y2
-	VFMADD213PS all3e2aaa49<>+0(SB), Y0, Y2; VFMADD213PS all3efffffe<>+0(SB), Y0, Y2
-	VFMADD213PS all3f800000<>+0(SB), Y0, Y2; VFMADD213PS all3f800000<>+0(SB), Y0, Y2
-	VPSUBD all4b40007f<>+0(SB), Y1, Y1; VPSRAD $0x1, Y1, Y0; VPSUBD Y0, Y1, Y1
-	VPADDD all0000007f<>+0(SB), Y0, Y0; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y2, Y2
-	VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1; VMULPS Y1, Y2, Y2
+	VMOVUPS (CX), Y0; VXORPS all80000000<>+0(SB), Y0, Y0; sigmoid_part1
 	VADDPS all3f800000<>+0(SB), Y2, Y2; VMOVUPS all3f800000<>+0(SB), Y0; VDIVPS Y2, Y0, Y2
 	VMOVUPS Y2, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
@@ -766,13 +706,11 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
@@ -794,13 +732,11 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
@@ -817,13 +753,7 @@ TEXT ·tanhSIMD(SB), NOSPLIT, $32-24
 
 vectors:
 	VMOVUPS (CX), Y0; VMOVUPS Y0, Y1; VANDPS all7fffffff<>+0(SB), Y1, Y1
-	VMOVUPS all41200000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; VADDPS Y1, Y1, Y1
-	VMOVUPS all3fb8aa3b<>+0(SB), Y2; VFMADD213PS all4b40007f<>+0(SB), Y1, Y2
-	VSUBPS all4b40007f<>+0(SB), Y2, Y3; VFNMADD231PS all3f317200<>+0(SB), Y3, Y1
-	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1; VMOVUPS all3ab511e8<>+0(SB), Y3
-	VFMADD213PS all3c091d10<>+0(SB), Y1, Y3; VFMADD213PS all3d2aac79<>+0(SB), Y1, Y3
-	VFMADD213PS all3e2aaa49<>+0(SB), Y1, Y3; VFMADD213PS all3efffffe<>+0(SB), Y1, Y3
-	VFMADD213PS all3f800000<>+0(SB), Y1, Y3; VFMADD213PS all3f800000<>+0(SB), Y1, Y3
+	VMOVUPS all41200000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; VADDPS Y1, Y1, Y1; silu_part1
 	VPSLLD $0x17, Y2, Y2; VFMADD213PS all3f800000<>+0(SB), Y2, Y3; VMOVUPS all40000000<>+0(SB), Y1
 	VDIVPS Y3, Y1, Y3; VMOVUPS all3f800000<>+0(SB), Y1; VSUBPS Y3, Y1, Y3; VMULPS Y0, Y0, Y1
 	VMOVUPS allb9bbf662<>+0(SB), Y2; VFMADD213PS all3b16d38b<>+0(SB), Y1, Y2
@@ -837,116 +767,74 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
 	RET
 
-DATA all7fffffff<>+0(SB)/4, $0x7fffffff
-DATA all7fffffff<>+4(SB)/4, $0x7fffffff
-DATA all7fffffff<>+8(SB)/4, $0x7fffffff
-DATA all7fffffff<>+12(SB)/4, $0x7fffffff
-DATA all7fffffff<>+16(SB)/4, $0x7fffffff
-DATA all7fffffff<>+20(SB)/4, $0x7fffffff
-DATA all7fffffff<>+24(SB)/4, $0x7fffffff
-DATA all7fffffff<>+28(SB)/4, $0x7fffffff
+DATA all7fffffff<>+0(SB)/8, $0x7fffffff7fffffff
+DATA all7fffffff<>+8(SB)/8, $0x7fffffff7fffffff
+DATA all7fffffff<>+16(SB)/8, $0x7fffffff7fffffff
+DATA all7fffffff<>+24(SB)/8, $0x7fffffff7fffffff
 GLOBL all7fffffff<>(SB), RODATA|NOPTR, $32
 
-DATA all41200000<>+0(SB)/4, $0x41200000
-DATA all41200000<>+4(SB)/4, $0x41200000
-DATA all41200000<>+8(SB)/4, $0x41200000
-DATA all41200000<>+12(SB)/4, $0x41200000
-DATA all41200000<>+16(SB)/4, $0x41200000
-DATA all41200000<>+20(SB)/4, $0x41200000
-DATA all41200000<>+24(SB)/4, $0x41200000
-DATA all41200000<>+28(SB)/4, $0x41200000
+DATA all41200000<>+0(SB)/8, $0x4120000041200000
+DATA all41200000<>+8(SB)/8, $0x4120000041200000
+DATA all41200000<>+16(SB)/8, $0x4120000041200000
+DATA all41200000<>+24(SB)/8, $0x4120000041200000
 GLOBL all41200000<>(SB), RODATA|NOPTR, $32
 
-DATA all40000000<>+0(SB)/4, $0x40000000
-DATA all40000000<>+4(SB)/4, $0x40000000
-DATA all40000000<>+8(SB)/4, $0x40000000
-DATA all40000000<>+12(SB)/4, $0x40000000
-DATA all40000000<>+16(SB)/4, $0x40000000
-DATA all40000000<>+20(SB)/4, $0x40000000
-DATA all40000000<>+24(SB)/4, $0x40000000
-DATA all40000000<>+28(SB)/4, $0x40000000
+DATA all40000000<>+0(SB)/8, $0x4000000040000000
+DATA all40000000<>+8(SB)/8, $0x4000000040000000
+DATA all40000000<>+16(SB)/8, $0x4000000040000000
+DATA all40000000<>+24(SB)/8, $0x4000000040000000
 GLOBL all40000000<>(SB), RODATA|NOPTR, $32
 
-DATA allb9bbf662<>+0(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+4(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+8(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+12(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+16(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+20(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+24(SB)/4, $0xb9bbf662
-DATA allb9bbf662<>+28(SB)/4, $0xb9bbf662
+DATA allb9bbf662<>+0(SB)/8, $0xb9bbf662b9bbf662
+DATA allb9bbf662<>+8(SB)/8, $0xb9bbf662b9bbf662
+DATA allb9bbf662<>+16(SB)/8, $0xb9bbf662b9bbf662
+DATA allb9bbf662<>+24(SB)/8, $0xb9bbf662b9bbf662
 GLOBL allb9bbf662<>(SB), RODATA|NOPTR, $32
 
-DATA all3b16d38b<>+0(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+4(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+8(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+12(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+16(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+20(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+24(SB)/4, $0x3b16d38b
-DATA all3b16d38b<>+28(SB)/4, $0x3b16d38b
+DATA all3b16d38b<>+0(SB)/8, $0x3b16d38b3b16d38b
+DATA all3b16d38b<>+8(SB)/8, $0x3b16d38b3b16d38b
+DATA all3b16d38b<>+16(SB)/8, $0x3b16d38b3b16d38b
+DATA all3b16d38b<>+24(SB)/8, $0x3b16d38b3b16d38b
 GLOBL all3b16d38b<>(SB), RODATA|NOPTR, $32
 
-DATA allbc02306c<>+0(SB)/4, $0xbc02306c
-DATA allbc02306c<>+4(SB)/4, $0xbc02306c
-DATA allbc02306c<>+8(SB)/4, $0xbc02306c
-DATA allbc02306c<>+12(SB)/4, $0xbc02306c
-DATA allbc02306c<>+16(SB)/4, $0xbc02306c
-DATA allbc02306c<>+20(SB)/4, $0xbc02306c
-DATA allbc02306c<>+24(SB)/4, $0xbc02306c
-DATA allbc02306c<>+28(SB)/4, $0xbc02306c
+DATA allbc02306c<>+0(SB)/8, $0xbc02306cbc02306c
+DATA allbc02306c<>+8(SB)/8, $0xbc02306cbc02306c
+DATA allbc02306c<>+16(SB)/8, $0xbc02306cbc02306c
+DATA allbc02306c<>+24(SB)/8, $0xbc02306cbc02306c
 GLOBL allbc02306c<>(SB), RODATA|NOPTR, $32
 
-DATA all3cb004db<>+0(SB)/4, $0x3cb004db
-DATA all3cb004db<>+4(SB)/4, $0x3cb004db
-DATA all3cb004db<>+8(SB)/4, $0x3cb004db
-DATA all3cb004db<>+12(SB)/4, $0x3cb004db
-DATA all3cb004db<>+16(SB)/4, $0x3cb004db
-DATA all3cb004db<>+20(SB)/4, $0x3cb004db
-DATA all3cb004db<>+24(SB)/4, $0x3cb004db
-DATA all3cb004db<>+28(SB)/4, $0x3cb004db
+DATA all3cb004db<>+0(SB)/8, $0x3cb004db3cb004db
+DATA all3cb004db<>+8(SB)/8, $0x3cb004db3cb004db
+DATA all3cb004db<>+16(SB)/8, $0x3cb004db3cb004db
+DATA all3cb004db<>+24(SB)/8, $0x3cb004db3cb004db
 GLOBL all3cb004db<>(SB), RODATA|NOPTR, $32
 
-DATA allbd5cb11d<>+0(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+4(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+8(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+12(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+16(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+20(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+24(SB)/4, $0xbd5cb11d
-DATA allbd5cb11d<>+28(SB)/4, $0xbd5cb11d
+DATA allbd5cb11d<>+0(SB)/8, $0xbd5cb11dbd5cb11d
+DATA allbd5cb11d<>+8(SB)/8, $0xbd5cb11dbd5cb11d
+DATA allbd5cb11d<>+16(SB)/8, $0xbd5cb11dbd5cb11d
+DATA allbd5cb11d<>+24(SB)/8, $0xbd5cb11dbd5cb11d
 GLOBL allbd5cb11d<>(SB), RODATA|NOPTR, $32
 
-DATA all3e0885f2<>+0(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+4(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+8(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+12(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+16(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+20(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+24(SB)/4, $0x3e0885f2
-DATA all3e0885f2<>+28(SB)/4, $0x3e0885f2
+DATA all3e0885f2<>+0(SB)/8, $0x3e0885f23e0885f2
+DATA all3e0885f2<>+8(SB)/8, $0x3e0885f23e0885f2
+DATA all3e0885f2<>+16(SB)/8, $0x3e0885f23e0885f2
+DATA all3e0885f2<>+24(SB)/8, $0x3e0885f23e0885f2
 GLOBL all3e0885f2<>(SB), RODATA|NOPTR, $32
 
-DATA allbeaaaa9e<>+0(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+4(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+8(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+12(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+16(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+20(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+24(SB)/4, $0xbeaaaa9e
-DATA allbeaaaa9e<>+28(SB)/4, $0xbeaaaa9e
+DATA allbeaaaa9e<>+0(SB)/8, $0xbeaaaa9ebeaaaa9e
+DATA allbeaaaa9e<>+8(SB)/8, $0xbeaaaa9ebeaaaa9e
+DATA allbeaaaa9e<>+16(SB)/8, $0xbeaaaa9ebeaaaa9e
+DATA allbeaaaa9e<>+24(SB)/8, $0xbeaaaa9ebeaaaa9e
 GLOBL allbeaaaa9e<>(SB), RODATA|NOPTR, $32
 
 // expAllSIMD works like activateGeneric.
@@ -959,28 +847,17 @@ TEXT ·expAllSIMD(SB), NOSPLIT, $32-24
 	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VMOVUPS allc2d00000<>+0(SB), Y1; VMAXPS Y0, Y1, Y0
-	VMOVUPS all42b20000<>+0(SB), Y1; VMINPS Y0, Y1, Y0; VMOVUPS all3fb8aa3b<>+0(SB), Y1
-	VFMADD213PS all4b40007f<>+0(SB), Y0, Y1; VSUBPS all4b40007f<>+0(SB), Y1, Y2
-	VFNMADD231PS all3f317200<>+0(SB), Y2, Y0; VFNMADD231PS all35bfbe8e<>+0(SB), Y2, Y0
-	VMOVUPS all3ab511e8<>+0(SB), Y2; VFMADD213PS all3c091d10<>+0(SB), Y0, Y2
-	VFMADD213PS all3d2aac79<>+0(SB), Y0, Y2; VFMADD213PS all3e2aaa49<>+0(SB), Y0, Y2
-	VFMADD213PS all3efffffe<>+0(SB), Y0, Y2; VFMADD213PS all3f800000<>+0(SB), Y0, Y2
-	VFMADD213PS all3f800000<>+0(SB), Y0, Y2; VPSUBD all4b40007f<>+0(SB), Y1, Y1; VPSRAD $0x1, Y1, Y0
-	VPSUBD Y0, Y1, Y1; VPADDD all0000007f<>+0(SB), Y0, Y0; VPSLLD $0x17, Y0, Y0; VMULPS Y0, Y2, Y2
-	VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1; VMULPS Y1, Y2, Y2; VMOVUPS Y2, (AX)
-	ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
+	VMOVUPS (CX), Y0; sigmoid_part1; VMOVUPS Y2, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX
+	JGE vectors
 
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
@@ -1034,396 +911,234 @@ below1:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
 	RET
 
-DATA all3f955555<>+0(SB)/4, $0x3f955555
-DATA all3f955555<>+4(SB)/4, $0x3f955555
-DATA all3f955555<>+8(SB)/4, $0x3f955555
-DATA all3f955555<>+12(SB)/4, $0x3f955555
-DATA all3f955555<>+16(SB)/4, $0x3f955555
-DATA all3f955555<>+20(SB)/4, $0x3f955555
-DATA all3f955555<>+24(SB)/4, $0x3f955555
-DATA all3f955555<>+28(SB)/4, $0x3f955555
+DATA all3f955555<>+0(SB)/8, $0x3f9555553f955555
+DATA all3f955555<>+8(SB)/8, $0x3f9555553f955555
+DATA all3f955555<>+16(SB)/8, $0x3f9555553f955555
+DATA all3f955555<>+24(SB)/8, $0x3f9555553f955555
 GLOBL all3f955555<>(SB), RODATA|NOPTR, $32
 
-DATA all40800000<>+0(SB)/4, $0x40800000
-DATA all40800000<>+4(SB)/4, $0x40800000
-DATA all40800000<>+8(SB)/4, $0x40800000
-DATA all40800000<>+12(SB)/4, $0x40800000
-DATA all40800000<>+16(SB)/4, $0x40800000
-DATA all40800000<>+20(SB)/4, $0x40800000
-DATA all40800000<>+24(SB)/4, $0x40800000
-DATA all40800000<>+28(SB)/4, $0x40800000
+DATA all40800000<>+0(SB)/8, $0x4080000040800000
+DATA all40800000<>+8(SB)/8, $0x4080000040800000
+DATA all40800000<>+16(SB)/8, $0x4080000040800000
+DATA all40800000<>+24(SB)/8, $0x4080000040800000
 GLOBL all40800000<>(SB), RODATA|NOPTR, $32
 
-DATA all3fd55555<>+0(SB)/4, $0x3fd55555
-DATA all3fd55555<>+4(SB)/4, $0x3fd55555
-DATA all3fd55555<>+8(SB)/4, $0x3fd55555
-DATA all3fd55555<>+12(SB)/4, $0x3fd55555
-DATA all3fd55555<>+16(SB)/4, $0x3fd55555
-DATA all3fd55555<>+20(SB)/4, $0x3fd55555
-DATA all3fd55555<>+24(SB)/4, $0x3fd55555
-DATA all3fd55555<>+28(SB)/4, $0x3fd55555
+DATA all3fd55555<>+0(SB)/8, $0x3fd555553fd55555
+DATA all3fd55555<>+8(SB)/8, $0x3fd555553fd55555
+DATA all3fd55555<>+16(SB)/8, $0x3fd555553fd55555
+DATA all3fd55555<>+24(SB)/8, $0x3fd555553fd55555
 GLOBL all3fd55555<>(SB), RODATA|NOPTR, $32
 
-DATA geluMiddle<>+0(SB)/4, $0x0
-DATA geluMiddle<>+4(SB)/4, $0x3eda4f52
-DATA geluMiddle<>+8(SB)/4, $0x3f40f4ce
-DATA geluMiddle<>+12(SB)/4, $0x3fc25610
-DATA geluMiddle<>+16(SB)/4, $0x4007dd9a
-DATA geluMiddle<>+20(SB)/4, $0x402cd6de
-DATA geluMiddle<>+24(SB)/4, $0x4054ba9b
-DATA geluMiddle<>+28(SB)/4, $0x407b259d
-DATA geluMiddle<>+32(SB)/4, $0x0
-DATA geluMiddle<>+36(SB)/4, $0x3eda4f52
-DATA geluMiddle<>+40(SB)/4, $0x3f40f4ce
-DATA geluMiddle<>+44(SB)/4, $0x3fc25610
-DATA geluMiddle<>+48(SB)/4, $0x4007dd9a
-DATA geluMiddle<>+52(SB)/4, $0x402cd6de
-DATA geluMiddle<>+56(SB)/4, $0x4054ba9b
-DATA geluMiddle<>+60(SB)/4, $0x407b259d
+DATA geluMiddle<>+0(SB)/8, $0x3eda4f5200000000
+DATA geluMiddle<>+8(SB)/8, $0x3fc256103f40f4ce
+DATA geluMiddle<>+16(SB)/8, $0x402cd6de4007dd9a
+DATA geluMiddle<>+24(SB)/8, $0x407b259d4054ba9b
+DATA geluMiddle<>+32(SB)/8, $0x3eda4f5200000000
+DATA geluMiddle<>+40(SB)/8, $0x3fc256103f40f4ce
+DATA geluMiddle<>+48(SB)/8, $0x402cd6de4007dd9a
+DATA geluMiddle<>+56(SB)/8, $0x407b259d4054ba9b
 GLOBL geluMiddle<>(SB), RODATA|NOPTR, $64
 
-DATA geluValue<>+0(SB)/4, $0x3e000000
-DATA geluValue<>+4(SB)/4, $0x3e123acc
-DATA geluValue<>+8(SB)/4, $0x3e2e0cb8
-DATA geluValue<>+12(SB)/4, $0x3dc87a93
-DATA geluValue<>+16(SB)/4, $0x3d12c9b3
-DATA geluValue<>+20(SB)/4, $0x3c191ea1
-DATA geluValue<>+24(SB)/4, $0x3ac15fe5
-DATA geluValue<>+28(SB)/4, $0x39330d97
-DATA geluValue<>+32(SB)/4, $0x3e000000
-DATA geluValue<>+36(SB)/4, $0x3e123acc
-DATA geluValue<>+40(SB)/4, $0x3e2e0cb8
-DATA geluValue<>+44(SB)/4, $0x3dc87a93
-DATA geluValue<>+48(SB)/4, $0x3d12c9b3
-DATA geluValue<>+52(SB)/4, $0x3c191ea1
-DATA geluValue<>+56(SB)/4, $0x3ac15fe5
-DATA geluValue<>+60(SB)/4, $0x39330d97
+DATA geluValue<>+0(SB)/8, $0x3e123acc3e000000
+DATA geluValue<>+8(SB)/8, $0x3dc87a933e2e0cb8
+DATA geluValue<>+16(SB)/8, $0x3c191ea13d12c9b3
+DATA geluValue<>+24(SB)/8, $0x39330d973ac15fe5
+DATA geluValue<>+32(SB)/8, $0x3e123acc3e000000
+DATA geluValue<>+40(SB)/8, $0x3dc87a933e2e0cb8
+DATA geluValue<>+48(SB)/8, $0x3c191ea13d12c9b3
+DATA geluValue<>+56(SB)/8, $0x39330d973ac15fe5
 GLOBL geluValue<>(SB), RODATA|NOPTR, $64
 
-DATA geluC8<>+0(SB)/4, $0xbabcb69b
-DATA geluC8<>+4(SB)/4, $0xbb897c58
-DATA geluC8<>+8(SB)/4, $0xba2813eb
-DATA geluC8<>+12(SB)/4, $0xb9f86085
-DATA geluC8<>+16(SB)/4, $0x39b0efc3
-DATA geluC8<>+20(SB)/4, $0x38fc30bd
-DATA geluC8<>+24(SB)/4, $0xb8913fbf
-DATA geluC8<>+28(SB)/4, $0xb7c2a34d
-DATA geluC8<>+32(SB)/4, $0xbabcb69b
-DATA geluC8<>+36(SB)/4, $0xbb897c58
-DATA geluC8<>+40(SB)/4, $0xba2813eb
-DATA geluC8<>+44(SB)/4, $0xb9f86085
-DATA geluC8<>+48(SB)/4, $0x39b0efc3
-DATA geluC8<>+52(SB)/4, $0x38fc30bd
-DATA geluC8<>+56(SB)/4, $0xb8913fbf
-DATA geluC8<>+60(SB)/4, $0xb7c2a34d
+DATA geluC8<>+0(SB)/8, $0xbb897c58babcb69b
+DATA geluC8<>+8(SB)/8, $0xb9f86085ba2813eb
+DATA geluC8<>+16(SB)/8, $0x38fc30bd39b0efc3
+DATA geluC8<>+24(SB)/8, $0xb7c2a34db8913fbf
+DATA geluC8<>+32(SB)/8, $0xbb897c58babcb69b
+DATA geluC8<>+40(SB)/8, $0xb9f86085ba2813eb
+DATA geluC8<>+48(SB)/8, $0x38fc30bd39b0efc3
+DATA geluC8<>+56(SB)/8, $0xb7c2a34db8913fbf
 GLOBL geluC8<>(SB), RODATA|NOPTR, $64
 
-DATA geluC7<>+0(SB)/4, $0x3b1c8b1e
-DATA geluC7<>+4(SB)/4, $0x3a8e786d
-DATA geluC7<>+8(SB)/4, $0x3b333d01
-DATA geluC7<>+12(SB)/4, $0xbad0b065
-DATA geluC7<>+16(SB)/4, $0xba4aefc1
-DATA geluC7<>+20(SB)/4, $0x39bb5cb8
-DATA geluC7<>+24(SB)/4, $0x394dd010
-DATA geluC7<>+28(SB)/4, $0xb760fb9b
-DATA geluC7<>+32(SB)/4, $0x3b1c8b1e
-DATA geluC7<>+36(SB)/4, $0x3a8e786d
-DATA geluC7<>+40(SB)/4, $0x3b333d01
-DATA geluC7<>+44(SB)/4, $0xbad0b065
-DATA geluC7<>+48(SB)/4, $0xba4aefc1
-DATA geluC7<>+52(SB)/4, $0x39bb5cb8
-DATA geluC7<>+56(SB)/4, $0x394dd010
-DATA geluC7<>+60(SB)/4, $0xb760fb9b
+DATA geluC7<>+0(SB)/8, $0x3a8e786d3b1c8b1e
+DATA geluC7<>+8(SB)/8, $0xbad0b0653b333d01
+DATA geluC7<>+16(SB)/8, $0x39bb5cb8ba4aefc1
+DATA geluC7<>+24(SB)/8, $0xb760fb9b394dd010
+DATA geluC7<>+32(SB)/8, $0x3a8e786d3b1c8b1e
+DATA geluC7<>+40(SB)/8, $0xbad0b0653b333d01
+DATA geluC7<>+48(SB)/8, $0x39bb5cb8ba4aefc1
+DATA geluC7<>+56(SB)/8, $0xb760fb9b394dd010
 GLOBL geluC7<>(SB), RODATA|NOPTR, $64
 
-DATA geluC6<>+0(SB)/4, $0xbc31976f
-DATA geluC6<>+4(SB)/4, $0xbba0998f
-DATA geluC6<>+8(SB)/4, $0x3b24687b
-DATA geluC6<>+12(SB)/4, $0x3b99cb2a
-DATA geluC6<>+16(SB)/4, $0xbaa4d982
-DATA geluC6<>+20(SB)/4, $0xbacf5193
-DATA geluC6<>+24(SB)/4, $0xb908a2a4
-DATA geluC6<>+28(SB)/4, $0x3924fd2e
-DATA geluC6<>+32(SB)/4, $0xbc31976f
-DATA geluC6<>+36(SB)/4, $0xbba0998f
-DATA geluC6<>+40(SB)/4, $0x3b24687b
-DATA geluC6<>+44(SB)/4, $0x3b99cb2a
-DATA geluC6<>+48(SB)/4, $0xbaa4d982
-DATA geluC6<>+52(SB)/4, $0xbacf5193
-DATA geluC6<>+56(SB)/4, $0xb908a2a4
-DATA geluC6<>+60(SB)/4, $0x3924fd2e
+DATA geluC6<>+0(SB)/8, $0xbba0998fbc31976f
+DATA geluC6<>+8(SB)/8, $0x3b99cb2a3b24687b
+DATA geluC6<>+16(SB)/8, $0xbacf5193baa4d982
+DATA geluC6<>+24(SB)/8, $0x3924fd2eb908a2a4
+DATA geluC6<>+32(SB)/8, $0xbba0998fbc31976f
+DATA geluC6<>+40(SB)/8, $0x3b99cb2a3b24687b
+DATA geluC6<>+48(SB)/8, $0xbacf5193baa4d982
+DATA geluC6<>+56(SB)/8, $0x3924fd2eb908a2a4
 GLOBL geluC6<>(SB), RODATA|NOPTR, $64
 
-DATA geluC5<>+0(SB)/4, $0x392569a9
-DATA geluC5<>+4(SB)/4, $0xbca9eebc
-DATA geluC5<>+8(SB)/4, $0xbcba8b24
-DATA geluC5<>+12(SB)/4, $0x3b559e60
-DATA geluC5<>+16(SB)/4, $0x3c08d359
-DATA geluC5<>+20(SB)/4, $0x3b0a9715
-DATA geluC5<>+24(SB)/4, $0xba562ecc
-DATA geluC5<>+28(SB)/4, $0xba04d0b5
-DATA geluC5<>+32(SB)/4, $0x392569a9
-DATA geluC5<>+36(SB)/4, $0xbca9eebc
-DATA geluC5<>+40(SB)/4, $0xbcba8b24
-DATA geluC5<>+44(SB)/4, $0x3b559e60
-DATA geluC5<>+48(SB)/4, $0x3c08d359
-DATA geluC5<>+52(SB)/4, $0x3b0a9715
-DATA geluC5<>+56(SB)/4, $0xba562ecc
-DATA geluC5<>+60(SB)/4, $0xba04d0b5
+DATA geluC5<>+0(SB)/8, $0xbca9eebc392569a9
+DATA geluC5<>+8(SB)/8, $0x3b559e60bcba8b24
+DATA geluC5<>+16(SB)/8, $0x3b0a97153c08d359
+DATA geluC5<>+24(SB)/8, $0xba04d0b5ba562ecc
+DATA geluC5<>+32(SB)/8, $0xbca9eebc392569a9
+DATA geluC5<>+40(SB)/8, $0x3b559e60bcba8b24
+DATA geluC5<>+48(SB)/8, $0x3b0a97153c08d359
+DATA geluC5<>+56(SB)/8, $0xba04d0b5ba562ecc
 GLOBL geluC5<>(SB), RODATA|NOPTR, $64
 
-DATA geluC4<>+0(SB)/4, $0x3d882442
-DATA geluC4<>+4(SB)/4, $0x3d2b9fd0
-DATA geluC4<>+8(SB)/4, $0x3b8dd2fc
-DATA geluC4<>+12(SB)/4, $0xbd12b3cc
-DATA geluC4<>+16(SB)/4, $0xbc4f06fa
-DATA geluC4<>+20(SB)/4, $0x3b2e6b23
-DATA geluC4<>+24(SB)/4, $0x3b53c288
-DATA geluC4<>+28(SB)/4, $0x3a839bda
-DATA geluC4<>+32(SB)/4, $0x3d882442
-DATA geluC4<>+36(SB)/4, $0x3d2b9fd0
-DATA geluC4<>+40(SB)/4, $0x3b8dd2fc
-DATA geluC4<>+44(SB)/4, $0xbd12b3cc
-DATA geluC4<>+48(SB)/4, $0xbc4f06fa
-DATA geluC4<>+52(SB)/4, $0x3b2e6b23
-DATA geluC4<>+56(SB)/4, $0x3b53c288
-DATA geluC4<>+60(SB)/4, $0x3a839bda
+DATA geluC4<>+0(SB)/8, $0x3d2b9fd03d882442
+DATA geluC4<>+8(SB)/8, $0xbd12b3cc3b8dd2fc
+DATA geluC4<>+16(SB)/8, $0x3b2e6b23bc4f06fa
+DATA geluC4<>+24(SB)/8, $0x3a839bda3b53c288
+DATA geluC4<>+32(SB)/8, $0x3d2b9fd03d882442
+DATA geluC4<>+40(SB)/8, $0xbd12b3cc3b8dd2fc
+DATA geluC4<>+48(SB)/8, $0x3b2e6b23bc4f06fa
+DATA geluC4<>+56(SB)/8, $0x3a839bda3b53c288
 GLOBL geluC4<>(SB), RODATA|NOPTR, $64
 
-DATA geluC3<>+0(SB)/4, $0x3537cce5
-DATA geluC3<>+4(SB)/4, $0x3dca6db5
-DATA geluC3<>+8(SB)/4, $0x3e0491e7
-DATA geluC3<>+12(SB)/4, $0x3d5d57d7
-DATA geluC3<>+16(SB)/4, $0xbbf63188
-DATA geluC3<>+20(SB)/4, $0xbc7cab18
-DATA geluC3<>+24(SB)/4, $0xbbcba12e
-DATA geluC3<>+28(SB)/4, $0xbab09be7
-DATA geluC3<>+32(SB)/4, $0x3537cce5
-DATA geluC3<>+36(SB)/4, $0x3dca6db5
-DATA geluC3<>+40(SB)/4, $0x3e0491e7
-DATA geluC3<>+44(SB)/4, $0x3d5d57d7
-DATA geluC3<>+48(SB)/4, $0xbbf63188
-DATA geluC3<>+52(SB)/4, $0xbc7cab18
-DATA geluC3<>+56(SB)/4, $0xbbcba12e
-DATA geluC3<>+60(SB)/4, $0xbab09be7
+DATA geluC3<>+0(SB)/8, $0x3dca6db53537cce5
+DATA geluC3<>+8(SB)/8, $0x3d5d57d73e0491e7
+DATA geluC3<>+16(SB)/8, $0xbc7cab18bbf63188
+DATA geluC3<>+24(SB)/8, $0xbab09be7bbcba12e
+DATA geluC3<>+32(SB)/8, $0x3dca6db53537cce5
+DATA geluC3<>+40(SB)/8, $0x3d5d57d73e0491e7
+DATA geluC3<>+48(SB)/8, $0xbc7cab18bbf63188
+DATA geluC3<>+56(SB)/8, $0xbab09be7bbcba12e
 GLOBL geluC3<>(SB), RODATA|NOPTR, $64
 
-DATA geluC2<>+0(SB)/4, $0xbecc422a
-DATA geluC2<>+4(SB)/4, $0xbea98e35
-DATA geluC2<>+8(SB)/4, $0xbe5c26e4
-DATA geluC2<>+12(SB)/4, $0x3c9d73f5
-DATA geluC2<>+16(SB)/4, $0x3d572447
-DATA geluC2<>+20(SB)/4, $0x3ce190f3
-DATA geluC2<>+24(SB)/4, $0x3bebf04a
-DATA geluC2<>+28(SB)/4, $0x3a9eb47c
-DATA geluC2<>+32(SB)/4, $0xbecc422a
-DATA geluC2<>+36(SB)/4, $0xbea98e35
-DATA geluC2<>+40(SB)/4, $0xbe5c26e4
-DATA geluC2<>+44(SB)/4, $0x3c9d73f5
-DATA geluC2<>+48(SB)/4, $0x3d572447
-DATA geluC2<>+52(SB)/4, $0x3ce190f3
-DATA geluC2<>+56(SB)/4, $0x3bebf04a
-DATA geluC2<>+60(SB)/4, $0x3a9eb47c
+DATA geluC2<>+0(SB)/8, $0xbea98e35becc422a
+DATA geluC2<>+8(SB)/8, $0x3c9d73f5be5c26e4
+DATA geluC2<>+16(SB)/8, $0x3ce190f33d572447
+DATA geluC2<>+24(SB)/8, $0x3a9eb47c3bebf04a
+DATA geluC2<>+32(SB)/8, $0xbea98e35becc422a
+DATA geluC2<>+40(SB)/8, $0x3c9d73f5be5c26e4
+DATA geluC2<>+48(SB)/8, $0x3ce190f33d572447
+DATA geluC2<>+56(SB)/8, $0x3a9eb47c3bebf04a
 GLOBL geluC2<>(SB), RODATA|NOPTR, $64
 
-DATA geluC1<>+0(SB)/4, $0x0
-DATA geluC1<>+4(SB)/4, $0x3e37e690
-DATA geluC1<>+8(SB)/4, $0xba5b7f20
-DATA geluC1<>+12(SB)/4, $0xbe01ddc0
-DATA geluC1<>+16(SB)/4, $0xbd93a0e7
-DATA geluC1<>+20(SB)/4, $0xbcc9d0cc
-DATA geluC1<>+24(SB)/4, $0xbb9eccfe
-DATA geluC1<>+28(SB)/4, $0xba2e82e6
-DATA geluC1<>+32(SB)/4, $0x0
-DATA geluC1<>+36(SB)/4, $0x3e37e690
-DATA geluC1<>+40(SB)/4, $0xba5b7f20
-DATA geluC1<>+44(SB)/4, $0xbe01ddc0
-DATA geluC1<>+48(SB)/4, $0xbd93a0e7
-DATA geluC1<>+52(SB)/4, $0xbcc9d0cc
-DATA geluC1<>+56(SB)/4, $0xbb9eccfe
-DATA geluC1<>+60(SB)/4, $0xba2e82e6
+DATA geluC1<>+0(SB)/8, $0x3e37e69000000000
+DATA geluC1<>+8(SB)/8, $0xbe01ddc0ba5b7f20
+DATA geluC1<>+16(SB)/8, $0xbcc9d0ccbd93a0e7
+DATA geluC1<>+24(SB)/8, $0xba2e82e6bb9eccfe
+DATA geluC1<>+32(SB)/8, $0x3e37e69000000000
+DATA geluC1<>+40(SB)/8, $0xbe01ddc0ba5b7f20
+DATA geluC1<>+48(SB)/8, $0xbcc9d0ccbd93a0e7
+DATA geluC1<>+56(SB)/8, $0xba2e82e6bb9eccfe
 GLOBL geluC1<>(SB), RODATA|NOPTR, $64
 
-DATA all40833332<>+0(SB)/4, $0x40833332
-DATA all40833332<>+4(SB)/4, $0x40833332
-DATA all40833332<>+8(SB)/4, $0x40833332
-DATA all40833332<>+12(SB)/4, $0x40833332
-DATA all40833332<>+16(SB)/4, $0x40833332
-DATA all40833332<>+20(SB)/4, $0x40833332
-DATA all40833332<>+24(SB)/4, $0x40833332
-DATA all40833332<>+28(SB)/4, $0x40833332
+DATA all40833332<>+0(SB)/8, $0x4083333240833332
+DATA all40833332<>+8(SB)/8, $0x4083333240833332
+DATA all40833332<>+16(SB)/8, $0x4083333240833332
+DATA all40833332<>+24(SB)/8, $0x4083333240833332
 GLOBL all40833332<>(SB), RODATA|NOPTR, $32
 
-DATA all41700000<>+0(SB)/4, $0x41700000
-DATA all41700000<>+4(SB)/4, $0x41700000
-DATA all41700000<>+8(SB)/4, $0x41700000
-DATA all41700000<>+12(SB)/4, $0x41700000
-DATA all41700000<>+16(SB)/4, $0x41700000
-DATA all41700000<>+20(SB)/4, $0x41700000
-DATA all41700000<>+24(SB)/4, $0x41700000
-DATA all41700000<>+28(SB)/4, $0x41700000
+DATA all41700000<>+0(SB)/8, $0x4170000041700000
+DATA all41700000<>+8(SB)/8, $0x4170000041700000
+DATA all41700000<>+16(SB)/8, $0x4170000041700000
+DATA all41700000<>+24(SB)/8, $0x4170000041700000
 GLOBL all41700000<>(SB), RODATA|NOPTR, $32
 
-DATA all3f38aa3b<>+0(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+4(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+8(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+12(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+16(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+20(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+24(SB)/4, $0x3f38aa3b
-DATA all3f38aa3b<>+28(SB)/4, $0x3f38aa3b
+DATA all3f38aa3b<>+0(SB)/8, $0x3f38aa3b3f38aa3b
+DATA all3f38aa3b<>+8(SB)/8, $0x3f38aa3b3f38aa3b
+DATA all3f38aa3b<>+16(SB)/8, $0x3f38aa3b3f38aa3b
+DATA all3f38aa3b<>+24(SB)/8, $0x3f38aa3b3f38aa3b
 GLOBL all3f38aa3b<>(SB), RODATA|NOPTR, $32
 
-DATA all32257060<>+0(SB)/4, $0x32257060
-DATA all32257060<>+4(SB)/4, $0x32257060
-DATA all32257060<>+8(SB)/4, $0x32257060
-DATA all32257060<>+12(SB)/4, $0x32257060
-DATA all32257060<>+16(SB)/4, $0x32257060
-DATA all32257060<>+20(SB)/4, $0x32257060
-DATA all32257060<>+24(SB)/4, $0x32257060
-DATA all32257060<>+28(SB)/4, $0x32257060
+DATA all32257060<>+0(SB)/8, $0x3225706032257060
+DATA all32257060<>+8(SB)/8, $0x3225706032257060
+DATA all32257060<>+16(SB)/8, $0x3225706032257060
+DATA all32257060<>+24(SB)/8, $0x3225706032257060
 GLOBL all32257060<>(SB), RODATA|NOPTR, $32
 
-DATA all440d4794<>+0(SB)/4, $0x440d4794
-DATA all440d4794<>+4(SB)/4, $0x440d4794
-DATA all440d4794<>+8(SB)/4, $0x440d4794
-DATA all440d4794<>+12(SB)/4, $0x440d4794
-DATA all440d4794<>+16(SB)/4, $0x440d4794
-DATA all440d4794<>+20(SB)/4, $0x440d4794
-DATA all440d4794<>+24(SB)/4, $0x440d4794
-DATA all440d4794<>+28(SB)/4, $0x440d4794
+DATA all440d4794<>+0(SB)/8, $0x440d4794440d4794
+DATA all440d4794<>+8(SB)/8, $0x440d4794440d4794
+DATA all440d4794<>+16(SB)/8, $0x440d4794440d4794
+DATA all440d4794<>+24(SB)/8, $0x440d4794440d4794
 GLOBL all440d4794<>(SB), RODATA|NOPTR, $32
 
-DATA allc33ee12b<>+0(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+4(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+8(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+12(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+16(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+20(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+24(SB)/4, $0xc33ee12b
-DATA allc33ee12b<>+28(SB)/4, $0xc33ee12b
+DATA allc33ee12b<>+0(SB)/8, $0xc33ee12bc33ee12b
+DATA allc33ee12b<>+8(SB)/8, $0xc33ee12bc33ee12b
+DATA allc33ee12b<>+16(SB)/8, $0xc33ee12bc33ee12b
+DATA allc33ee12b<>+24(SB)/8, $0xc33ee12bc33ee12b
 GLOBL allc33ee12b<>(SB), RODATA|NOPTR, $32
 
-DATA all420dd931<>+0(SB)/4, $0x420dd931
-DATA all420dd931<>+4(SB)/4, $0x420dd931
-DATA all420dd931<>+8(SB)/4, $0x420dd931
-DATA all420dd931<>+12(SB)/4, $0x420dd931
-DATA all420dd931<>+16(SB)/4, $0x420dd931
-DATA all420dd931<>+20(SB)/4, $0x420dd931
-DATA all420dd931<>+24(SB)/4, $0x420dd931
-DATA all420dd931<>+28(SB)/4, $0x420dd931
+DATA all420dd931<>+0(SB)/8, $0x420dd931420dd931
+DATA all420dd931<>+8(SB)/8, $0x420dd931420dd931
+DATA all420dd931<>+16(SB)/8, $0x420dd931420dd931
+DATA all420dd931<>+24(SB)/8, $0x420dd931420dd931
 GLOBL all420dd931<>(SB), RODATA|NOPTR, $32
 
-DATA allc0bb2d4e<>+0(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+4(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+8(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+12(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+16(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+20(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+24(SB)/4, $0xc0bb2d4e
-DATA allc0bb2d4e<>+28(SB)/4, $0xc0bb2d4e
+DATA allc0bb2d4e<>+0(SB)/8, $0xc0bb2d4ec0bb2d4e
+DATA allc0bb2d4e<>+8(SB)/8, $0xc0bb2d4ec0bb2d4e
+DATA allc0bb2d4e<>+16(SB)/8, $0xc0bb2d4ec0bb2d4e
+DATA allc0bb2d4e<>+24(SB)/8, $0xc0bb2d4ec0bb2d4e
 GLOBL allc0bb2d4e<>(SB), RODATA|NOPTR, $32
 
-DATA all3f98fdda<>+0(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+4(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+8(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+12(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+16(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+20(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+24(SB)/4, $0x3f98fdda
-DATA all3f98fdda<>+28(SB)/4, $0x3f98fdda
+DATA all3f98fdda<>+0(SB)/8, $0x3f98fdda3f98fdda
+DATA all3f98fdda<>+8(SB)/8, $0x3f98fdda3f98fdda
+DATA all3f98fdda<>+16(SB)/8, $0x3f98fdda3f98fdda
+DATA all3f98fdda<>+24(SB)/8, $0x3f98fdda3f98fdda
 GLOBL all3f98fdda<>(SB), RODATA|NOPTR, $32
 
-DATA allbecc40fb<>+0(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+4(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+8(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+12(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+16(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+20(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+24(SB)/4, $0xbecc40fb
-DATA allbecc40fb<>+28(SB)/4, $0xbecc40fb
+DATA allbecc40fb<>+0(SB)/8, $0xbecc40fbbecc40fb
+DATA allbecc40fb<>+8(SB)/8, $0xbecc40fbbecc40fb
+DATA allbecc40fb<>+16(SB)/8, $0xbecc40fbbecc40fb
+DATA allbecc40fb<>+24(SB)/8, $0xbecc40fbbecc40fb
 GLOBL allbecc40fb<>(SB), RODATA|NOPTR, $32
 
-DATA all3ecc4229<>+0(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+4(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+8(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+12(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+16(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+20(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+24(SB)/4, $0x3ecc4229
-DATA all3ecc4229<>+28(SB)/4, $0x3ecc4229
+DATA all3ecc4229<>+0(SB)/8, $0x3ecc42293ecc4229
+DATA all3ecc4229<>+8(SB)/8, $0x3ecc42293ecc4229
+DATA all3ecc4229<>+16(SB)/8, $0x3ecc42293ecc4229
+DATA all3ecc4229<>+24(SB)/8, $0x3ecc42293ecc4229
 GLOBL all3ecc4229<>(SB), RODATA|NOPTR, $32
 
-DATA all3920c041<>+0(SB)/4, $0x3920c041
-DATA all3920c041<>+4(SB)/4, $0x3920c041
-DATA all3920c041<>+8(SB)/4, $0x3920c041
-DATA all3920c041<>+12(SB)/4, $0x3920c041
-DATA all3920c041<>+16(SB)/4, $0x3920c041
-DATA all3920c041<>+20(SB)/4, $0x3920c041
-DATA all3920c041<>+24(SB)/4, $0x3920c041
-DATA all3920c041<>+28(SB)/4, $0x3920c041
+DATA all3920c041<>+0(SB)/8, $0x3920c0413920c041
+DATA all3920c041<>+8(SB)/8, $0x3920c0413920c041
+DATA all3920c041<>+16(SB)/8, $0x3920c0413920c041
+DATA all3920c041<>+24(SB)/8, $0x3920c0413920c041
 GLOBL all3920c041<>(SB), RODATA|NOPTR, $32
 
-DATA all3aaf849e<>+0(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+4(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+8(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+12(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+16(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+20(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+24(SB)/4, $0x3aaf849e
-DATA all3aaf849e<>+28(SB)/4, $0x3aaf849e
+DATA all3aaf849e<>+0(SB)/8, $0x3aaf849e3aaf849e
+DATA all3aaf849e<>+8(SB)/8, $0x3aaf849e3aaf849e
+DATA all3aaf849e<>+16(SB)/8, $0x3aaf849e3aaf849e
+DATA all3aaf849e<>+24(SB)/8, $0x3aaf849e3aaf849e
 GLOBL all3aaf849e<>(SB), RODATA|NOPTR, $32
 
-DATA all3c1d96e6<>+0(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+4(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+8(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+12(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+16(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+20(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+24(SB)/4, $0x3c1d96e6
-DATA all3c1d96e6<>+28(SB)/4, $0x3c1d96e6
+DATA all3c1d96e6<>+0(SB)/8, $0x3c1d96e63c1d96e6
+DATA all3c1d96e6<>+8(SB)/8, $0x3c1d96e63c1d96e6
+DATA all3c1d96e6<>+16(SB)/8, $0x3c1d96e63c1d96e6
+DATA all3c1d96e6<>+24(SB)/8, $0x3c1d96e63c1d96e6
 GLOBL all3c1d96e6<>(SB), RODATA|NOPTR, $32
 
-DATA all3d6357bd<>+0(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+4(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+8(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+12(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+16(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+20(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+24(SB)/4, $0x3d6357bd
-DATA all3d6357bd<>+28(SB)/4, $0x3d6357bd
+DATA all3d6357bd<>+0(SB)/8, $0x3d6357bd3d6357bd
+DATA all3d6357bd<>+8(SB)/8, $0x3d6357bd3d6357bd
+DATA all3d6357bd<>+16(SB)/8, $0x3d6357bd3d6357bd
+DATA all3d6357bd<>+24(SB)/8, $0x3d6357bd3d6357bd
 GLOBL all3d6357bd<>(SB), RODATA|NOPTR, $32
 
-DATA all3e75fdee<>+0(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+4(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+8(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+12(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+16(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+20(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+24(SB)/4, $0x3e75fdee
-DATA all3e75fdee<>+28(SB)/4, $0x3e75fdee
+DATA all3e75fdee<>+0(SB)/8, $0x3e75fdee3e75fdee
+DATA all3e75fdee<>+8(SB)/8, $0x3e75fdee3e75fdee
+DATA all3e75fdee<>+16(SB)/8, $0x3e75fdee3e75fdee
+DATA all3e75fdee<>+24(SB)/8, $0x3e75fdee3e75fdee
 GLOBL all3e75fdee<>(SB), RODATA|NOPTR, $32
 
-DATA all3f317218<>+0(SB)/4, $0x3f317218
-DATA all3f317218<>+4(SB)/4, $0x3f317218
-DATA all3f317218<>+8(SB)/4, $0x3f317218
-DATA all3f317218<>+12(SB)/4, $0x3f317218
-DATA all3f317218<>+16(SB)/4, $0x3f317218
-DATA all3f317218<>+20(SB)/4, $0x3f317218
-DATA all3f317218<>+24(SB)/4, $0x3f317218
-DATA all3f317218<>+28(SB)/4, $0x3f317218
+DATA all3f317218<>+0(SB)/8, $0x3f3172183f317218
+DATA all3f317218<>+8(SB)/8, $0x3f3172183f317218
+DATA all3f317218<>+16(SB)/8, $0x3f3172183f317218
+DATA all3f317218<>+24(SB)/8, $0x3f3172183f317218
 GLOBL all3f317218<>(SB), RODATA|NOPTR, $32
 
 // geluAVX512 works like activateGeneric.
@@ -1527,276 +1242,162 @@ below3:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
 	RET
 
-DATA all3f8ba2e9<>+0(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+4(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+8(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+12(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+16(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+20(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+24(SB)/4, $0x3f8ba2e9
-DATA all3f8ba2e9<>+28(SB)/4, $0x3f8ba2e9
+DATA all3f8ba2e9<>+0(SB)/8, $0x3f8ba2e93f8ba2e9
+DATA all3f8ba2e9<>+8(SB)/8, $0x3f8ba2e93f8ba2e9
+DATA all3f8ba2e9<>+16(SB)/8, $0x3f8ba2e93f8ba2e9
+DATA all3f8ba2e9<>+24(SB)/8, $0x3f8ba2e93f8ba2e9
 GLOBL all3f8ba2e9<>(SB), RODATA|NOPTR, $32
 
-DATA all3fe8ba2f<>+0(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+4(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+8(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+12(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+16(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+20(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+24(SB)/4, $0x3fe8ba2f
-DATA all3fe8ba2f<>+28(SB)/4, $0x3fe8ba2f
+DATA all3fe8ba2f<>+0(SB)/8, $0x3fe8ba2f3fe8ba2f
+DATA all3fe8ba2f<>+8(SB)/8, $0x3fe8ba2f3fe8ba2f
+DATA all3fe8ba2f<>+16(SB)/8, $0x3fe8ba2f3fe8ba2f
+DATA all3fe8ba2f<>+24(SB)/8, $0x3fe8ba2f3fe8ba2f
 GLOBL all3fe8ba2f<>(SB), RODATA|NOPTR, $32
 
-DATA geluTanhMiddle<>+0(SB)/4, $0x0
-DATA geluTanhMiddle<>+4(SB)/4, $0x3ed59295
-DATA geluTanhMiddle<>+8(SB)/4, $0x3f412447
-DATA geluTanhMiddle<>+12(SB)/4, $0x3fb6aa84
-DATA geluTanhMiddle<>+16(SB)/4, $0x3ffcfa83
-DATA geluTanhMiddle<>+20(SB)/4, $0x402275ba
-DATA geluTanhMiddle<>+24(SB)/4, $0x40442d5d
-DATA geluTanhMiddle<>+28(SB)/4, $0x40670b58
-DATA geluTanhMiddle<>+32(SB)/4, $0x0
-DATA geluTanhMiddle<>+36(SB)/4, $0x3ed59295
-DATA geluTanhMiddle<>+40(SB)/4, $0x3f412447
-DATA geluTanhMiddle<>+44(SB)/4, $0x3fb6aa84
-DATA geluTanhMiddle<>+48(SB)/4, $0x3ffcfa83
-DATA geluTanhMiddle<>+52(SB)/4, $0x402275ba
-DATA geluTanhMiddle<>+56(SB)/4, $0x40442d5d
-DATA geluTanhMiddle<>+60(SB)/4, $0x40670b58
+DATA geluTanhMiddle<>+0(SB)/8, $0x3ed5929500000000
+DATA geluTanhMiddle<>+8(SB)/8, $0x3fb6aa843f412447
+DATA geluTanhMiddle<>+16(SB)/8, $0x402275ba3ffcfa83
+DATA geluTanhMiddle<>+24(SB)/8, $0x40670b5840442d5d
+DATA geluTanhMiddle<>+32(SB)/8, $0x3ed5929500000000
+DATA geluTanhMiddle<>+40(SB)/8, $0x3fb6aa843f412447
+DATA geluTanhMiddle<>+48(SB)/8, $0x402275ba3ffcfa83
+DATA geluTanhMiddle<>+56(SB)/8, $0x40670b5840442d5d
 GLOBL geluTanhMiddle<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhValue<>+0(SB)/4, $0x3e000000
-DATA geluTanhValue<>+4(SB)/4, $0x3e108210
-DATA geluTanhValue<>+8(SB)/4, $0x3e2e1ef0
-DATA geluTanhValue<>+12(SB)/4, $0x3de0de88
-DATA geluTanhValue<>+16(SB)/4, $0x3d426a5c
-DATA geluTanhValue<>+20(SB)/4, $0x3c602623
-DATA geluTanhValue<>+24(SB)/4, $0x3b410ea2
-DATA geluTanhValue<>+28(SB)/4, $0x39cf9074
-DATA geluTanhValue<>+32(SB)/4, $0x3e000000
-DATA geluTanhValue<>+36(SB)/4, $0x3e108210
-DATA geluTanhValue<>+40(SB)/4, $0x3e2e1ef0
-DATA geluTanhValue<>+44(SB)/4, $0x3de0de88
-DATA geluTanhValue<>+48(SB)/4, $0x3d426a5c
-DATA geluTanhValue<>+52(SB)/4, $0x3c602623
-DATA geluTanhValue<>+56(SB)/4, $0x3b410ea2
-DATA geluTanhValue<>+60(SB)/4, $0x39cf9074
+DATA geluTanhValue<>+0(SB)/8, $0x3e1082103e000000
+DATA geluTanhValue<>+8(SB)/8, $0x3de0de883e2e1ef0
+DATA geluTanhValue<>+16(SB)/8, $0x3c6026233d426a5c
+DATA geluTanhValue<>+24(SB)/8, $0x39cf90743b410ea2
+DATA geluTanhValue<>+32(SB)/8, $0x3e1082103e000000
+DATA geluTanhValue<>+40(SB)/8, $0x3de0de883e2e1ef0
+DATA geluTanhValue<>+48(SB)/8, $0x3c6026233d426a5c
+DATA geluTanhValue<>+56(SB)/8, $0x39cf90743b410ea2
 GLOBL geluTanhValue<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC8<>+0(SB)/4, $0xbab549af
-DATA geluTanhC8<>+4(SB)/4, $0x3b6b2a2e
-DATA geluTanhC8<>+8(SB)/4, $0xba274823
-DATA geluTanhC8<>+12(SB)/4, $0xba095e9e
-DATA geluTanhC8<>+16(SB)/4, $0x398a7eb6
-DATA geluTanhC8<>+20(SB)/4, $0x393271d8
-DATA geluTanhC8<>+24(SB)/4, $0xb73737d9
-DATA geluTanhC8<>+28(SB)/4, $0xb861fcaa
-DATA geluTanhC8<>+32(SB)/4, $0xbab549af
-DATA geluTanhC8<>+36(SB)/4, $0x3b6b2a2e
-DATA geluTanhC8<>+40(SB)/4, $0xba274823
-DATA geluTanhC8<>+44(SB)/4, $0xba095e9e
-DATA geluTanhC8<>+48(SB)/4, $0x398a7eb6
-DATA geluTanhC8<>+52(SB)/4, $0x393271d8
-DATA geluTanhC8<>+56(SB)/4, $0xb73737d9
-DATA geluTanhC8<>+60(SB)/4, $0xb861fcaa
+DATA geluTanhC8<>+0(SB)/8, $0x3b6b2a2ebab549af
+DATA geluTanhC8<>+8(SB)/8, $0xba095e9eba274823
+DATA geluTanhC8<>+16(SB)/8, $0x393271d8398a7eb6
+DATA geluTanhC8<>+24(SB)/8, $0xb861fcaab73737d9
+DATA geluTanhC8<>+32(SB)/8, $0x3b6b2a2ebab549af
+DATA geluTanhC8<>+40(SB)/8, $0xba095e9eba274823
+DATA geluTanhC8<>+48(SB)/8, $0x393271d8398a7eb6
+DATA geluTanhC8<>+56(SB)/8, $0xb861fcaab73737d9
 GLOBL geluTanhC8<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC7<>+0(SB)/4, $0x3b1c7886
-DATA geluTanhC7<>+4(SB)/4, $0x3b8f24c8
-DATA geluTanhC7<>+8(SB)/4, $0x3b3494ca
-DATA geluTanhC7<>+12(SB)/4, $0xbab82a5a
-DATA geluTanhC7<>+16(SB)/4, $0xba8767bb
-DATA geluTanhC7<>+20(SB)/4, $0x38e6ae7c
-DATA geluTanhC7<>+24(SB)/4, $0x39a3d0b2
-DATA geluTanhC7<>+28(SB)/4, $0x38c6f614
-DATA geluTanhC7<>+32(SB)/4, $0x3b1c7886
-DATA geluTanhC7<>+36(SB)/4, $0x3b8f24c8
-DATA geluTanhC7<>+40(SB)/4, $0x3b3494ca
-DATA geluTanhC7<>+44(SB)/4, $0xbab82a5a
-DATA geluTanhC7<>+48(SB)/4, $0xba8767bb
-DATA geluTanhC7<>+52(SB)/4, $0x38e6ae7c
-DATA geluTanhC7<>+56(SB)/4, $0x39a3d0b2
-DATA geluTanhC7<>+60(SB)/4, $0x38c6f614
+DATA geluTanhC7<>+0(SB)/8, $0x3b8f24c83b1c7886
+DATA geluTanhC7<>+8(SB)/8, $0xbab82a5a3b3494ca
+DATA geluTanhC7<>+16(SB)/8, $0x38e6ae7cba8767bb
+DATA geluTanhC7<>+24(SB)/8, $0x38c6f61439a3d0b2
+DATA geluTanhC7<>+32(SB)/8, $0x3b8f24c83b1c7886
+DATA geluTanhC7<>+40(SB)/8, $0xbab82a5a3b3494ca
+DATA geluTanhC7<>+48(SB)/8, $0x38e6ae7cba8767bb
+DATA geluTanhC7<>+56(SB)/8, $0x38c6f61439a3d0b2
 GLOBL geluTanhC7<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC6<>+0(SB)/4, $0xbc355232
-DATA geluTanhC6<>+4(SB)/4, $0xbb9bfcbc
-DATA geluTanhC6<>+8(SB)/4, $0x3b37dfe8
-DATA geluTanhC6<>+12(SB)/4, $0x3bad82b5
-DATA geluTanhC6<>+16(SB)/4, $0xb972de40
-DATA geluTanhC6<>+20(SB)/4, $0xbae2bc54
-DATA geluTanhC6<>+24(SB)/4, $0xba3d3299
-DATA geluTanhC6<>+28(SB)/4, $0x38bf5ba1
-DATA geluTanhC6<>+32(SB)/4, $0xbc355232
-DATA geluTanhC6<>+36(SB)/4, $0xbb9bfcbc
-DATA geluTanhC6<>+40(SB)/4, $0x3b37dfe8
-DATA geluTanhC6<>+44(SB)/4, $0x3bad82b5
-DATA geluTanhC6<>+48(SB)/4, $0xb972de40
-DATA geluTanhC6<>+52(SB)/4, $0xbae2bc54
-DATA geluTanhC6<>+56(SB)/4, $0xba3d3299
-DATA geluTanhC6<>+60(SB)/4, $0x38bf5ba1
+DATA geluTanhC6<>+0(SB)/8, $0xbb9bfcbcbc355232
+DATA geluTanhC6<>+8(SB)/8, $0x3bad82b53b37dfe8
+DATA geluTanhC6<>+16(SB)/8, $0xbae2bc54b972de40
+DATA geluTanhC6<>+24(SB)/8, $0x38bf5ba1ba3d3299
+DATA geluTanhC6<>+32(SB)/8, $0xbb9bfcbcbc355232
+DATA geluTanhC6<>+40(SB)/8, $0x3bad82b53b37dfe8
+DATA geluTanhC6<>+48(SB)/8, $0xbae2bc54b972de40
+DATA geluTanhC6<>+56(SB)/8, $0x38bf5ba1ba3d3299
 GLOBL geluTanhC6<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC5<>+0(SB)/4, $0x39255c5f
-DATA geluTanhC5<>+4(SB)/4, $0xbcaad1f0
-DATA geluTanhC5<>+8(SB)/4, $0xbcba642d
-DATA geluTanhC5<>+12(SB)/4, $0x3a3360a7
-DATA geluTanhC5<>+16(SB)/4, $0x3c0bf69e
-DATA geluTanhC5<>+20(SB)/4, $0x3b822f7e
-DATA geluTanhC5<>+24(SB)/4, $0xb8a2142b
-DATA geluTanhC5<>+28(SB)/4, $0xba636fb9
-DATA geluTanhC5<>+32(SB)/4, $0x39255c5f
-DATA geluTanhC5<>+36(SB)/4, $0xbcaad1f0
-DATA geluTanhC5<>+40(SB)/4, $0xbcba642d
-DATA geluTanhC5<>+44(SB)/4, $0x3a3360a7
-DATA geluTanhC5<>+48(SB)/4, $0x3c0bf69e
-DATA geluTanhC5<>+52(SB)/4, $0x3b822f7e
-DATA geluTanhC5<>+56(SB)/4, $0xb8a2142b
-DATA geluTanhC5<>+60(SB)/4, $0xba636fb9
+DATA geluTanhC5<>+0(SB)/8, $0xbcaad1f039255c5f
+DATA geluTanhC5<>+8(SB)/8, $0x3a3360a7bcba642d
+DATA geluTanhC5<>+16(SB)/8, $0x3b822f7e3c0bf69e
+DATA geluTanhC5<>+24(SB)/8, $0xba636fb9b8a2142b
+DATA geluTanhC5<>+32(SB)/8, $0xbcaad1f039255c5f
+DATA geluTanhC5<>+40(SB)/8, $0x3a3360a7bcba642d
+DATA geluTanhC5<>+48(SB)/8, $0x3b822f7e3c0bf69e
+DATA geluTanhC5<>+56(SB)/8, $0xba636fb9b8a2142b
 GLOBL geluTanhC5<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC4<>+0(SB)/4, $0x3d88d0cd
-DATA geluTanhC4<>+4(SB)/4, $0x3d2ee561
-DATA geluTanhC4<>+8(SB)/4, $0x3b73b012
-DATA geluTanhC4<>+12(SB)/4, $0xbd13635d
-DATA geluTanhC4<>+16(SB)/4, $0xbc9bbeed
-DATA geluTanhC4<>+20(SB)/4, $0xb998ecf3
-DATA geluTanhC4<>+24(SB)/4, $0x3b86b709
-DATA geluTanhC4<>+28(SB)/4, $0x3b1151fd
-DATA geluTanhC4<>+32(SB)/4, $0x3d88d0cd
-DATA geluTanhC4<>+36(SB)/4, $0x3d2ee561
-DATA geluTanhC4<>+40(SB)/4, $0x3b73b012
-DATA geluTanhC4<>+44(SB)/4, $0xbd13635d
-DATA geluTanhC4<>+48(SB)/4, $0xbc9bbeed
-DATA geluTanhC4<>+52(SB)/4, $0xb998ecf3
-DATA geluTanhC4<>+56(SB)/4, $0x3b86b709
-DATA geluTanhC4<>+60(SB)/4, $0x3b1151fd
+DATA geluTanhC4<>+0(SB)/8, $0x3d2ee5613d88d0cd
+DATA geluTanhC4<>+8(SB)/8, $0xbd13635d3b73b012
+DATA geluTanhC4<>+16(SB)/8, $0xb998ecf3bc9bbeed
+DATA geluTanhC4<>+24(SB)/8, $0x3b1151fd3b86b709
+DATA geluTanhC4<>+32(SB)/8, $0x3d2ee5613d88d0cd
+DATA geluTanhC4<>+40(SB)/8, $0xbd13635d3b73b012
+DATA geluTanhC4<>+48(SB)/8, $0xb998ecf3bc9bbeed
+DATA geluTanhC4<>+56(SB)/8, $0x3b1151fd3b86b709
 GLOBL geluTanhC4<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC3<>+0(SB)/4, $0x3537cbd4
-DATA geluTanhC3<>+4(SB)/4, $0x3dc7be0a
-DATA geluTanhC3<>+8(SB)/4, $0x3e044de5
-DATA geluTanhC3<>+12(SB)/4, $0x3d89439e
-DATA geluTanhC3<>+16(SB)/4, $0x3b3126c5
-DATA geluTanhC3<>+20(SB)/4, $0xbc86ce7e
-DATA geluTanhC3<>+24(SB)/4, $0xbc2cb572
-DATA geluTanhC3<>+28(SB)/4, $0xbb56e083
-DATA geluTanhC3<>+32(SB)/4, $0x3537cbd4
-DATA geluTanhC3<>+36(SB)/4, $0x3dc7be0a
-DATA geluTanhC3<>+40(SB)/4, $0x3e044de5
-DATA geluTanhC3<>+44(SB)/4, $0x3d89439e
-DATA geluTanhC3<>+48(SB)/4, $0x3b3126c5
-DATA geluTanhC3<>+52(SB)/4, $0xbc86ce7e
-DATA geluTanhC3<>+56(SB)/4, $0xbc2cb572
-DATA geluTanhC3<>+60(SB)/4, $0xbb56e083
+DATA geluTanhC3<>+0(SB)/8, $0x3dc7be0a3537cbd4
+DATA geluTanhC3<>+8(SB)/8, $0x3d89439e3e044de5
+DATA geluTanhC3<>+16(SB)/8, $0xbc86ce7e3b3126c5
+DATA geluTanhC3<>+24(SB)/8, $0xbb56e083bc2cb572
+DATA geluTanhC3<>+32(SB)/8, $0x3dc7be0a3537cbd4
+DATA geluTanhC3<>+40(SB)/8, $0x3d89439e3e044de5
+DATA geluTanhC3<>+48(SB)/8, $0xbc86ce7e3b3126c5
+DATA geluTanhC3<>+56(SB)/8, $0xbb56e083bc2cb572
 GLOBL geluTanhC3<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC2<>+0(SB)/4, $0xbecc422a
-DATA geluTanhC2<>+4(SB)/4, $0xbeaad273
-DATA geluTanhC2<>+8(SB)/4, $0xbe5b925f
-DATA geluTanhC2<>+12(SB)/4, $0x3ae410c1
-DATA geluTanhC2<>+16(SB)/4, $0x3d5c665c
-DATA geluTanhC2<>+20(SB)/4, $0x3d14660a
-DATA geluTanhC2<>+24(SB)/4, $0x3c60b38d
-DATA geluTanhC2<>+28(SB)/4, $0x3b45dd15
-DATA geluTanhC2<>+32(SB)/4, $0xbecc422a
-DATA geluTanhC2<>+36(SB)/4, $0xbeaad273
-DATA geluTanhC2<>+40(SB)/4, $0xbe5b925f
-DATA geluTanhC2<>+44(SB)/4, $0x3ae410c1
-DATA geluTanhC2<>+48(SB)/4, $0x3d5c665c
-DATA geluTanhC2<>+52(SB)/4, $0x3d14660a
-DATA geluTanhC2<>+56(SB)/4, $0x3c60b38d
-DATA geluTanhC2<>+60(SB)/4, $0x3b45dd15
+DATA geluTanhC2<>+0(SB)/8, $0xbeaad273becc422a
+DATA geluTanhC2<>+8(SB)/8, $0x3ae410c1be5b925f
+DATA geluTanhC2<>+16(SB)/8, $0x3d14660a3d5c665c
+DATA geluTanhC2<>+24(SB)/8, $0x3b45dd153c60b38d
+DATA geluTanhC2<>+32(SB)/8, $0xbeaad273becc422a
+DATA geluTanhC2<>+40(SB)/8, $0x3ae410c1be5b925f
+DATA geluTanhC2<>+48(SB)/8, $0x3d14660a3d5c665c
+DATA geluTanhC2<>+56(SB)/8, $0x3b45dd153c60b38d
 GLOBL geluTanhC2<>(SB), RODATA|NOPTR, $64
 
-DATA geluTanhC1<>+0(SB)/4, $0x0
-DATA geluTanhC1<>+4(SB)/4, $0x3e3e4869
-DATA geluTanhC1<>+8(SB)/4, $0xba61108c
-DATA geluTanhC1<>+12(SB)/4, $0xbe0412d6
-DATA geluTanhC1<>+16(SB)/4, $0xbdb58a82
-DATA geluTanhC1<>+20(SB)/4, $0xbd0fbe6d
-DATA geluTanhC1<>+24(SB)/4, $0xbc1e2e4d
-DATA geluTanhC1<>+28(SB)/4, $0xbad52c72
-DATA geluTanhC1<>+32(SB)/4, $0x0
-DATA geluTanhC1<>+36(SB)/4, $0x3e3e4869
-DATA geluTanhC1<>+40(SB)/4, $0xba61108c
-DATA geluTanhC1<>+44(SB)/4, $0xbe0412d6
-DATA geluTanhC1<>+48(SB)/4, $0xbdb58a82
-DATA geluTanhC1<>+52(SB)/4, $0xbd0fbe6d
-DATA geluTanhC1<>+56(SB)/4, $0xbc1e2e4d
-DATA geluTanhC1<>+60(SB)/4, $0xbad52c72
+DATA geluTanhC1<>+0(SB)/8, $0x3e3e486900000000
+DATA geluTanhC1<>+8(SB)/8, $0xbe0412d6ba61108c
+DATA geluTanhC1<>+16(SB)/8, $0xbd0fbe6dbdb58a82
+DATA geluTanhC1<>+24(SB)/8, $0xbad52c72bc1e2e4d
+DATA geluTanhC1<>+32(SB)/8, $0x3e3e486900000000
+DATA geluTanhC1<>+40(SB)/8, $0xbe0412d6ba61108c
+DATA geluTanhC1<>+48(SB)/8, $0xbd0fbe6dbdb58a82
+DATA geluTanhC1<>+56(SB)/8, $0xbad52c72bc1e2e4d
 GLOBL geluTanhC1<>(SB), RODATA|NOPTR, $64
 
-DATA all40733331<>+0(SB)/4, $0x40733331
-DATA all40733331<>+4(SB)/4, $0x40733331
-DATA all40733331<>+8(SB)/4, $0x40733331
-DATA all40733331<>+12(SB)/4, $0x40733331
-DATA all40733331<>+16(SB)/4, $0x40733331
-DATA all40733331<>+20(SB)/4, $0x40733331
-DATA all40733331<>+24(SB)/4, $0x40733331
-DATA all40733331<>+28(SB)/4, $0x40733331
+DATA all40733331<>+0(SB)/8, $0x4073333140733331
+DATA all40733331<>+8(SB)/8, $0x4073333140733331
+DATA all40733331<>+16(SB)/8, $0x4073333140733331
+DATA all40733331<>+24(SB)/8, $0x4073333140733331
 GLOBL all40733331<>(SB), RODATA|NOPTR, $32
 
-DATA all41300000<>+0(SB)/4, $0x41300000
-DATA all41300000<>+4(SB)/4, $0x41300000
-DATA all41300000<>+8(SB)/4, $0x41300000
-DATA all41300000<>+12(SB)/4, $0x41300000
-DATA all41300000<>+16(SB)/4, $0x41300000
-DATA all41300000<>+20(SB)/4, $0x41300000
-DATA all41300000<>+24(SB)/4, $0x41300000
-DATA all41300000<>+28(SB)/4, $0x41300000
+DATA all41300000<>+0(SB)/8, $0x4130000041300000
+DATA all41300000<>+8(SB)/8, $0x4130000041300000
+DATA all41300000<>+16(SB)/8, $0x4130000041300000
+DATA all41300000<>+24(SB)/8, $0x4130000041300000
 GLOBL all41300000<>(SB), RODATA|NOPTR, $32
 
-DATA all40135800<>+0(SB)/4, $0x40135800
-DATA all40135800<>+4(SB)/4, $0x40135800
-DATA all40135800<>+8(SB)/4, $0x40135800
-DATA all40135800<>+12(SB)/4, $0x40135800
-DATA all40135800<>+16(SB)/4, $0x40135800
-DATA all40135800<>+20(SB)/4, $0x40135800
-DATA all40135800<>+24(SB)/4, $0x40135800
-DATA all40135800<>+28(SB)/4, $0x40135800
+DATA all40135800<>+0(SB)/8, $0x4013580040135800
+DATA all40135800<>+8(SB)/8, $0x4013580040135800
+DATA all40135800<>+16(SB)/8, $0x4013580040135800
+DATA all40135800<>+24(SB)/8, $0x4013580040135800
 GLOBL all40135800<>(SB), RODATA|NOPTR, $32
 
-DATA all3dd2d3e8<>+0(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+4(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+8(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+12(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+16(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+20(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+24(SB)/4, $0x3dd2d3e8
-DATA all3dd2d3e8<>+28(SB)/4, $0x3dd2d3e8
+DATA all3dd2d3e8<>+0(SB)/8, $0x3dd2d3e83dd2d3e8
+DATA all3dd2d3e8<>+8(SB)/8, $0x3dd2d3e83dd2d3e8
+DATA all3dd2d3e8<>+16(SB)/8, $0x3dd2d3e83dd2d3e8
+DATA all3dd2d3e8<>+24(SB)/8, $0x3dd2d3e83dd2d3e8
 GLOBL all3dd2d3e8<>(SB), RODATA|NOPTR, $32
 
-DATA allb81ef219<>+0(SB)/4, $0xb81ef219
-DATA allb81ef219<>+4(SB)/4, $0xb81ef219
-DATA allb81ef219<>+8(SB)/4, $0xb81ef219
-DATA allb81ef219<>+12(SB)/4, $0xb81ef219
-DATA allb81ef219<>+16(SB)/4, $0xb81ef219
-DATA allb81ef219<>+20(SB)/4, $0xb81ef219
-DATA allb81ef219<>+24(SB)/4, $0xb81ef219
-DATA allb81ef219<>+28(SB)/4, $0xb81ef219
+DATA allb81ef219<>+0(SB)/8, $0xb81ef219b81ef219
+DATA allb81ef219<>+8(SB)/8, $0xb81ef219b81ef219
+DATA allb81ef219<>+16(SB)/8, $0xb81ef219b81ef219
+DATA allb81ef219<>+24(SB)/8, $0xb81ef219b81ef219
 GLOBL allb81ef219<>(SB), RODATA|NOPTR, $32
 
-DATA allb10a8d57<>+0(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+4(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+8(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+12(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+16(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+20(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+24(SB)/4, $0xb10a8d57
-DATA allb10a8d57<>+28(SB)/4, $0xb10a8d57
+DATA allb10a8d57<>+0(SB)/8, $0xb10a8d57b10a8d57
+DATA allb10a8d57<>+8(SB)/8, $0xb10a8d57b10a8d57
+DATA allb10a8d57<>+16(SB)/8, $0xb10a8d57b10a8d57
+DATA allb10a8d57<>+24(SB)/8, $0xb10a8d57b10a8d57
 GLOBL allb10a8d57<>(SB), RODATA|NOPTR, $32
 
 // geluTanhAVX512 works like activateGeneric.
@@ -1895,13 +1496,11 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI
-	XORQ DX, DX; JMP vectors
+	silu_part2; VMOVUPS Y0, (SP)
+	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; silu_part3
 
 end:
 	VZEROUPPER
