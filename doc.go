@@ -51,6 +51,8 @@
 //     [MapMatrix] let a program start with packed weights, [SaveMatrices] and [MapMatrices] with a
 //     whole model's.
 //     Packages gguf and safetensors beside this one read them from models' files.
+//   - Beside attention: package nn has norms, rotation and activations, package linear the layers
+//     that keep states in place of keys, and module embed makes vectors of texts.
 //   - [Dot], [Max], [Exp], [ExpSum], [Softmax], [LogSumExp] and [TopK] work on plain
 //     slices.
 //

@@ -24,8 +24,9 @@ import (
 // Where the index is −1, as for experts that another machine has, the row of dst becomes +0 without
 // bias, and its inputs are not read. A token may choose a matrix several times, and T may be 0.
 // experts and a may be Broadcast. Gate and up are two calls with the same experts, down is a third,
-// whose a is their n rows a token; the sum of its n rows, times the router's weights, is the
-// layer's.
+// whose a is their n rows a token. The layer's output is the sum of its n rows, of which an element
+// e counts with the router's weight w as float32(w*e): the conversion rounds before the sum, which
+// compilers for some CPUs leave out otherwise. The example has all of a layer.
 //
 // An index below −1 or from len(ms) on and a nil matrix are [ErrOption], other shapes [ErrShape], a
 // bias of another length or another number of them [ErrLength], a closed matrix [ErrClosed], and a

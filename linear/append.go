@@ -17,8 +17,10 @@ var tuned = tuning.Host()
 // [1, KeyHeads, n, KeyDim], v [1, Heads, n, ValueDim] and dst
 // [1, max(Heads, QueryHeads), n, ValueDim]. decay is [1, Heads, n, 1], or with ChannelDecay
 // [1, Heads, n, KeyDim]: natural logarithms of what a token leaves of the state, 0 or less. beta is
-// [1, Heads, n, 1]. What the rule does not use is the zero Tensor, else it is [attn.ErrOption].
-// Inputs may repeat elements by the stride [attn.Broadcast], as beta does where it is 1 for all
+// [1, Heads, n, 1], of most models from 0 to 1. They are data and not checked: with a decay above 0
+// the state grows. What the rule uses and is not given is [attn.ErrShape]; what it does not use is
+// the zero Tensor, else it is [attn.ErrOption]. Inputs may repeat elements by the stride
+// [attn.Broadcast], as beta does where it is 1 for all
 // tokens. dst shares memory with nothing else, else it is [attn.ErrOverlap].
 //
 // If there is an error, nothing was written.

@@ -54,6 +54,10 @@ func (j *job) check(g *layout, rows int) error {
 			}
 			continue
 		}
+		if (i == ofDecay || i == ofBeta) && !a.Given() {
+			return views.Fail(attn.ErrShape, "%s is not given, and Config.Rule is %v, want [1 %d %d %d]",
+				a.Name, g.Rule, of.heads, rows, of.d)
+		}
 		if err := checkShape(a, of.heads, rows, of.d); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package linear_test
 
 import (
+	"bytes"
 	"fmt"
 	"log"
 
@@ -77,4 +78,75 @@ func ExampleState_Append() {
 	// Output:
 	// [1 2 3 4]
 	// [5 6] 3
+}
+
+// Guesses of the next tokens are taken back to a checkpoint where they are wrong, and several
+// answers go on from the same tokens.
+func ExampleState_Checkpoint() {
+	layer, err := linear.NewState(linear.Config{Heads: 1, KeyDim: 2, ValueDim: 2, Scale: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer layer.Close()
+	append20 := func(s *linear.State, value float32) []float32 { // 20 tokens of one kind
+		key := attn.View[float32]{Data: []float32{1, 0}, B: 1, H: 1, L: 20, D: 2, SB: 2, SH: 2,
+			SL: attn.Broadcast}
+		values := key
+		values.Data = []float32{0, value}
+		dst := attn.BHLD(make([]float32, 40), 1, 1, 20, 2)
+		if err := s.Append(nil, dst, key, key, values, attn.Tensor{}, attn.Tensor{}); err != nil {
+			log.Fatal(err)
+		}
+		return dst.Row(0, 0, 19)
+	}
+	fmt.Println(append20(layer, 1), layer.Len())
+
+	layer.Checkpoint()
+	fmt.Println(append20(layer, 3), "is wrong")
+	if err := layer.Truncate(20); err != nil { // tokens of before the chunk at hand: to there only
+		log.Fatal(err)
+	}
+	other := layer.Fork()
+	defer other.Close()
+	fmt.Println(append20(layer, 2), append20(other, -1), other.Len())
+	// Output:
+	// [0 20] 20
+	// [0 80] is wrong
+	// [0 60] [0 0] 40
+}
+
+// A conversation that is not needed for a while goes to a file.
+func ExampleState_Save() {
+	c := linear.Config{Heads: 1, KeyDim: 2, ValueDim: 2, Rule: linear.Delta, Scale: 1}
+	layer, err := linear.NewState(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	row := func(x ...float32) attn.Tensor { return attn.BHLD(x, 1, 1, 1, len(x)) }
+	dst, key, beta := row(0, 0), row(1, 0), row(1)
+	err = layer.Append(nil, dst, key, key, row(3, 4), attn.Tensor{}, beta)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var file bytes.Buffer
+	if _, err := layer.Save(&file); err != nil {
+		log.Fatal(err)
+	}
+	_ = layer.Close()
+
+	later, err := linear.NewState(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer later.Close()
+	if _, err := later.Load(&file); err != nil {
+		log.Fatal(err)
+	}
+	memory := attn.BHLD(make([]float32, 4), 1, 1, 2, 2)
+	if err := later.Read(memory); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(later.Len(), memory.Data)
+	// Output:
+	// 1 [3 4 0 0]
 }

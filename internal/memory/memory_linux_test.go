@@ -151,9 +151,7 @@ func TestPopulate(t *testing.T) {
 	if !m.Huge() {
 		t.Skip("the system gives no huge pages on request")
 	}
-	if unix.Madvise(m.Bytes()[7*hugePage:], unix.MADV_POPULATE_WRITE) != nil {
-		t.Skip("the system does not populate memory on request")
-	}
+	refused := unix.Madvise(m.Bytes()[7*hugePage:], unix.MADV_POPULATE_WRITE) != nil
 	from, to := 2*hugePage+5, 4*hugePage+7
 	m.Populate(m.Bytes()[from:to])
 	m.Populate(nil)
@@ -163,13 +161,21 @@ func TestPopulate(t *testing.T) {
 	if errno != 0 {
 		t.Fatal(errno)
 	}
+	has := func(at int) bool { return pages[at/os.Getpagesize()]&1 != 0 }
+	if has(0) {
+		t.Error("what was not asked for has memory, too")
+	}
+	// Emulators of a user's programs take advice and do nothing.
+	if refused || !has(7*hugePage) {
+		if has(from) {
+			t.Error("there is memory, which the system gives to nobody else who asks")
+		}
+		t.Skip("the system does not populate memory on request")
+	}
 	for at := from; at < to; at += os.Getpagesize() {
-		if pages[at/os.Getpagesize()]&1 == 0 {
+		if !has(at) {
 			t.Fatalf("byte %d has no memory", at)
 		}
-	}
-	if pages[0]&1 != 0 {
-		t.Error("what was not asked for has memory, too")
 	}
 }
 
