@@ -65,8 +65,9 @@ func MatMul(dst, a, b Tensor) error {
 type multiplication struct {
 	dst, a, b Tensor
 
-	inPlace           int // columns that are read where they are: packing takes longer for few rows
-	heads, rows, cols int // of a task; heads of all batch entries are counted
+	inPlace           int  // columns that are read where they are: packing takes longer for few rows
+	gathered          bool // blocks of dst are computed in scratch memory
+	heads, rows, cols int  // of a task; heads of all batch entries are counted
 }
 
 // check validates the arguments.
@@ -86,6 +87,7 @@ func (p *multiplication) partition(workers int) {
 	if p.a.L <= inPlaceRows {
 		p.inPlace = p.b.D / 8 * 8 // whole vectors
 	}
+	p.gathered = p.a.D > product.Inner && gathers(&p.dst)
 	heads := p.dst.B * p.dst.H
 	p.heads, p.rows, p.cols = heads, p.dst.L, p.dst.D
 	if workers == 1 {
@@ -153,7 +155,7 @@ func (p *multiplication) task(w *scratch, i int) {
 	}
 	w.k = grow(w.k, product.Inner*packedCols)
 	for ; first < end; first += packedCols {
-		p.multiplyCols(&u, first, min(packedCols, end-first), w.k)
+		p.multiplyCols(&u, first, min(packedCols, end-first), w)
 	}
 }
 
@@ -208,14 +210,42 @@ func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
 				layout.Pointer = operand.Address(p.b.Data, at)
 			}
-			p.add(u, n, k, first, p.b.Data[at:], &layout)
+			p.add(u, n, k, first, nil, p.b.Data[at:], &layout)
 		}
 	}
 }
 
-// multiplyCols computes some columns of a range. They are packed once for all batch entries and
-// heads that use the same matrix.
-func (p *multiplication) multiplyCols(u *productRange, first, cols int, packed []float32) {
+// gatheredRows rows are gathered at a time: their sums are not more than what is packed by much.
+const gatheredRows = 4 * product.Rows
+
+// multiplyCols computes some columns of a range: if sums are gathered, those of some rows of all
+// heads, or of some heads, at a time.
+func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *scratch) {
+	all := u.rowsEnd - u.row
+	if !p.gathered {
+		p.multiplyPacked(u, first, cols, w.k, nil)
+		return
+	}
+	rows, heads := min(all, gatheredRows), max(1, gatheredRows/all)
+	w.s = grow(w.s, heads*rows*cols)
+	for head := u.head; head < u.headsEnd; head += heads {
+		for row := u.row; row < u.rowsEnd; row += rows {
+			some := productRange{row, min(row+rows, u.rowsEnd), head, min(head+heads, u.headsEnd)}
+			p.multiplyPacked(&some, first, cols, w.k, w.s)
+			for n := some.head; n < some.headsEnd; n++ {
+				for r := some.row; r < some.rowsEnd; r++ {
+					from := w.s[((n-some.head)*(some.rowsEnd-some.row)+r-some.row)*cols:]
+					copy(p.dst.row(n/p.dst.H, n%p.dst.H, r)[first:][:cols], from)
+				}
+			}
+		}
+	}
+}
+
+// multiplyPacked computes some columns of a range, in sums unless that is nil. They are packed once
+// for all batch entries and heads that use the same matrix.
+func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed,
+	sums []float32) {
 	for k := 0; k < p.a.D; k += product.Inner {
 		layout := product.Layout(&tuned, min(product.Inner, p.a.D-k), cols)
 		layout.Overwrite = k == 0
@@ -225,7 +255,7 @@ func (p *multiplication) multiplyCols(u *productRange, first, cols int, packed [
 				product.PackPanels(packed, p.b.Data[at:], p.b.SL, &layout)
 				have = at
 			}
-			p.add(u, n, k, first, packed, &layout)
+			p.add(u, n, k, first, sums, packed, &layout)
 		}
 	}
 }
@@ -235,12 +265,17 @@ func (p *multiplication) rightOffset(n, k int) int {
 	return p.b.offset(min(n/p.dst.H, p.b.B-1), min(n%p.dst.H, p.b.H-1), k)
 }
 
-// add adds the products of some inner steps from k on to columns of a range, those of head n.
-func (p *multiplication) add(u *productRange, n, k, first int, b []float32,
+// add adds the products of some inner steps from k on to columns of a range, those of head n: where
+// they are in dst, or to sums if that is not nil.
+func (p *multiplication) add(u *productRange, n, k, first int, sums, b []float32,
 	layout *kernel.PanelLayout) {
 	i, h := n/p.dst.H, n%p.dst.H
-	to := product.Block{Dst: p.dst.Data[p.dst.offset(i, h, u.row)+first:], Stride: p.dst.SL,
-		Rows: u.rowsEnd - u.row, Cols: layout.Cols}
+	to := product.Block{Rows: u.rowsEnd - u.row, Cols: layout.Cols}
+	if sums != nil {
+		to.Dst, to.Stride = sums[(n-u.head)*to.Rows*to.Cols:], to.Cols
+	} else {
+		to.Dst, to.Stride = p.dst.Data[p.dst.offset(i, h, u.row)+first:], p.dst.SL
+	}
 	to.Add(&tuned, p.a.Data[p.a.offset(i, h, u.row)+k:], p.a.SL, b, layout)
 }
 
@@ -460,11 +495,15 @@ func (m *Matrix) sharesWidened() bool {
 }
 
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of
-// their own. Rows of a large dst lie in as many pages, and many of them in the same sets of a
-// cache. (With a matrix of fewer bits, what it is widened to needs the cache.)
+// their own. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == F32 && p.m.inner > product.Inner && p.dst.L > inPlaceRows &&
-		!tuned.Stays(4*p.dst.L*p.dst.SL)
+	return p.m.format == F32 && p.m.inner > product.Inner && gathers(&p.dst)
+}
+
+// gathers reports whether rows of an output are so many, and so far apart, that they lie in as many
+// pages, and many of them in the same sets of a cache.
+func gathers(dst *Tensor) bool {
+	return dst.L > inPlaceRows && !tuned.Stays(4*dst.L*dst.SL)
 }
 
 // tasks is the number of blocks of rows and columns in all products.

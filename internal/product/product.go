@@ -20,6 +20,8 @@ const (
 	// which stay in the L2 cache, and with a panel one call of a kernel (kernel.CallProducts).
 	Rows = 128
 
+	panel = kernel.Panel
+
 	// together rows are packed side by side, as many streams as memory is read in well: one by one,
 	// rows would be written to the same sets of a cache, a line to each panel.
 	together = 8
@@ -67,17 +69,17 @@ func Layout(t *tuning.Row, inner, cols int) kernel.PanelLayout {
 
 // PackPanels copies rows of b into panels. Columns after the last one become +0.
 func PackPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
-	const panel = kernel.Panel
 	whole := layout.Cols / panel
 	for k := 0; k < layout.Keys; k += together {
 		n := min(together, layout.Keys-k)
 		for c := range whole {
-			to := dst[c*layout.PanelStride+k*panel:][:n*panel]
-			for from := b[k*stride+c*panel:]; ; from = from[stride:] {
-				*(*[panel]float32)(to) = [panel]float32(from)
-				if to = to[panel:]; len(to) == 0 {
-					break
-				}
+			to, from := dst[c*layout.PanelStride+k*panel:], b[k*stride+c*panel:]
+			if n == together {
+				packTogether((*[together * panel]float32)(to), from[:(together-1)*stride+panel], stride)
+				continue
+			}
+			for r := range n {
+				*(*[panel]float32)(to[r*panel:]) = *(*[panel]float32)(from[r*stride:])
 			}
 		}
 		for r := k; r < k+n && whole*panel < layout.Cols; r++ {
@@ -85,6 +87,18 @@ func PackPanels(dst, b []float32, stride int, layout *kernel.PanelLayout) {
 			clear(last[copy(last, b[r*stride:][whole*panel:layout.Cols]):])
 		}
 	}
+}
+
+// packTogether copies a panel of as many rows as are packed side by side.
+func packTogether(to *[together * panel]float32, from []float32, stride int) {
+	*(*[panel]float32)(to[0*panel:]) = *(*[panel]float32)(from)
+	*(*[panel]float32)(to[1*panel:]) = *(*[panel]float32)(from[stride:])
+	*(*[panel]float32)(to[2*panel:]) = *(*[panel]float32)(from[2*stride:])
+	*(*[panel]float32)(to[3*panel:]) = *(*[panel]float32)(from[3*stride:])
+	*(*[panel]float32)(to[4*panel:]) = *(*[panel]float32)(from[4*stride:])
+	*(*[panel]float32)(to[5*panel:]) = *(*[panel]float32)(from[5*stride:])
+	*(*[panel]float32)(to[6*panel:]) = *(*[panel]float32)(from[6*stride:])
+	*(*[panel]float32)(to[7*panel:]) = *(*[panel]float32)(from[7*stride:])
 }
 
 // Add is the block += a·b for some inner steps, or the block = a·b if the layout overwrites. Rows
