@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -81,19 +82,38 @@ func (r *reader) utf8(what string) string {
 }
 
 // text is a string.
-func (r *reader) text(what string) string {
+func (r *reader) text(what string) string { return string(r.bytes(what)) }
+
+// bytes are those of a string, until the next one.
+func (r *reader) bytes(what string) []byte {
 	n := r.uint64()
 	if r.err == nil && n > uint64(min(mostBytes, r.left())) {
 		r.fail("%s is to have %d bytes, want at most %d, and no more than the file, which has %d", what,
 			n, mostBytes, r.size)
 	}
 	if r.err != nil {
-		return ""
+		return nil
 	}
 	if r.letters = slices.Grow(r.letters[:0], int(n))[:n]; n > 0 {
 		r.fill(r.letters)
 	}
-	return string(r.letters)
+	return r.letters
+}
+
+// texts reads strings one after another, which lie together in memory: a vocabulary has many.
+func (r *reader) texts(what string) func(r *reader) string {
+	const together = 1 << 14 // bytes
+	var b strings.Builder
+	return func(r *reader) string {
+		next := r.bytes(what)
+		if b.Cap()-b.Len() < len(next) {
+			b = strings.Builder{}
+			b.Grow(max(together, len(next)))
+		}
+		at := b.Len()
+		b.Write(next)
+		return b.String()[at:]
+	}
 }
 
 // The types of values in metadata.
@@ -171,7 +191,7 @@ func (r *reader) value(kind uint32, key string) any {
 	s, ok := scalars[kind]
 	if kind == stringType {
 		s, ok = scalar{8, func(r *reader) any { return r.text(key) }, func(r *reader, n uint64) any {
-			return array(r, n, func(r *reader) string { return r.text(key) })
+			return array(r, n, r.texts(key))
 		}}, true // a string has a length in 8 bytes, and need not have more
 	}
 	switch {

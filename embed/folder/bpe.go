@@ -19,9 +19,9 @@ type BPE struct {
 	*pairs
 	decoders []decoder
 	chat     chat.Template
-	noChat   string // why there is no chat template
-	begin    []int  // before conversations, unless the template writes it
-	texts    map[int]string
+	noChat   string       // why there is no chat template
+	begin    []int        // before conversations, unless the template writes it
+	texts    []string     // of tokens that the model has
 	added    map[int]bool // whose texts are as they are
 }
 
@@ -60,12 +60,13 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 	if err := checkTokens(f.Added, f.Model.Vocab); err != nil {
 		return err
 	}
-	t.texts, t.added = map[int]string{}, map[int]bool{}
+	t.added = map[int]bool{}
 	for text, id := range f.Model.Vocab {
-		t.texts[id] = text
+		t.setText(id, text, size)
 	}
 	for _, a := range f.Added {
-		t.texts[a.ID], t.added[a.ID] = a.Content, true
+		t.setText(a.ID, a.Content, size)
+		t.added[a.ID] = true
 	}
 	markControl(f.Added, t.chat.Source)
 	t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added, size)
@@ -85,6 +86,25 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 }
 
 func (t *BPE) last() (string, int) { return lastOf(t.Vocab) }
+
+// setText keeps the text of a token, if it is one of a model with some tokens.
+func (t *BPE) setText(id int, text string, size int) {
+	if id < 0 || id >= size {
+		return
+	}
+	if id >= len(t.texts) {
+		t.texts = slices.Grow(t.texts, id+1-len(t.texts))[:id+1]
+	}
+	t.texts[id] = text
+}
+
+// text is that of a token, "" if the model does not have it.
+func (t *BPE) text(id int) string {
+	if id < 0 || id >= len(t.texts) {
+		return ""
+	}
+	return t.texts[id]
+}
 
 // usualDecoders are those of files without any: what pre-tokenizers do is undone.
 func (t *BPE) usualDecoders() []decoder {
@@ -132,7 +152,7 @@ func (t *BPE) prompt(s passage) ([]int, error) {
 func (t *BPE) ControlIn(text string) (found []string) {
 	pieces, _ := t.pieces(trust(text)) // who encodes the text has the error
 	for _, id := range Union(controls(pieces)) {
-		found = append(found, t.texts[id])
+		found = append(found, t.text(id))
 	}
 	return found
 }
@@ -159,7 +179,7 @@ func (t *BPE) Conversation(control bool, messages ...chat.Message) ([]int, error
 
 // Decode returns the bytes of a token, which may be part of a letter only.
 func (t *BPE) Decode(id int) string {
-	text := t.texts[id]
+	text := t.text(id)
 	if t.added[id] {
 		return text
 	}

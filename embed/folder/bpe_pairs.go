@@ -5,8 +5,10 @@ import (
 	"container/heap"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/seed-1415985d/attn/strictjson"
 )
@@ -15,11 +17,21 @@ import (
 // the list first.
 type pairs struct {
 	bpeModel
-	merges map[[2]int]merged
+	merges map[twoTokens]merged
 }
 
+// twoTokens are tokens that follow each other, the first in the upper half: maps of whole words are
+// faster, and a start is waiting.
+type twoTokens uint64
+
+// isToken reports whether numbers, joined by or, are those of tokens that merge: whoever encodes a
+// text refuses what a model does not have.
+func isToken(id int) bool { return uint(id) <= math.MaxInt32 }
+
+func tokensOf(a, b int) twoTokens { return twoTokens(a)<<32 | twoTokens(b) }
+
 // merged is the token that two become, and the place of their pair in the list.
-type merged struct{ rank, id int }
+type merged struct{ rank, id int32 }
 
 // bpeModel is the model of a tokenizer.json.
 type bpeModel struct {
@@ -65,23 +77,56 @@ func (m *merge) UnmarshalJSON(data []byte) error {
 }
 
 func newPairs(m bpeModel) (*pairs, error) {
-	p := &pairs{m, map[[2]int]merged{}}
+	p := &pairs{m, make(map[twoTokens]merged, len(m.Merges))}
+	p.Merges = nil // are in the map
 	if m.Scores != nil {
 		p.score()
 		return p, nil
 	}
-	for i, pair := range m.Merges {
-		a, okA := m.Vocab[pair[0]]
-		b, okB := m.Vocab[pair[1]]
-		whole := pair[0] + strings.TrimPrefix(pair[1], m.Prefix)
-		id, ok := m.Vocab[whole]
-		if !okA || !okB || !ok {
+	for i, f := range m.find() {
+		if !f.known {
+			a, b := m.Merges[i][0], m.Merges[i][1]
 			return p, fmt.Errorf("merge %d makes %q of %q and %q, want tokens of the vocabulary", i,
-				whole, pair[0], pair[1])
+				m.whole(nil, i), a, b)
 		}
-		p.merges[[2]int{a, b}] = merged{i, id}
+		p.merges[f.two] = merged{int32(i), f.id}
 	}
 	return p, nil
+}
+
+// found is a merge in tokens, if the vocabulary has them.
+type found struct {
+	two   twoTokens
+	id    int32
+	known bool
+}
+
+// find finds all merges in the vocabulary: on all cores, since that is most of a tokenizer's time.
+func (m *bpeModel) find() []found {
+	all := make([]found, len(m.Merges))
+	const each = 1 << 13
+	var workers sync.WaitGroup
+	for first := 0; first < len(all); first += each {
+		workers.Go(func() {
+			var text []byte
+			for i := first; i < min(first+each, len(all)); i++ {
+				a, okA := m.Vocab[m.Merges[i][0]]
+				b, okB := m.Vocab[m.Merges[i][1]]
+				text = m.whole(text, i)
+				id, ok := m.Vocab[string(text)]
+				ok = ok && okA && okB && isToken(a|b|id)
+				all[i] = found{tokensOf(a, b), int32(id), ok}
+			}
+		})
+	}
+	workers.Wait()
+	return all
+}
+
+// whole is what a merge makes, in the memory of text.
+func (m *bpeModel) whole(text []byte, i int) []byte {
+	text = append(text[:0], m.Merges[i][0]...)
+	return append(text, strings.TrimPrefix(m.Merges[i][1], m.Prefix)...)
 }
 
 // score makes a pair of each two tokens that are one together. Those of equal scores have the same
@@ -99,8 +144,8 @@ func (p *pairs) score() {
 		for i := range text {
 			a, okA := p.Vocab[text[:i]]
 			b, okB := p.Vocab[text[i:]]
-			if okA && okB {
-				p.merges[[2]int{a, b}] = merged{rank, id}
+			if okA && okB && isToken(a|b|id) {
+				p.merges[tokensOf(a, b)] = merged{int32(rank), int32(id)}
 			}
 		}
 	}
@@ -168,8 +213,8 @@ func (p *pairs) mergeAll(ids []int) []int {
 		if i < 0 || next[i] == len(ids) {
 			return
 		}
-		pair := [2]int{ids[i], ids[next[i]]}
-		if m, ok := p.merges[pair]; ok {
+		pair := tokensOf(ids[i], ids[next[i]])
+		if m, ok := p.merges[pair]; ok && isToken(ids[i]|ids[next[i]]) {
 			heap.Push(&queue, candidate{m, pair, i})
 		}
 	}
@@ -183,10 +228,10 @@ func (p *pairs) mergeAll(ids []int) []int {
 	for len(queue) > 0 {
 		c := heap.Pop(&queue).(candidate)
 		i, j := c.at, next[c.at]
-		if j == len(ids) || [2]int{ids[i], ids[j]} != c.pair { // one has changed since
+		if j == len(ids) || tokensOf(ids[i], ids[j]) != c.pair { // one has changed since
 			continue
 		}
-		ids[i], ids[j], next[i] = c.id, gone, next[j]
+		ids[i], ids[j], next[i] = int(c.id), gone, next[j]
 		if next[j] < len(ids) {
 			last[next[j]] = i
 		}
@@ -205,7 +250,7 @@ func (p *pairs) mergeAll(ids []int) []int {
 // candidate is a pair that may become one token, and where its first one is.
 type candidate struct {
 	merged
-	pair [2]int
+	pair twoTokens
 	at   int
 }
 

@@ -162,11 +162,12 @@ func TestEncode(t *testing.T) {
 func TestMergeAll(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
-		p := pairs{merges: map[[2]int]merged{}}
+		p := pairs{merges: map[twoTokens]merged{}}
 		tokens := 2 + source.IntN(4)
 		for range source.IntN(12) {
-			rank := len(p.merges)
-			p.merges[[2]int{source.IntN(tokens), source.IntN(tokens)}] = merged{rank, tokens}
+			rank := int32(len(p.merges))
+			two := tokensOf(source.IntN(tokens), source.IntN(tokens))
+			p.merges[two] = merged{rank, int32(tokens)}
 			tokens++
 		}
 		ids := make([]int, source.IntN(40))
@@ -177,14 +178,14 @@ func TestMergeAll(t *testing.T) {
 		for {
 			best, at := merged{rank: 99}, -1
 			for i := range len(want) - 1 {
-				if m, ok := p.merges[[2]int{want[i], want[i+1]}]; ok && m.rank < best.rank {
+				if m, ok := p.merges[tokensOf(want[i], want[i+1])]; ok && m.rank < best.rank {
 					best, at = m, i
 				}
 			}
 			if at < 0 {
 				break
 			}
-			want = slices.Replace(want, at, at+2, best.id)
+			want = slices.Replace(want, at, at+2, int(best.id))
 		}
 		if got := p.mergeAll(slices.Clone(ids)); !slices.Equal(got, want) {
 			t.Fatalf("%v becomes %v by %v, want %v", ids, got, p.merges, want)

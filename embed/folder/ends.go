@@ -13,7 +13,7 @@ var endTexts = map[string]bool{"<|eot_id|>": true, "<|im_end|>": true, "<|end|>"
 // files name as the end, and added ones, control tokens among them, whose texts mean it.
 func (t *BPE) Ends() (ends []int) {
 	for id := range t.added {
-		if text := t.texts[id]; endTexts[text] || text == t.chat.End {
+		if text := t.text(id); endTexts[text] || text == t.chat.End {
 			ends = append(ends, id)
 		}
 	}

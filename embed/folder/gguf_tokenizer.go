@@ -180,7 +180,7 @@ func (v *Vocabulary) text(id *int) string {
 
 // file is the tokenizer.json that the metadata means.
 func (v *Vocabulary) file() (*tokenizerFile[bpeModel], error) {
-	f := &tokenizerFile[bpeModel]{Model: bpeModel{Vocab: map[string]int{}}}
+	f := &tokenizerFile[bpeModel]{Model: bpeModel{Vocab: make(map[string]int, len(v.Tokens))}}
 	for i, text := range v.Tokens {
 		if text == "" {
 			continue // which no text has
@@ -202,6 +202,7 @@ func (v *Vocabulary) file() (*tokenizerFile[bpeModel], error) {
 
 // byteLevel is a vocabulary of bytes as letters, as GPT-2 has it.
 func (v *Vocabulary) byteLevel(f *tokenizerFile[bpeModel]) error {
+	f.Model.Merges = make([]merge, 0, len(v.Merges))
 	for i, text := range v.Merges {
 		at := strings.Index(text[min(1, len(text)):], " ") // the first token has a letter at least
 		if at < 0 {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"github.com/seed-1415985d/attn"
@@ -185,6 +186,7 @@ func run(args []string, out, help io.Writer) error {
 	if err := o.openDraft(); err != nil {
 		return err
 	}
+	go debug.FreeOSMemory() // that of what files were read into
 	o.describe(out, m)
 	if err := noteBiases(out, m, &o.settings); err != nil {
 		return err
