@@ -117,6 +117,7 @@ type fewTile struct {
 	acc    [2][]Vec // sums of products, of the halves of inputs if they are apart
 	sums   []Vec    // of one and two rows; else they stay in memory
 	shared []Vec    // of one row: d, and what belongs to it, of blocks that share it
+	bias   []Vec    // what sums of products begin at, where a register is left for it
 	free   []Vec    // for a step
 }
 
@@ -138,9 +139,7 @@ func (p *program) multiplyFew(name string, form fewForm) {
 		p.Bcond(NE, other)
 		t := fewTile{program: p, fewForm: form, rows: rows}
 		t.layout()
-		if form.codes != eightBits {
-			t.constants()
-		}
+		t.constants()
 		t.emit()
 		p.Ret()
 		p.Label(other)
@@ -185,12 +184,23 @@ func (t *fewTile) layout() {
 	if t.rows == 1 && t.parts > 1 {
 		t.shared = t.take(t.header() / 8)
 	}
+	switch {
+	case t.codes == eightBits || t.codes == fourBits:
+		t.bias = []Vec{fewOther}
+	case len(t.free) > 0:
+		t.bias = t.take(1)
+	}
 	t.free = fewFree
 }
 
 // constants loads what unpacking needs.
 func (t *fewTile) constants() {
-	t.bytesOf(fewMask, 0x0f)
+	if t.bias != nil {
+		t.constant(t.bias[0], t.float(sumBias))
+	}
+	if t.codes != eightBits {
+		t.bytesOf(fewMask, 0x0f)
+	}
 	switch t.codes {
 	case levelsIQ4:
 		t.constant(fewLevels, t.words("levels of IQ4_NL", 0xbfad9881, 0xf6eaddcf, 0x26190d01,
@@ -339,11 +349,27 @@ func (t *fewTile) halvesOfSums() [][]Vec {
 	return t.acc[:1]
 }
 
+// Sums of products begin at 1.5·2²³, as the bits of a float: a whole number that is added to these
+// bits is added to the float, which becomes that number by a subtraction, exactly. Conversions take
+// two operations of half of the units of some processors.
+const sumBias = 0x1.8p23
+
+// beginning has sumBias in all lanes.
+func (t *fewTile) beginning() Vec {
+	if t.bias != nil {
+		return t.bias[0]
+	}
+	bias := t.free[len(t.free)-1]
+	t.constant(bias, t.float(sumBias))
+	return bias
+}
+
 // start begins sums of products.
 func (t *fewTile) start() {
+	bias := t.beginning()
 	if !t.less {
 		for _, v := range slices.Concat(t.acc[:]...) {
-			t.Zero(v)
+			t.MovV(v, bias)
 		}
 		return
 	}
@@ -355,6 +381,7 @@ func (t *fewTile) start() {
 		if t.shift > 0 {
 			t.Sshr(x, x, t.shift)
 		}
+		t.AddI(x, x, bias)
 	}
 	for half, acc := range t.halvesOfSums() {
 		lane := 1 // of all inputs
@@ -514,10 +541,11 @@ func (t *fewSums) products(half, i, at int) []Vec { return t.of(t.acc[half], i)[
 
 // floats makes floats of sums of products, times the scales of the 32 inputs.
 func (t *fewSums) floats(at int) {
+	bias := t.beginning()
 	for half := range t.halvesOfSums() {
 		for i := range t.rows {
 			for _, v := range t.products(half, i, at) {
-				t.Scvtf(v, v)
+				t.Fsub(v, v, bias)
 			}
 		}
 	}
@@ -613,32 +641,41 @@ func (t *fewSums) d(i int) []Vec {
 	return d
 }
 
-// bytes makes floats of bytes at an offset of the 32 inputs.
+// bytes makes floats of bytes at an offset of the 32 inputs: the lowest bits of 2²³, which is taken
+// off. To those with sign 128 is added before.
 func (t *fewSums) bytes(offset int, signed bool) []Vec {
-	lowB, highB, lowH, highH := t.UxtlB, t.UxtlB2, t.UxtlH, t.UxtlH2
-	if signed {
-		lowB, highB, lowH, highH = t.SxtlB, t.SxtlB2, t.SxtlH, t.SxtlH2
-	}
-	to := t.take(t.n)
+	const exponent, signs = 0x4b004b00, 0x80808080 // 2²³ in the upper half; of bytes
+	to, others := t.take(t.n), t.free[len(t.free)-2:]
+	upper, less := others[0], others[1]
+	bias := float32(1 << 23)
 	offset += 4 * t.number
 	switch t.n {
 	case 4:
 		t.LdrQ(to[0], fewScales, offset)
-		highB(to[2], to[0])
 	case 2:
 		t.LdrD(to[0], fewScales, offset)
 	case 1:
 		t.LdrS(to[0], fewScales, offset)
 	}
-	lowB(to[0], to[0])
+	if signed {
+		bias += 128
+		t.constant(less, t.words("sign bits of bytes", signs, signs, signs, signs))
+		t.Eor(to[0], to[0], less)
+	}
+	t.constant(upper, t.words("halves of 2²³", exponent, exponent, exponent, exponent))
+	t.constant(less, t.float(bias))
+	if t.n == 4 {
+		t.UxtlB2(to[2], to[0])
+	}
+	t.UxtlB(to[0], to[0])
 	for v := 0; v < t.n; v += 2 {
 		if t.n > 1 {
-			highH(to[v+1], to[v])
+			t.Zip2H(to[v+1], to[v], upper)
 		}
-		lowH(to[v], to[v])
+		t.Zip1H(to[v], to[v], upper)
 	}
 	for _, x := range to {
-		t.Scvtf(x, x)
+		t.Fsub(x, x, less)
 	}
 	return to
 }

@@ -74,12 +74,6 @@ func (a *Asm) UxtlB(d, n Vec) { a.op("VUXTL", "%v.B8, %v.H8", n, d) }
 // UxtlB2 is d = the high eight bytes of n, without sign, in 16 bits each.
 func (a *Asm) UxtlB2(d, n Vec) { a.op("VUXTL2", "%v.B16, %v.H8", n, d) }
 
-// UxtlH is d = the low four lanes of 16 bits of n, without sign, in 32 bits each.
-func (a *Asm) UxtlH(d, n Vec) { a.op("VUXTL", "%v.H4, %v.S4", n, d) }
-
-// UxtlH2 is d = the high four lanes of 16 bits of n, without sign, in 32 bits each.
-func (a *Asm) UxtlH2(d, n Vec) { a.op("VUXTL2", "%v.H8, %v.S4", n, d) }
-
 // And is d = n & m.
 func (a *Asm) And(d, n, m Vec) { a.b16("VAND", d, n, m) }
 
@@ -112,6 +106,12 @@ func (a *Asm) SwapPairs(d, n Vec) { a.op("VREV64", "%v.S4, %v.S4", n, d) }
 
 // Uzp2H is d = the upper halves of the words of n, then of m.
 func (a *Asm) Uzp2H(d, n, m Vec) { a.op("VUZP2", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// Zip1H is d = the low four lanes of 16 bits of n and m in turns.
+func (a *Asm) Zip1H(d, n, m Vec) { a.op("VZIP1", "%v.H8, %v.H8, %v.H8", m, n, d) }
+
+// Zip2H is d = the high four lanes of 16 bits of n and m in turns.
+func (a *Asm) Zip2H(d, n, m Vec) { a.op("VZIP2", "%v.H8, %v.H8, %v.H8", m, n, d) }
 
 // Uzp1B is d = the even bytes of n, then of m.
 func (a *Asm) Uzp1B(d, n, m Vec) { a.b16("VUZP1", d, n, m) }

@@ -135,24 +135,6 @@ func (a *Asm) SqxtnB(d, n Vec) { a.form(0x0e214800, "sqxtn", "8b", "8h", d, n) }
 // lanes stay.
 func (a *Asm) SqxtnB2(d, n Vec) { a.form(0x4e214800, "sqxtn2", "16b", "8h", d, n) }
 
-// extend is an instruction that extends lanes of n with their sign.
-func (a *Asm) extend(base uint32, name, macro, to, from string, d, n Vec) {
-	a.vectors(base, macro, fmt.Sprintf("%s v%d.%s, v%d.%s, #0", name, uint8(d), to, uint8(n), from),
-		d, n)
-}
-
-// SxtlB is d = the low eight bytes of n, with sign, in 16 bits each.
-func (a *Asm) SxtlB(d, n Vec) { a.extend(0x0f08a400, "sshll", "sxtl8", "8h", "8b", d, n) }
-
-// SxtlB2 is d = the high eight bytes of n, with sign, in 16 bits each.
-func (a *Asm) SxtlB2(d, n Vec) { a.extend(0x4f08a400, "sshll2", "sxtl2x8", "8h", "16b", d, n) }
-
-// SxtlH is d = the low four lanes of 16 bits of n, with sign, in 32 bits each.
-func (a *Asm) SxtlH(d, n Vec) { a.extend(0x0f10a400, "sshll", "sxtl16", "4s", "4h", d, n) }
-
-// SxtlH2 is d = the high four lanes of 16 bits of n, with sign, in 32 bits each.
-func (a *Asm) SxtlH2(d, n Vec) { a.extend(0x4f10a400, "sshll2", "sxtl2x16", "4s", "8h", d, n) }
-
 // Shll is d = the low four lanes of 16 bits of n, each in the upper half of a word.
 func (a *Asm) Shll(d, n Vec) {
 	a.vectors(0x2e613800, "shll", fmt.Sprintf("shll %s, v%d.4h, #16", d.s4(), uint8(n)), d, n)

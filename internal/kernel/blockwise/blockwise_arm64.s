@@ -11,6 +11,7 @@
 #define fmlaLane0(d, n, m) WORD $(0x4f801000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define fmul(d, n, m) WORD $(0x6e20dc00 | (d)<<0 | (n)<<5 | (m)<<16)
 #define fmulLane0(d, n, m) WORD $(0x4f809000 | (d)<<0 | (n)<<5 | (m)<<16)
+#define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
 #define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
 #define sdotLane0(d, n, m) WORD $(0x4f80e000 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sdotLane1(d, n, m) WORD $(0x4fa0e000 | (d)<<0 | (n)<<5 | (m)<<16)
@@ -20,10 +21,6 @@
 #define shll2(d, n) WORD $(0x6e613800 | (d)<<0 | (n)<<5)
 #define sshr3(d, n) WORD $(0x4f3d0400 | (d)<<0 | (n)<<5)
 #define sshr4(d, n) WORD $(0x4f3c0400 | (d)<<0 | (n)<<5)
-#define sxtl16(d, n) WORD $(0x0f10a400 | (d)<<0 | (n)<<5)
-#define sxtl2x16(d, n) WORD $(0x4f10a400 | (d)<<0 | (n)<<5)
-#define sxtl2x8(d, n) WORD $(0x4f08a400 | (d)<<0 | (n)<<5)
-#define sxtl8(d, n) WORD $(0x0f08a400 | (d)<<0 | (n)<<5)
 
 #define fewQ8Dot_part1 \
 	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6 \
@@ -40,79 +37,73 @@
 	PRFM 256(R5), PLDL1KEEP
 
 #define fewQ8Dot_part4 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16
-
-#define fewQ8Dot_part5 \
 	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
-#define fewQ8Dot_part6 \
+#define fewQ8Dot_part5 \
 	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
 
-#define fewQ8Dot_part7 \
+#define fewQ8Dot_part6 \
 	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
 
-#define fewQ8Dot_part8 \
+#define fewQ8Dot_part7 \
 	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
 
-#define fewQ8Dot_part9 \
+#define fewQ8Dot_part8 \
 	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
 
-#define fewQ8Dot_part10 \
-	FMOVQ 32(R20), F16; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FLDPQ 0(R13), (F17, F19) \
-	fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 17, 16) \
-	fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4 \
-	VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4 \
-	ADD $56, R20, R20
+#define fewQ8Dot_part9 \
+	FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19) \
+	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16) \
+	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4 \
+	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20
 
-#define fewQ8Dot_part11 \
+#define fewQ8Dot_part10 \
 	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
 
-#define fewQ8Dot_part12 \
+#define fewQ8Dot_part11 \
 	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
 
-#define fewQ8Dot_part13 \
+#define fewQ8Dot_part12 \
 	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16
 
-#define fewQ8Dot_part14 \
+#define fewQ8Dot_part13 \
 	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16 \
 	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16 \
 	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
 
-#define fewQ8Dot_part15 \
+#define fewQ8Dot_part14 \
 	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13) \
 	FLDPQ 32(R16), (F14, F15)
 
-#define fewQ8Dot_part16 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+#define fewQ8Dot_part15 \
+	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16 \
+	VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16; VMOV V31.B16, V7.B16
 
-#define fewQ8Dot_part17 \
+#define fewQ8Dot_part16 \
 	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
-#define fewQ8Dot_part18 \
+#define fewQ8Dot_part17 \
 	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20) \
 	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
 
-#define fewQ8Dot_part19 \
+#define fewQ8Dot_part18 \
 	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20) \
 	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
 
-#define fewQ8Dot_part20 \
+#define fewQ8Dot_part19 \
 	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20) \
 	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
 
-#define fewQ8Dot_part21 \
+#define fewQ8Dot_part20 \
 	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20) \
 	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
 
-#define fewQ8Dot_part22 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5) \
+#define fewQ8Dot_part21 \
 	FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16) \
 	VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17) \
-	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2) \
-	scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18) \
+	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4
+
+#define fewQ8Dot_part22 \
 	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4 \
 	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17) \
 	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
@@ -126,10 +117,16 @@
 	ADD R3, R16, R17; ADD R4, R22, R23; ADD R3, R17, R19
 
 #define fewQ8Dot_part25 \
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16) \
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19)
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15) \
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17) \
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19)
 
 #define fewQ8Dot_part26 \
+	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16 \
+	VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16; VMOV V31.B16, V7.B16 \
+	VMOV V31.B16, V8.B16; VMOV V31.B16, V9.B16; VMOV V31.B16, V10.B16; VMOV V31.B16, V11.B16 \
+	VMOV V31.B16, V12.B16; VMOV V31.B16, V13.B16; VMOV V31.B16, V14.B16; VMOV V31.B16, V15.B16 \
 	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23 \
 	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
@@ -161,70 +158,83 @@
 	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
 
 #define fewQ8Dot_part32 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0) \
-	scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22 \
-	fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23 \
-	fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22 \
-	fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23 \
-	fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5) \
-	scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22 \
-	fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23 \
-	fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22 \
-	fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23 \
-	fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6) \
-	scvtf(10, 10); scvtf(14, 14); FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22 \
-	fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23 \
-	fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22 \
-	fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23 \
-	fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7) \
-	scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22 \
-	fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23 \
-	fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22 \
-	fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23 \
-	fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20 \
-	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+
+#define fewQ8Dot_part33 \
+	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15) \
+	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16) \
+	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17) \
+	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19)
+
+#define fewQ8Dot_part34 \
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16) \
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17) \
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19)
+
+#define fewQ8Dot_part35 \
+	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15) \
+	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16) \
+	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17) \
+	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19)
+
+#define fewQ8Dot_part36 \
+	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15) \
+	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16) \
+	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17) \
+	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19) \
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
 
 #define fewNibblesDot_part1 \
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
+
+#define fewNibblesDot_part2 \
 	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16 \
 	VAND V30.B16, V19.B16, V19.B16
 
-#define fewNibblesDot_part2 \
+#define fewNibblesDot_part3 \
 	FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
-#define fewNibblesDot_part3 \
+#define fewNibblesDot_part4 \
 	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
 	VUSHR $4, V19.B16, V19.B16
 
-#define fewNibblesDot_part4 \
+#define fewNibblesDot_part5 \
 	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4 \
 	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4
 
-#define fewNibblesDot_part5 \
-	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-
 #define fewNibblesDot_part6 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
 #define fewLevelsDot_part1 \
 	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
 	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16
 
 #define fewLevelsDot_part2 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16 \
-	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16 \
-	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16 \
-	VEOR V15.B16, V15.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22 \
-	FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19) \
-	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16 \
-	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20) \
-	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21) \
-	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22) \
-	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23) \
-	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17) \
+	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16 \
+	VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16 \
+	VMOV V29.B16, V7.B16
+
+#define fewLevelsDot_part3 \
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
+
+#define fewLevelsDot_part4 \
+	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29); fsub(7, 7, 29)
+
+#define fewLevelsDot_part5 \
+	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16 \
+	VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16 \
+	VMOV V29.B16, V7.B16; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16; VMOV V29.B16, V10.B16 \
+	VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16; VMOV V29.B16, V14.B16 \
+	VMOV V29.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23 \
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16 \
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16 \
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20) \
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21) \
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22) \
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23) \
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17) \
 	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16 \
 	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
 	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
@@ -281,81 +291,49 @@
 	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22) \
 	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23) \
 	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17 \
-	FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; scvtf(0, 0); scvtf(4, 4); scvtf(8, 8); scvtf(12, 12)
+	FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29) \
+	fsub(8, 8, 29); fsub(12, 12, 29)
 
-#define fewLevelsDot_part3 \
-	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16) \
-	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17) \
-	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18) \
-	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19) \
-	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9) \
-	scvtf(13, 13); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16) \
-	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17) \
-	VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18) \
-	VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19) \
-	VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10) \
-	scvtf(14, 14); FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16) \
-	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17) \
-	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18) \
-	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19) \
-	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11) \
-	scvtf(15, 15); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16) \
-	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17) \
-	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18) \
-	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19) \
-	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21 \
-	ADD $56, R22, R22; ADD $56, R23, R23
+#define fewLevelsDot_part6 \
+	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29); fsub(9, 9, 29); fsub(13, 13, 29)
 
-#define fewMXFPDot_part1 \
-	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+#define fewLevelsDot_part7 \
+	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29)
 
-#define fewMXFPDot_part2 \
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4 \
-	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
-
-#define fewMXFPDot_part3 \
-	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15) \
-	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16) \
-	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17) \
-	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19) \
-	scvtf(1, 1); scvtf(5, 5); scvtf(9, 9); scvtf(13, 13)
-
-#define fewMXFPDot_part4 \
-	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
-	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16) \
-	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17) \
-	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19) \
-	scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14)
-
-#define fewMXFPDot_part5 \
-	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15) \
-	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16) \
-	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17) \
-	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19) \
-	scvtf(3, 3); scvtf(7, 7); scvtf(11, 11); scvtf(15, 15)
-
-#define fewMXFPDot_part6 \
-	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15) \
-	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16) \
-	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17) \
-	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19) \
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+#define fewLevelsDot_part8 \
+	FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29)
 
 #define fewXSDot_part1 \
 	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5
+
+#define fewXSDot_part2 \
+	FMOVQ 0(R2), F17; FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28 \
+	FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8 \
+	VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8 \
+	fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29)
+
+#define fewXSDot_part3 \
+	FMOVQ 48(R26), F29; VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
+	VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8 \
+	fsub(18, 18, 29); fsub(19, 19, 29)
+
+#define fewXSDot_part4 \
+	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
+	VUXTL V20.B8, V20.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29)
 
 #define fewQ4KDot_part1 \
 	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5
 
 #define fewQ4KDot_part2 \
-	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2) \
-	scvtf(3, 3); FMOVQ 0(R2), F18; VUXTL2 V18.B16, V20.H8; VUXTL V18.B8, V18.H8 \
-	VUXTL2 V18.H8, V19.S4; VUXTL V18.H4, V18.S4; VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4 \
-	scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 18); fmul(1, 1, 19) \
-	fmul(2, 2, 20); fmul(3, 3, 21); FMOVQ 16(R2), F18; VUXTL2 V18.B16, V20.H8; VUXTL V18.B8, V18.H8 \
-	VUXTL2 V18.H8, V19.S4; VUXTL V18.H4, V18.S4; VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4 \
-	scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); scvtf(21, 21); fmulLane0(22, 8, 16) \
-	fmulLane0(23, 9, 16); fmulLane0(24, 10, 16); fmulLane0(25, 11, 16); VFMLA V22.S4, V0.S4, V4.S4 \
+	FMOVQ 0(R2), F18; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8 \
+	VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8 \
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(18, 18, 29); fsub(19, 19, 29) \
+	fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 20) \
+	fmul(3, 3, 21); FMOVQ 16(R2), F18; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8 \
+	VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8 \
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(18, 18, 29); fsub(19, 19, 29) \
+	fsub(20, 20, 29); fsub(21, 21, 29); fmulLane0(22, 8, 16); fmulLane0(23, 9, 16) \
+	fmulLane0(24, 10, 16); fmulLane0(25, 11, 16); VFMLA V22.S4, V0.S4, V4.S4 \
 	VFMLA V23.S4, V1.S4, V5.S4; VFMLA V24.S4, V2.S4, V6.S4; VFMLA V25.S4, V3.S4, V7.S4 \
 	fmulLane0(22, 12, 16); fmulLane0(23, 13, 16); fmulLane0(24, 14, 16); fmulLane0(25, 15, 16) \
 	fmulLane0(0, 18, 17); VFMLS V22.S4, V0.S4, V4.S4; fmulLane0(1, 19, 17) \
@@ -364,22 +342,29 @@
 
 #define fewQ4KDot_part3 \
 	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19 \
-	scvtf(19, 19); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVD 0(R2), F20 \
-	VUXTL V20.B8, V20.H8; VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4; scvtf(20, 20); scvtf(21, 21) \
+	scvtf(19, 19)
+
+#define fewQ4KDot_part4 \
+	FMOVD 0(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8 \
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29) \
 	fmul(0, 0, 20); fmul(1, 1, 21); fmul(4, 4, 20); fmul(5, 5, 21); FMOVQ 0(R13), F20; fcvtl2(21, 20) \
-	fcvtl(20, 20); FMOVD 16(R2), F22; VUXTL V22.B8, V22.H8; VUXTL2 V22.H8, V23.S4 \
-	VUXTL V22.H4, V22.S4; scvtf(22, 22); scvtf(23, 23); FMOVQ 32(R13), F24; fcvtl2(25, 24) \
-	fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16); VFMLA V26.S4, V0.S4, V8.S4 \
-	VFMLA V27.S4, V1.S4, V9.S4; fmulLane0(26, 24, 16); fmulLane0(27, 25, 16); fmulLane0(0, 22, 18) \
-	VFMLS V26.S4, V0.S4, V8.S4; fmulLane0(1, 23, 18); VFMLS V27.S4, V1.S4, V9.S4 \
-	fmulLane0(26, 20, 17); fmulLane0(27, 21, 17); VFMLA V26.S4, V4.S4, V12.S4 \
-	VFMLA V27.S4, V5.S4, V13.S4; fmulLane0(26, 24, 17); fmulLane0(27, 25, 17); fmulLane0(4, 22, 19) \
-	VFMLS V26.S4, V4.S4, V12.S4; fmulLane0(5, 23, 19); VFMLS V27.S4, V5.S4, V13.S4; scvtf(2, 2) \
-	scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F20; VUXTL V20.B8, V20.H8 \
-	VUXTL2 V20.H8, V21.S4; VUXTL V20.H4, V20.S4; scvtf(20, 20); scvtf(21, 21); fmul(2, 2, 20) \
-	fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21); FMOVQ 16(R13), F20; fcvtl2(21, 20); fcvtl(20, 20) \
-	FMOVD 24(R2), F22; VUXTL V22.B8, V22.H8; VUXTL2 V22.H8, V23.S4; VUXTL V22.H4, V22.S4 \
-	scvtf(22, 22); scvtf(23, 23); FMOVQ 48(R13), F24; fcvtl2(25, 24); fcvtl(24, 24) \
+	fcvtl(20, 20); FMOVD 16(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V22.B8, V22.H8 \
+	VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8; fsub(22, 22, 29); fsub(23, 23, 29) \
+	FMOVQ 32(R13), F24; fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16) \
+	VFMLA V26.S4, V0.S4, V8.S4; VFMLA V27.S4, V1.S4, V9.S4; fmulLane0(26, 24, 16) \
+	fmulLane0(27, 25, 16); fmulLane0(0, 22, 18); VFMLS V26.S4, V0.S4, V8.S4; fmulLane0(1, 23, 18) \
+	VFMLS V27.S4, V1.S4, V9.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17) \
+	VFMLA V26.S4, V4.S4, V12.S4; VFMLA V27.S4, V5.S4, V13.S4; fmulLane0(26, 24, 17) \
+	fmulLane0(27, 25, 17); fmulLane0(4, 22, 19); VFMLS V26.S4, V4.S4, V12.S4; fmulLane0(5, 23, 19) \
+	VFMLS V27.S4, V5.S4, V13.S4
+
+#define fewQ4KDot_part5 \
+	FMOVD 8(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8 \
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29) \
+	fmul(2, 2, 20); fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21); FMOVQ 16(R13), F20 \
+	fcvtl2(21, 20); fcvtl(20, 20); FMOVD 24(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29 \
+	VUXTL V22.B8, V22.H8; VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8 \
+	fsub(22, 22, 29); fsub(23, 23, 29); FMOVQ 48(R13), F24; fcvtl2(25, 24); fcvtl(24, 24) \
 	fmulLane0(26, 20, 16); fmulLane0(27, 21, 16); VFMLA V26.S4, V2.S4, V10.S4 \
 	VFMLA V27.S4, V3.S4, V11.S4; fmulLane0(26, 24, 16); fmulLane0(27, 25, 16); fmulLane0(2, 22, 18) \
 	VFMLS V26.S4, V2.S4, V10.S4; fmulLane0(3, 23, 18); VFMLS V27.S4, V3.S4, V11.S4 \
@@ -388,12 +373,15 @@
 	VFMLS V26.S4, V6.S4, V14.S4; fmulLane0(7, 23, 19); VFMLS V27.S4, V7.S4, V15.S4; ADD $56, R20, R20 \
 	ADD $56, R21, R21
 
-#define fewQ4KDot_part4 \
+#define fewQ4KDot_part6 \
 	FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22 \
-	scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23); scvtf(0, 0); scvtf(4, 4); scvtf(8, 8) \
-	scvtf(12, 12); FMOVS 0(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24) \
-	fmul(0, 0, 24); fmul(4, 4, 24); fmul(8, 8, 24); fmul(12, 12, 24); FMOVD 0(R13), F24 \
-	fcvtl(24, 24); FMOVS 16(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25) \
+	scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23)
+
+#define fewQ4KDot_part7 \
+	FMOVS 0(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(0, 0, 24); fmul(4, 4, 24); fmul(8, 8, 24) \
+	fmul(12, 12, 24); FMOVD 0(R13), F24; fcvtl(24, 24); FMOVS 16(R2), F25; FMOVQ 64(R26), F28 \
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
 	FMOVD 32(R13), F26; fcvtl(26, 26); FMOVQ 0(R15), F28; fmulLane0(27, 24, 16) \
 	VFMLA V27.S4, V0.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(0, 25, 20) \
 	VFMLS V27.S4, V0.S4, V28.S4; FMOVQ F28, 0(R15); FMOVQ 0(R16), F29; fmulLane0(27, 24, 17) \
@@ -402,10 +390,13 @@
 	VFMLA V27.S4, V8.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(8, 25, 22) \
 	VFMLS V27.S4, V8.S4, V28.S4; FMOVQ F28, 0(R17); FMOVQ 0(R19), F29; fmulLane0(27, 24, 19) \
 	VFMLA V27.S4, V12.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(12, 25, 23) \
-	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19); scvtf(1, 1); scvtf(5, 5); scvtf(9, 9) \
-	scvtf(13, 13); FMOVS 4(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24) \
-	fmul(1, 1, 24); fmul(5, 5, 24); fmul(9, 9, 24); fmul(13, 13, 24); FMOVD 8(R13), F24 \
-	fcvtl(24, 24); FMOVS 20(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25) \
+	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19)
+
+#define fewQ4KDot_part8 \
+	FMOVS 4(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(1, 1, 24); fmul(5, 5, 24); fmul(9, 9, 24) \
+	fmul(13, 13, 24); FMOVD 8(R13), F24; fcvtl(24, 24); FMOVS 20(R2), F25; FMOVQ 64(R26), F28 \
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
 	FMOVD 40(R13), F26; fcvtl(26, 26); FMOVQ 16(R15), F28; fmulLane0(27, 24, 16) \
 	VFMLA V27.S4, V1.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(1, 25, 20) \
 	VFMLS V27.S4, V1.S4, V28.S4; FMOVQ F28, 16(R15); FMOVQ 16(R16), F29; fmulLane0(27, 24, 17) \
@@ -414,10 +405,13 @@
 	VFMLA V27.S4, V9.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(9, 25, 22) \
 	VFMLS V27.S4, V9.S4, V28.S4; FMOVQ F28, 16(R17); FMOVQ 16(R19), F29; fmulLane0(27, 24, 19) \
 	VFMLA V27.S4, V13.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(13, 25, 23) \
-	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10) \
-	scvtf(14, 14); FMOVS 8(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24) \
-	fmul(2, 2, 24); fmul(6, 6, 24); fmul(10, 10, 24); fmul(14, 14, 24); FMOVD 16(R13), F24 \
-	fcvtl(24, 24); FMOVS 24(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25) \
+	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19)
+
+#define fewQ4KDot_part9 \
+	FMOVS 8(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(2, 2, 24); fmul(6, 6, 24); fmul(10, 10, 24) \
+	fmul(14, 14, 24); FMOVD 16(R13), F24; fcvtl(24, 24); FMOVS 24(R2), F25; FMOVQ 64(R26), F28 \
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
 	FMOVD 48(R13), F26; fcvtl(26, 26); FMOVQ 32(R15), F28; fmulLane0(27, 24, 16) \
 	VFMLA V27.S4, V2.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(2, 25, 20) \
 	VFMLS V27.S4, V2.S4, V28.S4; FMOVQ F28, 32(R15); FMOVQ 32(R16), F29; fmulLane0(27, 24, 17) \
@@ -426,10 +420,13 @@
 	VFMLA V27.S4, V10.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(10, 25, 22) \
 	VFMLS V27.S4, V10.S4, V28.S4; FMOVQ F28, 32(R17); FMOVQ 32(R19), F29; fmulLane0(27, 24, 19) \
 	VFMLA V27.S4, V14.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(14, 25, 23) \
-	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19); scvtf(3, 3); scvtf(7, 7); scvtf(11, 11) \
-	scvtf(15, 15); FMOVS 12(R2), F24; VUXTL V24.B8, V24.H8; VUXTL V24.H4, V24.S4; scvtf(24, 24) \
-	fmul(3, 3, 24); fmul(7, 7, 24); fmul(11, 11, 24); fmul(15, 15, 24); FMOVD 24(R13), F24 \
-	fcvtl(24, 24); FMOVS 28(R2), F25; VUXTL V25.B8, V25.H8; VUXTL V25.H4, V25.S4; scvtf(25, 25) \
+	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19)
+
+#define fewQ4KDot_part10 \
+	FMOVS 12(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(3, 3, 24); fmul(7, 7, 24); fmul(11, 11, 24) \
+	fmul(15, 15, 24); FMOVD 24(R13), F24; fcvtl(24, 24); FMOVS 28(R2), F25; FMOVQ 64(R26), F28 \
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
 	FMOVD 56(R13), F26; fcvtl(26, 26); FMOVQ 48(R15), F28; fmulLane0(27, 24, 16) \
 	VFMLA V27.S4, V3.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(3, 25, 20) \
 	VFMLS V27.S4, V3.S4, V28.S4; FMOVQ F28, 48(R15); FMOVQ 48(R16), F29; fmulLane0(27, 24, 17) \
@@ -579,37 +576,58 @@
 	VSRI $4, V19.B16, V22.B16
 
 #define fewQ6KDot_part5 \
+	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; VADD V29.S4, V16.S4, V16.S4 \
+	VADD V29.S4, V17.S4, V17.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4 \
+	VDUP V17.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4 \
+	VDUP V17.S[3], V7.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+
+#define fewQ6KDot_part6 \
 	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20) \
 	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21)
 
-#define fewQ6KDot_part6 \
+#define fewQ6KDot_part7 \
 	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane1(0, 28, 20) \
 	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
 
-#define fewQ6KDot_part7 \
+#define fewQ6KDot_part8 \
 	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16 \
 	VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21) \
 	sdotLane2(3, 29, 21)
 
-#define fewQ6KDot_part8 \
+#define fewQ6KDot_part9 \
 	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16 \
 	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21) \
 	sdotLane3(3, 29, 21)
 
-#define fewQ6KDot_part9 \
+#define fewQ6KDot_part10 \
 	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
 	VSRI $4, V17.B16, V29.B16
 
-#define fewQ6KDot_part10 \
+#define fewQ6KDot_part11 \
 	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
 	VSRI $4, V17.B16, V29.B16
 
-#define fewQ6KDot_part11 \
-	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4 \
-	VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4; VDUP V19.S[2], V7.S4 \
-	VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4; VDUP V17.S[3], V11.S4 \
-	VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4; VDUP V19.S[3], V15.S4 \
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+#define fewQ6KDot_part12 \
+	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
+	VUXTL V20.B8, V20.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8 \
+	fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18) \
+	fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4 \
+	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4
+
+#define fewQ6KDot_part13 \
+	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4 \
+	VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4 \
+	VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4 \
+	VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4 \
+	VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4 \
+	VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+
+#define fewQ6KDot_part14 \
+	FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
+	VUXTL V21.B8, V21.H8; VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29)
+
+#define fewQ6KDot_part15 \
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
 
 #define fewQ41Dot_part1 \
 	FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18); fcvtl(18, 18); fcvtl2(21, 20); fcvtl(20, 20) \
@@ -621,54 +639,56 @@
 	fmlaLane0(7, 29, 17); ADD $56, R20, R20
 
 #define fewQ41Dot_part2 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19 \
-	scvtf(19, 19); scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVQ 0(R13), F20 \
-	fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22); fcvtl(22, 22) \
-	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4 \
+	FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22) \
+	fcvtl(22, 22); fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4 \
 	VFMLA V25.S4, V1.S4, V9.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(8, 24, 18) \
 	fmlaLane0(9, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V4.S4, V12.S4 \
 	VFMLA V25.S4, V5.S4, V13.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(12, 24, 19) \
-	fmlaLane0(13, 25, 19); scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F20 \
-	fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22; fcvtl2(23, 22); fcvtl(22, 22) \
-	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V2.S4, V10.S4 \
+	fmlaLane0(13, 25, 19)
+
+#define fewQ41Dot_part3 \
+	FMOVQ 16(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22; fcvtl2(23, 22) \
+	fcvtl(22, 22); fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V2.S4, V10.S4 \
 	VFMLA V25.S4, V3.S4, V11.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(10, 24, 18) \
 	fmlaLane0(11, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V6.S4, V14.S4 \
 	VFMLA V25.S4, V7.S4, V15.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(14, 24, 19) \
 	fmlaLane0(15, 25, 19); ADD $56, R20, R20; ADD $56, R21, R21
 
-#define fewQ41Dot_part3 \
-	FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22 \
-	scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23); scvtf(0, 0); scvtf(4, 4); scvtf(8, 8) \
-	scvtf(12, 12); FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25; fcvtl(25, 25) \
-	FMOVQ 0(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4; fmulLane0(26, 25, 16) \
-	fmlaLane0(27, 26, 20); FMOVQ F27, 0(R15); FMOVQ 0(R16), F28; fmulLane0(26, 24, 17) \
-	VFMLA V26.S4, V4.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 0(R16) \
-	FMOVQ 0(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4; fmulLane0(26, 25, 18) \
-	fmlaLane0(27, 26, 22); FMOVQ F27, 0(R17); FMOVQ 0(R19), F28; fmulLane0(26, 24, 19) \
-	VFMLA V26.S4, V12.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 0(R19) \
-	scvtf(1, 1); scvtf(5, 5); scvtf(9, 9); scvtf(13, 13); FMOVD 8(R13), F24; fcvtl(24, 24) \
-	FMOVD 40(R13), F25; fcvtl(25, 25); FMOVQ 16(R15), F27; fmulLane0(26, 24, 16) \
-	VFMLA V26.S4, V1.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 16(R15) \
-	FMOVQ 16(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V5.S4, V28.S4; fmulLane0(26, 25, 17) \
-	fmlaLane0(28, 26, 21); FMOVQ F28, 16(R16); FMOVQ 16(R17), F27; fmulLane0(26, 24, 18) \
-	VFMLA V26.S4, V9.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 16(R17) \
-	FMOVQ 16(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V13.S4, V28.S4; fmulLane0(26, 25, 19) \
-	fmlaLane0(28, 26, 23); FMOVQ F28, 16(R19); scvtf(2, 2); scvtf(6, 6); scvtf(10, 10); scvtf(14, 14) \
+#define fewQ41Dot_part4 \
+	FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25; fcvtl(25, 25); FMOVQ 0(R15), F27 \
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
+	FMOVQ F27, 0(R15); FMOVQ 0(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V4.S4, V28.S4 \
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 0(R16); FMOVQ 0(R17), F27 \
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
+	FMOVQ F27, 0(R17); FMOVQ 0(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V12.S4, V28.S4 \
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 0(R19)
+
+#define fewQ41Dot_part5 \
+	FMOVD 8(R13), F24; fcvtl(24, 24); FMOVD 40(R13), F25; fcvtl(25, 25); FMOVQ 16(R15), F27 \
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V1.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
+	FMOVQ F27, 16(R15); FMOVQ 16(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V5.S4, V28.S4 \
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 16(R16); FMOVQ 16(R17), F27 \
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V9.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
+	FMOVQ F27, 16(R17); FMOVQ 16(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V13.S4, V28.S4 \
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 16(R19)
+
+#define fewQ41Dot_part6 \
 	FMOVD 16(R13), F24; fcvtl(24, 24); FMOVD 48(R13), F25; fcvtl(25, 25); FMOVQ 32(R15), F27 \
 	fmulLane0(26, 24, 16); VFMLA V26.S4, V2.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
 	FMOVQ F27, 32(R15); FMOVQ 32(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V6.S4, V28.S4 \
 	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 32(R16); FMOVQ 32(R17), F27 \
 	fmulLane0(26, 24, 18); VFMLA V26.S4, V10.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
 	FMOVQ F27, 32(R17); FMOVQ 32(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V14.S4, V28.S4 \
-	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19); scvtf(3, 3); scvtf(7, 7) \
-	scvtf(11, 11); scvtf(15, 15); FMOVD 24(R13), F24; fcvtl(24, 24); FMOVD 56(R13), F25 \
-	fcvtl(25, 25); FMOVQ 48(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V3.S4, V27.S4 \
-	fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 48(R15); FMOVQ 48(R16), F28 \
-	fmulLane0(26, 24, 17); VFMLA V26.S4, V7.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21) \
-	FMOVQ F28, 48(R16); FMOVQ 48(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4 \
-	fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 48(R17); FMOVQ 48(R19), F28 \
-	fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23) \
-	FMOVQ F28, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19)
+
+#define fewQ41Dot_part7 \
+	FMOVD 24(R13), F24; fcvtl(24, 24); FMOVD 56(R13), F25; fcvtl(25, 25); FMOVQ 48(R15), F27 \
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V3.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
+	FMOVQ F27, 48(R15); FMOVQ 48(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V7.S4, V28.S4 \
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 48(R16); FMOVQ 48(R17), F27 \
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
+	FMOVQ F27, 48(R17); FMOVQ 48(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4 \
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19)
 
 #define multiplyPlainDot_part1 \
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3 \
@@ -685,16 +705,21 @@
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 
 #define multiplyPlainDot_part4 \
-	ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17; VLD1 (R17), [V21.S4]
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
+	VEOR V3.B16, V3.B16, V3.B16
 
 #define multiplyPlainDot_part5 \
-	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]
+	ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17; VLD1 (R17), [V21.S4]
 
 #define multiplyPlainDot_part6 \
-	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10) \
-	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15)
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]
 
 #define multiplyPlainDot_part7 \
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6) \
+	scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); scvtf(12, 12); scvtf(13, 13) \
+	scvtf(14, 14); scvtf(15, 15)
+
+#define multiplyPlainDot_part8 \
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
 	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
@@ -705,26 +730,26 @@
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4 \
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
 
-#define multiplyPlainDot_part8 \
+#define multiplyPlainDot_part9 \
 	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
 
-#define multiplyPlainDot_part9 \
+#define multiplyPlainDot_part10 \
 	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20) \
 	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4 \
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
 
-#define multiplyPlainDot_part10 \
+#define multiplyPlainDot_part11 \
 	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20) \
 	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4 \
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
 
-#define multiplyPlainDot_part11 \
+#define multiplyPlainDot_part12 \
 	ADD $0, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 
-#define multiplyPlainDot_part12 \
+#define multiplyPlainDot_part13 \
 	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 
-#define multiplyPlainDot_part13 \
+#define multiplyPlainDot_part14 \
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
 	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
@@ -759,6 +784,7 @@ vector1:
 TEXT ·fewQ8Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows2
+	FMOVQ 0(R26), F31
 panel3:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load6
 	fewQ8Dot_part2; B ready7
@@ -768,55 +794,58 @@ ready7:
 	MOVD R10, R11
 block4:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP
-	PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5; ADD $0, R2, R25; fewQ8Dot_part4
-	fewQ8Dot_part5; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
-	fewQ8Dot_part9; FMOVQ 16(R20), F20
-	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part6; FLDPQ 320(R25), (F16, F17)
-	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part7; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
-	fewQ8Dot_part8; FLDPQ 448(R25), (F16, F17)
-	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part9; fewQ8Dot_part10; ADD $512, R2, R2; fewQ8Dot_part11
-	CBNZ R11, block4
-	fewQ8Dot_part12; CBNZ R9, panel3
+	PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5; ADD $0, R2, R25
+	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16
+	fewQ8Dot_part4; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	fewQ8Dot_part8; FMOVQ 16(R20), F20
+	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part5; FLDPQ 320(R25), (F16, F17)
+	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part6; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
+	fewQ8Dot_part7; FLDPQ 448(R25), (F16, F17)
+	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part8; FMOVQ 32(R20), F16; fsub(0, 0, 31); fsub(1, 1, 31)
+	fsub(2, 2, 31); fsub(3, 3, 31); fewQ8Dot_part9; ADD $512, R2, R2; fewQ8Dot_part10; CBNZ R11, block4
+	fewQ8Dot_part11; CBNZ R9, panel3
 	RET
 rows2:
 	CMP $2, R8; BNE rows8
+	FMOVQ 0(R26), F31
 panel9:
-	fewQ8Dot_part13; CBZ R14, load12
-	fewQ8Dot_part14; B ready13
+	fewQ8Dot_part12; CBZ R14, load12
+	fewQ8Dot_part13; B ready13
 load12:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready13:
 	MOVD R10, R11
 block10:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP
 	PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5; ADD $0, R2, R25
-	fewQ8Dot_part16; fewQ8Dot_part17
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewQ8Dot_part21; FMOVQ 16(R20), F20; FMOVQ 16(R21), F21
-	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part18; FLDPQ 320(R25), (F16, F17)
-	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part19; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
-	fewQ8Dot_part20; FLDPQ 448(R25), (F16, F17)
-	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part21; fewQ8Dot_part22; ADD $512, R2, R2; fewQ8Dot_part11
-	CBNZ R11, block10
+	fewQ8Dot_part15; fewQ8Dot_part16
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewQ8Dot_part20; FMOVQ 16(R20), F20; FMOVQ 16(R21), F21
+	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part17; FLDPQ 320(R25), (F16, F17)
+	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part18; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
+	fewQ8Dot_part19; FLDPQ 448(R25), (F16, F17)
+	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part20; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31)
+	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ8Dot_part21; fsub(2, 2, 31); fsub(3, 3, 31)
+	fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22
+	ADD $512, R2, R2; fewQ8Dot_part10; CBNZ R11, block10
 	fewQ8Dot_part23; CBNZ R9, panel9
 	RET
 rows8:
 	CMP $4, R8; BNE rows14
+	FMOVQ 0(R26), F31
 panel15:
 	fewQ8Dot_part24; CBZ R14, load18
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready19
+	fewQ8Dot_part25; B ready19
 load18:
 ready19:
 	MOVD R10, R11
 block16:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP
 	PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5; ADD $0, R2, R25
-	fewQ8Dot_part16; fewQ8Dot_part14
 	fewQ8Dot_part26; fewQ8Dot_part27
 	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
@@ -824,7 +853,12 @@ block16:
 	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part27; FLDPQ 320(R25), (F16, F17)
 	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part28; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
 	fewQ8Dot_part29; FLDPQ 448(R25), (F16, F17)
-	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part30; fewQ8Dot_part32; ADD $512, R2, R2; fewQ8Dot_part11
+	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part30; fewQ8Dot_part32; fsub(0, 0, 31); fsub(4, 4, 31)
+	fsub(8, 8, 31); fsub(12, 12, 31); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33; fsub(1, 1, 31)
+	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); FMOVD 8(R13), F20; fcvtl(20, 20); fewQ8Dot_part34
+	fsub(2, 2, 31); fsub(6, 6, 31); fsub(10, 10, 31); fsub(14, 14, 31); FMOVD 16(R13), F20
+	fcvtl(20, 20); fewQ8Dot_part35; fsub(3, 3, 31); fsub(7, 7, 31); fsub(11, 11, 31); fsub(15, 15, 31)
+	FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; ADD $512, R2, R2; fewQ8Dot_part10
 	CBNZ R11, block16
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel15
 	RET
@@ -835,7 +869,7 @@ rows14:
 TEXT ·fewNibblesDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows20
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel21:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load24
 	fewQ8Dot_part2; B ready25
@@ -845,71 +879,83 @@ ready25:
 	MOVD R10, R11
 block22:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	FMOVQ 32(R20), F16; sshr4(16, 16); VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4
-	VDUP V16.S[1], V3.S4; fewQ8Dot_part5; fewNibblesDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part9
-	fewNibblesDot_part2; fewNibblesDot_part3
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part9; fewQ8Dot_part10; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block22
-	fewQ8Dot_part12; CBNZ R9, panel21
+	FMOVQ 32(R20), F16; sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; VDUP V16.S[1], V0.S4
+	VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; fewQ8Dot_part4
+	fewNibblesDot_part2; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part8
+	fewNibblesDot_part3; fewNibblesDot_part4
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8; FMOVQ 32(R20), F16; fsub(0, 0, 31)
+	fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31); fewQ8Dot_part9; ADD $256, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block22
+	fewQ8Dot_part11; CBNZ R9, panel21
 	RET
 rows20:
 	CMP $2, R8; BNE rows26
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel27:
-	fewQ8Dot_part13; CBZ R14, load30
-	fewQ8Dot_part14; B ready31
+	fewQ8Dot_part12; CBZ R14, load30
+	fewQ8Dot_part13; B ready31
 load30:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready31:
 	MOVD R10, R11
 block28:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr4(16, 16); sshr4(17, 17); fewNibblesDot_part4
-	fewQ8Dot_part17; fewNibblesDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part21; fewNibblesDot_part5
-	fewNibblesDot_part3; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part21
-	fewQ8Dot_part22; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block28
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; sshr4(17, 17)
+	VADD V31.S4, V17.S4, V17.S4; fewNibblesDot_part5; fewQ8Dot_part16; fewNibblesDot_part2
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part20; fewNibblesDot_part6
+	fewNibblesDot_part4; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31); fsub(1, 1, 31); fsub(4, 4, 31)
+	fsub(5, 5, 31); fewQ8Dot_part21; fsub(2, 2, 31); fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31)
+	FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; ADD $256, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block28
 	fewQ8Dot_part23; CBNZ R9, panel27
 	RET
 rows26:
 	CMP $4, R8; BNE rows32
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel33:
 	fewQ8Dot_part24; CBZ R14, load36
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready37
+	fewQ8Dot_part25; B ready37
 load36:
 ready37:
 	MOVD R10, R11
 block34:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewNibblesDot_part6; sshr4(16, 16)
-	sshr4(17, 17); sshr4(18, 18); sshr4(19, 19); fewNibblesDot_part4; VDUP V18.S[1], V8.S4
+	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part32
+	sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; sshr4(17, 17); VADD V31.S4, V17.S4, V17.S4
+	sshr4(18, 18); VADD V31.S4, V18.S4, V18.S4; sshr4(19, 19); VADD V31.S4, V19.S4, V19.S4
+	fewNibblesDot_part5; VDUP V18.S[1], V8.S4
 	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
-	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; fewQ8Dot_part26
-	fewNibblesDot_part1; fewQ8Dot_part27
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part28
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part29
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part30
-	fewQ8Dot_part31; FLDPQ 0(R25), (F16, F17)
-	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part30; fewQ8Dot_part32; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block34
+	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part30; fewQ8Dot_part31
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part27
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part28
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part29
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part30
+	fewQ8Dot_part32; fsub(0, 0, 31)
+	fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33
+	fsub(1, 1, 31); fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); FMOVD 8(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part34; fsub(2, 2, 31)
+	fsub(6, 6, 31); fsub(10, 10, 31); fsub(14, 14, 31); FMOVD 16(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part35; fsub(3, 3, 31)
+	fsub(7, 7, 31); fsub(11, 11, 31); fsub(15, 15, 31); FMOVD 24(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part36; ADD $256, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block34
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel33
 	RET
 rows32:
@@ -919,7 +965,7 @@ rows32:
 TEXT ·fewLevelsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows38
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+	FMOVQ 0(R26), F8; MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel39:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load42
 	fewQ8Dot_part2; B ready43
@@ -928,67 +974,72 @@ load42:
 ready43:
 	MOVD R10, R11
 block40:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part4
-	fewQ8Dot_part5; fewNibblesDot_part1
-	fewLevelsDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part9; fewNibblesDot_part2
-	fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part9
-	fewQ8Dot_part10; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block40
-	fewQ8Dot_part12; CBNZ R9, panel39
+	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
+	VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16; fewQ8Dot_part4
+	fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part8
+	fewNibblesDot_part3; fewNibblesDot_part4
+	fewLevelsDot_part1; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part8; FMOVQ 32(R20), F16
+	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part9; ADD $256, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block40
+	fewQ8Dot_part11; CBNZ R9, panel39
 	RET
 rows38:
 	CMP $2, R8; BNE rows44
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel45:
-	fewQ8Dot_part13; CBZ R14, load48
-	fewQ8Dot_part14; B ready49
+	fewQ8Dot_part12; CBZ R14, load48
+	fewQ8Dot_part13; B ready49
 load48:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready49:
 	MOVD R10, R11
 block46:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part16
-	fewQ8Dot_part17; fewNibblesDot_part1
-	fewLevelsDot_part1; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part21; fewNibblesDot_part5
-	fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part21
-	fewQ8Dot_part22; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block46
+	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
+	fewLevelsDot_part2; fewQ8Dot_part16
+	fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part20
+	fewNibblesDot_part6; fewNibblesDot_part4
+	fewLevelsDot_part1; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part20; fewLevelsDot_part3
+	fsub(4, 4, 29); fsub(5, 5, 29); fewQ8Dot_part21; fewLevelsDot_part4; FMOVQ 16(R13), F18
+	fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; ADD $256, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block46
 	fewQ8Dot_part23; CBNZ R9, panel45
 	RET
 rows44:
 	CMP $4, R8; BNE rows50
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel51:
 	fewQ8Dot_part24; CBZ R14, load54
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready55
+	fewQ8Dot_part25; B ready55
 load54:
 ready55:
 	MOVD R10, R11
 block52:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewLevelsDot_part2; fewLevelsDot_part3
-	ADD $256, R2, R2; fewQ8Dot_part11; CBNZ R11, block52
+	fewLevelsDot_part5; FMOVD 0(R13), F20
+	fcvtl(20, 20); fewQ8Dot_part33; fewLevelsDot_part6; FMOVD 8(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part34; fewLevelsDot_part7
+	FMOVD 16(R13), F20; fcvtl(20, 20); fewQ8Dot_part35; fewLevelsDot_part8; FMOVD 24(R13), F20
+	fcvtl(20, 20); fewQ8Dot_part36; ADD $256, R2, R2; fewQ8Dot_part10; CBNZ R11, block52
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel51
 	RET
 rows50:
@@ -998,7 +1049,7 @@ rows50:
 TEXT ·fewMXFPDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows56
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
+	FMOVQ 0(R26), F8; MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 32(R26), F31
 panel57:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load60
 	fewQ8Dot_part2; B ready61
@@ -1007,78 +1058,78 @@ load60:
 ready61:
 	MOVD R10, R11
 block58:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part4
-	fewQ8Dot_part5; fewNibblesDot_part1
-	fewLevelsDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part9; fewNibblesDot_part2
-	fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; fewMXFPDot_part1; FLDPQ 0(R13), (F17, F19); shll2(18, 17); shll(17, 17)
-	shll2(20, 19); shll(19, 19); fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16)
-	fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4
-	VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block58
-	fewQ8Dot_part12; CBNZ R9, panel57
+	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
+	VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16; fewQ8Dot_part4
+	fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part8
+	fewNibblesDot_part3; fewNibblesDot_part4
+	fewLevelsDot_part1; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part8; FMOVQ 32(R20), F16
+	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); FLDPQ 0(R13), (F17, F19); shll2(18, 17)
+	shll(17, 17); shll2(20, 19); shll(19, 19); fmulLane0(21, 17, 16); fmulLane0(22, 18, 16)
+	fmulLane0(23, 19, 16); fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4
+	VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $256, R2, R2; fewQ8Dot_part10; CBNZ R11, block58
+	fewQ8Dot_part11; CBNZ R9, panel57
 	RET
 rows56:
 	CMP $2, R8; BNE rows62
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 32(R26), F31
 panel63:
-	fewQ8Dot_part13; CBZ R14, load66
-	fewQ8Dot_part14; B ready67
+	fewQ8Dot_part12; CBZ R14, load66
+	fewQ8Dot_part13; B ready67
 load66:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready67:
 	MOVD R10, R11
 block64:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part16
-	fewQ8Dot_part17; fewNibblesDot_part1
-	fewLevelsDot_part1; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part21; fewNibblesDot_part5
-	fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part21
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5)
-	FMOVQ 0(R13), F18; shll2(19, 18); shll(18, 18); fewMXFPDot_part2; VFMLA V20.S4, V4.S4, V12.S4
-	VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVQ 16(R13), F18
-	shll2(19, 18); shll(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16)
-	VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17)
-	fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $256, R2, R2; fewQ8Dot_part11; CBNZ R11, block64
+	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
+	fewLevelsDot_part2; fewQ8Dot_part16
+	fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part20
+	fewNibblesDot_part6; fewNibblesDot_part4
+	fewLevelsDot_part1; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part20; fewLevelsDot_part3
+	fsub(4, 4, 29); fsub(5, 5, 29); FMOVQ 0(R13), F18; shll2(19, 18); shll(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; fewLevelsDot_part4; FMOVQ 16(R13), F18
+	shll2(19, 18); shll(18, 18); fewQ8Dot_part22; ADD $256, R2, R2; fewQ8Dot_part10; CBNZ R11, block64
 	fewQ8Dot_part23; CBNZ R9, panel63
 	RET
 rows62:
 	CMP $4, R8; BNE rows68
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 32(R26), F31
 panel69:
 	fewQ8Dot_part24; CBZ R14, load72
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready73
+	fewQ8Dot_part25; B ready73
 load72:
 ready73:
 	MOVD R10, R11
 block70:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewLevelsDot_part2; FMOVD 0(R13), F20
-	shll(20, 20); fewMXFPDot_part3; FMOVD 8(R13), F20; shll(20, 20); fewMXFPDot_part4
-	FMOVD 16(R13), F20; shll(20, 20); fewMXFPDot_part5; FMOVD 24(R13), F20; shll(20, 20)
-	fewMXFPDot_part6; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block70
+	fewLevelsDot_part5; FMOVD 0(R13), F20
+	shll(20, 20); fewQ8Dot_part33; fewLevelsDot_part6; FMOVD 8(R13), F20; shll(20, 20); fewQ8Dot_part34
+	fewLevelsDot_part7; FMOVD 16(R13), F20
+	shll(20, 20); fewQ8Dot_part35; fewLevelsDot_part8; FMOVD 24(R13), F20; shll(20, 20)
+	fewQ8Dot_part36; ADD $256, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block70
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel69
 	RET
 rows68:
@@ -1088,7 +1139,7 @@ rows68:
 TEXT ·fewXSDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows74
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+	FMOVQ 0(R26), F12; MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel75:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load78
 	fewQ8Dot_part2; B ready79
@@ -1101,77 +1152,69 @@ block76:
 	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
 part77:
 	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; fewQ8Dot_part4; fewQ8Dot_part5; fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part9
-	fewNibblesDot_part2; fewNibblesDot_part3
-	fewLevelsDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part9; FMOVQ 32(R20), F16
-	fewMXFPDot_part1; FMOVQ 0(R2), F17
-	sxtl2x8(19, 17); sxtl8(17, 17); sxtl2x16(18, 17); sxtl16(17, 17); sxtl2x16(20, 19); sxtl16(19, 19)
-	scvtf(17, 17); scvtf(18, 18); scvtf(19, 19); scvtf(20, 20); fmul(0, 0, 17); fmul(1, 1, 18)
-	fmul(2, 2, 19); fmul(3, 3, 20); fmulLane0(17, 8, 16); fmulLane0(18, 9, 16); fmulLane0(19, 10, 16)
-	fmulLane0(20, 11, 16); VFMLA V17.S4, V0.S4, V4.S4; VFMLA V18.S4, V1.S4, V5.S4
-	VFMLA V19.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $272, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part77
-	fewQ8Dot_part11; CBNZ R11, block76
-	fewQ8Dot_part12; CBNZ R9, panel75
+	ADD $16, R2, R25; VMOV V12.B16, V0.B16; VMOV V12.B16, V1.B16; VMOV V12.B16, V2.B16
+	VMOV V12.B16, V3.B16; fewQ8Dot_part4; fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part8; fewNibblesDot_part3
+	fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part8
+	FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12); fsub(3, 3, 12); fewXSDot_part2
+	fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); fmulLane0(17, 8, 16)
+	fmulLane0(18, 9, 16); fmulLane0(19, 10, 16); fmulLane0(20, 11, 16); VFMLA V17.S4, V0.S4, V4.S4
+	VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part77
+	fewQ8Dot_part10; CBNZ R11, block76
+	fewQ8Dot_part11; CBNZ R9, panel75
 	RET
 rows74:
 	CMP $2, R8; BNE rows80
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel81:
-	fewQ8Dot_part13; CBZ R14, load84
-	fewQ8Dot_part14; B ready85
+	fewQ8Dot_part12; CBZ R14, load84
+	fewQ8Dot_part13; B ready85
 load84:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready85:
 	MOVD R10, R11
 block82:
 	fewXSDot_part1; MOVD $8, R12
 part83:
 	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; fewQ8Dot_part16; fewQ8Dot_part17; fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewLevelsDot_part1; fewQ8Dot_part21
-	fewNibblesDot_part5; fewNibblesDot_part3
-	fewLevelsDot_part1; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewLevelsDot_part1
-	fewQ8Dot_part21; FMOVQ 32(R20), F16
-	FMOVQ 32(R21), F17; scvtf(0, 0); scvtf(1, 1); scvtf(4, 4); scvtf(5, 5); FMOVD 0(R2), F18
-	sxtl8(18, 18); sxtl2x16(19, 18); sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19); fmul(0, 0, 18)
-	fmul(1, 1, 19); fmul(4, 4, 18); fmul(5, 5, 19); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fewMXFPDot_part2; VFMLA V20.S4, V4.S4, V12.S4
-	VFMLA V21.S4, V5.S4, V13.S4; scvtf(2, 2); scvtf(3, 3); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F18
-	sxtl8(18, 18); sxtl2x16(19, 18); sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19); fmul(2, 2, 18)
+	ADD $16, R2, R25; fewLevelsDot_part2; fewQ8Dot_part16; fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part20
+	fewNibblesDot_part6; fewNibblesDot_part4
+	fewLevelsDot_part1; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
+	fewQ8Dot_part20; fewLevelsDot_part3
+	fsub(4, 4, 29); fsub(5, 5, 29); FMOVD 0(R2), F18; fewXSDot_part3; fmul(0, 0, 18); fmul(1, 1, 19)
+	fmul(4, 4, 18); fmul(5, 5, 19); fewQ8Dot_part21; fewLevelsDot_part4; FMOVD 8(R2), F18
+	fewXSDot_part3; fmul(2, 2, 18)
 	fmul(3, 3, 19); fmul(6, 6, 18); fmul(7, 7, 19); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
-	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
-	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
-	ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part83
-	fewQ8Dot_part11; CBNZ R11, block82
+	fewQ8Dot_part22; ADD $272, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part83
+	fewQ8Dot_part10; CBNZ R11, block82
 	fewQ8Dot_part23; CBNZ R9, panel81
 	RET
 rows80:
 	CMP $4, R8; BNE rows86
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 0(R26), F31
+	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel87:
 	fewQ8Dot_part24; CBZ R14, load90
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready91
+	fewQ8Dot_part25; B ready91
 load90:
 ready91:
 	MOVD R10, R11
@@ -1179,17 +1222,19 @@ block88:
 	fewXSDot_part1; MOVD $8, R12
 part89:
 	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; fewLevelsDot_part2; FMOVS 0(R2), F20; sxtl8(20, 20); sxtl16(20, 20)
-	scvtf(20, 20); fmul(0, 0, 20); fmul(4, 4, 20); fmul(8, 8, 20); fmul(12, 12, 20); FMOVD 0(R13), F20
-	fcvtl(20, 20); fewMXFPDot_part3; FMOVS 4(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20)
-	fmul(1, 1, 20); fmul(5, 5, 20); fmul(9, 9, 20); fmul(13, 13, 20); FMOVD 8(R13), F20; fcvtl(20, 20)
-	fewMXFPDot_part4; FMOVS 8(R2), F20
-	sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); fmul(2, 2, 20); fmul(6, 6, 20); fmul(10, 10, 20)
-	fmul(14, 14, 20); FMOVD 16(R13), F20; fcvtl(20, 20); fewMXFPDot_part5; FMOVS 12(R2), F20
-	sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); fmul(3, 3, 20); fmul(7, 7, 20); fmul(11, 11, 20)
-	fmul(15, 15, 20); FMOVD 24(R13), F20; fcvtl(20, 20); fewMXFPDot_part6; ADD $272, R2, R2
+	ADD $16, R2, R25; fewLevelsDot_part5; FMOVS 0(R2), F20; fewXSDot_part4; fmul(0, 0, 20)
+	fmul(4, 4, 20); fmul(8, 8, 20); fmul(12, 12, 20); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33
+	fewLevelsDot_part6; FMOVS 4(R2), F20
+	fewXSDot_part4; fmul(1, 1, 20)
+	fmul(5, 5, 20); fmul(9, 9, 20); fmul(13, 13, 20); FMOVD 8(R13), F20; fcvtl(20, 20); fewQ8Dot_part34
+	fewLevelsDot_part7; FMOVS 8(R2), F20
+	fewXSDot_part4; fmul(2, 2, 20)
+	fmul(6, 6, 20); fmul(10, 10, 20); fmul(14, 14, 20); FMOVD 16(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part35; fewLevelsDot_part8
+	FMOVS 12(R2), F20; fewXSDot_part4; fmul(3, 3, 20); fmul(7, 7, 20); fmul(11, 11, 20)
+	fmul(15, 15, 20); FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; ADD $272, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part89
-	fewQ8Dot_part11; CBNZ R11, block88
+	fewQ8Dot_part10; CBNZ R11, block88
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel87
 	RET
 rows86:
@@ -1199,7 +1244,7 @@ rows86:
 TEXT ·fewQ4KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows92
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel93:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load96
 	fewQ8Dot_part2; B ready97
@@ -1213,53 +1258,57 @@ block94:
 	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part95:
 	fewQ8Dot_part3; ADD $288, R5, R5
-	ADD $32, R2, R25; fewQ8Dot_part4; fewQ8Dot_part5; fewNibblesDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part9
-	fewNibblesDot_part2; fewNibblesDot_part3
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part9; fewQ4KDot_part2; ADD $288, R2, R2
+	ADD $32, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; fewQ8Dot_part4; fewNibblesDot_part2; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part8
+	fewNibblesDot_part3; fewNibblesDot_part4
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8; FMOVQ 32(R20), F16
+	FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31)
+	fewQ4KDot_part2; ADD $288, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part95
-	fewQ8Dot_part11; CBNZ R11, block94
-	fewQ8Dot_part12; CBNZ R9, panel93
+	fewQ8Dot_part10; CBNZ R11, block94
+	fewQ8Dot_part11; CBNZ R9, panel93
 	RET
 rows92:
 	CMP $2, R8; BNE rows98
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel99:
-	fewQ8Dot_part13; CBZ R14, load102
-	fewQ8Dot_part14; B ready103
+	fewQ8Dot_part12; CBZ R14, load102
+	fewQ8Dot_part13; B ready103
 load102:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready103:
 	MOVD R10, R11
 block100:
 	fewQ4KDot_part1; MOVD $8, R12
 part101:
 	fewQ8Dot_part3; ADD $288, R5, R5
-	ADD $32, R2, R25; fewQ8Dot_part16; fewQ8Dot_part17; fewNibblesDot_part1; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part21
-	fewNibblesDot_part5; fewNibblesDot_part3
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part21; fewQ4KDot_part3; ADD $288, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part101
-	fewQ8Dot_part11; CBNZ R11, block100
+	ADD $32, R2, R25; fewQ8Dot_part15; fewQ8Dot_part16; fewNibblesDot_part2; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part20
+	fewNibblesDot_part6; fewNibblesDot_part4
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20; fewQ4KDot_part3; fsub(0, 0, 31)
+	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ4KDot_part4; fsub(2, 2, 31); fsub(3, 3, 31)
+	fsub(6, 6, 31); fsub(7, 7, 31); fewQ4KDot_part5; ADD $288, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part101
+	fewQ8Dot_part10; CBNZ R11, block100
 	fewQ8Dot_part23; CBNZ R9, panel99
 	RET
 rows98:
 	CMP $4, R8; BNE rows104
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel105:
 	fewQ8Dot_part24; CBZ R14, load108
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready109
+	fewQ8Dot_part25; B ready109
 load108:
 ready109:
 	MOVD R10, R11
@@ -1267,18 +1316,21 @@ block106:
 	fewQ4KDot_part1; MOVD $8, R12
 part107:
 	fewQ8Dot_part3; ADD $288, R5, R5
-	ADD $32, R2, R25; fewQ8Dot_part16; fewQ8Dot_part14; fewQ8Dot_part26; fewNibblesDot_part1
-	fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part30; fewQ8Dot_part31
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part27
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part28
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part29
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part30
-	fewNibblesDot_part6; fewQ4KDot_part4
-	ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part107
-	fewQ8Dot_part11; CBNZ R11, block106
+	ADD $32, R2, R25; fewQ8Dot_part26; fewNibblesDot_part2; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part30; fewQ8Dot_part31
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part27
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part28
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part29
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part30
+	fewQ8Dot_part32; fewQ4KDot_part6
+	fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); fewQ4KDot_part7; fsub(1, 1, 31)
+	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ4KDot_part8; fsub(2, 2, 31); fsub(6, 6, 31)
+	fsub(10, 10, 31); fsub(14, 14, 31); fewQ4KDot_part9; fsub(3, 3, 31); fsub(7, 7, 31)
+	fsub(11, 11, 31); fsub(15, 15, 31); fewQ4KDot_part10; ADD $288, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part107
+	fewQ8Dot_part10; CBNZ R11, block106
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel105
 	RET
 rows104:
@@ -1302,53 +1354,59 @@ block112:
 	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part113:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	ADD $352, R5, R5; ADD $32, R2, R25; fewQ8Dot_part4; FMOVQ 0(R20), F20; fewQ5KDot_part2
-	fewNibblesDot_part1; fewQ5KDot_part3
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part4; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part5
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part6; fewQ8Dot_part9
-	FMOVQ 16(R20), F20; fewQ5KDot_part2; fewNibblesDot_part3; fewQ5KDot_part7; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part8
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part9; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part10
-	fewQ8Dot_part9; fewQ4KDot_part2
-	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part113
-	fewQ8Dot_part11; CBNZ R11, block112
-	fewQ8Dot_part12; CBNZ R9, panel111
+	ADD $352, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2
+	fewQ5KDot_part3; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
+	fewQ8Dot_part8; FMOVQ 16(R20), F20
+	fewQ5KDot_part2; fewNibblesDot_part4
+	fewQ5KDot_part7; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
+	fewQ8Dot_part8; FMOVQ 32(R20), F16
+	FMOVS 48(R20), F17; scvtf(17, 17); FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
+	fsub(2, 2, 29); fsub(3, 3, 29); fewQ4KDot_part2; ADD $352, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part113
+	fewQ8Dot_part10; CBNZ R11, block112
+	fewQ8Dot_part11; CBNZ R9, panel111
 	RET
 rows110:
 	CMP $2, R8; BNE rows116
 	fewQ5KDot_part1
 panel117:
-	fewQ8Dot_part13; CBZ R14, load120
-	fewQ8Dot_part14; B ready121
+	fewQ8Dot_part12; CBZ R14, load120
+	fewQ8Dot_part13; B ready121
 load120:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready121:
 	MOVD R10, R11
 block118:
 	fewQ4KDot_part1; MOVD $8, R12
 part119:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	ADD $352, R5, R5; ADD $32, R2, R25; fewQ8Dot_part16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
-	fewQ5KDot_part2; fewNibblesDot_part1
-	fewQ5KDot_part3; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part4
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part5; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part6
-	fewQ8Dot_part21; FMOVQ 16(R20), F20
-	FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part3; fewQ5KDot_part7; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part8
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part9; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part10
-	fewQ8Dot_part21; fewQ4KDot_part3
+	ADD $352, R5, R5; ADD $32, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	fewQ5KDot_part2; fewNibblesDot_part2
+	fewQ5KDot_part3; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
+	fewQ8Dot_part20; FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part4; fewQ5KDot_part7; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
+	fewQ8Dot_part20; fewQ4KDot_part3
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29); fewQ4KDot_part4
+	fewLevelsDot_part4; fewQ4KDot_part5
 	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part119
-	fewQ8Dot_part11; CBNZ R11, block118
+	fewQ8Dot_part10; CBNZ R11, block118
 	fewQ8Dot_part23; CBNZ R9, panel117
 	RET
 rows116:
@@ -1356,8 +1414,7 @@ rows116:
 	fewQ5KDot_part1
 panel123:
 	fewQ8Dot_part24; CBZ R14, load126
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready127
+	fewQ8Dot_part25; B ready127
 load126:
 ready127:
 	MOVD R10, R11
@@ -1365,10 +1422,15 @@ block124:
 	fewQ4KDot_part1; MOVD $8, R12
 part125:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	ADD $352, R5, R5; ADD $32, R2, R25; fewQ8Dot_part16; fewQ8Dot_part14; fewQ5KDot_part11
-	fewQ4KDot_part4; ADD $352, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part125
-	fewQ8Dot_part11; CBNZ R11, block124
+	ADD $352, R5, R5; ADD $32, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
+	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
+	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; fewQ5KDot_part11; fewQ4KDot_part6; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29); fewQ4KDot_part7
+	fewLevelsDot_part6; fewQ4KDot_part8
+	fewLevelsDot_part7; fewQ4KDot_part9
+	fewLevelsDot_part8; fewQ4KDot_part10
+	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part125
+	fewQ8Dot_part10; CBNZ R11, block124
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel123
 	RET
 rows122:
@@ -1392,24 +1454,25 @@ block130:
 	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part131:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 32(R20), F16
-	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4; VDUP V16.S[2], V3.S4
-	VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V16.S[3], V6.S4; VDUP V16.S[3], V7.S4
-	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewQ6KDot_part1; VSHL $4, V26.B16, V21.B16
-	VAND V31.B16, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16; VAND V31.B16, V22.B16, V22.B16
-	fewQ6KDot_part2; sdotLane0(0, 28, 20)
-	sdotLane0(1, 29, 20); sdotLane0(2, 21, 20); sdotLane0(3, 22, 20); FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewQ6KDot_part3; VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16
-	VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; fewQ6KDot_part2; sdotLane1(0, 28, 20)
-	sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20); FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
-	VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16; fewQ6KDot_part2
-	sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 21, 20); sdotLane2(3, 22, 20)
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16
-	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16; fewQ6KDot_part2
-	sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 21, 20); sdotLane3(3, 22, 20)
-	FMOVQ 16(R20), F20; FLDPQ 320(R25), (F24, F25); FLDPQ 352(R25), (F26, F27)
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewQ6KDot_part1; VSHL $4, V26.B16, V21.B16
+	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16
+	VADD V29.S4, V16.S4, V16.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4
+	VDUP V16.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V16.S[3], V6.S4
+	VDUP V16.S[3], V7.S4; FMOVQ 0(R20), F20; fewQ5KDot_part2; fewQ6KDot_part1
+	VSHL $4, V26.B16, V21.B16; VAND V31.B16, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16
+	VAND V31.B16, V22.B16, V22.B16; fewQ6KDot_part2; sdotLane0(0, 28, 20); sdotLane0(1, 29, 20)
+	sdotLane0(2, 21, 20); sdotLane0(3, 22, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	fewQ6KDot_part3; VSHL $4, V26.B16, V21.B16
+	VUSHR $2, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; fewQ6KDot_part2
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16
+	fewQ6KDot_part2; sdotLane2(0, 28, 20)
+	sdotLane2(1, 29, 20); sdotLane2(2, 21, 20); sdotLane2(3, 22, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
+	VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16; fewQ6KDot_part2; sdotLane3(0, 28, 20)
+	sdotLane3(1, 29, 20); sdotLane3(2, 21, 20); sdotLane3(3, 22, 20); FMOVQ 16(R20), F20
+	FLDPQ 320(R25), (F24, F25); FLDPQ 352(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); fewQ6KDot_part1; VSHL $4, V26.B16, V21.B16
 	VAND V31.B16, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16; VAND V31.B16, V22.B16, V22.B16
 	fewQ6KDot_part4; sdotLane0(4, 28, 20)
 	sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20); FLDPQ 64(R25), (F16, F17)
@@ -1422,18 +1485,19 @@ part131:
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16
 	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16; fewQ6KDot_part4
 	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 21, 20); sdotLane3(7, 22, 20)
-	FMOVQ 32(R20), F16; fewMXFPDot_part1; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7)
-	FMOVQ 0(R2), F17; sxtl2x8(19, 17); sxtl8(17, 17); sxtl2x16(18, 17); sxtl16(17, 17)
-	sxtl2x16(20, 19); sxtl16(19, 19); scvtf(17, 17); scvtf(18, 18); scvtf(19, 19); scvtf(20, 20)
-	FMOVQ 16(R2), F21; sxtl2x8(23, 21); sxtl8(21, 21); sxtl2x16(22, 21); sxtl16(21, 21)
-	sxtl2x16(24, 23); sxtl16(23, 23); scvtf(21, 21); scvtf(22, 22); scvtf(23, 23); scvtf(24, 24)
-	fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); VFMLA V21.S4, V4.S4, V0.S4
+	FMOVQ 32(R20), F16; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(2, 2, 29)
+	fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); fewXSDot_part2
+	FMOVQ 16(R2), F21; FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28
+	FMOVQ 80(R26), F29; VUXTL2 V21.B16, V23.H8; VUXTL V21.B8, V21.H8; VZIP2 V28.H8, V21.H8, V22.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; VZIP2 V28.H8, V23.H8, V24.H8; VZIP1 V28.H8, V23.H8, V23.H8
+	fsub(21, 21, 29); fsub(22, 22, 29); fsub(23, 23, 29); fsub(24, 24, 29); fmul(0, 0, 17)
+	fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); VFMLA V21.S4, V4.S4, V0.S4
 	VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4; VFMLA V24.S4, V7.S4, V3.S4
 	fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16); fmulLane0(20, 15, 16)
 	VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4; VFMLA V19.S4, V2.S4, V10.S4
 	VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $416, R2, R2; SUB $1, R12, R12
 	CBNZ R12, part131
-	fewQ8Dot_part11; CBNZ R11, block130
+	fewQ8Dot_part10; CBNZ R11, block130
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
 	CBNZ R9, panel129
 	RET
@@ -1441,65 +1505,53 @@ rows128:
 	CMP $2, R8; BNE rows134
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
 panel135:
-	fewQ8Dot_part13; CBZ R14, load138
-	fewQ8Dot_part14; B ready139
+	fewQ8Dot_part12; CBZ R14, load138
+	fewQ8Dot_part13; B ready139
 load138:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready139:
 	MOVD R10, R11
 block136:
 	fewXSDot_part1; MOVD $8, R12
 part137:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
-	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4
-	VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4; VDUP V17.S[3], V7.S4
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17)
-	fewQ6KDot_part1; fewQ6KDot_part5
-	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part6; FLDPQ 128(R25), (F16, F17)
-	fewQ6KDot_part7; FLDPQ 192(R25), (F16, F17)
-	fewQ6KDot_part8; FMOVQ 16(R20), F20
+	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; fewQ6KDot_part5
+	FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6
+	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part7; FLDPQ 128(R25), (F16, F17)
+	fewQ6KDot_part8; FLDPQ 192(R25), (F16, F17)
+	fewQ6KDot_part9; FMOVQ 16(R20), F20
 	FMOVQ 16(R21), F21; FLDPQ 320(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
 	sdotLane0(6, 28, 21); sdotLane0(7, 29, 21); FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
-	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17); fewQ6KDot_part9
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17); fewQ6KDot_part10
 	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
-	FLDPQ 192(R25), (F16, F17); fewQ6KDot_part10; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
-	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
-	fewMXFPDot_part1; scvtf(4, 4)
-	scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 0(R2), F18; sxtl8(18, 18); sxtl2x16(19, 18)
-	sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19); FMOVD 16(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20)
-	sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18)
-	fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4; VFMLA V20.S4, V6.S4, V2.S4
-	VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewMXFPDot_part2
-	VFMLA V20.S4, V2.S4, V12.S4; VFMLA V21.S4, V3.S4, V13.S4; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
-	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4
-	VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4; VDUP V17.S[3], V7.S4
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17)
-	fewQ6KDot_part1; fewQ6KDot_part5
-	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part6; FLDPQ 160(R25), (F16, F17)
-	fewQ6KDot_part7; FLDPQ 224(R25), (F16, F17)
-	fewQ6KDot_part8; FMOVQ 16(R20), F20
+	FLDPQ 192(R25), (F16, F17); fewQ6KDot_part11; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
+	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); fewLevelsDot_part3; fsub(2, 2, 29); fsub(3, 3, 29)
+	fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVD 0(R2), F18; fewXSDot_part3
+	FMOVD 16(R2), F20; fewQ6KDot_part12; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V2.S4, V12.S4; VFMLA V21.S4, V3.S4, V13.S4; fewQ6KDot_part5
+	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6
+	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part7; FLDPQ 160(R25), (F16, F17)
+	fewQ6KDot_part8; FLDPQ 224(R25), (F16, F17)
+	fewQ6KDot_part9; FMOVQ 16(R20), F20
 	FMOVQ 16(R21), F21; FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
 	sdotLane0(6, 28, 21); sdotLane0(7, 29, 21); FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
-	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17); fewQ6KDot_part9
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17); fewQ6KDot_part10
 	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
-	FLDPQ 224(R25), (F16, F17); fewQ6KDot_part10; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
-	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
-	fewMXFPDot_part1; scvtf(4, 4)
-	scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); FMOVD 8(R2), F18; sxtl8(18, 18); sxtl2x16(19, 18)
-	sxtl16(18, 18); scvtf(18, 18); scvtf(19, 19); FMOVD 24(R2), F20; sxtl8(20, 20); sxtl2x16(21, 20)
-	sxtl16(20, 20); scvtf(20, 20); scvtf(21, 21); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18)
-	fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4; VFMLA V20.S4, V6.S4, V2.S4
-	VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	FLDPQ 224(R25), (F16, F17); fewQ6KDot_part11; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
+	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); fewLevelsDot_part3; fsub(2, 2, 29); fsub(3, 3, 29)
+	fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVD 8(R2), F18; fewXSDot_part3
+	FMOVD 24(R2), F20; fewQ6KDot_part12; FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
 	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V10.S4
 	VFMLA V21.S4, V1.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
 	VFMLA V20.S4, V2.S4, V14.S4; VFMLA V21.S4, V3.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
 	ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part137
-	fewQ8Dot_part11; CBNZ R11, block136
+	fewQ8Dot_part10; CBNZ R11, block136
 	fewQ8Dot_part23; CBNZ R9, panel135
 	RET
 rows134:
@@ -1507,8 +1559,7 @@ rows134:
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
 panel141:
 	fewQ8Dot_part24; CBZ R14, load144
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready145
+	fewQ8Dot_part25; B ready145
 load144:
 ready145:
 	MOVD R10, R11
@@ -1516,87 +1567,89 @@ block142:
 	fewXSDot_part1; MOVD $8, R12
 part143:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; fewNibblesDot_part6; fewQ6KDot_part11
-	FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part5
-	sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23)
-	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part6; sdotLane1(4, 28, 22)
-	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); FLDPQ 128(R25), (F16, F17)
-	fewQ6KDot_part7; sdotLane2(4, 28, 22)
-	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17)
-	fewQ6KDot_part8; sdotLane3(4, 28, 22)
-	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); fewQ8Dot_part31
-	FLDPQ 320(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21)
-	sdotLane0(11, 29, 21); sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23)
-	sdotLane0(15, 29, 23); FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21)
-	sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23)
-	sdotLane1(15, 29, 23); FLDPQ 128(R25), (F16, F17); fewQ6KDot_part9; sdotLane2(8, 28, 20)
-	sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21); sdotLane2(12, 28, 22)
-	sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23); FLDPQ 192(R25), (F16, F17)
-	fewQ6KDot_part10; sdotLane3(8, 28, 20)
-	sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21); sdotLane3(12, 28, 22)
-	sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23); fewNibblesDot_part6
-	scvtf(0, 0); scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12)
-	scvtf(14, 14); FMOVS 0(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 16(R2), F21
-	sxtl8(21, 21); sxtl16(21, 21); scvtf(21, 21); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20)
-	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4
-	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 0(R13), F20; fcvtl(20, 20)
-	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15)
-	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16)
-	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17)
-	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19)
-	scvtf(1, 1); scvtf(3, 3); scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13)
-	scvtf(15, 15); FMOVS 4(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 20(R2), F21
-	sxtl8(21, 21); sxtl16(21, 21); scvtf(21, 21); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20)
-	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4
-	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 8(R13), F20; fcvtl(20, 20)
-	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15)
-	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16)
-	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17)
-	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19)
-	fewNibblesDot_part6; fewQ6KDot_part11
-	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part5
-	sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23)
-	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part6; sdotLane1(4, 28, 22)
-	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); FLDPQ 160(R25), (F16, F17)
-	fewQ6KDot_part7; sdotLane2(4, 28, 22)
-	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 224(R25), (F16, F17)
-	fewQ6KDot_part8; sdotLane3(4, 28, 22)
-	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); fewQ8Dot_part31
-	FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21)
-	sdotLane0(11, 29, 21); sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23)
-	sdotLane0(15, 29, 23); FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21)
-	sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23)
-	sdotLane1(15, 29, 23); FLDPQ 160(R25), (F16, F17); fewQ6KDot_part9; sdotLane2(8, 28, 20)
-	sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21); sdotLane2(12, 28, 22)
-	sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23); FLDPQ 224(R25), (F16, F17)
-	fewQ6KDot_part10; sdotLane3(8, 28, 20)
-	sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21); sdotLane3(12, 28, 22)
-	sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23); fewNibblesDot_part6
-	scvtf(0, 0); scvtf(2, 2); scvtf(4, 4); scvtf(6, 6); scvtf(8, 8); scvtf(10, 10); scvtf(12, 12)
-	scvtf(14, 14); FMOVS 8(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 24(R2), F21
-	sxtl8(21, 21); sxtl16(21, 21); scvtf(21, 21); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20)
-	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4
-	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 16(R13), F20; fcvtl(20, 20)
-	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15)
-	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16)
-	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17)
-	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19)
-	scvtf(1, 1); scvtf(3, 3); scvtf(5, 5); scvtf(7, 7); scvtf(9, 9); scvtf(11, 11); scvtf(13, 13)
-	scvtf(15, 15); FMOVS 12(R2), F20; sxtl8(20, 20); sxtl16(20, 20); scvtf(20, 20); FMOVS 28(R2), F21
-	sxtl8(21, 21); sxtl16(21, 21); scvtf(21, 21); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20)
-	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4
-	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 24(R13), F20; fcvtl(20, 20)
-	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15)
-	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16)
-	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17)
-	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19)
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $416, R2, R2
+	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32
+	fewQ6KDot_part13; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6; sdotLane0(4, 28, 22)
+	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 64(R25), (F16, F17)
+	fewQ6KDot_part3; fewQ6KDot_part7
+	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
+	FLDPQ 128(R25), (F16, F17); fewQ6KDot_part8; sdotLane2(4, 28, 22); sdotLane2(5, 29, 22)
+	sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17); fewQ6KDot_part9
+	sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23)
+	fewQ8Dot_part31; FLDPQ 320(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21)
+	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
+	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21); sdotLane1(11, 29, 21)
+	sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23); sdotLane1(15, 29, 23)
+	FLDPQ 128(R25), (F16, F17); fewQ6KDot_part10; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20)
+	sdotLane2(10, 28, 21); sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22)
+	sdotLane2(14, 28, 23); sdotLane2(15, 29, 23); FLDPQ 192(R25), (F16, F17); fewQ6KDot_part11
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	fewQ8Dot_part32; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 0(R2), F20; fewXSDot_part4; FMOVS 16(R2), F21
+	fewQ6KDot_part14; fmul(0, 0, 20)
+	fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4
+	VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4
+	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29)
+	fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29); fsub(11, 11, 29); fsub(13, 13, 29)
+	fsub(15, 15, 29); FMOVS 4(R2), F20; fewXSDot_part4; FMOVS 20(R2), F21; fewQ6KDot_part14
+	fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20); fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4
+	VFMLA V21.S4, V11.S4, V3.S4; VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4
+	FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 0(R26), F29; fewQ8Dot_part32
+	fewQ6KDot_part13; FLDPQ 288(R25), (F24, F25)
+	FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6; sdotLane0(4, 28, 22)
+	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 96(R25), (F16, F17)
+	fewQ6KDot_part3; fewQ6KDot_part7
+	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
+	FLDPQ 160(R25), (F16, F17); fewQ6KDot_part8; sdotLane2(4, 28, 22); sdotLane2(5, 29, 22)
+	sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 224(R25), (F16, F17); fewQ6KDot_part9
+	sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23)
+	fewQ8Dot_part31; FLDPQ 352(R25), (F24, F25)
+	FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21)
+	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
+	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21); sdotLane1(11, 29, 21)
+	sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23); sdotLane1(15, 29, 23)
+	FLDPQ 160(R25), (F16, F17); fewQ6KDot_part10; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20)
+	sdotLane2(10, 28, 21); sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22)
+	sdotLane2(14, 28, 23); sdotLane2(15, 29, 23); FLDPQ 224(R25), (F16, F17); fewQ6KDot_part11
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	fewQ8Dot_part32; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 8(R2), F20; fewXSDot_part4; FMOVS 24(R2), F21
+	fewQ6KDot_part14; fmul(0, 0, 20)
+	fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4
+	VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4
+	FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29)
+	fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29); fsub(11, 11, 29); fsub(13, 13, 29)
+	fsub(15, 15, 29); FMOVS 12(R2), F20; fewXSDot_part4; FMOVS 28(R2), F21; fewQ6KDot_part14
+	fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20); fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4
+	VFMLA V21.S4, V11.S4, V3.S4; VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4
+	FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19); fewQ6KDot_part15; ADD $416, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part143
-	fewQ8Dot_part11; CBNZ R11, block142
+	fewQ8Dot_part10; CBNZ R11, block142
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel141
 	RET
 rows140:
@@ -1606,7 +1659,7 @@ rows140:
 TEXT ·fewQ41Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows146
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel147:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load150
 	fewQ8Dot_part2; B ready151
@@ -1615,69 +1668,74 @@ load150:
 ready151:
 	MOVD R10, R11
 block148:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part4
-	fewQ8Dot_part5; fewNibblesDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part9; fewNibblesDot_part2
-	fewNibblesDot_part3; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fewMXFPDot_part1; fewQ41Dot_part1
-	ADD $256, R2, R2; fewQ8Dot_part11; CBNZ R11, block148
-	fewQ8Dot_part12; CBNZ R9, panel147
+	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25
+	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16
+	fewQ8Dot_part4; fewNibblesDot_part2
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part8; fewNibblesDot_part3
+	fewNibblesDot_part4; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8
+	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31)
+	fsub(2, 2, 31); fsub(3, 3, 31); fewQ41Dot_part1; ADD $256, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block148
+	fewQ8Dot_part11; CBNZ R9, panel147
 	RET
 rows146:
 	CMP $2, R8; BNE rows152
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel153:
-	fewQ8Dot_part13; CBZ R14, load156
-	fewQ8Dot_part14; B ready157
+	fewQ8Dot_part12; CBZ R14, load156
+	fewQ8Dot_part13; B ready157
 load156:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready157:
 	MOVD R10, R11
 block154:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part16
-	fewQ8Dot_part17; fewNibblesDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part21; fewNibblesDot_part5
-	fewNibblesDot_part3; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part21
-	fewQ41Dot_part2; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block154
+	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part15
+	fewQ8Dot_part16; fewNibblesDot_part2
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part20; fewNibblesDot_part6
+	fewNibblesDot_part4; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20
+	fewQ4KDot_part3; fsub(0, 0, 31)
+	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ41Dot_part2; fsub(2, 2, 31); fsub(3, 3, 31)
+	fsub(6, 6, 31); fsub(7, 7, 31); fewQ41Dot_part3; ADD $256, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block154
 	fewQ8Dot_part23; CBNZ R9, panel153
 	RET
 rows152:
 	CMP $4, R8; BNE rows158
-	MOVD $252645135, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel159:
 	fewQ8Dot_part24; CBZ R14, load162
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready163
+	fewQ8Dot_part25; B ready163
 load162:
 ready163:
 	MOVD R10, R11
 block160:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part16
-	fewQ8Dot_part14; fewQ8Dot_part26
-	fewNibblesDot_part1; fewQ8Dot_part27
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part28
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part29
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ8Dot_part30
+	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part26
+	fewNibblesDot_part2; fewQ8Dot_part27
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part30
 	fewQ8Dot_part31; FLDPQ 0(R25), (F16, F17)
-	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ8Dot_part30; fewNibblesDot_part6
-	fewQ41Dot_part3; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block160
+	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part30; fewQ8Dot_part32; fewQ4KDot_part6
+	fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); fewQ41Dot_part4; fsub(1, 1, 31)
+	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ41Dot_part5; fsub(2, 2, 31); fsub(6, 6, 31)
+	fsub(10, 10, 31); fsub(14, 14, 31); fewQ41Dot_part6; fsub(3, 3, 31); fsub(7, 7, 31)
+	fsub(11, 11, 31); fsub(15, 15, 31); fewQ41Dot_part7; fewQ6KDot_part15; ADD $256, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block160
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel159
 	RET
 rows158:
@@ -1687,7 +1745,7 @@ rows158:
 TEXT ·fewQ50Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows164
-	fewQ5KDot_part1
+	FMOVQ 0(R26), F8; fewQ5KDot_part1
 panel165:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load168
 	fewQ8Dot_part2; B ready169
@@ -1697,51 +1755,54 @@ ready169:
 	MOVD R10, R11
 block166:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4
-	VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part1
-	fewQ5KDot_part3; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part4
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part5; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part6
-	fewQ8Dot_part9; FMOVQ 16(R20), F20
-	fewQ5KDot_part2; fewNibblesDot_part3
-	fewQ5KDot_part7; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part8
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part9; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part10
-	fewQ8Dot_part9; fewQ8Dot_part10
-	ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block166
-	fewQ8Dot_part12; CBNZ R9, panel165
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VADD V8.S4, V16.S4, V16.S4
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
+	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
+	fewQ8Dot_part8; FMOVQ 16(R20), F20
+	fewQ5KDot_part2; fewNibblesDot_part4
+	fewQ5KDot_part7; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
+	fewQ8Dot_part8; FMOVQ 32(R20), F16
+	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part9; ADD $320, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block166
+	fewQ8Dot_part11; CBNZ R9, panel165
 	RET
 rows164:
 	CMP $2, R8; BNE rows170
 	fewQ5KDot_part1
 panel171:
-	fewQ8Dot_part13; CBZ R14, load174
-	fewQ8Dot_part14; B ready175
+	fewQ8Dot_part12; CBZ R14, load174
+	fewQ8Dot_part13; B ready175
 load174:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready175:
 	MOVD R10, R11
 block172:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr3(16, 16); sshr3(17, 17)
-	fewNibblesDot_part4; FMOVQ 0(R20), F20
-	FMOVQ 0(R21), F21; fewQ5KDot_part2; fewNibblesDot_part1; fewQ5KDot_part3; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part4
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part5; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part6
-	fewQ8Dot_part21; FMOVQ 16(R20), F20
-	FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part3; fewQ5KDot_part7; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part8
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part9; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part10
-	fewQ8Dot_part21; fewQ8Dot_part22
-	ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block172
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr3(16, 16)
+	VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4; fewNibblesDot_part5
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6; fewQ8Dot_part20
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part4; fewQ5KDot_part7
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20
+	fewLevelsDot_part3; fsub(4, 4, 29)
+	fsub(5, 5, 29); fewQ8Dot_part21; fewLevelsDot_part4; FMOVQ 16(R13), F18; fcvtl2(19, 18)
+	fcvtl(18, 18); fewQ8Dot_part22; ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block172
 	fewQ8Dot_part23; CBNZ R9, panel171
 	RET
 rows170:
@@ -1749,18 +1810,22 @@ rows170:
 	fewQ5KDot_part1
 panel177:
 	fewQ8Dot_part24; CBZ R14, load180
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready181
+	fewQ8Dot_part25; B ready181
 load180:
 ready181:
 	MOVD R10, R11
 block178:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; fewNibblesDot_part6; sshr3(16, 16); sshr3(17, 17); sshr3(18, 18); sshr3(19, 19)
-	fewNibblesDot_part4; VDUP V18.S[1], V8.S4
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32; sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4
+	sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4; sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4
+	sshr3(19, 19); VADD V29.S4, V19.S4, V19.S4; fewNibblesDot_part5; VDUP V18.S[1], V8.S4
 	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
-	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; fewQ5KDot_part11; scvtf(0, 0)
-	scvtf(4, 4); scvtf(8, 8); scvtf(12, 12); fewLevelsDot_part3; ADD $320, R2, R2; fewQ8Dot_part11
+	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; fewQ5KDot_part11
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29)
+	FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33; fewLevelsDot_part6; FMOVD 8(R13), F20
+	fcvtl(20, 20); fewQ8Dot_part34; fewLevelsDot_part7; FMOVD 16(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part35; fewLevelsDot_part8
+	FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; ADD $320, R2, R2; fewQ8Dot_part10
 	CBNZ R11, block178
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel177
 	RET
@@ -1771,7 +1836,7 @@ rows176:
 TEXT ·fewQ51Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows182
-	fewQ5KDot_part1
+	FMOVQ 0(R26), F8; fewQ5KDot_part1
 panel183:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load186
 	fewQ8Dot_part2; B ready187
@@ -1781,50 +1846,53 @@ ready187:
 	MOVD R10, R11
 block184:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
-	ADD $0, R2, R25; fewQ8Dot_part4; FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part1
-	fewQ5KDot_part3; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part4
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part5; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part6
-	fewQ8Dot_part9; FMOVQ 16(R20), F20
-	fewQ5KDot_part2; fewNibblesDot_part3
-	fewQ5KDot_part7; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part8
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part9; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part10
-	fewQ8Dot_part9; FMOVQ 32(R20), F16
-	FMOVS 48(R20), F17; scvtf(17, 17); fewMXFPDot_part1; fewQ41Dot_part1; ADD $320, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block184
-	fewQ8Dot_part12; CBNZ R9, panel183
+	ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16
+	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
+	fewQ8Dot_part8; FMOVQ 16(R20), F20
+	fewQ5KDot_part2; fewNibblesDot_part4
+	fewQ5KDot_part7; fewQ8Dot_part5
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
+	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part7
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
+	fewQ8Dot_part8; FMOVQ 32(R20), F16
+	FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8)
+	fewQ41Dot_part1; ADD $320, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block184
+	fewQ8Dot_part11; CBNZ R9, panel183
 	RET
 rows182:
 	CMP $2, R8; BNE rows188
 	fewQ5KDot_part1
 panel189:
-	fewQ8Dot_part13; CBZ R14, load192
-	fewQ8Dot_part14; B ready193
+	fewQ8Dot_part12; CBZ R14, load192
+	fewQ8Dot_part13; B ready193
 load192:
-	fewQ8Dot_part15
+	fewQ8Dot_part14
 ready193:
 	MOVD R10, R11
 block190:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
-	ADD $0, R2, R25; fewQ8Dot_part16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; fewQ5KDot_part2
-	fewNibblesDot_part1; fewQ5KDot_part3
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part4; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part5
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part1; fewQ5KDot_part6; fewQ8Dot_part21
-	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part3; fewQ5KDot_part7
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part8; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part9
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part3; fewQ5KDot_part10; fewQ8Dot_part21; fewQ41Dot_part2
-	ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block190
+	ADD $0, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; fewQ5KDot_part2
+	fewNibblesDot_part2; fewQ5KDot_part3
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6; fewQ8Dot_part20
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part4; fewQ5KDot_part7
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20; fewQ4KDot_part3
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29); fewQ41Dot_part2
+	fewLevelsDot_part4; fewQ41Dot_part3
+	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block190
 	fewQ8Dot_part23; CBNZ R9, panel189
 	RET
 rows188:
@@ -1832,15 +1900,21 @@ rows188:
 	fewQ5KDot_part1
 panel195:
 	fewQ8Dot_part24; CBZ R14, load198
-	fewQ8Dot_part4; fewQ8Dot_part25
-	B ready199
+	fewQ8Dot_part25; B ready199
 load198:
 ready199:
 	MOVD R10, R11
 block196:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
-	ADD $0, R2, R25; fewQ8Dot_part16; fewQ8Dot_part14; fewQ5KDot_part11; fewQ41Dot_part3
-	ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block196
+	ADD $0, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
+	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
+	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; fewQ5KDot_part11; fewQ4KDot_part6; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29); fewQ41Dot_part4
+	fewLevelsDot_part6; fewQ41Dot_part5
+	fewLevelsDot_part7; fewQ41Dot_part6
+	fewLevelsDot_part8; fewQ41Dot_part7
+	fewQ6KDot_part15; ADD $320, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block196
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel195
 	RET
 rows194:
@@ -1862,23 +1936,21 @@ ready202:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block203:
-	MOVD R7, R19; fewQ8Dot_part16; fewQ8Dot_part14; multiplyPlainDot_part4; ADD $0, R22, R17
-	VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
+	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part6
 	ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; fewMXFPDot_part1
-	multiplyPlainDot_part6; ADD $512, R7, R17
-	multiplyPlainDot_part7; ADD $32, R22, R17
-	multiplyPlainDot_part8; multiplyPlainDot_part9
-	multiplyPlainDot_part8; multiplyPlainDot_part10
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block203
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
+	ADD $512, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
+	multiplyPlainDot_part10; multiplyPlainDot_part9
+	multiplyPlainDot_part11; fewQ6KDot_part15
+	ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block203
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
 	CBNZ R12, tiles200
 	RET
@@ -1895,16 +1967,17 @@ ready205:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block206:
-	MOVD R7, R19; fewQ8Dot_part16; multiplyPlainDot_part4
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; multiplyPlainDot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; fewMXFPDot_part1; scvtf(4, 4)
-	scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17; multiplyPlainDot_part7; ADD $56, R20, R20
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
+	multiplyPlainDot_part8; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block206
 	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles200
 	RET
@@ -1920,16 +1993,16 @@ ready208:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block209:
-	MOVD R7, R19; fewQ8Dot_part4; multiplyPlainDot_part11; fewQ8Dot_part6
+	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; multiplyPlainDot_part12
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; multiplyPlainDot_part13
+	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part9; fewMXFPDot_part1
-	ADD $512, R7, R17; multiplyPlainDot_part13; ADD $56, R20, R20; ADD $576, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block209
+	fewQ8Dot_part8; scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14
+	ADD $56, R20, R20; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block209
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles200
 	RET
 fewer207:
@@ -1951,35 +2024,33 @@ ready212:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block213:
-	MOVD R7, R19; fewQ8Dot_part16; fewQ8Dot_part14; multiplyPlainDot_part4; ADD $0, R22, R17
-	VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
+	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part6
 	ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; fewMXFPDot_part1
-	multiplyPlainDot_part6; ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
-	fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19); fmul(8, 8, 16)
-	fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16); fmul(13, 13, 17)
-	fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; multiplyPlainDot_part7; ADD $32, R22, R17
-	multiplyPlainDot_part8; multiplyPlainDot_part9
-	multiplyPlainDot_part8; multiplyPlainDot_part10
-	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17
-	multiplyMinimaDot_part1; ADD $48, R21, R17
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20); fmul(6, 18, 20)
-	fmul(7, 19, 20); ADD $48, R22, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(8, 16, 20)
-	fmul(9, 17, 20); fmul(10, 18, 20); fmul(11, 19, 20); ADD $48, R23, R17; VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20); fmul(12, 16, 20); fmul(13, 17, 20); fmul(14, 18, 20); fmul(15, 19, 20)
-	ADD $576, R7, R17; multiplyPlainDot_part7; ADD $32, R22, R17; multiplyPlainDot_part8
-	multiplyPlainDot_part9; multiplyPlainDot_part8
-	multiplyPlainDot_part10; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block213
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17)
+	fmul(2, 2, 18); fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16)
+	fmul(13, 13, 17); fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; multiplyPlainDot_part8
+	ADD $32, R22, R17; multiplyPlainDot_part9; multiplyPlainDot_part10; multiplyPlainDot_part9
+	multiplyPlainDot_part11; ADD $704, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
+	ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
+	fmul(6, 18, 20); fmul(7, 19, 20); ADD $48, R22, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20)
+	fmul(8, 16, 20); fmul(9, 17, 20); fmul(10, 18, 20); fmul(11, 19, 20); ADD $48, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(12, 16, 20); fmul(13, 17, 20); fmul(14, 18, 20)
+	fmul(15, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17
+	multiplyPlainDot_part9; multiplyPlainDot_part10
+	multiplyPlainDot_part9; multiplyPlainDot_part11
+	fewQ6KDot_part15; ADD $768, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block213
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
 	CBNZ R12, tiles210
 	RET
@@ -1996,22 +2067,22 @@ ready215:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block216:
-	MOVD R7, R19; fewQ8Dot_part16; multiplyPlainDot_part4
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; multiplyPlainDot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; fewMXFPDot_part1; scvtf(4, 4)
-	scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $640, R7, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
 	fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19); ADD $512, R7, R17
-	multiplyPlainDot_part7; ADD $704, R7, R17
+	multiplyPlainDot_part8; ADD $704, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
 	ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
-	fmul(6, 18, 20); fmul(7, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part7; ADD $56, R20, R20
+	fmul(6, 18, 20); fmul(7, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block216
 	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles210
 	RET
@@ -2027,18 +2098,19 @@ ready218:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block219:
-	MOVD R7, R19; fewQ8Dot_part4; multiplyPlainDot_part11; fewQ8Dot_part6
+	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; multiplyPlainDot_part12
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; multiplyPlainDot_part13
+	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part9; fewMXFPDot_part1
-	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17)
-	fmul(2, 2, 18); fmul(3, 3, 19); ADD $512, R7, R17; multiplyPlainDot_part13; ADD $704, R7, R17
+	fewQ8Dot_part8; scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
+	fmul(3, 3, 19); ADD $512, R7, R17; multiplyPlainDot_part14; ADD $704, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
-	ADD $576, R7, R17; multiplyPlainDot_part13; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8
+	ADD $576, R7, R17; multiplyPlainDot_part14; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8
 	CBNZ R8, block219
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles210
 	RET
@@ -2062,24 +2134,24 @@ ready222:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block223:
-	MOVD R7, R19; fewQ8Dot_part16; multiplyPlainDot_part4
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; ADD $576, R7, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; ADD $576, R7, R17
 	multiplyHalvesDot_part1; scvtf(4, 4)
 	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
 	fmul(7, 7, 19); VMOV V0.B16, V8.B16; VMOV V1.B16, V9.B16; VMOV V2.B16, V10.B16
 	VMOV V3.B16, V11.B16; VMOV V4.B16, V12.B16; VMOV V5.B16, V13.B16; VMOV V6.B16, V14.B16
-	VMOV V7.B16, V15.B16; fewQ8Dot_part16; multiplyPlainDot_part5
+	VMOV V7.B16, V15.B16; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; ADD $640, R7, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; ADD $640, R7, R17
 	multiplyHalvesDot_part1; scvtf(4, 4)
 	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
 	fmul(7, 7, 19); fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12)
-	fadd(5, 5, 13); fadd(6, 6, 14); fadd(7, 7, 15); ADD $512, R7, R17; multiplyPlainDot_part7
+	fadd(5, 5, 13); fadd(6, 6, 14); fadd(7, 7, 15); ADD $512, R7, R17; multiplyPlainDot_part8
 	ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block223
 	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles220
 	RET
@@ -2095,18 +2167,18 @@ ready225:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block226:
-	MOVD R7, R19; fewQ8Dot_part4; multiplyPlainDot_part11; fewQ8Dot_part6
+	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; ADD $576, R7, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $576, R7, R17
 	multiplyHalvesDot_part1; VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16; VMOV V2.B16, V6.B16; VMOV V3.B16, V7.B16; fewQ8Dot_part4
-	multiplyPlainDot_part12; fewQ8Dot_part6
+	VMOV V1.B16, V5.B16; VMOV V2.B16, V6.B16; VMOV V3.B16, V7.B16; multiplyPlainDot_part4
+	multiplyPlainDot_part13; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; ADD $640, R7, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $640, R7, R17
 	multiplyHalvesDot_part1; fadd(0, 0, 4)
-	fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7); ADD $512, R7, R17; multiplyPlainDot_part13
+	fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7); ADD $512, R7, R17; multiplyPlainDot_part14
 	ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block226
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles220
 	RET
@@ -2130,16 +2202,17 @@ ready229:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block230:
-	MOVD R7, R19; fewQ8Dot_part16; multiplyPlainDot_part4
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; multiplyPlainDot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; fewMXFPDot_part1; scvtf(4, 4)
-	scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17; multiplyPlainDot_part7; ADD $640, R7, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
+	multiplyPlainDot_part8; ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; multiplyMinimaDot_part1
 	ADD $40, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
 	fmul(6, 18, 20); fmul(7, 19, 20); ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
@@ -2147,7 +2220,7 @@ block230:
 	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
 	ADD $44, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4
 	VFMLA V20.S4, V17.S4, V5.S4; VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4
-	ADD $576, R7, R17; multiplyPlainDot_part7; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7
+	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7
 	SUB $1, R8, R8; CBNZ R8, block230
 	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles227
 	RET
@@ -2163,20 +2236,21 @@ ready232:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block233:
-	MOVD R7, R19; fewQ8Dot_part4; multiplyPlainDot_part11; fewQ8Dot_part6
+	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; multiplyPlainDot_part12
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; multiplyPlainDot_part13
+	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part9; fewMXFPDot_part1
-	ADD $512, R7, R17; multiplyPlainDot_part13; ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; multiplyMinimaDot_part1
-	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
+	fewQ8Dot_part8; scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17
+	multiplyMinimaDot_part1; ADD $704, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
 	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4; ADD $576, R7, R17
-	multiplyPlainDot_part13; ADD $56, R20, R20
+	multiplyPlainDot_part14; ADD $56, R20, R20
 	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block233
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles227
 	RET
@@ -2199,29 +2273,26 @@ ready236:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block237:
-	MOVD R7, R19; fewQ8Dot_part16; fewQ8Dot_part14; multiplyPlainDot_part4; ADD $0, R22, R17
-	VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
+	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; fewMXFPDot_part1
-	multiplyPlainDot_part6; ADD $512, R7, R17
-	multiplyPlainDot_part7; ADD $32, R22, R17
-	multiplyPlainDot_part8; multiplyPlainDot_part9
-	multiplyPlainDot_part8; multiplyPlainDot_part10
-	fewQ8Dot_part16; fewQ8Dot_part14
-	multiplyPlainDot_part5; ADD $16, R22, R17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
+	ADD $512, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
+	multiplyPlainDot_part10; multiplyPlainDot_part9
+	multiplyPlainDot_part11; multiplyPlainDot_part4
+	fewQ8Dot_part2; fewQ8Dot_part13
+	multiplyPlainDot_part6; ADD $16, R22, R17
 	VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; fewMXFPDot_part1
-	multiplyPlainDot_part6; ADD $576, R7, R17
-	multiplyPlainDot_part7; ADD $32, R22, R17
-	multiplyPlainDot_part8; multiplyPlainDot_part9
-	multiplyPlainDot_part8; multiplyPlainDot_part10
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $640, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block237
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
+	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
+	multiplyPlainDot_part10; multiplyPlainDot_part9
+	multiplyPlainDot_part11; fewQ6KDot_part15
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block237
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
 	CBNZ R12, tiles234
 	RET
@@ -2237,28 +2308,44 @@ ready239:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block240:
-	MOVD R7, R19; fewQ8Dot_part4; multiplyPlainDot_part11; fewQ8Dot_part6
+	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; fewMXFPDot_part1
-	ADD $512, R7, R17; multiplyPlainDot_part13; fewQ8Dot_part4; multiplyPlainDot_part12; fewQ8Dot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14; multiplyPlainDot_part4
+	multiplyPlainDot_part13; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; fewMXFPDot_part1
-	ADD $576, R7, R17; multiplyPlainDot_part13; ADD $56, R20, R20; ADD $640, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block240
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); ADD $576, R7, R17; multiplyPlainDot_part14; ADD $56, R20, R20
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block240
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles234
 	RET
 fewer238:
 	RET
 
 // Constants, 16 bytes each.
+// 0x1.8p+23
+DATA constants<>+0(SB)/8, $0x4b4000004b400000
+DATA constants<>+8(SB)/8, $0x4b4000004b400000
 // levels of IQ4_NL
-DATA constants<>+0(SB)/8, $0xf6eaddcfbfad9881
-DATA constants<>+8(SB)/8, $0x7159453526190d01
+DATA constants<>+16(SB)/8, $0xf6eaddcfbfad9881
+DATA constants<>+24(SB)/8, $0x7159453526190d01
 // levels of MXFP4
-DATA constants<>+16(SB)/8, $0xc08060403020100
-DATA constants<>+24(SB)/8, $0xf4f8fafcfdfeff00
-GLOBL constants<>(SB), RODATA|NOPTR, $32
+DATA constants<>+32(SB)/8, $0xc08060403020100
+DATA constants<>+40(SB)/8, $0xf4f8fafcfdfeff00
+// sign bits of bytes
+DATA constants<>+48(SB)/8, $0x8080808080808080
+DATA constants<>+56(SB)/8, $0x8080808080808080
+// halves of 2²³
+DATA constants<>+64(SB)/8, $0x4b004b004b004b00
+DATA constants<>+72(SB)/8, $0x4b004b004b004b00
+// 0x1.0001p+23
+DATA constants<>+80(SB)/8, $0x4b0000804b000080
+DATA constants<>+88(SB)/8, $0x4b0000804b000080
+// 0x1p+23
+DATA constants<>+96(SB)/8, $0x4b0000004b000000
+DATA constants<>+104(SB)/8, $0x4b0000004b000000
+GLOBL constants<>(SB), RODATA|NOPTR, $112
 DATA zeros<>+0(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $256
