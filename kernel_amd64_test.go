@@ -4,6 +4,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,6 +144,9 @@ func TestAssemblyIsGated(t *testing.T) {
 			if forbiddenRegister.MatchString(l.operands) {
 				fault("a register that belongs to the runtime")
 			}
+			if f.beyondFrame(l.operands) {
+				fault("beyond the frame")
+			}
 		}
 		f.checkReturns(t)
 		if f.isAMX() {
@@ -169,6 +173,24 @@ func (f *asmFunction) checkReturns(t *testing.T) {
 			t.Errorf("%s:%d, %s: RET without VZEROUPPER", f.file, l.number, f.name)
 		}
 	}
+}
+
+var (
+	frameSize = regexp.MustCompile(`\$(\d+)-\d+$`)
+	stackSlot = regexp.MustCompile(`(\d*)\(SP\)`)
+)
+
+// beyondFrame reports whether operands are on the stack and not in the kernel's frame. Vet sees no
+// instructions in macros.
+func (f *asmFunction) beyondFrame(operands string) bool {
+	size := 0
+	if m := frameSize.FindStringSubmatch(f.name); m != nil {
+		size, _ = strconv.Atoi(m[1])
+	}
+	return slices.ContainsFunc(stackSlot.FindAllStringSubmatch(operands, -1), func(m []string) bool {
+		at, _ := strconv.Atoi("0" + m[1])
+		return at >= size
+	})
 }
 
 // checkTiles makes sure that a kernel which has configured tiles gives them back before it returns:
@@ -212,6 +234,12 @@ func TestAssemblyCheckSees(t *testing.T) {
 			!allowedInstructions(false, true, false).MatchString(op) {
 			t.Errorf("what is gated by AVX-VNNI is wrong: %s", op)
 		}
+	}
+	leaf := asmFunction{name: "·f(SB), NOSPLIT, $0-8"}
+	deep := asmFunction{name: "·f(SB), NOSPLIT, $16-8"}
+	if !leaf.beyondFrame("AX, (SP)") || !deep.beyondFrame("Y0, 16(SP)(AX*4)") ||
+		deep.beyondFrame("8(SP), AX") || leaf.beyondFrame("x+0(FP), AX") {
+		t.Error("what is beyond a frame is wrong")
 	}
 	for operands, re := range map[string]*regexp.Regexp{"Z3, Z4": avx512Register,
 		"Y1, Y16, Y2": avx512Register, "K1, (AX)": avx512Register,

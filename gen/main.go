@@ -175,11 +175,9 @@ var padding = regexp.MustCompile(`(?m)^(\t\w+)  +`)
 // leadingZeros is how Avo begins numbers of a wider type.
 var leadingZeros = regexp.MustCompile(`\$0x0+([0-9a-f])`)
 
-// repeats reports whether an instruction may be in a macro. Vet looks at each line of a kernel for
-// places on the stack.
+// repeats reports whether an instruction may be in a macro.
 func repeats(line string) bool {
-	return plain.MatchString(line) && !jumps.MatchString(line) && !coded.MatchString(line) &&
-		!strings.Contains(line, "(SP)")
+	return plain.MatchString(line) && !jumps.MatchString(line) && !coded.MatchString(line)
 }
 
 // joins reports whether an instruction goes on a line.

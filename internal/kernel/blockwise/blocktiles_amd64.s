@@ -12,17 +12,16 @@
 	VMOVUPS.Z (SI), K1, Z24; ADDQ R9, SI; VMOVUPS.Z (SI), K1, Z25; ADDQ R9, SI \
 	VMOVUPS.Z (SI), K1, Z26; ADDQ R9, SI; VMOVUPS.Z (SI), K1, Z27; ADDQ R9, SI \
 	VMOVUPS.Z (SI), K1, Z28; ADDQ R9, SI; VMOVUPS.Z (SI), K1, Z29; ADDQ R9, SI \
-	VMOVUPS.Z (SI), K1, Z30; ADDQ R9, SI; VMOVUPS.Z (SI), K1, Z31; ADDQ R9, SI
+	VMOVUPS.Z (SI), K1, Z30; ADDQ R9, SI; VMOVUPS.Z (SI), K1, Z31; ADDQ R9, SI; MOVQ 8(SP), SI \
+	LEAQ (SI)(DX*2), R9; ADDQ DX, R9; LEAQ (R9)(DX*2), R10; ADDQ DX, R10; LEAQ (R10)(DX*2), R11 \
+	ADDQ DX, R11; LEAQ (R11)(DX*2), R12; ADDQ DX, R12; LEAQ (R12)(DX*2), R13; ADDQ DX, R13 \
+	MOVQ 32(SP), BX
 
 #define multiplyPlain_part2 \
-	LEAQ (SI)(DX*2), R9; ADDQ DX, R9; LEAQ (R9)(DX*2), R10; ADDQ DX, R10; LEAQ (R10)(DX*2), R11 \
-	ADDQ DX, R11; LEAQ (R11)(DX*2), R12; ADDQ DX, R12; LEAQ (R12)(DX*2), R13; ADDQ DX, R13
-
-#define multiplyPlain_part3 \
 	ADDQ $0x38, SI; ADDQ $0x38, R9; ADDQ $0x38, R10; ADDQ $0x38, R11; ADDQ $0x38, R12 \
 	ADDQ $0x38, R13
 
-#define multiplyPlain_part4 \
+#define multiplyPlain_part3 \
 	MOVQ 64(R9), R9; SHLQ $0x2, R9; VMOVUPS Z16, (SI); ADDQ R9, SI; VMOVUPS Z17, (SI); ADDQ R9, SI \
 	VMOVUPS Z18, (SI); ADDQ R9, SI; VMOVUPS Z19, (SI); ADDQ R9, SI; VMOVUPS Z20, (SI); ADDQ R9, SI \
 	VMOVUPS Z21, (SI); ADDQ R9, SI; VMOVUPS Z22, (SI); ADDQ R9, SI; VMOVUPS Z23, (SI); ADDQ R9, SI \
@@ -66,8 +65,7 @@ rows:
 panel:
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part1; MOVQ 8(SP), SI
-	multiplyPlain_part2; MOVQ 32(SP), BX
+	multiplyPlain_part1
 	MOVQ x+0(FP), AX
 	MOVQ 56(AX), AX
 	MOVQ x+0(FP), DI
@@ -179,11 +177,11 @@ last:
 	VFMADD231PS Z6, Z2, Z29; VMOVDQU32 896(DI), Z3; VPADDD.BCST 36(R12)(DX*2), Z3, Z3; VCVTDQ2PS Z3, Z3
 	VMULPS.BCST 32(R12)(DX*2), Z0, Z7; VFMADD231PS Z7, Z3, Z30; VMOVDQU32 960(DI), Z4
 	VPADDD.BCST 36(R13), Z4, Z4; VCVTDQ2PS Z4, Z4; VMULPS.BCST 32(R13), Z0, Z8; VFMADD231PS Z8, Z4, Z31
-	multiplyPlain_part3; ADDQ $0x240, BX
+	multiplyPlain_part2; ADDQ $0x240, BX
 	XORQ R8, DI; XORQ DI, R8; XORQ R8, DI; DECQ AX; JNE block
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part4
+	multiplyPlain_part3
 	MOVQ x+0(FP), R8
 	MOVQ 80(R8), R8; ADDQ R8, 32(SP); ADDQ $0x40, 40(SP); DECQ 24(SP); JNE panel
 	MOVQ DX, R8; SHLQ $0x4, R8; ADDQ R8, 8(SP)
@@ -242,8 +240,7 @@ rows:
 panel:
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part1; MOVQ 8(SP), SI
-	multiplyPlain_part2; MOVQ 32(SP), BX
+	multiplyPlain_part1
 	MOVQ x+0(FP), AX
 	MOVQ 56(AX), AX
 	MOVQ x+0(FP), DI
@@ -358,11 +355,11 @@ last:
 	VMOVDQU32 896(DI), Z4; VPADDD.BCST 36(R12)(DX*2), Z4, Z4; VCVTDQ2PS Z4, Z4; VMULPS Z1, Z4, Z4
 	VMULPS.BCST 32(R12)(DX*2), Z0, Z8; VFMADD231PS Z8, Z4, Z30; VMOVDQU32 960(DI), Z5
 	VPADDD.BCST 36(R13), Z5, Z5; VCVTDQ2PS Z5, Z5; VMULPS Z1, Z5, Z5; VMULPS.BCST 32(R13), Z0, Z9
-	VFMADD231PS Z9, Z5, Z31; multiplyPlain_part3; ADDQ $0x280, BX; XORQ R8, DI; XORQ DI, R8
+	VFMADD231PS Z9, Z5, Z31; multiplyPlain_part2; ADDQ $0x280, BX; XORQ R8, DI; XORQ DI, R8
 	XORQ R8, DI; DECQ AX; JNE block
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part4
+	multiplyPlain_part3
 	MOVQ x+0(FP), R8
 	MOVQ 80(R8), R8; ADDQ R8, 32(SP); ADDQ $0x40, 40(SP); DECQ 24(SP); JNE panel
 	MOVQ DX, R8; SHLQ $0x4, R8; ADDQ R8, 8(SP)
@@ -441,8 +438,7 @@ products:
 	ADDQ $0x38, SI; ADDQ $0x300, BX; ADDQ $0x400, DI; DECQ AX; JNE products
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part1; MOVQ 8(SP), SI
-	multiplyPlain_part2; MOVQ 32(SP), BX
+	multiplyPlain_part1
 	MOVQ x+0(FP), AX
 	MOVQ 56(AX), AX
 	MOVQ x+0(FP), DI
@@ -492,11 +488,11 @@ block:
 	VMULPS.BCST    32(R12)(DX*2), Z1, Z10; VFNMADD231PS Z10, Z6, Z30; VCVTDQ2PS 960(DI), Z7
 	VMULPS Z2, Z7, Z7; VMULPS.BCST    32(R13), Z0, Z11; VFMADD231PS Z11, Z7, Z31
 	VCVTDQ2PS.BCST 48(R13), Z7; VMULPS Z3, Z7, Z7; VMULPS.BCST    32(R13), Z1, Z11
-	VFNMADD231PS Z11, Z7, Z31; multiplyPlain_part3; ADDQ $0x300, BX; ADDQ $0x400, DI; DECQ AX
+	VFNMADD231PS Z11, Z7, Z31; multiplyPlain_part2; ADDQ $0x300, BX; ADDQ $0x400, DI; DECQ AX
 	JNE block
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part4
+	multiplyPlain_part3
 	MOVQ x+0(FP), R8
 	MOVQ 80(R8), R8; ADDQ R8, 32(SP); ADDQ $0x40, 40(SP); DECQ 24(SP); JNE panel
 	MOVQ DX, R8; SHLQ $0x4, R8; ADDQ R8, 8(SP)
@@ -575,8 +571,7 @@ products:
 	ADDQ $0x38, SI; ADDQ $0x280, BX; ADDQ $0x400, DI; DECQ AX; JNE products
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part1; MOVQ 8(SP), SI
-	multiplyPlain_part2; MOVQ 32(SP), BX
+	multiplyPlain_part1
 	MOVQ x+0(FP), AX
 	MOVQ 56(AX), AX
 	MOVQ x+0(FP), DI
@@ -615,10 +610,10 @@ block:
 	VFMADD231PS Z8, Z4, Z30; VCVTDQ2PS.BCST 48(R12)(DX*2), Z4; VMULPS.BCST    32(R12)(DX*2), Z1, Z8
 	VFMADD231PS Z8, Z4, Z30; VCVTDQ2PS 960(DI), Z5; VMULPS.BCST    32(R13), Z0, Z9
 	VFMADD231PS Z9, Z5, Z31; VCVTDQ2PS.BCST 48(R13), Z5; VMULPS.BCST    32(R13), Z1, Z9
-	VFMADD231PS Z9, Z5, Z31; multiplyPlain_part3; ADDQ $0x280, BX; ADDQ $0x400, DI; DECQ AX; JNE block
+	VFMADD231PS Z9, Z5, Z31; multiplyPlain_part2; ADDQ $0x280, BX; ADDQ $0x400, DI; DECQ AX; JNE block
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part4
+	multiplyPlain_part3
 	MOVQ x+0(FP), R8
 	MOVQ 80(R8), R8; ADDQ R8, 32(SP); ADDQ $0x40, 40(SP); DECQ 24(SP); JNE panel
 	MOVQ DX, R8; SHLQ $0x4, R8; ADDQ R8, 8(SP)
@@ -697,8 +692,7 @@ products:
 	ADDQ $0x38, SI; ADDQ $0x2c0, BX; ADDQ $0x400, DI; DECQ AX; JNE products
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part1; MOVQ 8(SP), SI
-	multiplyPlain_part2; MOVQ 32(SP), BX
+	multiplyPlain_part1
 	MOVQ x+0(FP), AX
 	MOVQ 56(AX), AX
 	MOVQ x+0(FP), DI
@@ -747,10 +741,10 @@ block:
 	VMULPS.BCST  32(R12)(DX*2), Z1, Z9; VFMADD231PS Z9, Z5, Z30; VCVTDQ2PS 960(DI), Z6
 	VMULPS.BCST  32(R13), Z0, Z10; VFMADD231PS Z10, Z6, Z31; VPBROADCASTD 52(R13), Z6
 	VPMADDWD Z2, Z6, Z6; VPSRAD $0x3, Z6, Z6; VCVTDQ2PS Z6, Z6; VMULPS.BCST  32(R13), Z1, Z10
-	VFMADD231PS Z10, Z6, Z31; multiplyPlain_part3; ADDQ $0x2c0, BX; ADDQ $0x400, DI; DECQ AX; JNE block
+	VFMADD231PS Z10, Z6, Z31; multiplyPlain_part2; ADDQ $0x2c0, BX; ADDQ $0x400, DI; DECQ AX; JNE block
 	MOVQ 40(SP), SI
 	MOVQ x+0(FP), R9
-	multiplyPlain_part4
+	multiplyPlain_part3
 	MOVQ x+0(FP), R8
 	MOVQ 80(R8), R8; ADDQ R8, 32(SP); ADDQ $0x40, 40(SP); DECQ 24(SP); JNE panel
 	MOVQ DX, R8; SHLQ $0x4, R8; ADDQ R8, 8(SP)

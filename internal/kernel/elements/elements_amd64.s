@@ -22,11 +22,12 @@
 
 #define silu_part2 \
 	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0 \
-	VMASKMOVPS (CX), Y0, Y0
+	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI \
+	XORQ DX, DX
 
 #define silu_part3 \
-	LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX; VMOVUPS (AX), Y1 \
-	VMASKMOVPS Y0, Y1, (BX)
+	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX \
+	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
 
 #define sigmoid_part1 \
 	VMOVUPS allc2d00000<>+0(SB), Y1; VMAXPS Y0, Y1, Y0; VMOVUPS all42b20000<>+0(SB), Y1 \
@@ -606,11 +607,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -680,11 +680,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -706,11 +705,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -732,11 +730,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -767,11 +764,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -853,11 +849,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -911,11 +906,10 @@ below1:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -1242,11 +1236,10 @@ below3:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER
@@ -1496,11 +1489,10 @@ vectors:
 fewer:
 	TESTQ SI, SI; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; VMOVUPS Y0, (SP)
-	MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI; XORQ DX, DX; JMP vectors
+	silu_part2; JMP vectors
 
 last:
-	VMOVUPS (SP), Y0; silu_part3
+	silu_part3
 
 end:
 	VZEROUPPER

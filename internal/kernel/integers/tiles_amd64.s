@@ -5,6 +5,15 @@
 #include "textflag.h"
 
 #define multiplyTiles_part1 \
+	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP) \
+	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP) \
+	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP)
+
+#define multiplyTiles_part2 \
+	MOVB R12, 48(SP); MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP) \
+	MOVB R12, 53(SP); MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP)
+
+#define multiplyTiles_part3 \
 	VMOVUPS.Z    (BX), K1, Z16; VMOVUPS.Z    (BX)(R13*1), K1, Z17; VBROADCASTSS (R10), Z18 \
 	VCVTDQ2PS (AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 1024(AX), Z20 \
 	VFMADD231PS Z18, Z20, Z17
@@ -15,7 +24,7 @@
 	VCVTDQ2PS Z20, Z20; VFMADD231PS Z17, Z20, Z18; VMOVUPS.Z    (BX)(R13*1), K1, Z19 \
 	VMULPS.Z     Z16, Z19, K1, Z19; VPSLLD $0x7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21 \
 	VCVTDQ2PS Z21, Z21; VFMADD231PS Z17, Z21, Z19; VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1) \
-	ADDQ CX, AX; ADDQ R8, BX
+	ADDQ CX, AX; ADDQ R8, BX; ADDQ 8432(SP), R10; ADDQ $0x4, SI; DECQ R12
 
 // multiplyTilesAMX works like accumulateInt8Generic.
 // func multiplyTilesAMX(o *float32, a *int8, v *byte, f *float32, rows int, panels int, inputs int, oStride int, aStride int, fStride int, vStride int, overwrite bool)
@@ -33,11 +42,8 @@ fewRows:
 	MOVQ R12, 8320(SP); MOVQ AX, BX
 
 	// Sizes: palette 1, bytes of rows, rows.
-	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
-	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
-	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVB R12, 48(SP)
-	MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP); MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
+	multiplyTiles_part1; multiplyTiles_part2
+	LEAQ (SP), AX
 
 	// ldtilecfg [rax]
 	LONG $0x4978e2c4
@@ -440,13 +446,13 @@ previousAlone:
 	JG previousBoth
 
 previousOne:
-	multiplyTiles_part1; VMOVUPS Z16, (BX)
+	multiplyTiles_part3; VMOVUPS Z16, (BX)
 	VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12; JNE previousOne
 	JMP previousDone
 
 previousBoth:
 previousTwo:
-	multiplyTiles_part1; VBROADCASTSS 4(R10), Z18
+	multiplyTiles_part3; VBROADCASTSS 4(R10), Z18
 	VCVTDQ2PS 2048(AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 3072(AX), Z20
 	VFMADD231PS Z18, Z20, Z17; VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX
 	ADDQ R9, R10; DECQ R12; JNE previousTwo
@@ -473,13 +479,13 @@ lastAlone:
 	JG lastBoth
 
 lastOne:
-	multiplyTiles_part1; VMOVUPS Z16, (BX)
+	multiplyTiles_part3; VMOVUPS Z16, (BX)
 	VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12; JNE lastOne
 	JMP lastDone
 
 lastBoth:
 lastTwo:
-	multiplyTiles_part1; VBROADCASTSS 4(R10), Z18
+	multiplyTiles_part3; VBROADCASTSS 4(R10), Z18
 	VCVTDQ2PS 2048(AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 3072(AX), Z20
 	VFMADD231PS Z18, Z20, Z17; VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX
 	ADDQ R9, R10; DECQ R12; JNE lastTwo
@@ -509,11 +515,8 @@ fewRows:
 	MOVQ R12, 8320(SP); MOVQ AX, BX
 
 	// Sizes: palette 1, bytes of rows, rows.
-	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
-	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
-	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVB R12, 48(SP)
-	MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP); MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
+	multiplyTiles_part1; multiplyTiles_part2
+	LEAQ (SP), AX
 
 	// ldtilecfg [rax]
 	LONG $0x4978e2c4
@@ -667,11 +670,8 @@ fewRows:
 	MOVQ R12, 8320(SP); MOVQ AX, BX
 
 	// Sizes: palette 1, bytes of rows, rows.
-	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
-	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
-	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVW BX, 24(SP)
-	MOVB R12, 48(SP); MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP)
-	MOVB R12, 53(SP); MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); MOVB BL, 54(SP)
+	multiplyTiles_part1; MOVW BX, 24(SP)
+	multiplyTiles_part2; MOVB BL, 54(SP)
 	LEAQ (SP), AX
 
 	// ldtilecfg [rax]
@@ -802,8 +802,7 @@ two:
 
 previousAlone:
 previous:
-	accumulateTiles_part1; ADDQ 8432(SP), R10
-	ADDQ $0x4, SI; DECQ R12; JNE previous
+	accumulateTiles_part1; JNE previous
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8336(SP), R12; MOVQ 8456(SP), SI
 
 turned:
@@ -823,8 +822,7 @@ turned:
 
 lastAlone:
 last:
-	accumulateTiles_part1; ADDQ 8432(SP), R10
-	ADDQ $0x4, SI; DECQ R12; JNE last
+	accumulateTiles_part1; JNE last
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8336(SP), R12; MOVQ 8456(SP), SI
 
 	// tilerelease

@@ -5,9 +5,27 @@
 #include "textflag.h"
 
 #define accumulateF16_part1 \
-	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1
+	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP) \
+	MOVQ 16(BX), R10; MOVQ 24(BX), R11
 
 #define accumulateF16_part2 \
+	MOVBQZX 56(BX), AX; MOVQ AX, 112(SP); MOVQ 48(BX), AX; CMPQ 64(SP), $0x2
+
+#define accumulateF16_part3 \
+	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX \
+	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+
+#define accumulateF16_part4 \
+	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12 \
+	MOVQ 72(SP), R13
+
+#define accumulateF16_part5 \
+	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1
+
+#define accumulateF16_part6 \
+	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX
+
+#define accumulateF16_part7 \
 	VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; VFMADD231PS Y8, Y10, Y0; VFMADD231PS Y9, Y10, Y1 \
 	VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9; VFMADD231PS Y8, Y10, Y2 \
 	VFMADD231PS Y9, Y10, Y3; VCVTPH2PS (BX)(R11*2), Y8; VCVTPH2PS 16(BX)(R11*2), Y9 \
@@ -15,172 +33,187 @@
 	VCVTPH2PS 16(DX)(R11*2), Y9; VFMADD231PS Y8, Y10, Y6; VFMADD231PS Y9, Y10, Y7; ADDQ R10, BX \
 	ADDQ R10, DX
 
-#define accumulateF16_part3 \
+#define accumulateF16_part8 \
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 
-#define accumulateF16_part4 \
+#define accumulateF16_part9 \
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4 \
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7
 
-#define accumulateF16_part5 \
-	MOVQ CX, R12; ANDQ $0x3, R12; LEAQ -16(AX)(R12*4), AX; SUBQ R12, CX; ADDQ $0x4, CX
+#define accumulateF16_part10 \
+	MOVQ CX, R12; ANDQ $0x3, R12; LEAQ -16(AX)(R12*4), AX; SUBQ R12, CX; ADDQ $0x4, CX \
+	MOVQ R12, 104(SP); MOVQ 96(SP), R12; CMPQ 104(SP), $0x2
 
-#define accumulateF16_part6 \
-	MOVQ BX, AX; IMULQ R9, AX; ADDQ AX, SI
+#define accumulateF16_part11 \
+	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
 
-#define accumulateF16_part7 \
+#define accumulateF16_part12 \
+	MOVQ BX, AX; IMULQ R9, AX; ADDQ AX, SI; IMULQ 24(SP), BX; ADDQ BX, 8(SP)
+
+#define accumulateF16_part13 \
+	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP)
+
+#define accumulateF16_part14 \
+	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13
+
+#define accumulateF16_part15 \
 	VCVTPH2PS (BX), Y4; VCVTPH2PS 16(BX), Y5; VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1 \
 	VCVTPH2PS (BX)(R11*1), Y4; VCVTPH2PS 16(BX)(R11*1), Y5; VFMADD231PS Y4, Y6, Y2 \
 	VFMADD231PS Y5, Y6, Y3; ADDQ R10, BX
 
-#define accumulateF16_part8 \
+#define accumulateF16_part16 \
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3
 
-#define accumulateF16_part9 \
+#define accumulateF16_part17 \
 	VMULPS 64(AX), Y14, Y2; VMULPS 96(AX), Y14, Y3; ADDQ R8, AX; VBROADCASTSS 4(CX), Y14 \
 	VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7
 
-#define accumulateF16_part10 \
+#define accumulateF16_part18 \
 	VFMADD231PS Y8, Y10, Y0; VFMADD231PS Y9, Y10, Y1; VFMADD231PS Y8, Y11, Y4 \
 	VFMADD231PS Y9, Y11, Y5
 
-#define accumulateF16_part11 \
+#define accumulateF16_part19 \
 	VFMADD231PS Y8, Y10, Y2; VFMADD231PS Y9, Y10, Y3; VFMADD231PS Y8, Y11, Y6 \
 	VFMADD231PS Y9, Y11, Y7
 
-#define accumulateF16_part12 \
+#define accumulateF16_part20 \
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI \
 	VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI
 
-#define accumulateF16_part13 \
+#define accumulateF16_part21 \
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part14 \
+#define accumulateF16_part22 \
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS (AX)(R9*2), Y14
 
-#define accumulateF16_part15 \
+#define accumulateF16_part23 \
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ R10, BX
 
-#define accumulateF16_part16 \
+#define accumulateF16_part24 \
 	VBROADCASTSS 4(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 4(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS 4(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part17 \
+#define accumulateF16_part25 \
 	VBROADCASTSS 4(AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 4(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS 4(AX)(R9*2), Y14
 
-#define accumulateF16_part18 \
+#define accumulateF16_part26 \
 	VBROADCASTSS 8(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 8(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS 8(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part19 \
+#define accumulateF16_part27 \
 	VBROADCASTSS 8(AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 8(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS 8(AX)(R9*2), Y14
 
-#define accumulateF16_part20 \
+#define accumulateF16_part28 \
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part21 \
+#define accumulateF16_part29 \
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS 12(AX)(R9*2), Y14
 
-#define accumulateF16_part22 \
+#define accumulateF16_part30 \
 	VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9; VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11
 
-#define accumulateF16_part23 \
+#define accumulateF16_part31 \
+	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP)
+
+#define accumulateF16_part32 \
 	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; ADDQ R10, BX
 
-#define accumulateF16_part24 \
+#define accumulateF16_part33 \
 	ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x10, AX
 
-#define accumulateF16_part25 \
+#define accumulateF16_part34 \
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3
 
-#define accumulateF16_part26 \
+#define accumulateF16_part35 \
 	VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
 
-#define accumulateF16_part27 \
+#define accumulateF16_part36 \
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; ADDQ R8, AX \
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5
 
-#define accumulateF16_part28 \
+#define accumulateF16_part37 \
 	VFMADD231PS Y6, Y8, Y0; VFMADD231PS Y7, Y8, Y1; VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3 \
 	VFMADD231PS Y6, Y10, Y4; VFMADD231PS Y7, Y10, Y5
 
-#define accumulateF16_part29 \
+#define accumulateF16_part38 \
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI) \
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI
 
-#define accumulateF16_part30 \
+#define accumulateF16_part39 \
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; ADDQ R8, AX \
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5; ADDQ R8, AX \
 	VBROADCASTSS 12(CX), Y14; VMULPS (AX), Y14, Y6; VMULPS 32(AX), Y14, Y7
 
-#define accumulateF16_part31 \
-	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
+#define accumulateF16_part40 \
+	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 80(SP), CX
 
-#define accumulateF16_part32 \
+#define accumulateF16_part41 \
 	VFMADD231PS Y8, Y10, Y0; VFMADD231PS Y9, Y10, Y1; VFMADD231PS Y8, Y11, Y2 \
 	VFMADD231PS Y9, Y11, Y3; VFMADD231PS Y8, Y12, Y4; VFMADD231PS Y9, Y12, Y5 \
 	VFMADD231PS Y8, Y13, Y6; VFMADD231PS Y9, Y13, Y7
 
-#define accumulateF16_part33 \
-	MOVQ CX, R12; ANDQ $0x3, R12; LEAQ -16(AX)(R12*4), AX; LEAQ -16(R13)(R12*4), R13; SUBQ R12, CX \
-	ADDQ $0x4, CX
+#define accumulateF16_part42 \
+	MOVQ CX, R12; ANDQ $0x3, R12; LEAQ -16(AX)(R12*4), AX; LEAQ -16(R13)(R12*4), R13
 
-#define accumulateF16_part34 \
+#define accumulateF16_part43 \
+	SUBQ R12, CX; ADDQ $0x4, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; CMPQ 104(SP), $0x2
+
+#define accumulateF16_part44 \
 	ADDQ R8, AX; VBROADCASTSS 16(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
 
-#define accumulateF16_part35 \
+#define accumulateF16_part45 \
 	VBROADCASTSS (AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS (AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS (AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS (R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS (R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9
 
-#define accumulateF16_part36 \
+#define accumulateF16_part46 \
 	VBROADCASTSS 4(AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS 4(AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS 4(AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS 4(R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS 4(R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9
 
-#define accumulateF16_part37 \
+#define accumulateF16_part47 \
 	VBROADCASTSS 8(AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS 8(AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS 8(AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS 8(R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS 8(R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9
 
-#define accumulateF16_part38 \
+#define accumulateF16_part48 \
 	VBROADCASTSS 12(AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS 12(AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS 12(AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS 12(R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS 12(R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9; ADDQ R10, BX
 
-#define accumulateF16_part39 \
+#define accumulateF16_part49 \
 	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX
 
-#define accumulateF16_part40 \
+#define accumulateF16_part50 \
 	VMOVUPS Y6, (DI); VMOVUPS Y7, 32(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI) \
 	ADDQ R8, DI
 
-#define accumulateF16_part41 \
+#define accumulateF16_part51 \
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -188,7 +221,7 @@
 	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9 \
 	VBROADCASTSS (R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
 
-#define accumulateF16_part42 \
+#define accumulateF16_part52 \
 	VBROADCASTSS 4(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 4(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 4(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -196,7 +229,7 @@
 	VBROADCASTSS 4(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9 \
 	VBROADCASTSS 4(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
 
-#define accumulateF16_part43 \
+#define accumulateF16_part53 \
 	VBROADCASTSS 8(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 8(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 8(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -204,7 +237,7 @@
 	VBROADCASTSS 8(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9 \
 	VBROADCASTSS 8(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
 
-#define accumulateF16_part44 \
+#define accumulateF16_part54 \
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -213,211 +246,221 @@
 	VBROADCASTSS 12(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11 \
 	ADDQ R10, BX
 
-#define accumulateF16_part45 \
+#define accumulateF16_part55 \
+	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP)
+
+#define accumulateF16_part56 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; VMULPS 128(AX), Z12, Z18 \
 	VMULPS 192(AX), Z12, Z19; ADDQ R8, AX; VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z20 \
 	VMULPS 64(AX), Z12, Z21; VMULPS 128(AX), Z12, Z22; VMULPS 192(AX), Z12, Z23
 
-#define accumulateF16_part46 \
+#define accumulateF16_part57 \
+	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX
+
+#define accumulateF16_part58 \
 	VCVTPH2PS (BX), Z24; VFMADD231PS Z24, Z25, Z16; VFMADD231PS Z24, Z26, Z20 \
 	VCVTPH2PS (BX)(R11*1), Z24; VFMADD231PS Z24, Z25, Z17; VFMADD231PS Z24, Z26, Z21 \
 	VCVTPH2PS (BX)(R11*2), Z24; VFMADD231PS Z24, Z25, Z18; VFMADD231PS Z24, Z26, Z22 \
 	VCVTPH2PS (DX)(R11*2), Z24; VFMADD231PS Z24, Z25, Z19; VFMADD231PS Z24, Z26, Z23
 
-#define accumulateF16_part47 \
+#define accumulateF16_part59 \
 	ADDQ R10, BX; ADDQ R10, DX; ADDQ $0x100, R12
 
-#define accumulateF16_part48 \
+#define accumulateF16_part60 \
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI); ADDQ R8, DI \
 	VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI); ADDQ R8, DI
 
-#define accumulateF16_part49 \
+#define accumulateF16_part61 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 
-#define accumulateF16_part50 \
+#define accumulateF16_part62 \
 	MOVQ CX, R12; ANDQ $0x1, R12; LEAQ -8(AX)(R12*4), AX
 
-#define accumulateF16_part51 \
+#define accumulateF16_part63 \
+	SUBQ R12, CX; ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12
+
+#define accumulateF16_part64 \
 	ADDQ R8, AX; VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25 \
 	VMULPS 128(AX), Z12, Z26; VMULPS 192(AX), Z12, Z27
 
-#define accumulateF16_part52 \
+#define accumulateF16_part65 \
 	VBROADCASTSS (AX), Z29; VBROADCASTSS (AX)(R9*1), Z30; VBROADCASTSS (AX)(R9*2), Z31
 
-#define accumulateF16_part53 \
+#define accumulateF16_part66 \
 	VFMADD231PS Z28, Z29, Z16; VFMADD231PS Z28, Z30, Z20; VFMADD231PS Z28, Z31, Z24
 
-#define accumulateF16_part54 \
+#define accumulateF16_part67 \
 	VFMADD231PS Z28, Z29, Z17; VFMADD231PS Z28, Z30, Z21; VFMADD231PS Z28, Z31, Z25
 
-#define accumulateF16_part55 \
+#define accumulateF16_part68 \
 	VFMADD231PS Z28, Z29, Z18; VFMADD231PS Z28, Z30, Z22; VFMADD231PS Z28, Z31, Z26
 
-#define accumulateF16_part56 \
+#define accumulateF16_part69 \
 	VFMADD231PS Z28, Z29, Z19; VFMADD231PS Z28, Z30, Z23; VFMADD231PS Z28, Z31, Z27
 
-#define accumulateF16_part57 \
+#define accumulateF16_part70 \
 	VBROADCASTSS 4(AX), Z29; VBROADCASTSS 4(AX)(R9*1), Z30; VBROADCASTSS 4(AX)(R9*2), Z31
 
-#define accumulateF16_part58 \
+#define accumulateF16_part71 \
 	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI); ADDQ R8, DI \
 	MOVQ $0x3, BX
 
-#define accumulateF16_part59 \
+#define accumulateF16_part72 \
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
 
-#define accumulateF16_part60 \
+#define accumulateF16_part73 \
 	VBROADCASTSS (AX), Z1; VBROADCASTSS (AX)(R9*1), Z2; VBROADCASTSS (AX)(R9*2), Z3 \
 	VBROADCASTSS (R13), Z4
 
-#define accumulateF16_part61 \
+#define accumulateF16_part74 \
 	VFMADD231PS Z0, Z1, Z16; VFMADD231PS Z0, Z2, Z20; VFMADD231PS Z0, Z3, Z24 \
 	VFMADD231PS Z0, Z4, Z28
 
-#define accumulateF16_part62 \
+#define accumulateF16_part75 \
 	VFMADD231PS Z0, Z1, Z17; VFMADD231PS Z0, Z2, Z21; VFMADD231PS Z0, Z3, Z25 \
 	VFMADD231PS Z0, Z4, Z29
 
-#define accumulateF16_part63 \
+#define accumulateF16_part76 \
 	VFMADD231PS Z0, Z1, Z18; VFMADD231PS Z0, Z2, Z22; VFMADD231PS Z0, Z3, Z26 \
 	VFMADD231PS Z0, Z4, Z30
 
-#define accumulateF16_part64 \
+#define accumulateF16_part77 \
 	VFMADD231PS Z0, Z1, Z19; VFMADD231PS Z0, Z2, Z23; VFMADD231PS Z0, Z3, Z27 \
 	VFMADD231PS Z0, Z4, Z31
 
-#define accumulateF16_part65 \
+#define accumulateF16_part78 \
 	VBROADCASTSS 4(AX), Z1; VBROADCASTSS 4(AX)(R9*1), Z2; VBROADCASTSS 4(AX)(R9*2), Z3 \
 	VBROADCASTSS 4(R13), Z4
 
-#define accumulateF16_part66 \
+#define accumulateF16_part79 \
 	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI); ADDQ R8, DI \
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); VMOVUPS Z30, 128(DI); VMOVUPS Z31, 192(DI); ADDQ R8, DI \
 	MOVQ $0x4, BX
 
-#define accumulateF16_part67 \
+#define accumulateF16_part80 \
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31
 
-#define accumulateF16_part68 \
-	LEAQ -8(R13)(R12*4), R13; SUBQ R12, CX; ADDQ $0x2, CX
-
-#define accumulateF16_part69 \
+#define accumulateF16_part81 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19
 
-#define accumulateF16_part70 \
+#define accumulateF16_part82 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 
-#define accumulateF16_part71 \
+#define accumulateF16_part83 \
 	VFMADD231PS Z22, Z23, Z16; VFMADD231PS Z22, Z24, Z18; VFMADD231PS Z22, Z25, Z20
 
-#define accumulateF16_part72 \
+#define accumulateF16_part84 \
 	VFMADD231PS Z22, Z23, Z17; VFMADD231PS Z22, Z24, Z19; VFMADD231PS Z22, Z25, Z21
 
-#define accumulateF16_part73 \
+#define accumulateF16_part85 \
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI) \
 	ADDQ R8, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ R8, DI
 
-#define accumulateF16_part74 \
+#define accumulateF16_part86 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19; ADDQ R8, AX \
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21; ADDQ R8, AX \
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z22; VMULPS 64(AX), Z12, Z23
 
-#define accumulateF16_part75 \
+#define accumulateF16_part87 \
 	VFMADD231PS Z24, Z25, Z16; VFMADD231PS Z24, Z26, Z18; VFMADD231PS Z24, Z27, Z20 \
 	VFMADD231PS Z24, Z28, Z22
 
-#define accumulateF16_part76 \
+#define accumulateF16_part88 \
 	VFMADD231PS Z24, Z25, Z17; VFMADD231PS Z24, Z26, Z19; VFMADD231PS Z24, Z27, Z21 \
 	VFMADD231PS Z24, Z28, Z23
 
-#define accumulateF16_part77 \
+#define accumulateF16_part89 \
 	ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13
 
-#define accumulateF16_part78 \
+#define accumulateF16_part90 \
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI) \
 	ADDQ R8, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ R8, DI; VMOVUPS Z22, (DI) \
 	VMOVUPS Z23, 64(DI); ADDQ R8, DI
 
-#define accumulateF16_part79 \
+#define accumulateF16_part91 \
 	VFMADD231PS Z26, Z27, Z16; VFMADD231PS Z26, Z28, Z18; VFMADD231PS Z26, Z29, Z20 \
 	VFMADD231PS Z26, Z30, Z22; VFMADD231PS Z26, Z31, Z24
 
-#define accumulateF16_part80 \
+#define accumulateF16_part92 \
 	VFMADD231PS Z26, Z27, Z17; VFMADD231PS Z26, Z28, Z19; VFMADD231PS Z26, Z29, Z21 \
 	VFMADD231PS Z26, Z30, Z23; VFMADD231PS Z26, Z31, Z25
 
-#define accumulateF16_part81 \
+#define accumulateF16_part93 \
 	VBROADCASTSS 4(AX), Z27; VBROADCASTSS 4(AX)(R9*1), Z28; VBROADCASTSS 4(AX)(R9*2), Z29 \
 	VBROADCASTSS 4(R13), Z30; VBROADCASTSS 4(R13)(R9*1), Z31
 
-#define accumulateF16_part82 \
+#define accumulateF16_part94 \
 	ADDQ R8, AX; VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25 \
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z26; VMULPS 64(AX), Z12, Z27
 
-#define accumulateF16_part83 \
+#define accumulateF16_part95 \
 	VFMADD231PS Z28, Z29, Z16; VFMADD231PS Z28, Z30, Z18; VFMADD231PS Z28, Z31, Z20 \
 	VFMADD231PS Z28, Z0, Z22; VFMADD231PS Z28, Z1, Z24; VFMADD231PS Z28, Z2, Z26
 
-#define accumulateF16_part84 \
+#define accumulateF16_part96 \
 	VFMADD231PS Z28, Z29, Z17; VFMADD231PS Z28, Z30, Z19; VFMADD231PS Z28, Z31, Z21 \
 	VFMADD231PS Z28, Z0, Z23; VFMADD231PS Z28, Z1, Z25; VFMADD231PS Z28, Z2, Z27
 
-#define accumulateF16_part85 \
+#define accumulateF16_part97 \
 	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); ADDQ R8, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI) \
 	ADDQ R8, DI
 
-#define accumulateF16_part86 \
+#define accumulateF16_part98 \
+	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), DX; ADDQ R9, DX \
+	MOVQ 80(SP), CX
+
+#define accumulateF16_part99 \
 	VBROADCASTSS (AX), Z31; VBROADCASTSS (AX)(R9*1), Z0; VBROADCASTSS (AX)(R9*2), Z1 \
 	VBROADCASTSS (R13), Z2; VBROADCASTSS (R13)(R9*1), Z3; VBROADCASTSS (R13)(R9*2), Z4 \
 	VBROADCASTSS (DX), Z5
 
-#define accumulateF16_part87 \
+#define accumulateF16_part100 \
 	VFMADD231PS Z30, Z31, Z16; VFMADD231PS Z30, Z0, Z18; VFMADD231PS Z30, Z1, Z20 \
 	VFMADD231PS Z30, Z2, Z22; VFMADD231PS Z30, Z3, Z24; VFMADD231PS Z30, Z4, Z26 \
 	VFMADD231PS Z30, Z5, Z28
 
-#define accumulateF16_part88 \
+#define accumulateF16_part101 \
 	VFMADD231PS Z30, Z31, Z17; VFMADD231PS Z30, Z0, Z19; VFMADD231PS Z30, Z1, Z21 \
 	VFMADD231PS Z30, Z2, Z23; VFMADD231PS Z30, Z3, Z25; VFMADD231PS Z30, Z4, Z27 \
 	VFMADD231PS Z30, Z5, Z29
 
-#define accumulateF16_part89 \
+#define accumulateF16_part102 \
 	VBROADCASTSS 4(AX), Z31; VBROADCASTSS 4(AX)(R9*1), Z0; VBROADCASTSS 4(AX)(R9*2), Z1 \
 	VBROADCASTSS 4(R13), Z2; VBROADCASTSS 4(R13)(R9*1), Z3; VBROADCASTSS 4(R13)(R9*2), Z4 \
 	VBROADCASTSS 4(DX), Z5
 
-#define accumulateF16_part90 \
+#define accumulateF16_part103 \
 	VFMADD231PS Z0, Z1, Z16; VFMADD231PS Z0, Z2, Z18; VFMADD231PS Z0, Z3, Z20 \
 	VFMADD231PS Z0, Z4, Z22; VFMADD231PS Z0, Z5, Z24; VFMADD231PS Z0, Z6, Z26 \
 	VFMADD231PS Z0, Z7, Z28; VFMADD231PS Z0, Z8, Z30
 
-#define accumulateF16_part91 \
+#define accumulateF16_part104 \
 	VFMADD231PS Z0, Z1, Z17; VFMADD231PS Z0, Z2, Z19; VFMADD231PS Z0, Z3, Z21 \
 	VFMADD231PS Z0, Z4, Z23; VFMADD231PS Z0, Z5, Z25; VFMADD231PS Z0, Z6, Z27 \
 	VFMADD231PS Z0, Z7, Z29; VFMADD231PS Z0, Z8, Z31; ADDQ R10, BX
 
-#define accumulateF16_part92 \
+#define accumulateF16_part105 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; ADDQ R8, AX; VBROADCASTSS 4(CX), Z12 \
 	VMULPS (AX), Z12, Z17
 
-#define accumulateF16_part93 \
+#define accumulateF16_part106 \
 	VFMADD231PS Z19, Z20, Z16; VFMADD231PS Z19, Z21, Z17; VFMADD231PS Z19, Z22, Z18
 
-#define accumulateF16_part94 \
+#define accumulateF16_part107 \
 	VMOVUPS Z16, (DI); ADDQ R8, DI; VMOVUPS Z17, (DI); ADDQ R8, DI; VMOVUPS Z18, (DI); ADDQ R8, DI
 
-#define accumulateF16_part95 \
+#define accumulateF16_part108 \
 	VBROADCASTSS (AX), Z21; VBROADCASTSS (AX)(R9*1), Z22; VBROADCASTSS (AX)(R9*2), Z23 \
 	VBROADCASTSS (R13), Z24
 
-#define accumulateF16_part96 \
+#define accumulateF16_part109 \
 	VFMADD231PS Z20, Z21, Z16; VFMADD231PS Z20, Z22, Z17; VFMADD231PS Z20, Z23, Z18 \
 	VFMADD231PS Z20, Z24, Z19
 
-#define accumulateF16_part97 \
+#define accumulateF16_part110 \
 	VBROADCASTSS 4(AX), Z21; VBROADCASTSS 4(AX)(R9*1), Z22; VBROADCASTSS 4(AX)(R9*2), Z23 \
 	VBROADCASTSS 4(R13), Z24
 
@@ -560,9 +603,8 @@ noFactors3:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors2:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; ADDQ R10, R10; ADDQ R11, R11; MOVBQZX 56(BX), AX
-	MOVQ AX, 112(SP); MOVQ 48(BX), AX; CMPQ 64(SP), $0x2; JG few4
+	accumulateF16_part1; ADDQ R10, R10
+	ADDQ R11, R11; accumulateF16_part2; JG few4
 	MOVQ 40(BX), AX
 
 few4:
@@ -571,71 +613,67 @@ few4:
 
 panels5:
 	CMPQ 56(SP), $0x4; JL panels5End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels5Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x1; JGE panels5Rows1
+	accumulateF16_part4; CMPQ R13, $0x1
+	JGE panels5Rows1
 	JMP panels5Next
 
 panels5Rows1:
 	// 1 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop6Zero
-	accumulateF16_part1; VMULPS 64(AX), Y14, Y2
+	accumulateF16_part5; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; VMULPS 128(AX), Y14, Y4; VMULPS 160(AX), Y14, Y5; VMULPS 192(AX), Y14, Y6
 	VMULPS 224(AX), Y14, Y7
 
 loop6Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop6Part
+	accumulateF16_part6; JNE loop6Part
 
 loop6:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Y10; accumulateF16_part2
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Y10; accumulateF16_part7
 
 loop6Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); VBROADCASTSS 4(AX), Y10; accumulateF16_part2
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); VBROADCASTSS 4(AX), Y10; accumulateF16_part7
 
 loop6Step2:
-	PREFETCHT0 256(R12); PREFETCHT0 320(R12); VBROADCASTSS 8(AX), Y10; accumulateF16_part2
+	PREFETCHT0 256(R12); PREFETCHT0 320(R12); VBROADCASTSS 8(AX), Y10; accumulateF16_part7
 
 loop6Step3:
-	PREFETCHT0 384(R12); PREFETCHT0 448(R12); VBROADCASTSS 12(AX), Y10; accumulateF16_part2
+	PREFETCHT0 384(R12); PREFETCHT0 448(R12); VBROADCASTSS 12(AX), Y10; accumulateF16_part7
 	ADDQ $0x200, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop6
-	accumulateF16_part3; VMOVUPS Y4, 128(DI)
+	accumulateF16_part8; VMOVUPS Y4, 128(DI)
 	VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI; MOVQ $0x1, BX
 	JMP panels5Done
 
 loop6Zero:
-	accumulateF16_part4; JMP loop6Begun
+	accumulateF16_part9; JMP loop6Begun
 
 loop6Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop6Step3
+	accumulateF16_part10; JB loop6Step3
 	JE loop6Step2
 	JMP loop6Step1
 
 panels5Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile7
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile7:
 	SUBQ BX, 72(SP); JE panels5Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels5Tiles
+	accumulateF16_part12; JMP panels5Tiles
 
 panels5Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels5
+	accumulateF16_part13; JMP panels5
 
 panels5End:
 	CMPQ 64(SP), $0x3; JG panels8End
 
 panels8:
 	CMPQ 56(SP), $0x2; JL panels8End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels8Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x5
+	accumulateF16_part14; CMPQ R13, $0x5
 	JGE panels8Rows3
 	CMPQ R13, $0x4; JGE panels8Rows2
 	CMPQ R13, $0x3; JGE panels8Rows3
@@ -646,140 +684,135 @@ panels8Tiles:
 panels8Rows1:
 	// 1 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop9Zero
-	accumulateF16_part1; VMULPS 64(AX), Y14, Y2
+	accumulateF16_part5; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3
 
 loop9Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop9Part
+	accumulateF16_part6; JNE loop9Part
 
 loop9:
-	PREFETCHT0 (R12); VBROADCASTSS (AX), Y6; accumulateF16_part7
+	PREFETCHT0 (R12); VBROADCASTSS (AX), Y6; accumulateF16_part15
 
 loop9Step1:
-	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Y6; accumulateF16_part7
+	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Y6; accumulateF16_part15
 
 loop9Step2:
-	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Y6; accumulateF16_part7
+	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Y6; accumulateF16_part15
 
 loop9Step3:
-	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Y6; accumulateF16_part7; ADDQ $0x100, R12; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG loop9
-	accumulateF16_part3; ADDQ R8, DI
+	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Y6; accumulateF16_part15; ADDQ $0x100, R12
+	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop9
+	accumulateF16_part8; ADDQ R8, DI
 	MOVQ $0x1, BX; JMP panels8Done
 
 loop9Zero:
-	accumulateF16_part8; JMP loop9Begun
+	accumulateF16_part16; JMP loop9Begun
 
 loop9Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop9Step3
+	accumulateF16_part10; JB loop9Step3
 	JE loop9Step2
 	JMP loop9Step1
 
 panels8Rows2:
 	// 2 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop10Zero
-	accumulateF16_part1; accumulateF16_part9
+	accumulateF16_part5; accumulateF16_part17
 
 loop10Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop10Part
+	accumulateF16_part6; JNE loop10Part
 
 loop10:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VCVTPH2PS (BX), Y8
-	VCVTPH2PS 16(BX), Y9; accumulateF16_part10; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
-	accumulateF16_part11; ADDQ R10, BX
+	VCVTPH2PS 16(BX), Y9; accumulateF16_part18; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
+	accumulateF16_part19; ADDQ R10, BX
 
 loop10Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11; VCVTPH2PS (BX), Y8
-	VCVTPH2PS 16(BX), Y9; accumulateF16_part10; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
-	accumulateF16_part11; ADDQ R10, BX
+	VCVTPH2PS 16(BX), Y9; accumulateF16_part18; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
+	accumulateF16_part19; ADDQ R10, BX
 
 loop10Step2:
 	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VCVTPH2PS (BX), Y8
-	VCVTPH2PS 16(BX), Y9; accumulateF16_part10; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
-	accumulateF16_part11; ADDQ R10, BX
+	VCVTPH2PS 16(BX), Y9; accumulateF16_part18; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
+	accumulateF16_part19; ADDQ R10, BX
 
 loop10Step3:
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11; VCVTPH2PS (BX), Y8
-	VCVTPH2PS 16(BX), Y9; accumulateF16_part10; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
-	accumulateF16_part11; ADDQ R10, BX
+	VCVTPH2PS 16(BX), Y9; accumulateF16_part18; VCVTPH2PS (BX)(R11*1), Y8; VCVTPH2PS 16(BX)(R11*1), Y9
+	accumulateF16_part19; ADDQ R10, BX
 	ADDQ $0x100, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop10
-	accumulateF16_part12; MOVQ $0x2, BX
+	accumulateF16_part20; MOVQ $0x2, BX
 	JMP panels8Done
 
 loop10Zero:
-	accumulateF16_part4; JMP loop10Begun
+	accumulateF16_part9; JMP loop10Begun
 
 loop10Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop10Step3
+	accumulateF16_part10; JB loop10Step3
 	JE loop10Step2
 	JMP loop10Step1
 
 panels8Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop11Zero
-	accumulateF16_part1; accumulateF16_part9
+	accumulateF16_part5; accumulateF16_part17
 	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
 	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11
 
 loop11Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop11Part
+	accumulateF16_part6; JNE loop11Part
 
 loop11:
-	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part13
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part14
-	accumulateF16_part15
+	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part21
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part22
+	accumulateF16_part23
 
 loop11Step1:
-	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part16
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part17
-	accumulateF16_part15
+	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part24
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part25
+	accumulateF16_part23
 
 loop11Step2:
-	PREFETCHT0 128(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part18
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part19
-	accumulateF16_part15
+	PREFETCHT0 128(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part26
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part27
+	accumulateF16_part23
 
 loop11Step3:
-	PREFETCHT0 192(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part20
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part21
-	accumulateF16_part15; ADDQ $0x100, R12
+	PREFETCHT0 192(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part28
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part29
+	accumulateF16_part23; ADDQ $0x100, R12
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop11
-	accumulateF16_part12; VMOVUPS Y8, (DI)
+	accumulateF16_part20; VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI); VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; MOVQ $0x3, BX
 	JMP panels8Done
 
 loop11Zero:
-	accumulateF16_part4; accumulateF16_part22
+	accumulateF16_part9; accumulateF16_part30
 	JMP loop11Begun
 
 loop11Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop11Step3
+	accumulateF16_part10; JB loop11Step3
 	JE loop11Step2
 	JMP loop11Step1
 
 panels8Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile12
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile12:
 	SUBQ BX, 72(SP); JE panels8Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels8Tiles
+	accumulateF16_part12; JMP panels8Tiles
 
 panels8Next:
-	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP); JMP panels8
+	accumulateF16_part31; JMP panels8
 
 panels8End:
 panels13:
 	CMPQ 56(SP), $0x1; JL panels13End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels13Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0xb
+	accumulateF16_part14; CMPQ R13, $0xb
 	JGE panels13Rows6
 	CMPQ R13, $0x9; JGE panels13Rows5
 	CMPQ R13, $0x7; JGE panels13Rows4
@@ -794,230 +827,226 @@ panels13Tiles:
 panels13Rows1:
 	// 1 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop14Zero
-	accumulateF16_part1
+	accumulateF16_part5
 
 loop14Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop14Part
+	accumulateF16_part6; JNE loop14Part
 
 loop14:
-	VBROADCASTSS (AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part23
+	VBROADCASTSS (AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part32
 
 loop14Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3
-	accumulateF16_part23
+	accumulateF16_part32
 
 loop14Step2:
-	VBROADCASTSS 8(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part23
+	VBROADCASTSS 8(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part32
 
 loop14Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3
-	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part24; SUBQ $0x4, CX; JG loop14
+	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part33; SUBQ $0x4, CX; JG loop14
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX; JMP panels13Done
 
 loop14Zero:
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; JMP loop14Begun
 
 loop14Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop14Step3
+	accumulateF16_part10; JB loop14Step3
 	JE loop14Step2
 	JMP loop14Step1
 
 panels13Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop15Zero
-	accumulateF16_part25
+	accumulateF16_part34
 
 loop15Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop15Part
+	accumulateF16_part6; JNE loop15Part
 
 loop15:
 	VBROADCASTSS (AX), Y6; VBROADCASTSS (AX)(R9*1), Y7; VCVTPH2PS (BX), Y4; VCVTPH2PS 16(BX), Y5
-	accumulateF16_part26; ADDQ R10, BX
+	accumulateF16_part35; ADDQ R10, BX
 
 loop15Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y6; VBROADCASTSS 4(AX)(R9*1), Y7; VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5; accumulateF16_part26; ADDQ R10, BX
+	VCVTPH2PS 16(BX), Y5; accumulateF16_part35; ADDQ R10, BX
 
 loop15Step2:
 	VBROADCASTSS 8(AX), Y6; VBROADCASTSS 8(AX)(R9*1), Y7; VCVTPH2PS (BX), Y4; VCVTPH2PS 16(BX), Y5
-	accumulateF16_part26; ADDQ R10, BX
+	accumulateF16_part35; ADDQ R10, BX
 
 loop15Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y6; VBROADCASTSS 12(AX)(R9*1), Y7; VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5; accumulateF16_part26; accumulateF16_part24; SUBQ $0x4, CX; JG loop15
+	VCVTPH2PS 16(BX), Y5; accumulateF16_part35; accumulateF16_part33; SUBQ $0x4, CX; JG loop15
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels13Done
 
 loop15Zero:
-	accumulateF16_part8; JMP loop15Begun
+	accumulateF16_part16; JMP loop15Begun
 
 loop15Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop15Step3
+	accumulateF16_part10; JB loop15Step3
 	JE loop15Step2
 	JMP loop15Step1
 
 panels13Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop16Zero
-	accumulateF16_part27
+	accumulateF16_part36
 
 loop16Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop16Part
+	accumulateF16_part6; JNE loop16Part
 
 loop16:
 	VBROADCASTSS (AX), Y8; VBROADCASTSS (AX)(R9*1), Y9; VBROADCASTSS (AX)(R9*2), Y10
-	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part28; ADDQ R10, BX
+	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37; ADDQ R10, BX
 
 loop16Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y8; VBROADCASTSS 4(AX)(R9*1), Y9
-	VBROADCASTSS 4(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part28
+	VBROADCASTSS 4(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37
 	ADDQ R10, BX
 
 loop16Step2:
 	VBROADCASTSS 8(AX), Y8; VBROADCASTSS 8(AX)(R9*1), Y9; VBROADCASTSS 8(AX)(R9*2), Y10
-	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part28; ADDQ R10, BX
+	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37; ADDQ R10, BX
 
 loop16Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y8; VBROADCASTSS 12(AX)(R9*1), Y9
-	VBROADCASTSS 12(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part28
-	accumulateF16_part24; SUBQ $0x4, CX
+	VBROADCASTSS 12(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37
+	accumulateF16_part33; SUBQ $0x4, CX
 	JG loop16
-	accumulateF16_part29; MOVQ $0x3, BX
+	accumulateF16_part38; MOVQ $0x3, BX
 	JMP panels13Done
 
 loop16Zero:
-	accumulateF16_part8; VXORPS Y4, Y4, Y4
+	accumulateF16_part16; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; JMP loop16Begun
 
 loop16Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop16Step3
+	accumulateF16_part10; JB loop16Step3
 	JE loop16Step2
 	JMP loop16Step1
 
 panels13Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop17Zero
-	accumulateF16_part30
+	accumulateF16_part39
 
 loop17Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x3, CX; JNE loop17Part
+	accumulateF16_part40; TESTQ $0x3, CX
+	JNE loop17Part
 
 loop17:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VBROADCASTSS (AX)(R9*2), Y12
-	VBROADCASTSS (R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part32
+	VBROADCASTSS (R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part41
 	ADDQ R10, BX
 
 loop17Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11
 	VBROADCASTSS 4(AX)(R9*2), Y12; VBROADCASTSS 4(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9
-	accumulateF16_part32; ADDQ R10, BX
+	accumulateF16_part41; ADDQ R10, BX
 
 loop17Step2:
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VBROADCASTSS 8(AX)(R9*2), Y12
-	VBROADCASTSS 8(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part32
+	VBROADCASTSS 8(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part41
 	ADDQ R10, BX
 
 loop17Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11
 	VBROADCASTSS 12(AX)(R9*2), Y12; VBROADCASTSS 12(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9
-	accumulateF16_part32; accumulateF16_part24
+	accumulateF16_part41; accumulateF16_part33
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop17
-	accumulateF16_part29; VMOVUPS Y6, (DI)
+	accumulateF16_part38; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP panels13Done
 
 loop17Zero:
-	accumulateF16_part4; JMP loop17Begun
+	accumulateF16_part9; JMP loop17Begun
 
 loop17Part:
-	accumulateF16_part33; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop17Step3
+	accumulateF16_part42; accumulateF16_part43
+	JB loop17Step3
 	JE loop17Step2
 	JMP loop17Step1
 
 panels13Rows5:
 	// 5 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop18Zero
-	accumulateF16_part30; accumulateF16_part34
+	accumulateF16_part39; accumulateF16_part44
 
 loop18Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x3, CX; JNE loop18Part
+	accumulateF16_part40; TESTQ $0x3, CX
+	JNE loop18Part
 
 loop18:
-	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part35; ADDQ R10, BX
+	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part45; ADDQ R10, BX
 
 loop18Step1:
-	PREFETCHT0 (R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part36; ADDQ R10, BX
+	PREFETCHT0 (R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part46; ADDQ R10, BX
 
 loop18Step2:
-	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part37; ADDQ R10, BX
+	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part47; ADDQ R10, BX
 
 loop18Step3:
-	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part38
-	ADDQ $0x80, R12; accumulateF16_part39; JG loop18
-	accumulateF16_part29; accumulateF16_part40
+	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part48
+	ADDQ $0x80, R12; accumulateF16_part49; JG loop18
+	accumulateF16_part38; accumulateF16_part50
 	MOVQ $0x5, BX; JMP panels13Done
 
 loop18Zero:
-	accumulateF16_part4; VXORPS Y8, Y8, Y8
+	accumulateF16_part9; VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9; JMP loop18Begun
 
 loop18Part:
-	accumulateF16_part33; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop18Step3
+	accumulateF16_part42; accumulateF16_part43
+	JB loop18Step3
 	JE loop18Step2
 	JMP loop18Step1
 
 panels13Rows6:
 	// 6 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop19Zero
-	accumulateF16_part30; accumulateF16_part34
+	accumulateF16_part39; accumulateF16_part44
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11
 
 loop19Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x3, CX; JNE loop19Part
+	accumulateF16_part40; TESTQ $0x3, CX
+	JNE loop19Part
 
 loop19:
-	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part41; ADDQ R10, BX
+	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part51; ADDQ R10, BX
 
 loop19Step1:
-	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part42; ADDQ R10, BX
+	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part52; ADDQ R10, BX
 
 loop19Step2:
-	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part43; ADDQ R10, BX
+	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part53; ADDQ R10, BX
 
 loop19Step3:
-	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part44
-	ADDQ $0x80, R12; accumulateF16_part39; JG loop19
-	accumulateF16_part29; accumulateF16_part40
+	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part54
+	ADDQ $0x80, R12; accumulateF16_part49; JG loop19
+	accumulateF16_part38; accumulateF16_part50
 	VMOVUPS Y10, (DI); VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels13Done
 
 loop19Zero:
-	accumulateF16_part4; accumulateF16_part22
+	accumulateF16_part9; accumulateF16_part30
 	JMP loop19Begun
 
 loop19Part:
-	accumulateF16_part33; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop19Step3
+	accumulateF16_part42; accumulateF16_part43
+	JB loop19Step3
 	JE loop19Step2
 	JMP loop19Step1
 
 panels13Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile20
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile20:
 	SUBQ BX, 72(SP); JE panels13Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels13Tiles
+	accumulateF16_part12; JMP panels13Tiles
 
 panels13Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels13
+	accumulateF16_part55; JMP panels13
 
 panels13End:
 	VZEROUPPER
@@ -1063,9 +1092,8 @@ noFactors23:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors22:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; ADDQ R10, R10; ADDQ R11, R11; MOVBQZX 56(BX), AX
-	MOVQ AX, 112(SP); MOVQ 48(BX), AX; CMPQ 64(SP), $0x2; JG few24
+	accumulateF16_part1; ADDQ R10, R10
+	ADDQ R11, R11; accumulateF16_part2; JG few24
 	MOVQ 40(BX), AX
 
 few24:
@@ -1073,12 +1101,11 @@ few24:
 
 panels25:
 	CMPQ 56(SP), $0x4; JL panels25End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels25Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x7; JGE panels25Rows4
+	accumulateF16_part4; CMPQ R13, $0x7
+	JGE panels25Rows4
 	CMPQ R13, $0x5; JGE panels25Rows3
 	CMPQ R13, $0x4; JGE panels25Rows4
 	CMPQ R13, $0x3; JGE panels25Rows3
@@ -1088,121 +1115,119 @@ panels25Tiles:
 panels25Rows2:
 	// 2 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop26Zero
-	accumulateF16_part45
+	accumulateF16_part56
 
 loop26Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop26Part
+	accumulateF16_part57; JNE loop26Part
 
 loop26:
 	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
-	accumulateF16_part46; ADDQ R10, BX
+	accumulateF16_part58; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop26Step1:
 	PREFETCHT0 128(R12); PREFETCHT0 192(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
-	accumulateF16_part46; accumulateF16_part47
+	accumulateF16_part58; accumulateF16_part59
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop26
-	accumulateF16_part48; MOVQ $0x2, BX
+	accumulateF16_part60; MOVQ $0x2, BX
 	JMP panels25Done
 
 loop26Zero:
-	accumulateF16_part49; JMP loop26Begun
+	accumulateF16_part61; JMP loop26Begun
 
 loop26Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop26Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop26Step1
 
 panels25Rows3:
 	// 3 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop27Zero
-	accumulateF16_part45; accumulateF16_part51
+	accumulateF16_part56; accumulateF16_part64
 
 loop27Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop27Part
+	accumulateF16_part57; JNE loop27Part
 
 loop27:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part52; VCVTPH2PS (BX), Z28
-	accumulateF16_part53; VCVTPH2PS (BX)(R11*1), Z28
-	accumulateF16_part54; VCVTPH2PS (BX)(R11*2), Z28
-	accumulateF16_part55; VCVTPH2PS (DX)(R11*2), Z28
-	accumulateF16_part56; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part65; VCVTPH2PS (BX), Z28
+	accumulateF16_part66; VCVTPH2PS (BX)(R11*1), Z28
+	accumulateF16_part67; VCVTPH2PS (BX)(R11*2), Z28
+	accumulateF16_part68; VCVTPH2PS (DX)(R11*2), Z28
+	accumulateF16_part69; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop27Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part57; VCVTPH2PS (BX), Z28
-	accumulateF16_part53; VCVTPH2PS (BX)(R11*1), Z28
-	accumulateF16_part54; VCVTPH2PS (BX)(R11*2), Z28
-	accumulateF16_part55; VCVTPH2PS (DX)(R11*2), Z28
-	accumulateF16_part56; accumulateF16_part47
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part70; VCVTPH2PS (BX), Z28
+	accumulateF16_part66; VCVTPH2PS (BX)(R11*1), Z28
+	accumulateF16_part67; VCVTPH2PS (BX)(R11*2), Z28
+	accumulateF16_part68; VCVTPH2PS (DX)(R11*2), Z28
+	accumulateF16_part69; accumulateF16_part59
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop27
-	accumulateF16_part48; accumulateF16_part58
+	accumulateF16_part60; accumulateF16_part71
 	JMP panels25Done
 
 loop27Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop27Begun
 
 loop27Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop27Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop27Step1
 
 panels25Rows4:
 	// 4 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop28Zero
-	accumulateF16_part45; accumulateF16_part51
+	accumulateF16_part56; accumulateF16_part64
 	ADDQ R8, AX; VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
 	VMULPS 128(AX), Z12, Z30; VMULPS 192(AX), Z12, Z31
 
 loop28Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop28Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop28Part
 
 loop28:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part60; VCVTPH2PS (BX), Z0
-	accumulateF16_part61; VCVTPH2PS (BX)(R11*1), Z0
-	accumulateF16_part62; VCVTPH2PS (BX)(R11*2), Z0
-	accumulateF16_part63; VCVTPH2PS (DX)(R11*2), Z0
-	accumulateF16_part64; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part73; VCVTPH2PS (BX), Z0
+	accumulateF16_part74; VCVTPH2PS (BX)(R11*1), Z0
+	accumulateF16_part75; VCVTPH2PS (BX)(R11*2), Z0
+	accumulateF16_part76; VCVTPH2PS (DX)(R11*2), Z0
+	accumulateF16_part77; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop28Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part65; VCVTPH2PS (BX), Z0
-	accumulateF16_part61; VCVTPH2PS (BX)(R11*1), Z0
-	accumulateF16_part62; VCVTPH2PS (BX)(R11*2), Z0
-	accumulateF16_part63; VCVTPH2PS (DX)(R11*2), Z0
-	accumulateF16_part64; accumulateF16_part47
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part78; VCVTPH2PS (BX), Z0
+	accumulateF16_part74; VCVTPH2PS (BX)(R11*1), Z0
+	accumulateF16_part75; VCVTPH2PS (BX)(R11*2), Z0
+	accumulateF16_part76; VCVTPH2PS (DX)(R11*2), Z0
+	accumulateF16_part77; accumulateF16_part59
 	ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop28
-	accumulateF16_part48; accumulateF16_part66
+	accumulateF16_part60; accumulateF16_part79
 	JMP panels25Done
 
 loop28Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop28Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop28Begun
 
 loop28Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop28Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop28Step1
 
 panels25Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile29
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile29:
 	SUBQ BX, 72(SP); JE panels25Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels25Tiles
+	accumulateF16_part12; JMP panels25Tiles
 
 panels25Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels25
+	accumulateF16_part13; JMP panels25
 
 panels25End:
 panels30:
 	CMPQ 56(SP), $0x2; JL panels30End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels30Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0xf
+	accumulateF16_part14; CMPQ R13, $0xf
 	JGE panels30Rows8
 	CMPQ R13, $0xd; JGE panels30Rows7
 	CMPQ R13, $0xb; JGE panels30Rows6
@@ -1219,10 +1244,10 @@ panels30Tiles:
 panels30Rows2:
 	// 2 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop31Zero
-	accumulateF16_part69
+	accumulateF16_part81
 
 loop31Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop31Part
+	accumulateF16_part57; JNE loop31Part
 
 loop31:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z21; VBROADCASTSS (AX)(R9*1), Z22; VCVTPH2PS (BX), Z20
@@ -1238,213 +1263,209 @@ loop31Step1:
 	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels30Done
 
 loop31Zero:
-	accumulateF16_part70; JMP loop31Begun
+	accumulateF16_part82; JMP loop31Begun
 
 loop31Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop31Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop31Step1
 
 panels30Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop32Zero
-	accumulateF16_part69; ADDQ R8, AX
+	accumulateF16_part81; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21
 
 loop32Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop32Part
+	accumulateF16_part57; JNE loop32Part
 
 loop32:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z23; VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part71; VCVTPH2PS (BX)(R11*1), Z22
-	accumulateF16_part72; ADDQ R10, BX
+	VBROADCASTSS (AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part83; VCVTPH2PS (BX)(R11*1), Z22
+	accumulateF16_part84; ADDQ R10, BX
 
 loop32Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z23; VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part71
-	VCVTPH2PS (BX)(R11*1), Z22; accumulateF16_part72; ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX
+	VBROADCASTSS 4(AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part83
+	VCVTPH2PS (BX)(R11*1), Z22; accumulateF16_part84; ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX
 	SUBQ $0x2, CX; JG loop32
-	accumulateF16_part73; MOVQ $0x3, BX
+	accumulateF16_part85; MOVQ $0x3, BX
 	JMP panels30Done
 
 loop32Zero:
-	accumulateF16_part70; VPXORD Z20, Z20, Z20
+	accumulateF16_part82; VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21; JMP loop32Begun
 
 loop32Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop32Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop32Step1
 
 panels30Rows4:
 	// 4 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop33Zero
-	accumulateF16_part74
+	accumulateF16_part86
 
 loop33Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop33Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop33Part
 
 loop33:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
-	VBROADCASTSS (AX)(R9*2), Z27; VBROADCASTSS (R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part75
-	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part76; ADDQ R10, BX
+	VBROADCASTSS (AX)(R9*2), Z27; VBROADCASTSS (R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part87
+	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part88; ADDQ R10, BX
 
 loop33Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
-	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part75
-	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part76; accumulateF16_part77; SUBQ $0x2, CX; JG loop33
-	accumulateF16_part78; MOVQ $0x4, BX
+	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part87
+	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part88; accumulateF16_part89; SUBQ $0x2, CX; JG loop33
+	accumulateF16_part90; MOVQ $0x4, BX
 	JMP panels30Done
 
 loop33Zero:
-	accumulateF16_part49; JMP loop33Begun
+	accumulateF16_part61; JMP loop33Begun
 
 loop33Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop33Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop33Step1
 
 panels30Rows5:
 	// 5 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop34Zero
-	accumulateF16_part74; ADDQ R8, AX
+	accumulateF16_part86; ADDQ R8, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25
 
 loop34Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop34Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop34Part
 
 loop34:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28
 	VBROADCASTSS (AX)(R9*2), Z29; VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31
-	VCVTPH2PS (BX), Z26; accumulateF16_part79; VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part80
+	VCVTPH2PS (BX), Z26; accumulateF16_part91; VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part92
 	ADDQ R10, BX
 
 loop34Step1:
-	PREFETCHT0 64(R12); accumulateF16_part81; VCVTPH2PS (BX), Z26; accumulateF16_part79
-	VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part80; accumulateF16_part77; SUBQ $0x2, CX; JG loop34
-	accumulateF16_part78; VMOVUPS Z24, (DI)
+	PREFETCHT0 64(R12); accumulateF16_part93; VCVTPH2PS (BX), Z26; accumulateF16_part91
+	VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part92; accumulateF16_part89; SUBQ $0x2, CX; JG loop34
+	accumulateF16_part90; VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI); ADDQ R8, DI; MOVQ $0x5, BX; JMP panels30Done
 
 loop34Zero:
-	accumulateF16_part49; VPXORD Z24, Z24, Z24
+	accumulateF16_part61; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; JMP loop34Begun
 
 loop34Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop34Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop34Step1
 
 panels30Rows6:
 	// 6 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop35Zero
-	accumulateF16_part74; accumulateF16_part82
+	accumulateF16_part86; accumulateF16_part94
 
 loop35Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop35Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop35Part
 
 loop35:
-	PREFETCHT0 (R12); accumulateF16_part52; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part83; VCVTPH2PS (BX)(R11*1), Z28
-	accumulateF16_part84; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part65; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
+	VBROADCASTSS (R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part95; VCVTPH2PS (BX)(R11*1), Z28
+	accumulateF16_part96; ADDQ R10, BX
 
 loop35Step1:
-	PREFETCHT0 64(R12); accumulateF16_part57; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part83
-	VCVTPH2PS (BX)(R11*1), Z28; accumulateF16_part84; accumulateF16_part77; SUBQ $0x2, CX; JG loop35
-	accumulateF16_part78; accumulateF16_part85
+	PREFETCHT0 64(R12); accumulateF16_part70; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
+	VBROADCASTSS 4(R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part95
+	VCVTPH2PS (BX)(R11*1), Z28; accumulateF16_part96; accumulateF16_part89; SUBQ $0x2, CX; JG loop35
+	accumulateF16_part90; accumulateF16_part97
 	MOVQ $0x6, BX; JMP panels30Done
 
 loop35Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop35Begun
 
 loop35Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop35Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop35Step1
 
 panels30Rows7:
 	// 7 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop36Zero
-	accumulateF16_part74; accumulateF16_part82
+	accumulateF16_part86; accumulateF16_part94
 	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
 
 loop36Begun:
-	accumulateF16_part31; LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop36Part
+	accumulateF16_part98; TESTQ $0x1, CX
+	JNE loop36Part
 
 loop36:
-	PREFETCHT0 (R12); accumulateF16_part86; VCVTPH2PS (BX), Z30; accumulateF16_part87
-	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part88; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part99; VCVTPH2PS (BX), Z30; accumulateF16_part100
+	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part101; ADDQ R10, BX
 
 loop36Step1:
-	PREFETCHT0 64(R12); accumulateF16_part89; VCVTPH2PS (BX), Z30; accumulateF16_part87
-	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part88; accumulateF16_part77; ADDQ $0x8, DX
+	PREFETCHT0 64(R12); accumulateF16_part102; VCVTPH2PS (BX), Z30; accumulateF16_part100
+	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part101; accumulateF16_part89; ADDQ $0x8, DX
 	SUBQ $0x2, CX; JG loop36
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; MOVQ $0x7, BX; JMP panels30Done
 
 loop36Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; JMP loop36Begun
 
 loop36Part:
-	accumulateF16_part50; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; SUBQ R12, CX; ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12
-	JMP loop36Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop36Step1
 
 panels30Rows8:
 	// 8 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop37Zero
-	accumulateF16_part74; accumulateF16_part82
+	accumulateF16_part86; accumulateF16_part94
 	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29; ADDQ R8, AX
 	VBROADCASTSS 28(CX), Z12; VMULPS (AX), Z12, Z30; VMULPS 64(AX), Z12, Z31
 
 loop37Begun:
-	accumulateF16_part31; LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop37Part
+	accumulateF16_part98; TESTQ $0x1, CX
+	JNE loop37Part
 
 loop37:
-	PREFETCHT0 (R12); accumulateF16_part60; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
-	VBROADCASTSS (DX), Z7; VBROADCASTSS (DX)(R9*1), Z8; VCVTPH2PS (BX), Z0; accumulateF16_part90
-	VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part91
+	PREFETCHT0 (R12); accumulateF16_part73; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
+	VBROADCASTSS (DX), Z7; VBROADCASTSS (DX)(R9*1), Z8; VCVTPH2PS (BX), Z0; accumulateF16_part103
+	VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part104
 
 loop37Step1:
-	PREFETCHT0 64(R12); accumulateF16_part65; VBROADCASTSS 4(R13)(R9*1), Z5
+	PREFETCHT0 64(R12); accumulateF16_part78; VBROADCASTSS 4(R13)(R9*1), Z5
 	VBROADCASTSS 4(R13)(R9*2), Z6; VBROADCASTSS 4(DX), Z7; VBROADCASTSS 4(DX)(R9*1), Z8
-	VCVTPH2PS (BX), Z0; accumulateF16_part90; VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part91
+	VCVTPH2PS (BX), Z0; accumulateF16_part103; VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part104
 	ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13; ADDQ $0x8, DX; SUBQ $0x2, CX; JG loop37
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI)
 	ADDQ R8, DI; MOVQ $0x8, BX; JMP panels30Done
 
 loop37Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop37Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop37Begun
 
 loop37Part:
-	accumulateF16_part50; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; SUBQ R12, CX; ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12
-	JMP loop37Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop37Step1
 
 panels30Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile38
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile38:
 	SUBQ BX, 72(SP); JE panels30Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels30Tiles
+	accumulateF16_part12; JMP panels30Tiles
 
 panels30Next:
-	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP); JMP panels30
+	accumulateF16_part31; JMP panels30
 
 panels30End:
 panels39:
 	CMPQ 56(SP), $0x1; JL panels39End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels39Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x7
+	accumulateF16_part14; CMPQ R13, $0x7
 	JGE panels39Rows4
 	CMPQ R13, $0x5; JGE panels39Rows3
 	CMPQ R13, $0x4; JGE panels39Rows4
@@ -1455,10 +1476,10 @@ panels39Tiles:
 panels39Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop40Zero
-	accumulateF16_part92
+	accumulateF16_part105
 
 loop40Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop40Part
+	accumulateF16_part57; JNE loop40Part
 
 loop40:
 	VBROADCASTSS (AX), Z19; VBROADCASTSS (AX)(R9*1), Z20; VCVTPH2PS (BX), Z18
@@ -1474,75 +1495,74 @@ loop40Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; JMP loop40Begun
 
 loop40Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop40Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop40Step1
 
 panels39Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop41Zero
-	accumulateF16_part92; ADDQ R8, AX
+	accumulateF16_part105; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18
 
 loop41Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop41Part
+	accumulateF16_part57; JNE loop41Part
 
 loop41:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VCVTPH2PS (BX), Z19; accumulateF16_part93; ADDQ R10, BX
+	VCVTPH2PS (BX), Z19; accumulateF16_part106; ADDQ R10, BX
 
 loop41Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22; VCVTPH2PS (BX), Z19; accumulateF16_part93; ADDQ R10, BX
+	VBROADCASTSS 4(AX)(R9*2), Z22; VCVTPH2PS (BX), Z19; accumulateF16_part106; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop41
-	accumulateF16_part94; MOVQ $0x3, BX
+	accumulateF16_part107; MOVQ $0x3, BX
 	JMP panels39Done
 
 loop41Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; JMP loop41Begun
 
 loop41Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop41Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop41Step1
 
 panels39Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop42Zero
-	accumulateF16_part92; ADDQ R8, AX
+	accumulateF16_part105; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ R8, AX; VBROADCASTSS 12(CX), Z12
 	VMULPS (AX), Z12, Z19
 
 loop42Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop42Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop42Part
 
 loop42:
-	accumulateF16_part95; VCVTPH2PS (BX), Z20
-	accumulateF16_part96; ADDQ R10, BX
+	accumulateF16_part108; VCVTPH2PS (BX), Z20
+	accumulateF16_part109; ADDQ R10, BX
 
 loop42Step1:
-	PREFETCHT0 (R12); accumulateF16_part97; VCVTPH2PS (BX), Z20; accumulateF16_part96; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part110; VCVTPH2PS (BX), Z20; accumulateF16_part109; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop42
-	accumulateF16_part94; VMOVUPS Z19, (DI)
+	accumulateF16_part107; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels39Done
 
 loop42Zero:
-	accumulateF16_part70; JMP loop42Begun
+	accumulateF16_part82; JMP loop42Begun
 
 loop42Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop42Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop42Step1
 
 panels39Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile43
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile43:
 	SUBQ BX, 72(SP); JE panels39Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels39Tiles
+	accumulateF16_part12; JMP panels39Tiles
 
 panels39Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels39
+	accumulateF16_part55; JMP panels39
 
 panels39End:
 	VZEROUPPER
@@ -1577,9 +1597,8 @@ noFactors46:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors45:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; ADDQ R10, R10; ADDQ R11, R11; MOVBQZX 56(BX), AX
-	MOVQ AX, 112(SP); MOVQ 48(BX), AX; CMPQ 64(SP), $0x2; JG few47
+	accumulateF16_part1; ADDQ R10, R10
+	ADDQ R11, R11; accumulateF16_part2; JG few47
 	MOVQ 40(BX), AX
 
 few47:
@@ -1588,23 +1607,22 @@ few47:
 
 panels48:
 	CMPQ 56(SP), $0x4; JL panels48End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels48Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x1; JGE panels48Rows1
+	accumulateF16_part4; CMPQ R13, $0x1
+	JGE panels48Rows1
 	JMP panels48Next
 
 panels48Rows1:
 	// 1 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop49Zero
-	accumulateF16_part1; VMULPS 64(AX), Y14, Y2
+	accumulateF16_part5; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; VMULPS 128(AX), Y14, Y4; VMULPS 160(AX), Y14, Y5; VMULPS 192(AX), Y14, Y6
 	VMULPS 224(AX), Y14, Y7; accumulateBF16_part1
 
 loop49Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop49Part
+	accumulateF16_part6; JNE loop49Part
 
 loop49:
 	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Y10; accumulateBF16_part2
@@ -1618,41 +1636,38 @@ loop49Step2:
 loop49Step3:
 	PREFETCHT0 384(R12); PREFETCHT0 448(R12); VBROADCASTSS 12(AX), Y10; accumulateBF16_part2
 	ADDQ $0x200, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop49
-	accumulateBF16_part3; accumulateF16_part3
+	accumulateBF16_part3; accumulateF16_part8
 	VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI
 	MOVQ $0x1, BX; JMP panels48Done
 
 loop49Zero:
-	accumulateF16_part4; JMP loop49Begun
+	accumulateF16_part9; JMP loop49Begun
 
 loop49Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop49Step3
+	accumulateF16_part10; JB loop49Step3
 	JE loop49Step2
 	JMP loop49Step1
 
 panels48Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile50
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile50:
 	SUBQ BX, 72(SP); JE panels48Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels48Tiles
+	accumulateF16_part12; JMP panels48Tiles
 
 panels48Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels48
+	accumulateF16_part13; JMP panels48
 
 panels48End:
 	CMPQ 64(SP), $0x3; JG panels51End
 
 panels51:
 	CMPQ 56(SP), $0x2; JL panels51End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels51Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x5
+	accumulateF16_part14; CMPQ R13, $0x5
 	JGE panels51Rows3
 	CMPQ R13, $0x4; JGE panels51Rows2
 	CMPQ R13, $0x3; JGE panels51Rows3
@@ -1663,11 +1678,11 @@ panels51Tiles:
 panels51Rows1:
 	// 1 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop52Zero
-	accumulateF16_part1; VMULPS 64(AX), Y14, Y2
+	accumulateF16_part5; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; accumulateBF16_part4
 
 loop52Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop52Part
+	accumulateF16_part6; JNE loop52Part
 
 loop52:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Y6; accumulateBF16_part5
@@ -1681,62 +1696,60 @@ loop52Step2:
 loop52Step3:
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Y6; accumulateBF16_part5; ADDQ $0x100, R12
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop52
-	accumulateBF16_part6; accumulateF16_part3
+	accumulateBF16_part6; accumulateF16_part8
 	ADDQ R8, DI; MOVQ $0x1, BX; JMP panels51Done
 
 loop52Zero:
-	accumulateF16_part8; JMP loop52Begun
+	accumulateF16_part16; JMP loop52Begun
 
 loop52Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop52Step3
+	accumulateF16_part10; JB loop52Step3
 	JE loop52Step2
 	JMP loop52Step1
 
 panels51Rows2:
 	// 2 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop53Zero
-	accumulateF16_part1; accumulateF16_part9
+	accumulateF16_part5; accumulateF16_part17
 	accumulateBF16_part1
 
 loop53Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop53Part
+	accumulateF16_part6; JNE loop53Part
 
 loop53:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; accumulateBF16_part7
-	accumulateBF16_part8; accumulateF16_part11
+	accumulateBF16_part8; accumulateF16_part19
 	ADDQ R10, BX
 
 loop53Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11; accumulateBF16_part7
-	accumulateBF16_part8; accumulateF16_part11
+	accumulateBF16_part8; accumulateF16_part19
 	ADDQ R10, BX
 
 loop53Step2:
 	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; accumulateBF16_part7
-	accumulateBF16_part8; accumulateF16_part11
+	accumulateBF16_part8; accumulateF16_part19
 	ADDQ R10, BX
 
 loop53Step3:
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11; accumulateBF16_part7
-	accumulateBF16_part8; accumulateF16_part11
+	accumulateBF16_part8; accumulateF16_part19
 	ADDQ R10, BX; ADDQ $0x100, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop53
-	accumulateBF16_part3; accumulateF16_part12
+	accumulateBF16_part3; accumulateF16_part20
 	MOVQ $0x2, BX; JMP panels51Done
 
 loop53Zero:
-	accumulateF16_part4; JMP loop53Begun
+	accumulateF16_part9; JMP loop53Begun
 
 loop53Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop53Step3
+	accumulateF16_part10; JB loop53Step3
 	JE loop53Step2
 	JMP loop53Step1
 
 panels51Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop54Zero
-	accumulateF16_part1; accumulateF16_part9
+	accumulateF16_part5; accumulateF16_part17
 	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
 	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11; accumulateBF16_part1
 	VPERM2F128 $0x20, Y9, Y8, Y13; VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8
@@ -1744,64 +1757,61 @@ panels51Rows3:
 	VSHUFPS $0x88, Y14, Y13, Y10; VSHUFPS $0xdd, Y14, Y13, Y11
 
 loop54Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop54Part
+	accumulateF16_part6; JNE loop54Part
 
 loop54:
-	PREFETCHT0 (R12); accumulateBF16_part9; accumulateF16_part13; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part14
-	accumulateF16_part15
+	PREFETCHT0 (R12); accumulateBF16_part9; accumulateF16_part21; VMOVDQU (BX)(R11*1), Y12
+	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part22
+	accumulateF16_part23
 
 loop54Step1:
-	PREFETCHT0 64(R12); accumulateBF16_part9; accumulateF16_part16; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part17
-	accumulateF16_part15
+	PREFETCHT0 64(R12); accumulateBF16_part9; accumulateF16_part24; VMOVDQU (BX)(R11*1), Y12
+	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part25
+	accumulateF16_part23
 
 loop54Step2:
-	PREFETCHT0 128(R12); accumulateBF16_part9; accumulateF16_part18; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part19
-	accumulateF16_part15
+	PREFETCHT0 128(R12); accumulateBF16_part9; accumulateF16_part26; VMOVDQU (BX)(R11*1), Y12
+	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part27
+	accumulateF16_part23
 
 loop54Step3:
-	PREFETCHT0 192(R12); accumulateBF16_part9; accumulateF16_part20; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part21
-	accumulateF16_part15; ADDQ $0x100, R12
+	PREFETCHT0 192(R12); accumulateBF16_part9; accumulateF16_part28; VMOVDQU (BX)(R11*1), Y12
+	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part29
+	accumulateF16_part23; ADDQ $0x100, R12
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop54
 	accumulateBF16_part3; VUNPCKLPS Y9, Y8, Y13
 	VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8; VPERM2F128 $0x31, Y14, Y13, Y9
 	VUNPCKLPS Y11, Y10, Y13; VUNPCKHPS Y11, Y10, Y14; VPERM2F128 $0x20, Y14, Y13, Y10
-	VPERM2F128 $0x31, Y14, Y13, Y11; accumulateF16_part12; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI)
+	VPERM2F128 $0x31, Y14, Y13, Y11; accumulateF16_part20; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI)
 	VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; MOVQ $0x3, BX; JMP panels51Done
 
 loop54Zero:
-	accumulateF16_part4; accumulateF16_part22
+	accumulateF16_part9; accumulateF16_part30
 	JMP loop54Begun
 
 loop54Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop54Step3
+	accumulateF16_part10; JB loop54Step3
 	JE loop54Step2
 	JMP loop54Step1
 
 panels51Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile55
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile55:
 	SUBQ BX, 72(SP); JE panels51Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels51Tiles
+	accumulateF16_part12; JMP panels51Tiles
 
 panels51Next:
-	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP); JMP panels51
+	accumulateF16_part31; JMP panels51
 
 panels51End:
 panels56:
 	CMPQ 56(SP), $0x1; JL panels56End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels56Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0xb
+	accumulateF16_part14; CMPQ R13, $0xb
 	JGE panels56Rows6
 	CMPQ R13, $0x9; JGE panels56Rows5
 	CMPQ R13, $0x7; JGE panels56Rows4
@@ -1816,27 +1826,27 @@ panels56Tiles:
 panels56Rows1:
 	// 1 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop57Zero
-	accumulateF16_part1; VPERM2F128 $0x20, Y1, Y0, Y13
+	accumulateF16_part5; VPERM2F128 $0x20, Y1, Y0, Y13
 	VPERM2F128 $0x31, Y1, Y0, Y14; VSHUFPS $0x88, Y14, Y13, Y0; VSHUFPS $0xdd, Y14, Y13, Y1
 
 loop57Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop57Part
+	accumulateF16_part6; JNE loop57Part
 
 loop57:
 	VBROADCASTSS (AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3; VPSLLD $0x10, Y2, Y2
-	accumulateF16_part23
+	accumulateF16_part32
 
 loop57Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3
-	VPSLLD $0x10, Y2, Y2; accumulateF16_part23
+	VPSLLD $0x10, Y2, Y2; accumulateF16_part32
 
 loop57Step2:
 	VBROADCASTSS 8(AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3; VPSLLD $0x10, Y2, Y2
-	accumulateF16_part23
+	accumulateF16_part32
 
 loop57Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3
-	VPSLLD $0x10, Y2, Y2; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part24
+	VPSLLD $0x10, Y2, Y2; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part33
 	SUBQ $0x4, CX; JG loop57
 	VUNPCKLPS Y1, Y0, Y13; VUNPCKHPS Y1, Y0, Y14; VPERM2F128 $0x20, Y14, Y13, Y0
 	VPERM2F128 $0x31, Y14, Y13, Y1; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX
@@ -1846,178 +1856,175 @@ loop57Zero:
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; JMP loop57Begun
 
 loop57Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop57Step3
+	accumulateF16_part10; JB loop57Step3
 	JE loop57Step2
 	JMP loop57Step1
 
 panels56Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop58Zero
-	accumulateF16_part25; accumulateBF16_part4
+	accumulateF16_part34; accumulateBF16_part4
 
 loop58Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop58Part
+	accumulateF16_part6; JNE loop58Part
 
 loop58:
 	VBROADCASTSS (AX), Y6; VBROADCASTSS (AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part26; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; ADDQ R10, BX
 
 loop58Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y6; VBROADCASTSS 4(AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part26; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; ADDQ R10, BX
 
 loop58Step2:
 	VBROADCASTSS 8(AX), Y6; VBROADCASTSS 8(AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part26; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; ADDQ R10, BX
 
 loop58Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y6; VBROADCASTSS 12(AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part26; accumulateF16_part24
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; accumulateF16_part33
 	SUBQ $0x4, CX; JG loop58
 	accumulateBF16_part6; VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI); ADDQ R8, DI; MOVQ $0x2, BX
 	JMP panels56Done
 
 loop58Zero:
-	accumulateF16_part8; JMP loop58Begun
+	accumulateF16_part16; JMP loop58Begun
 
 loop58Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop58Step3
+	accumulateF16_part10; JB loop58Step3
 	JE loop58Step2
 	JMP loop58Step1
 
 panels56Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop59Zero
-	accumulateF16_part27; accumulateBF16_part4
+	accumulateF16_part36; accumulateBF16_part4
 	VPERM2F128 $0x20, Y5, Y4, Y13; VPERM2F128 $0x31, Y5, Y4, Y14; VSHUFPS $0x88, Y14, Y13, Y4
 	VSHUFPS $0xdd, Y14, Y13, Y5
 
 loop59Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x3, CX; JNE loop59Part
+	accumulateF16_part6; JNE loop59Part
 
 loop59:
 	VBROADCASTSS (AX), Y8; VBROADCASTSS (AX)(R9*1), Y9; VBROADCASTSS (AX)(R9*2), Y10; VMOVDQU (BX), Y6
-	VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part28; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part37; ADDQ R10, BX
 
 loop59Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y8; VBROADCASTSS 4(AX)(R9*1), Y9
 	VBROADCASTSS 4(AX)(R9*2), Y10; VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7
-	VPSLLD $0x10, Y6, Y6; accumulateF16_part28; ADDQ R10, BX
+	VPSLLD $0x10, Y6, Y6; accumulateF16_part37; ADDQ R10, BX
 
 loop59Step2:
 	VBROADCASTSS 8(AX), Y8; VBROADCASTSS 8(AX)(R9*1), Y9; VBROADCASTSS 8(AX)(R9*2), Y10
-	VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part28
+	VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part37
 	ADDQ R10, BX
 
 loop59Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y8; VBROADCASTSS 12(AX)(R9*1), Y9
 	VBROADCASTSS 12(AX)(R9*2), Y10; VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7
-	VPSLLD $0x10, Y6, Y6; accumulateF16_part28; accumulateF16_part24; SUBQ $0x4, CX; JG loop59
+	VPSLLD $0x10, Y6, Y6; accumulateF16_part37; accumulateF16_part33; SUBQ $0x4, CX; JG loop59
 	accumulateBF16_part6; VUNPCKLPS Y5, Y4, Y13
 	VUNPCKHPS Y5, Y4, Y14; VPERM2F128 $0x20, Y14, Y13, Y4; VPERM2F128 $0x31, Y14, Y13, Y5
-	accumulateF16_part29; MOVQ $0x3, BX
+	accumulateF16_part38; MOVQ $0x3, BX
 	JMP panels56Done
 
 loop59Zero:
-	accumulateF16_part8; VXORPS Y4, Y4, Y4
+	accumulateF16_part16; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; JMP loop59Begun
 
 loop59Part:
-	accumulateF16_part5; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop59Step3
+	accumulateF16_part10; JB loop59Step3
 	JE loop59Step2
 	JMP loop59Step1
 
 panels56Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop60Zero
-	accumulateF16_part30; accumulateBF16_part1
+	accumulateF16_part39; accumulateBF16_part1
 
 loop60Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x3, CX; JNE loop60Part
+	accumulateF16_part40; TESTQ $0x3, CX
+	JNE loop60Part
 
 loop60:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VBROADCASTSS (AX)(R9*2), Y12
 	VBROADCASTSS (R13), Y13; VMOVDQU (BX), Y8; VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8
-	accumulateF16_part32; ADDQ R10, BX
+	accumulateF16_part41; ADDQ R10, BX
 
 loop60Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11
 	VBROADCASTSS 4(AX)(R9*2), Y12; VBROADCASTSS 4(R13), Y13; VMOVDQU (BX), Y8
-	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part32; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part41; ADDQ R10, BX
 
 loop60Step2:
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VBROADCASTSS 8(AX)(R9*2), Y12
 	VBROADCASTSS 8(R13), Y13; VMOVDQU (BX), Y8; VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8
-	accumulateF16_part32; ADDQ R10, BX
+	accumulateF16_part41; ADDQ R10, BX
 
 loop60Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11
 	VBROADCASTSS 12(AX)(R9*2), Y12; VBROADCASTSS 12(R13), Y13; VMOVDQU (BX), Y8
-	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part32; accumulateF16_part24
+	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part41; accumulateF16_part33
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop60
-	accumulateBF16_part3; accumulateF16_part29
+	accumulateBF16_part3; accumulateF16_part38
 	VMOVUPS Y6, (DI); VMOVUPS Y7, 32(DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP panels56Done
 
 loop60Zero:
-	accumulateF16_part4; JMP loop60Begun
+	accumulateF16_part9; JMP loop60Begun
 
 loop60Part:
-	accumulateF16_part33; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop60Step3
+	accumulateF16_part42; accumulateF16_part43
+	JB loop60Step3
 	JE loop60Step2
 	JMP loop60Step1
 
 panels56Rows5:
 	// 5 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop61Zero
-	accumulateF16_part30; accumulateF16_part34
+	accumulateF16_part39; accumulateF16_part44
 	accumulateBF16_part1; VPERM2F128 $0x20, Y9, Y8, Y13
 	VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8; VSHUFPS $0xdd, Y14, Y13, Y9
 
 loop61Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x3, CX; JNE loop61Part
+	accumulateF16_part40; TESTQ $0x3, CX
+	JNE loop61Part
 
 loop61:
 	VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part35; ADDQ R10, BX
+	accumulateF16_part45; ADDQ R10, BX
 
 loop61Step1:
 	PREFETCHT0 (R12); VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part36; ADDQ R10, BX
+	accumulateF16_part46; ADDQ R10, BX
 
 loop61Step2:
 	VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part37; ADDQ R10, BX
+	accumulateF16_part47; ADDQ R10, BX
 
 loop61Step3:
 	PREFETCHT0 64(R12); VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part38; ADDQ $0x80, R12
-	accumulateF16_part39; JG loop61
+	accumulateF16_part48; ADDQ $0x80, R12
+	accumulateF16_part49; JG loop61
 	accumulateBF16_part3; VUNPCKLPS Y9, Y8, Y13
 	VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8; VPERM2F128 $0x31, Y14, Y13, Y9
-	accumulateF16_part29; accumulateF16_part40
+	accumulateF16_part38; accumulateF16_part50
 	MOVQ $0x5, BX; JMP panels56Done
 
 loop61Zero:
-	accumulateF16_part4; VXORPS Y8, Y8, Y8
+	accumulateF16_part9; VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9; JMP loop61Begun
 
 loop61Part:
-	accumulateF16_part33; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop61Step3
+	accumulateF16_part42; accumulateF16_part43
+	JB loop61Step3
 	JE loop61Step2
 	JMP loop61Step1
 
 panels56Rows6:
 	// 6 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop62Zero
-	accumulateF16_part30; accumulateF16_part34
+	accumulateF16_part39; accumulateF16_part44
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11
 	accumulateBF16_part1; VPERM2F128 $0x20, Y9, Y8, Y13
 	VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8; VSHUFPS $0xdd, Y14, Y13, Y9
@@ -2025,50 +2032,49 @@ panels56Rows6:
 	VSHUFPS $0xdd, Y14, Y13, Y11
 
 loop62Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x3, CX; JNE loop62Part
+	accumulateF16_part40; TESTQ $0x3, CX
+	JNE loop62Part
 
 loop62:
-	accumulateBF16_part9; accumulateF16_part41
+	accumulateBF16_part9; accumulateF16_part51
 	ADDQ R10, BX
 
 loop62Step1:
-	PREFETCHT0 (R12); accumulateBF16_part9; accumulateF16_part42; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateBF16_part9; accumulateF16_part52; ADDQ R10, BX
 
 loop62Step2:
-	accumulateBF16_part9; accumulateF16_part43
+	accumulateBF16_part9; accumulateF16_part53
 	ADDQ R10, BX
 
 loop62Step3:
-	PREFETCHT0 64(R12); accumulateBF16_part9; accumulateF16_part44; ADDQ $0x80, R12
-	accumulateF16_part39; JG loop62
+	PREFETCHT0 64(R12); accumulateBF16_part9; accumulateF16_part54; ADDQ $0x80, R12
+	accumulateF16_part49; JG loop62
 	accumulateBF16_part3; VUNPCKLPS Y9, Y8, Y13
 	VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8; VPERM2F128 $0x31, Y14, Y13, Y9
 	VUNPCKLPS Y11, Y10, Y13; VUNPCKHPS Y11, Y10, Y14; VPERM2F128 $0x20, Y14, Y13, Y10
-	VPERM2F128 $0x31, Y14, Y13, Y11; accumulateF16_part29; accumulateF16_part40; VMOVUPS Y10, (DI)
+	VPERM2F128 $0x31, Y14, Y13, Y11; accumulateF16_part38; accumulateF16_part50; VMOVUPS Y10, (DI)
 	VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels56Done
 
 loop62Zero:
-	accumulateF16_part4; accumulateF16_part22
+	accumulateF16_part9; accumulateF16_part30
 	JMP loop62Begun
 
 loop62Part:
-	accumulateF16_part33; MOVQ R12, 104(SP)
-	MOVQ 96(SP), R12; CMPQ 104(SP), $0x2; JB loop62Step3
+	accumulateF16_part42; accumulateF16_part43
+	JB loop62Step3
 	JE loop62Step2
 	JMP loop62Step1
 
 panels56Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile63
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile63:
 	SUBQ BX, 72(SP); JE panels56Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels56Tiles
+	accumulateF16_part12; JMP panels56Tiles
 
 panels56Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels56
+	accumulateF16_part55; JMP panels56
 
 panels56End:
 	VZEROUPPER
@@ -2109,9 +2115,8 @@ noFactors66:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors65:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; ADDQ R10, R10; ADDQ R11, R11; MOVBQZX 56(BX), AX
-	MOVQ AX, 112(SP); MOVQ 48(BX), AX; CMPQ 64(SP), $0x2; JG few67
+	accumulateF16_part1; ADDQ R10, R10
+	ADDQ R11, R11; accumulateF16_part2; JG few67
 	MOVQ 40(BX), AX
 
 few67:
@@ -2119,12 +2124,11 @@ few67:
 
 panels68:
 	CMPQ 56(SP), $0x4; JL panels68End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels68Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x7; JGE panels68Rows4
+	accumulateF16_part4; CMPQ R13, $0x7
+	JGE panels68Rows4
 	CMPQ R13, $0x5; JGE panels68Rows3
 	CMPQ R13, $0x4; JGE panels68Rows4
 	CMPQ R13, $0x3; JGE panels68Rows3
@@ -2134,10 +2138,10 @@ panels68Tiles:
 panels68Rows2:
 	// 2 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop69Zero
-	accumulateF16_part45
+	accumulateF16_part56
 
 loop69Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop69Part
+	accumulateF16_part57; JNE loop69Part
 
 loop69:
 	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
@@ -2147,107 +2151,105 @@ loop69Step1:
 	PREFETCHT0 128(R12); PREFETCHT0 192(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
 	accumulateBF16_part10; ADDQ $0x100, R12
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop69
-	accumulateF16_part48; MOVQ $0x2, BX
+	accumulateF16_part60; MOVQ $0x2, BX
 	JMP panels68Done
 
 loop69Zero:
-	accumulateF16_part49; JMP loop69Begun
+	accumulateF16_part61; JMP loop69Begun
 
 loop69Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop69Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop69Step1
 
 panels68Rows3:
 	// 3 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop70Zero
-	accumulateF16_part45; accumulateF16_part51
+	accumulateF16_part56; accumulateF16_part64
 
 loop70Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop70Part
+	accumulateF16_part57; JNE loop70Part
 
 loop70:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part52; VPMOVZXWD (BX), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part53; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part54; VPMOVZXWD (BX)(R11*2), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part55; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part56; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part65; VPMOVZXWD (BX), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part66; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part67; VPMOVZXWD (BX)(R11*2), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part68; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part69; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop70Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part57; VPMOVZXWD (BX), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part53; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part54; VPMOVZXWD (BX)(R11*2), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part55; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part56; accumulateF16_part47
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part70; VPMOVZXWD (BX), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part66; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part67; VPMOVZXWD (BX)(R11*2), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part68; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part69; accumulateF16_part59
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop70
-	accumulateF16_part48; accumulateF16_part58
+	accumulateF16_part60; accumulateF16_part71
 	JMP panels68Done
 
 loop70Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop70Begun
 
 loop70Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop70Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop70Step1
 
 panels68Rows4:
 	// 4 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop71Zero
-	accumulateF16_part45; accumulateF16_part51
+	accumulateF16_part56; accumulateF16_part64
 	ADDQ R8, AX; VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
 	VMULPS 128(AX), Z12, Z30; VMULPS 192(AX), Z12, Z31
 
 loop71Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop71Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop71Part
 
 loop71:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part60; VPMOVZXWD (BX), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part61; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part62; VPMOVZXWD (BX)(R11*2), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part63; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part64; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part73; VPMOVZXWD (BX), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part74; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part75; VPMOVZXWD (BX)(R11*2), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part76; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part77; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop71Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part65; VPMOVZXWD (BX), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part61; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part62; VPMOVZXWD (BX)(R11*2), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part63; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part64; accumulateF16_part47
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part78; VPMOVZXWD (BX), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part74; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part75; VPMOVZXWD (BX)(R11*2), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part76; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part77; accumulateF16_part59
 	ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop71
-	accumulateF16_part48; accumulateF16_part66
+	accumulateF16_part60; accumulateF16_part79
 	JMP panels68Done
 
 loop71Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop71Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop71Begun
 
 loop71Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop71Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop71Step1
 
 panels68Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile72
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile72:
 	SUBQ BX, 72(SP); JE panels68Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels68Tiles
+	accumulateF16_part12; JMP panels68Tiles
 
 panels68Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels68
+	accumulateF16_part13; JMP panels68
 
 panels68End:
 panels73:
 	CMPQ 56(SP), $0x2; JL panels73End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels73Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0xf
+	accumulateF16_part14; CMPQ R13, $0xf
 	JGE panels73Rows8
 	CMPQ R13, $0xd; JGE panels73Rows7
 	CMPQ R13, $0xb; JGE panels73Rows6
@@ -2264,10 +2266,10 @@ panels73Tiles:
 panels73Rows2:
 	// 2 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop74Zero
-	accumulateF16_part69
+	accumulateF16_part81
 
 loop74Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop74Part
+	accumulateF16_part57; JNE loop74Part
 
 loop74:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z21; VBROADCASTSS (AX)(R9*1), Z22; VPMOVZXWD (BX), Z20
@@ -2284,222 +2286,218 @@ loop74Step1:
 	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels73Done
 
 loop74Zero:
-	accumulateF16_part70; JMP loop74Begun
+	accumulateF16_part82; JMP loop74Begun
 
 loop74Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop74Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop74Step1
 
 panels73Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop75Zero
-	accumulateF16_part69; ADDQ R8, AX
+	accumulateF16_part81; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21
 
 loop75Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop75Part
+	accumulateF16_part57; JNE loop75Part
 
 loop75:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z23; VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part71
-	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part72; ADDQ R10, BX
+	VBROADCASTSS (AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part83
+	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part84; ADDQ R10, BX
 
 loop75Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z23; VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part71
-	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part72; ADDQ R10, BX
+	VBROADCASTSS 4(AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part83
+	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part84; ADDQ R10, BX
 	ADDQ $0x80, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop75
-	accumulateF16_part73; MOVQ $0x3, BX
+	accumulateF16_part85; MOVQ $0x3, BX
 	JMP panels73Done
 
 loop75Zero:
-	accumulateF16_part70; VPXORD Z20, Z20, Z20
+	accumulateF16_part82; VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21; JMP loop75Begun
 
 loop75Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop75Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop75Step1
 
 panels73Rows4:
 	// 4 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop76Zero
-	accumulateF16_part74
+	accumulateF16_part86
 
 loop76Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop76Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop76Part
 
 loop76:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
 	VBROADCASTSS (AX)(R9*2), Z27; VBROADCASTSS (R13), Z28; VPMOVZXWD (BX), Z24; VPSLLD $0x10, Z24, Z24
-	accumulateF16_part75; VPMOVZXWD (BX)(R11*1), Z24
-	VPSLLD $0x10, Z24, Z24; accumulateF16_part76; ADDQ R10, BX
+	accumulateF16_part87; VPMOVZXWD (BX)(R11*1), Z24
+	VPSLLD $0x10, Z24, Z24; accumulateF16_part88; ADDQ R10, BX
 
 loop76Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
 	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VPMOVZXWD (BX), Z24
-	VPSLLD $0x10, Z24, Z24; accumulateF16_part75; VPMOVZXWD (BX)(R11*1), Z24; VPSLLD $0x10, Z24, Z24
-	accumulateF16_part76; accumulateF16_part77
+	VPSLLD $0x10, Z24, Z24; accumulateF16_part87; VPMOVZXWD (BX)(R11*1), Z24; VPSLLD $0x10, Z24, Z24
+	accumulateF16_part88; accumulateF16_part89
 	SUBQ $0x2, CX; JG loop76
-	accumulateF16_part78; MOVQ $0x4, BX
+	accumulateF16_part90; MOVQ $0x4, BX
 	JMP panels73Done
 
 loop76Zero:
-	accumulateF16_part49; JMP loop76Begun
+	accumulateF16_part61; JMP loop76Begun
 
 loop76Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop76Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop76Step1
 
 panels73Rows5:
 	// 5 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop77Zero
-	accumulateF16_part74; ADDQ R8, AX
+	accumulateF16_part86; ADDQ R8, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25
 
 loop77Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop77Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop77Part
 
 loop77:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28
 	VBROADCASTSS (AX)(R9*2), Z29; VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31
-	VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26; accumulateF16_part79; VPMOVZXWD (BX)(R11*1), Z26
-	VPSLLD $0x10, Z26, Z26; accumulateF16_part80; ADDQ R10, BX
+	VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26; accumulateF16_part91; VPMOVZXWD (BX)(R11*1), Z26
+	VPSLLD $0x10, Z26, Z26; accumulateF16_part92; ADDQ R10, BX
 
 loop77Step1:
-	PREFETCHT0 64(R12); accumulateF16_part81; VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26
-	accumulateF16_part79; VPMOVZXWD (BX)(R11*1), Z26
-	VPSLLD $0x10, Z26, Z26; accumulateF16_part80; accumulateF16_part77; SUBQ $0x2, CX; JG loop77
-	accumulateF16_part78; VMOVUPS Z24, (DI)
+	PREFETCHT0 64(R12); accumulateF16_part93; VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26
+	accumulateF16_part91; VPMOVZXWD (BX)(R11*1), Z26
+	VPSLLD $0x10, Z26, Z26; accumulateF16_part92; accumulateF16_part89; SUBQ $0x2, CX; JG loop77
+	accumulateF16_part90; VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI); ADDQ R8, DI; MOVQ $0x5, BX; JMP panels73Done
 
 loop77Zero:
-	accumulateF16_part49; VPXORD Z24, Z24, Z24
+	accumulateF16_part61; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; JMP loop77Begun
 
 loop77Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop77Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop77Step1
 
 panels73Rows6:
 	// 6 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop78Zero
-	accumulateF16_part74; accumulateF16_part82
+	accumulateF16_part86; accumulateF16_part94
 
 loop78Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop78Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop78Part
 
 loop78:
-	PREFETCHT0 (R12); accumulateF16_part52; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part83
-	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part84; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part65; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
+	VBROADCASTSS (R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part95
+	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part96; ADDQ R10, BX
 
 loop78Step1:
-	PREFETCHT0 64(R12); accumulateF16_part57; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part83
-	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part84; accumulateF16_part77
+	PREFETCHT0 64(R12); accumulateF16_part70; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
+	VBROADCASTSS 4(R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part95
+	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part96; accumulateF16_part89
 	SUBQ $0x2, CX; JG loop78
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	MOVQ $0x6, BX; JMP panels73Done
 
 loop78Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop78Begun
 
 loop78Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop78Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop78Step1
 
 panels73Rows7:
 	// 7 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop79Zero
-	accumulateF16_part74; accumulateF16_part82
+	accumulateF16_part86; accumulateF16_part94
 	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
 
 loop79Begun:
-	accumulateF16_part31; LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop79Part
+	accumulateF16_part98; TESTQ $0x1, CX
+	JNE loop79Part
 
 loop79:
-	PREFETCHT0 (R12); accumulateF16_part86; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
-	accumulateF16_part87; VPMOVZXWD (BX)(R11*1), Z30
-	VPSLLD $0x10, Z30, Z30; accumulateF16_part88; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part99; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
+	accumulateF16_part100; VPMOVZXWD (BX)(R11*1), Z30
+	VPSLLD $0x10, Z30, Z30; accumulateF16_part101; ADDQ R10, BX
 
 loop79Step1:
-	PREFETCHT0 64(R12); accumulateF16_part89; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
-	accumulateF16_part87; VPMOVZXWD (BX)(R11*1), Z30
-	VPSLLD $0x10, Z30, Z30; accumulateF16_part88; accumulateF16_part77; ADDQ $0x8, DX; SUBQ $0x2, CX
+	PREFETCHT0 64(R12); accumulateF16_part102; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
+	accumulateF16_part100; VPMOVZXWD (BX)(R11*1), Z30
+	VPSLLD $0x10, Z30, Z30; accumulateF16_part101; accumulateF16_part89; ADDQ $0x8, DX; SUBQ $0x2, CX
 	JG loop79
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; MOVQ $0x7, BX; JMP panels73Done
 
 loop79Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; JMP loop79Begun
 
 loop79Part:
-	accumulateF16_part50; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; SUBQ R12, CX; ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12
-	JMP loop79Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop79Step1
 
 panels73Rows8:
 	// 8 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop80Zero
-	accumulateF16_part74; accumulateF16_part82
+	accumulateF16_part86; accumulateF16_part94
 	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29; ADDQ R8, AX
 	VBROADCASTSS 28(CX), Z12; VMULPS (AX), Z12, Z30; VMULPS 64(AX), Z12, Z31
 
 loop80Begun:
-	accumulateF16_part31; LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop80Part
+	accumulateF16_part98; TESTQ $0x1, CX
+	JNE loop80Part
 
 loop80:
-	PREFETCHT0 (R12); accumulateF16_part60; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
+	PREFETCHT0 (R12); accumulateF16_part73; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
 	VBROADCASTSS (DX), Z7; VBROADCASTSS (DX)(R9*1), Z8; VPMOVZXWD (BX), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part90; VPMOVZXWD (BX)(R11*1), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part91
+	accumulateF16_part103; VPMOVZXWD (BX)(R11*1), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part104
 
 loop80Step1:
-	PREFETCHT0 64(R12); accumulateF16_part65; VBROADCASTSS 4(R13)(R9*1), Z5
+	PREFETCHT0 64(R12); accumulateF16_part78; VBROADCASTSS 4(R13)(R9*1), Z5
 	VBROADCASTSS 4(R13)(R9*2), Z6; VBROADCASTSS 4(DX), Z7; VBROADCASTSS 4(DX)(R9*1), Z8
-	VPMOVZXWD (BX), Z0; VPSLLD $0x10, Z0, Z0; accumulateF16_part90; VPMOVZXWD (BX)(R11*1), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part91; ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13
+	VPMOVZXWD (BX), Z0; VPSLLD $0x10, Z0, Z0; accumulateF16_part103; VPMOVZXWD (BX)(R11*1), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part104; ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13
 	ADDQ $0x8, DX; SUBQ $0x2, CX; JG loop80
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI)
 	ADDQ R8, DI; MOVQ $0x8, BX; JMP panels73Done
 
 loop80Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop80Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop80Begun
 
 loop80Part:
-	accumulateF16_part50; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; SUBQ R12, CX; ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12
-	JMP loop80Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop80Step1
 
 panels73Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile81
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile81:
 	SUBQ BX, 72(SP); JE panels73Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels73Tiles
+	accumulateF16_part12; JMP panels73Tiles
 
 panels73Next:
-	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP); JMP panels73
+	accumulateF16_part31; JMP panels73
 
 panels73End:
 panels82:
 	CMPQ 56(SP), $0x1; JL panels82End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels82Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x7
+	accumulateF16_part14; CMPQ R13, $0x7
 	JGE panels82Rows4
 	CMPQ R13, $0x5; JGE panels82Rows3
 	CMPQ R13, $0x4; JGE panels82Rows4
@@ -2510,10 +2508,10 @@ panels82Tiles:
 panels82Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop83Zero
-	accumulateF16_part92
+	accumulateF16_part105
 
 loop83Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop83Part
+	accumulateF16_part57; JNE loop83Part
 
 loop83:
 	VBROADCASTSS (AX), Z19; VBROADCASTSS (AX)(R9*1), Z20; VPMOVZXWD (BX), Z18; VPSLLD $0x10, Z18, Z18
@@ -2529,76 +2527,75 @@ loop83Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; JMP loop83Begun
 
 loop83Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop83Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop83Step1
 
 panels82Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop84Zero
-	accumulateF16_part92; ADDQ R8, AX
+	accumulateF16_part105; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18
 
 loop84Begun:
-	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX; JNE loop84Part
+	accumulateF16_part57; JNE loop84Part
 
 loop84:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part93; ADDQ R10, BX
+	VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part106; ADDQ R10, BX
 
 loop84Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22; VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part93
+	VBROADCASTSS 4(AX)(R9*2), Z22; VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part106
 	ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop84
-	accumulateF16_part94; MOVQ $0x3, BX
+	accumulateF16_part107; MOVQ $0x3, BX
 	JMP panels82Done
 
 loop84Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; JMP loop84Begun
 
 loop84Part:
-	accumulateF16_part50; SUBQ R12, CX
-	ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop84Step1
+	accumulateF16_part62; accumulateF16_part63
+	JMP loop84Step1
 
 panels82Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop85Zero
-	accumulateF16_part92; ADDQ R8, AX
+	accumulateF16_part105; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ R8, AX; VBROADCASTSS 12(CX), Z12
 	VMULPS (AX), Z12, Z19
 
 loop85Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
-	TESTQ $0x1, CX; JNE loop85Part
+	accumulateF16_part40; TESTQ $0x1, CX
+	JNE loop85Part
 
 loop85:
-	accumulateF16_part95; VPMOVZXWD (BX), Z20
-	VPSLLD $0x10, Z20, Z20; accumulateF16_part96; ADDQ R10, BX
+	accumulateF16_part108; VPMOVZXWD (BX), Z20
+	VPSLLD $0x10, Z20, Z20; accumulateF16_part109; ADDQ R10, BX
 
 loop85Step1:
-	PREFETCHT0 (R12); accumulateF16_part97; VPMOVZXWD (BX), Z20; VPSLLD $0x10, Z20, Z20
-	accumulateF16_part96; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part110; VPMOVZXWD (BX), Z20; VPSLLD $0x10, Z20, Z20
+	accumulateF16_part109; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop85
-	accumulateF16_part94; VMOVUPS Z19, (DI)
+	accumulateF16_part107; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels82Done
 
 loop85Zero:
-	accumulateF16_part70; JMP loop85Begun
+	accumulateF16_part82; JMP loop85Begun
 
 loop85Part:
-	accumulateF16_part50; accumulateF16_part68
-	MOVQ R12, 104(SP); MOVQ 96(SP), R12; JMP loop85Step1
+	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part63; JMP loop85Step1
 
 panels82Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile86
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile86:
 	SUBQ BX, 72(SP); JE panels82Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels82Tiles
+	accumulateF16_part12; JMP panels82Tiles
 
 panels82Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels82
+	accumulateF16_part55; JMP panels82
 
 panels82End:
 	VZEROUPPER
@@ -2633,9 +2630,8 @@ noFactors89:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors88:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; MOVBQZX 56(BX), AX; MOVQ AX, 112(SP); MOVQ 48(BX), AX
-	CMPQ 64(SP), $0x2; JG few90
+	accumulateF16_part1; accumulateF16_part2
+	JG few90
 	MOVQ 40(BX), AX
 
 few90:
@@ -2643,12 +2639,11 @@ few90:
 
 panels91:
 	CMPQ 56(SP), $0x4; JL panels91End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels91Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x1; JGE panels91Rows1
+	accumulateF16_part4; CMPQ R13, $0x1
+	JGE panels91Rows1
 	JMP panels91Next
 
 panels91Rows1:
@@ -2695,40 +2690,38 @@ loop92:
 	VFMADD231PS Y8, Y10, Y2; VFMADD231PS Y9, Y10, Y3; VPAND (BX)(R11*2), Y12, Y8; VCVTDQ2PS Y8, Y8
 	VPAND 32(BX)(R11*2), Y12, Y9; VCVTDQ2PS Y9, Y9; VFMADD231PS Y8, Y10, Y4; VFMADD231PS Y9, Y10, Y5
 	VPAND (DX)(R11*2), Y12, Y8; VCVTDQ2PS Y8, Y8; VPAND 32(DX)(R11*2), Y12, Y9; VCVTDQ2PS Y9, Y9
-	VFMADD231PS Y8, Y10, Y6; VFMADD231PS Y9, Y10, Y7; accumulateF16_part47; ADDQ $0x10, AX
+	VFMADD231PS Y8, Y10, Y6; VFMADD231PS Y9, Y10, Y7; accumulateF16_part59; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop92
 
 loop92End:
 	accumulateI8_part1; JNE panels91End
-	accumulateF16_part3; VMOVUPS Y4, 128(DI)
+	accumulateF16_part8; VMOVUPS Y4, 128(DI)
 	VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI; MOVQ $0x1, BX
 	JMP panels91Done
 
 loop92Zero:
-	accumulateF16_part4; JMP loop92Begun
+	accumulateF16_part9; JMP loop92Begun
 
 panels91Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile93
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile93:
 	SUBQ BX, 72(SP); JE panels91Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels91Tiles
+	accumulateF16_part12; JMP panels91Tiles
 
 panels91Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels91
+	accumulateF16_part13; JMP panels91
 
 panels91End:
 	CMPQ 64(SP), $0x3; JG panels94End
 
 panels94:
 	CMPQ 56(SP), $0x2; JL panels94End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels94Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x5
+	accumulateF16_part14; CMPQ R13, $0x5
 	JGE panels94Rows3
 	CMPQ R13, $0x4; JGE panels94Rows2
 	CMPQ R13, $0x3; JGE panels94Rows3
@@ -2739,7 +2732,7 @@ panels94Tiles:
 panels94Rows1:
 	// 1 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop95Zero
-	accumulateF16_part1; VMULPS 64(AX), Y14, Y2
+	accumulateF16_part5; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3
 
 loop95Begun:
@@ -2779,15 +2772,15 @@ loop95:
 	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1
 	VMOVDQU (BX)(R11*1), Y4; VPSRAD $0x18, Y4, Y4; VCVTDQ2PS Y4, Y4; VMOVDQU 32(BX)(R11*1), Y5
 	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; VFMADD231PS Y4, Y6, Y2; VFMADD231PS Y5, Y6, Y3
-	accumulateF16_part24; SUBQ $0x4, CX
+	accumulateF16_part33; SUBQ $0x4, CX
 	JG loop95
 
 loop95End:
-	accumulateF16_part3; ADDQ R8, DI
+	accumulateF16_part8; ADDQ R8, DI
 	MOVQ $0x1, BX; JMP panels94Done
 
 loop95Zero:
-	accumulateF16_part8; JMP loop95Begun
+	accumulateF16_part16; JMP loop95Begun
 
 panels94Rows2:
 	// 2 rows × 32 columns.
@@ -2804,37 +2797,37 @@ loop96Begun:
 
 loop96:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VMOVDQU (BX), Y8; VPSLLD $0x18, Y8, Y8
-	VCVTDQ2PS Y8, Y8; VPAND 29(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part10
+	VCVTDQ2PS Y8, Y8; VPAND 29(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part18
 	VMOVDQU (BX)(R11*1), Y8; VPSLLD $0x18, Y8, Y8; VCVTDQ2PS Y8, Y8; VPAND 29(BX)(R11*1), Y12, Y9
-	VCVTDQ2PS Y9, Y9; accumulateF16_part11; CMPQ CX, $0x1; JE loop96End
+	VCVTDQ2PS Y9, Y9; accumulateF16_part19; CMPQ CX, $0x1; JE loop96End
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11; VMOVDQU (BX), Y8
 	VPSHUFB Y14, Y8, Y8; VCVTDQ2PS Y8, Y8; VPAND 30(BX), Y12, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part10; VMOVDQU (BX)(R11*1), Y8
+	accumulateF16_part18; VMOVDQU (BX)(R11*1), Y8
 	VPSHUFB Y14, Y8, Y8; VCVTDQ2PS Y8, Y8; VPAND 30(BX)(R11*1), Y12, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part11; CMPQ CX, $0x2
+	accumulateF16_part19; CMPQ CX, $0x2
 	JE loop96End
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VMOVDQU (BX), Y8; VPSHUFB Y13, Y8, Y8
-	VCVTDQ2PS Y8, Y8; VPAND 31(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part10
+	VCVTDQ2PS Y8, Y8; VPAND 31(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part18
 	VMOVDQU (BX)(R11*1), Y8; VPSHUFB Y13, Y8, Y8; VCVTDQ2PS Y8, Y8; VPAND 31(BX)(R11*1), Y12, Y9
-	VCVTDQ2PS Y9, Y9; accumulateF16_part11; CMPQ CX, $0x3; JE loop96End
+	VCVTDQ2PS Y9, Y9; accumulateF16_part19; CMPQ CX, $0x3; JE loop96End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11; VPAND (BX), Y12, Y8
-	VCVTDQ2PS Y8, Y8; VPAND 32(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part10
+	VCVTDQ2PS Y8, Y8; VPAND 32(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part18
 	VPAND (BX)(R11*1), Y12, Y8; VCVTDQ2PS Y8, Y8; VPAND 32(BX)(R11*1), Y12, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part11; accumulateF16_part24
+	accumulateF16_part19; accumulateF16_part33
 	SUBQ $0x4, CX; JG loop96
 
 loop96End:
 	accumulateI8_part1; JNE panels94End
-	accumulateF16_part12; MOVQ $0x2, BX
+	accumulateF16_part20; MOVQ $0x2, BX
 	JMP panels94Done
 
 loop96Zero:
-	accumulateF16_part4; JMP loop96Begun
+	accumulateF16_part9; JMP loop96Begun
 
 panels94Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop97Zero
-	accumulateF16_part1; accumulateF16_part9
+	accumulateF16_part5; accumulateF16_part17
 	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
 	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11
 
@@ -2843,56 +2836,54 @@ loop97Begun:
 
 loop97:
 	VMOVDQU (BX), Y12; VPSLLD $0x18, Y12, Y12; accumulateI8_part3; VPSLLD $0x18, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part13; VMOVDQU (BX)(R11*1), Y12
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part21; VMOVDQU (BX)(R11*1), Y12
 	VPSLLD $0x18, Y12, Y12; VPSRAD $0x18, Y12, Y12; VCVTDQ2PS Y12, Y12; VMOVDQU 32(BX)(R11*1), Y13
-	VPSLLD $0x18, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part14
+	VPSLLD $0x18, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part22
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; CMPQ CX, $0x1; JE loop97End
 	PREFETCHT0 (R12); VMOVDQU (BX), Y12; VPSLLD $0x10, Y12, Y12; accumulateI8_part3
-	VPSLLD $0x10, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part16
+	VPSLLD $0x10, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part24
 	VMOVDQU (BX)(R11*1), Y12; VPSLLD $0x10, Y12, Y12; VPSRAD $0x18, Y12, Y12; VCVTDQ2PS Y12, Y12
 	VMOVDQU 32(BX)(R11*1), Y13; VPSLLD $0x10, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13
-	accumulateF16_part17; VFMADD231PS Y12, Y14, Y10
+	accumulateF16_part25; VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11; CMPQ CX, $0x2; JE loop97End
 	VMOVDQU (BX), Y12; VPSLLD $0x8, Y12, Y12; accumulateI8_part3; VPSLLD $0x8, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part18; VMOVDQU (BX)(R11*1), Y12
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part26; VMOVDQU (BX)(R11*1), Y12
 	VPSLLD $0x8, Y12, Y12; VPSRAD $0x18, Y12, Y12; VCVTDQ2PS Y12, Y12; VMOVDQU 32(BX)(R11*1), Y13
-	VPSLLD $0x8, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part19
+	VPSLLD $0x8, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part27
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; CMPQ CX, $0x3; JE loop97End
 	PREFETCHT0 64(R12); VMOVDQU (BX), Y12; accumulateI8_part3; VPSRAD $0x18, Y13, Y13
-	VCVTDQ2PS Y13, Y13; accumulateF16_part20; VMOVDQU (BX)(R11*1), Y12; VPSRAD $0x18, Y12, Y12
+	VCVTDQ2PS Y13, Y13; accumulateF16_part28; VMOVDQU (BX)(R11*1), Y12; VPSRAD $0x18, Y12, Y12
 	VCVTDQ2PS Y12, Y12; VMOVDQU 32(BX)(R11*1), Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13
-	accumulateF16_part21; accumulateF16_part15
+	accumulateF16_part29; accumulateF16_part23
 	ADDQ $0x80, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop97
 
 loop97End:
-	accumulateF16_part12; VMOVUPS Y8, (DI)
+	accumulateF16_part20; VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI); VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; MOVQ $0x3, BX
 	JMP panels94Done
 
 loop97Zero:
-	accumulateF16_part4; accumulateF16_part22
+	accumulateF16_part9; accumulateF16_part30
 	JMP loop97Begun
 
 panels94Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile98
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile98:
 	SUBQ BX, 72(SP); JE panels94Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels94Tiles
+	accumulateF16_part12; JMP panels94Tiles
 
 panels94Next:
-	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP); JMP panels94
+	accumulateF16_part31; JMP panels94
 
 panels94End:
 panels99:
 	CMPQ 56(SP), $0x1; JL panels99End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels99Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0xb
+	accumulateF16_part14; CMPQ R13, $0xb
 	JGE panels99Rows6
 	CMPQ R13, $0x9; JGE panels99Rows5
 	CMPQ R13, $0x7; JGE panels99Rows4
@@ -2907,7 +2898,7 @@ panels99Tiles:
 panels99Rows1:
 	// 1 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop100Zero
-	accumulateF16_part1
+	accumulateF16_part5
 
 loop100Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
@@ -2929,7 +2920,7 @@ loop100:
 	VCVTDQ2PS Y2, Y2; VMOVDQU 32(BX), Y3; VPSLLD $0x8, Y3, Y3; VPSRAD $0x18, Y3, Y3; VCVTDQ2PS Y3, Y3
 	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; CMPQ CX, $0x3; JE loop100End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y4; VMOVDQU (BX), Y2; VPSRAD $0x18, Y2, Y2; VCVTDQ2PS Y2, Y2
-	VMOVDQU 32(BX), Y3; VPSRAD $0x18, Y3, Y3; VCVTDQ2PS Y3, Y3; accumulateF16_part23; ADDQ $0x40, R12
+	VMOVDQU 32(BX), Y3; VPSRAD $0x18, Y3, Y3; VCVTDQ2PS Y3, Y3; accumulateF16_part32; ADDQ $0x40, R12
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop100
 
 loop100End:
@@ -2941,7 +2932,7 @@ loop100Zero:
 panels99Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop101Zero
-	accumulateF16_part25
+	accumulateF16_part34
 
 loop101Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
@@ -2949,16 +2940,16 @@ loop101Begun:
 loop101:
 	VBROADCASTSS (AX), Y6; VBROADCASTSS (AX)(R9*1), Y7; VMOVDQU (BX), Y4; VPSLLD $0x18, Y4, Y4
 	accumulateI8_part2; VPSLLD $0x18, Y5, Y5
-	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part26; CMPQ CX, $0x1; JE loop101End
+	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part35; CMPQ CX, $0x1; JE loop101End
 	VBROADCASTSS 4(AX), Y6; VBROADCASTSS 4(AX)(R9*1), Y7; VMOVDQU (BX), Y4; VPSLLD $0x10, Y4, Y4
 	accumulateI8_part2; VPSLLD $0x10, Y5, Y5
-	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part26; CMPQ CX, $0x2; JE loop101End
+	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part35; CMPQ CX, $0x2; JE loop101End
 	VBROADCASTSS 8(AX), Y6; VBROADCASTSS 8(AX)(R9*1), Y7; VMOVDQU (BX), Y4; VPSLLD $0x8, Y4, Y4
 	accumulateI8_part2; VPSLLD $0x8, Y5, Y5
-	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part26; CMPQ CX, $0x3; JE loop101End
+	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part35; CMPQ CX, $0x3; JE loop101End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y6; VBROADCASTSS 12(AX)(R9*1), Y7; VMOVDQU (BX), Y4
 	accumulateI8_part2; VPSRAD $0x18, Y5, Y5
-	VCVTDQ2PS Y5, Y5; accumulateF16_part26; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
+	VCVTDQ2PS Y5, Y5; accumulateF16_part35; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop101
 
 loop101End:
@@ -2966,12 +2957,12 @@ loop101End:
 	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels99Done
 
 loop101Zero:
-	accumulateF16_part8; JMP loop101Begun
+	accumulateF16_part16; JMP loop101Begun
 
 panels99Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop102Zero
-	accumulateF16_part27
+	accumulateF16_part36
 
 loop102Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
@@ -2979,137 +2970,136 @@ loop102Begun:
 loop102:
 	VBROADCASTSS (AX), Y8; VBROADCASTSS (AX)(R9*1), Y9; VBROADCASTSS (AX)(R9*2), Y10; VMOVDQU (BX), Y6
 	VPSLLD $0x18, Y6, Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6; VMOVDQU 32(BX), Y7
-	VPSLLD $0x18, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part28; CMPQ CX, $0x1
+	VPSLLD $0x18, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; CMPQ CX, $0x1
 	JE loop102End
 	VBROADCASTSS 4(AX), Y8; VBROADCASTSS 4(AX)(R9*1), Y9; VBROADCASTSS 4(AX)(R9*2), Y10
 	VMOVDQU (BX), Y6; VPSLLD $0x10, Y6, Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6; VMOVDQU 32(BX), Y7
-	VPSLLD $0x10, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part28; CMPQ CX, $0x2
+	VPSLLD $0x10, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; CMPQ CX, $0x2
 	JE loop102End
 	VBROADCASTSS 8(AX), Y8; VBROADCASTSS 8(AX)(R9*1), Y9; VBROADCASTSS 8(AX)(R9*2), Y10
 	VMOVDQU (BX), Y6; VPSLLD $0x8, Y6, Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6; VMOVDQU 32(BX), Y7
-	VPSLLD $0x8, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part28; CMPQ CX, $0x3
+	VPSLLD $0x8, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; CMPQ CX, $0x3
 	JE loop102End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y8; VBROADCASTSS 12(AX)(R9*1), Y9
 	VBROADCASTSS 12(AX)(R9*2), Y10; VMOVDQU (BX), Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6
-	VMOVDQU 32(BX), Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part28; ADDQ R10, BX
+	VMOVDQU 32(BX), Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop102
 
 loop102End:
-	accumulateF16_part29; MOVQ $0x3, BX
+	accumulateF16_part38; MOVQ $0x3, BX
 	JMP panels99Done
 
 loop102Zero:
-	accumulateF16_part8; VXORPS Y4, Y4, Y4
+	accumulateF16_part16; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; JMP loop102Begun
 
 panels99Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop103Zero
-	accumulateF16_part30
+	accumulateF16_part39
 
 loop103Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop103:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VBROADCASTSS (AX)(R9*2), Y12
 	VBROADCASTSS (R13), Y13; VMOVDQU (BX), Y8; VPSLLD $0x18, Y8, Y8; VPSRAD $0x18, Y8, Y8
 	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSLLD $0x18, Y9, Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part32; CMPQ CX, $0x1
+	accumulateF16_part41; CMPQ CX, $0x1
 	JE loop103End
 	VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11; VBROADCASTSS 4(AX)(R9*2), Y12
 	VBROADCASTSS 4(R13), Y13; VMOVDQU (BX), Y8; VPSLLD $0x10, Y8, Y8; VPSRAD $0x18, Y8, Y8
 	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSLLD $0x10, Y9, Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part32; CMPQ CX, $0x2
+	accumulateF16_part41; CMPQ CX, $0x2
 	JE loop103End
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VBROADCASTSS 8(AX)(R9*2), Y12
 	VBROADCASTSS 8(R13), Y13; VMOVDQU (BX), Y8; VPSLLD $0x8, Y8, Y8; VPSRAD $0x18, Y8, Y8
 	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSLLD $0x8, Y9, Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part32; CMPQ CX, $0x3
+	accumulateF16_part41; CMPQ CX, $0x3
 	JE loop103End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11
 	VBROADCASTSS 12(AX)(R9*2), Y12; VBROADCASTSS 12(R13), Y13; VMOVDQU (BX), Y8; VPSRAD $0x18, Y8, Y8
-	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part32
-	ADDQ R10, BX; ADDQ $0x40, R12; accumulateF16_part39; JG loop103
+	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part41
+	ADDQ R10, BX; ADDQ $0x40, R12; accumulateF16_part49; JG loop103
 
 loop103End:
-	accumulateF16_part29; VMOVUPS Y6, (DI)
+	accumulateF16_part38; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP panels99Done
 
 loop103Zero:
-	accumulateF16_part4; JMP loop103Begun
+	accumulateF16_part9; JMP loop103Begun
 
 panels99Rows5:
 	// 5 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop104Zero
-	accumulateF16_part30; accumulateF16_part34
+	accumulateF16_part39; accumulateF16_part44
 
 loop104Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop104:
 	VMOVDQU (BX), Y10; VPSLLD $0x18, Y10, Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
 	VMOVDQU 32(BX), Y11; VPSLLD $0x18, Y11, Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11
-	accumulateF16_part35; CMPQ CX, $0x1
+	accumulateF16_part45; CMPQ CX, $0x1
 	JE loop104End
 	VMOVDQU (BX), Y10; VPSLLD $0x10, Y10, Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
 	VMOVDQU 32(BX), Y11; VPSLLD $0x10, Y11, Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11
-	accumulateF16_part36; CMPQ CX, $0x2
+	accumulateF16_part46; CMPQ CX, $0x2
 	JE loop104End
 	VMOVDQU (BX), Y10; VPSLLD $0x8, Y10, Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
 	VMOVDQU 32(BX), Y11; VPSLLD $0x8, Y11, Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11
-	accumulateF16_part37; CMPQ CX, $0x3
+	accumulateF16_part47; CMPQ CX, $0x3
 	JE loop104End
 	PREFETCHT0 (R12); VMOVDQU (BX), Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
-	VMOVDQU 32(BX), Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11; accumulateF16_part38
-	ADDQ $0x40, R12; accumulateF16_part39; JG loop104
+	VMOVDQU 32(BX), Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11; accumulateF16_part48
+	ADDQ $0x40, R12; accumulateF16_part49; JG loop104
 
 loop104End:
-	accumulateF16_part29; accumulateF16_part40
+	accumulateF16_part38; accumulateF16_part50
 	MOVQ $0x5, BX; JMP panels99Done
 
 loop104Zero:
-	accumulateF16_part4; VXORPS Y8, Y8, Y8
+	accumulateF16_part9; VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9; JMP loop104Begun
 
 panels99Rows6:
 	// 6 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop105Zero
-	accumulateF16_part30; accumulateF16_part34
+	accumulateF16_part39; accumulateF16_part44
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11
 
 loop105Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop105:
 	VMOVDQU (BX), Y12; VPSLLD $0x18, Y12, Y12; accumulateI8_part3; VPSLLD $0x18, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part41; CMPQ CX, $0x1; JE loop105End
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part51; CMPQ CX, $0x1; JE loop105End
 	VMOVDQU (BX), Y12; VPSLLD $0x10, Y12, Y12; accumulateI8_part3; VPSLLD $0x10, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part42; CMPQ CX, $0x2; JE loop105End
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part52; CMPQ CX, $0x2; JE loop105End
 	VMOVDQU (BX), Y12; VPSLLD $0x8, Y12, Y12; accumulateI8_part3; VPSLLD $0x8, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part43; CMPQ CX, $0x3; JE loop105End
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part53; CMPQ CX, $0x3; JE loop105End
 	PREFETCHT0 (R12); VMOVDQU (BX), Y12; accumulateI8_part3; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13
-	accumulateF16_part44; ADDQ $0x40, R12
-	accumulateF16_part39; JG loop105
+	accumulateF16_part54; ADDQ $0x40, R12
+	accumulateF16_part49; JG loop105
 
 loop105End:
-	accumulateF16_part29; accumulateF16_part40
+	accumulateF16_part38; accumulateF16_part50
 	VMOVUPS Y10, (DI); VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels99Done
 
 loop105Zero:
-	accumulateF16_part4; accumulateF16_part22
+	accumulateF16_part9; accumulateF16_part30
 	JMP loop105Begun
 
 panels99Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile106
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile106:
 	SUBQ BX, 72(SP); JE panels99Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels99Tiles
+	accumulateF16_part12; JMP panels99Tiles
 
 panels99Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels99
+	accumulateF16_part55; JMP panels99
 
 panels99End:
 	VZEROUPPER
@@ -3180,9 +3170,8 @@ noFactors109:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors108:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; MOVBQZX 56(BX), AX; MOVQ AX, 112(SP); MOVQ 48(BX), AX
-	CMPQ 64(SP), $0x2; JG few110
+	accumulateF16_part1; accumulateF16_part2
+	JG few110
 	MOVQ 40(BX), AX
 
 few110:
@@ -3193,12 +3182,11 @@ few110:
 
 panels111:
 	CMPQ 56(SP), $0x4; JL panels111End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels111Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x7; JGE panels111Rows4
+	accumulateF16_part4; CMPQ R13, $0x7
+	JGE panels111Rows4
 	CMPQ R13, $0x5; JGE panels111Rows3
 	CMPQ R13, $0x4; JGE panels111Rows4
 	CMPQ R13, $0x3; JGE panels111Rows3
@@ -3241,7 +3229,7 @@ loop112:
 	VFMADD231PS Z20, Z21, Z17; VPSRLD $0x10, (BX)(R11*2), Z20; VPTERNLOGD $0x6a, Z11, Z10, Z20
 	VSUBPS Z12, Z20, Z20; VFMADD231PS Z20, Z21, Z18; VPSRLD $0x10, (DX)(R11*2), Z20
 	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; VFMADD231PS Z20, Z21, Z19
-	accumulateF16_part47; ADDQ $0x10, AX
+	accumulateF16_part59; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop112
 
 loop112End:
@@ -3249,7 +3237,7 @@ loop112End:
 	MOVQ $0x1, BX; JMP panels111Done
 
 loop112Zero:
-	accumulateF16_part70; JMP loop112Begun
+	accumulateF16_part82; JMP loop112Begun
 
 panels111Rows2:
 	// 2 rows × 64 columns.
@@ -3291,15 +3279,15 @@ loop113:
 	VFMADD231PS Z24, Z26, Z21; VPSRLD $0x10, (BX)(R11*2), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24
 	VSUBPS Z12, Z24, Z24; VFMADD231PS Z24, Z25, Z18; VFMADD231PS Z24, Z26, Z22
 	VPSRLD $0x10, (DX)(R11*2), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24
-	VFMADD231PS Z24, Z25, Z19; VFMADD231PS Z24, Z26, Z23; accumulateF16_part47; ADDQ $0x10, AX
+	VFMADD231PS Z24, Z25, Z19; VFMADD231PS Z24, Z26, Z23; accumulateF16_part59; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop113
 
 loop113End:
-	accumulateF16_part48; MOVQ $0x2, BX
+	accumulateF16_part60; MOVQ $0x2, BX
 	JMP panels111Done
 
 loop113Zero:
-	accumulateF16_part49; JMP loop113Begun
+	accumulateF16_part61; JMP loop113Begun
 
 panels111Rows3:
 	// 3 rows × 64 columns.
@@ -3312,43 +3300,43 @@ loop114Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
 
 loop114:
-	PREFETCHT0 (R12); accumulateF16_part52; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28
-	VSUBPS Z9, Z28, Z28; accumulateF16_part53; VMOVDQU32 (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part54
+	PREFETCHT0 (R12); accumulateF16_part65; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28
+	VSUBPS Z9, Z28, Z28; accumulateF16_part66; VMOVDQU32 (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part67
 	VMOVDQU32 (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part55; VMOVDQU32 (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x1
+	accumulateF16_part68; VMOVDQU32 (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x1
 	JE loop114End
-	PREFETCHT0 64(R12); accumulateF16_part57; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part53; VMOVDQU32 (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part54
+	PREFETCHT0 64(R12); accumulateF16_part70; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
+	VSUBPS Z12, Z28, Z28; accumulateF16_part66; VMOVDQU32 (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part67
 	VMOVDQU32 (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28
-	accumulateF16_part55; VMOVDQU32 (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x2
+	accumulateF16_part68; VMOVDQU32 (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x2
 	JE loop114End
 	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Z29; VBROADCASTSS 8(AX)(R9*1), Z30
 	VBROADCASTSS 8(AX)(R9*2), Z31; VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28
-	VSUBPS Z9, Z28, Z28; accumulateF16_part53; VPSRLD $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part54
+	VSUBPS Z9, Z28, Z28; accumulateF16_part66; VPSRLD $0x10, (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part67
 	VPSRLD $0x10, (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part55; VPSRLD $0x10, (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x3
+	accumulateF16_part68; VPSRLD $0x10, (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x3
 	JE loop114End
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Z29; VBROADCASTSS 12(AX)(R9*1), Z30
 	VBROADCASTSS 12(AX)(R9*2), Z31; VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part53; VPSRLD $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part54
+	VSUBPS Z12, Z28, Z28; accumulateF16_part66; VPSRLD $0x10, (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part67
 	VPSRLD $0x10, (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28
-	accumulateF16_part55; VPSRLD $0x10, (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part56; accumulateF16_part47
+	accumulateF16_part68; VPSRLD $0x10, (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part69; accumulateF16_part59
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop114
 
 loop114End:
-	accumulateF16_part48; accumulateF16_part58
+	accumulateF16_part60; accumulateF16_part71
 	JMP panels111Done
 
 loop114Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop114Begun
 
 panels111Rows4:
@@ -3360,66 +3348,64 @@ panels111Rows4:
 	VMULPS (AX), Z6, Z28; VMULPS 64(AX), Z6, Z29; VMULPS 128(AX), Z6, Z30; VMULPS 192(AX), Z6, Z31
 
 loop115Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop115:
-	PREFETCHT0 (R12); accumulateF16_part60; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part61; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part62; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part63; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x1; JE loop115End
-	PREFETCHT0 64(R12); accumulateF16_part65; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part61; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part62; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part63; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x2; JE loop115End
+	PREFETCHT0 (R12); accumulateF16_part73; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part74; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part76; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x1; JE loop115End
+	PREFETCHT0 64(R12); accumulateF16_part78; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part74; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part76; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x2; JE loop115End
 	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Z1; VBROADCASTSS 8(AX)(R9*1), Z2
 	VBROADCASTSS 8(AX)(R9*2), Z3; VBROADCASTSS 8(R13), Z4; VPSRLD $0x10, (BX), Z0
-	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part61
+	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part74
 	VPSRLD $0x10, (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0
-	accumulateF16_part62; VPSRLD $0x10, (BX)(R11*2), Z0
-	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part63
+	accumulateF16_part75; VPSRLD $0x10, (BX)(R11*2), Z0
+	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part76
 	VPSRLD $0x10, (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0
-	accumulateF16_part64; CMPQ CX, $0x3
+	accumulateF16_part77; CMPQ CX, $0x3
 	JE loop115End
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Z1; VBROADCASTSS 12(AX)(R9*1), Z2
 	VBROADCASTSS 12(AX)(R9*2), Z3; VBROADCASTSS 12(R13), Z4; VPSRLD $0x10, (BX), Z0
-	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part61
+	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part74
 	VPSRLD $0x10, (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0
-	accumulateF16_part62; VPSRLD $0x10, (BX)(R11*2), Z0
-	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part63
+	accumulateF16_part75; VPSRLD $0x10, (BX)(R11*2), Z0
+	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part76
 	VPSRLD $0x10, (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0
-	accumulateF16_part64; accumulateF16_part47
-	accumulateF16_part39; JG loop115
+	accumulateF16_part77; accumulateF16_part59
+	accumulateF16_part49; JG loop115
 
 loop115End:
-	accumulateF16_part48; accumulateF16_part66
+	accumulateF16_part60; accumulateF16_part79
 	JMP panels111Done
 
 loop115Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop115Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop115Begun
 
 panels111Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile116
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile116:
 	SUBQ BX, 72(SP); JE panels111Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels111Tiles
+	accumulateF16_part12; JMP panels111Tiles
 
 panels111Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels111
+	accumulateF16_part13; JMP panels111
 
 panels111End:
 panels117:
 	CMPQ 56(SP), $0x2; JL panels117End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels117Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0xf
+	accumulateF16_part14; CMPQ R13, $0xf
 	JGE panels117Rows8
 	CMPQ R13, $0xd; JGE panels117Rows7
 	CMPQ R13, $0xb; JGE panels117Rows6
@@ -3457,7 +3443,7 @@ loop118:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z19; VPSRLD $0x10, (BX), Z18
 	VPTERNLOGD $0x6a, Z11, Z10, Z18; VSUBPS Z12, Z18, Z18; VFMADD231PS Z18, Z19, Z16
 	VPSRLD $0x10, (BX)(R11*1), Z18; VPTERNLOGD $0x6a, Z11, Z10, Z18; VSUBPS Z12, Z18, Z18
-	VFMADD231PS Z18, Z19, Z17; accumulateF16_part24; SUBQ $0x4, CX; JG loop118
+	VFMADD231PS Z18, Z19, Z17; accumulateF16_part33; SUBQ $0x4, CX; JG loop118
 
 loop118End:
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; MOVQ $0x1, BX; JMP panels117Done
@@ -3494,14 +3480,14 @@ loop119:
 	VPSRLD $0x10, (BX), Z20; VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20
 	VFMADD231PS Z20, Z21, Z16; VFMADD231PS Z20, Z22, Z18; VPSRLD $0x10, (BX)(R11*1), Z20
 	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; VFMADD231PS Z20, Z21, Z17
-	VFMADD231PS Z20, Z22, Z19; accumulateF16_part24; SUBQ $0x4, CX; JG loop119
+	VFMADD231PS Z20, Z22, Z19; accumulateF16_part33; SUBQ $0x4, CX; JG loop119
 
 loop119End:
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI)
 	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels117Done
 
 loop119Zero:
-	accumulateF16_part70; JMP loop119Begun
+	accumulateF16_part82; JMP loop119Begun
 
 panels117Rows3:
 	// 3 rows × 32 columns.
@@ -3515,32 +3501,32 @@ loop120Begun:
 
 loop120:
 	VBROADCASTSS (AX), Z23; VBROADCASTSS (AX)(R9*1), Z24; VBROADCASTSS (AX)(R9*2), Z25
-	VMOVDQU32 (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part71
+	VMOVDQU32 (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part83
 	VMOVDQU32 (BX)(R11*1), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22
-	accumulateF16_part72; CMPQ CX, $0x1
+	accumulateF16_part84; CMPQ CX, $0x1
 	JE loop120End
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z23; VBROADCASTSS 4(AX)(R9*1), Z24
 	VBROADCASTSS 4(AX)(R9*2), Z25; VMOVDQU32 (BX), Z22; VPTERNLOGD $0x6a, Z11, Z10, Z22
-	VSUBPS Z12, Z22, Z22; accumulateF16_part71; VMOVDQU32 (BX)(R11*1), Z22
-	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part72; CMPQ CX, $0x2
+	VSUBPS Z12, Z22, Z22; accumulateF16_part83; VMOVDQU32 (BX)(R11*1), Z22
+	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part84; CMPQ CX, $0x2
 	JE loop120End
 	VBROADCASTSS 8(AX), Z23; VBROADCASTSS 8(AX)(R9*1), Z24; VBROADCASTSS 8(AX)(R9*2), Z25
-	VPSRLD $0x10, (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part71
+	VPSRLD $0x10, (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part83
 	VPSRLD $0x10, (BX)(R11*1), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22
-	accumulateF16_part72; CMPQ CX, $0x3
+	accumulateF16_part84; CMPQ CX, $0x3
 	JE loop120End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z23; VBROADCASTSS 12(AX)(R9*1), Z24
 	VBROADCASTSS 12(AX)(R9*2), Z25; VPSRLD $0x10, (BX), Z22; VPTERNLOGD $0x6a, Z11, Z10, Z22
-	VSUBPS Z12, Z22, Z22; accumulateF16_part71; VPSRLD $0x10, (BX)(R11*1), Z22
-	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part72; accumulateF16_part24
+	VSUBPS Z12, Z22, Z22; accumulateF16_part83; VPSRLD $0x10, (BX)(R11*1), Z22
+	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part84; accumulateF16_part33
 	SUBQ $0x4, CX; JG loop120
 
 loop120End:
-	accumulateF16_part73; MOVQ $0x3, BX
+	accumulateF16_part85; MOVQ $0x3, BX
 	JMP panels117Done
 
 loop120Zero:
-	accumulateF16_part70; VPXORD Z20, Z20, Z20
+	accumulateF16_part82; VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21; JMP loop120Begun
 
 panels117Rows4:
@@ -3549,38 +3535,38 @@ panels117Rows4:
 	accumulateI8_part6
 
 loop121Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop121:
 	VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26; VBROADCASTSS (AX)(R9*2), Z27
 	VBROADCASTSS (R13), Z28; VMOVDQU32 (BX), Z24; VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24
-	accumulateF16_part75; VMOVDQU32 (BX)(R11*1), Z24
-	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part76; CMPQ CX, $0x1
+	accumulateF16_part87; VMOVDQU32 (BX)(R11*1), Z24
+	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part88; CMPQ CX, $0x1
 	JE loop121End
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
 	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VMOVDQU32 (BX), Z24
-	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part75
+	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part87
 	VMOVDQU32 (BX)(R11*1), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24
-	accumulateF16_part76; CMPQ CX, $0x2
+	accumulateF16_part88; CMPQ CX, $0x2
 	JE loop121End
 	VBROADCASTSS 8(AX), Z25; VBROADCASTSS 8(AX)(R9*1), Z26; VBROADCASTSS 8(AX)(R9*2), Z27
 	VBROADCASTSS 8(R13), Z28; VPSRLD $0x10, (BX), Z24; VPTERNLOGD $0x6a, Z8, Z7, Z24
-	VSUBPS Z9, Z24, Z24; accumulateF16_part75; VPSRLD $0x10, (BX)(R11*1), Z24
-	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part76; CMPQ CX, $0x3
+	VSUBPS Z9, Z24, Z24; accumulateF16_part87; VPSRLD $0x10, (BX)(R11*1), Z24
+	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part88; CMPQ CX, $0x3
 	JE loop121End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z25; VBROADCASTSS 12(AX)(R9*1), Z26
 	VBROADCASTSS 12(AX)(R9*2), Z27; VBROADCASTSS 12(R13), Z28; VPSRLD $0x10, (BX), Z24
-	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part75
+	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part87
 	VPSRLD $0x10, (BX)(R11*1), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24
-	accumulateF16_part76; accumulateF16_part24
+	accumulateF16_part88; accumulateF16_part33
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop121
 
 loop121End:
-	accumulateF16_part78; MOVQ $0x4, BX
+	accumulateF16_part90; MOVQ $0x4, BX
 	JMP panels117Done
 
 loop121Zero:
-	accumulateF16_part49; JMP loop121Begun
+	accumulateF16_part61; JMP loop121Begun
 
 panels117Rows5:
 	// 5 rows × 32 columns.
@@ -3589,38 +3575,38 @@ panels117Rows5:
 	VBROADCASTSS 16(CX), Z6; VMULPS (AX), Z6, Z24; VMULPS 64(AX), Z6, Z25
 
 loop122Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop122:
 	VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28; VBROADCASTSS (AX)(R9*2), Z29
 	VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31; VMOVDQU32 (BX), Z26
-	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part79
+	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part91
 	VMOVDQU32 (BX)(R11*1), Z26; VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26
-	accumulateF16_part80; CMPQ CX, $0x1
+	accumulateF16_part92; CMPQ CX, $0x1
 	JE loop122End
-	PREFETCHT0 (R12); accumulateF16_part81; VMOVDQU32 (BX), Z26; VPTERNLOGD $0x6a, Z11, Z10, Z26
-	VSUBPS Z12, Z26, Z26; accumulateF16_part79; VMOVDQU32 (BX)(R11*1), Z26
-	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part80; CMPQ CX, $0x2
+	PREFETCHT0 (R12); accumulateF16_part93; VMOVDQU32 (BX), Z26; VPTERNLOGD $0x6a, Z11, Z10, Z26
+	VSUBPS Z12, Z26, Z26; accumulateF16_part91; VMOVDQU32 (BX)(R11*1), Z26
+	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part92; CMPQ CX, $0x2
 	JE loop122End
 	VBROADCASTSS 8(AX), Z27; VBROADCASTSS 8(AX)(R9*1), Z28; VBROADCASTSS 8(AX)(R9*2), Z29
 	VBROADCASTSS 8(R13), Z30; VBROADCASTSS 8(R13)(R9*1), Z31; VPSRLD $0x10, (BX), Z26
-	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part79
+	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part91
 	VPSRLD $0x10, (BX)(R11*1), Z26; VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26
-	accumulateF16_part80; CMPQ CX, $0x3
+	accumulateF16_part92; CMPQ CX, $0x3
 	JE loop122End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z27; VBROADCASTSS 12(AX)(R9*1), Z28
 	VBROADCASTSS 12(AX)(R9*2), Z29; VBROADCASTSS 12(R13), Z30; VBROADCASTSS 12(R13)(R9*1), Z31
 	VPSRLD $0x10, (BX), Z26; VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26
-	accumulateF16_part79; VPSRLD $0x10, (BX)(R11*1), Z26
-	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part80; accumulateF16_part24
+	accumulateF16_part91; VPSRLD $0x10, (BX)(R11*1), Z26
+	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part92; accumulateF16_part33
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop122
 
 loop122End:
-	accumulateF16_part78; VMOVUPS Z24, (DI)
+	accumulateF16_part90; VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI); ADDQ R8, DI; MOVQ $0x5, BX; JMP panels117Done
 
 loop122Zero:
-	accumulateF16_part49; VPXORD Z24, Z24, Z24
+	accumulateF16_part61; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; JMP loop122Begun
 
 panels117Rows6:
@@ -3629,39 +3615,39 @@ panels117Rows6:
 	accumulateI8_part6; accumulateI8_part7
 
 loop123Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop123:
-	accumulateF16_part52; VBROADCASTSS (R13), Z0
+	accumulateF16_part65; VBROADCASTSS (R13), Z0
 	VBROADCASTSS (R13)(R9*1), Z1; VBROADCASTSS (R13)(R9*2), Z2; VMOVDQU32 (BX), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part83
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part95
 	VMOVDQU32 (BX)(R11*1), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part84; CMPQ CX, $0x1
+	accumulateF16_part96; CMPQ CX, $0x1
 	JE loop123End
-	PREFETCHT0 (R12); accumulateF16_part57; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
+	PREFETCHT0 (R12); accumulateF16_part70; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
 	VBROADCASTSS 4(R13)(R9*2), Z2; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part83; VMOVDQU32 (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part84; CMPQ CX, $0x2
+	VSUBPS Z12, Z28, Z28; accumulateF16_part95; VMOVDQU32 (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part96; CMPQ CX, $0x2
 	JE loop123End
 	VBROADCASTSS 8(AX), Z29; VBROADCASTSS 8(AX)(R9*1), Z30; VBROADCASTSS 8(AX)(R9*2), Z31
 	VBROADCASTSS 8(R13), Z0; VBROADCASTSS 8(R13)(R9*1), Z1; VBROADCASTSS 8(R13)(R9*2), Z2
-	VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part83
+	VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part95
 	VPSRLD $0x10, (BX)(R11*1), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part84; CMPQ CX, $0x3
+	accumulateF16_part96; CMPQ CX, $0x3
 	JE loop123End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z29; VBROADCASTSS 12(AX)(R9*1), Z30
 	VBROADCASTSS 12(AX)(R9*2), Z31; VBROADCASTSS 12(R13), Z0; VBROADCASTSS 12(R13)(R9*1), Z1
 	VBROADCASTSS 12(R13)(R9*2), Z2; VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part83; VPSRLD $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part84; accumulateF16_part24
+	VSUBPS Z12, Z28, Z28; accumulateF16_part95; VPSRLD $0x10, (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part96; accumulateF16_part33
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop123
 
 loop123End:
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	MOVQ $0x6, BX; JMP panels117Done
 
 loop123Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop123Begun
 
 panels117Rows7:
@@ -3671,39 +3657,38 @@ panels117Rows7:
 	ADDQ R8, AX; VBROADCASTSS 24(CX), Z6; VMULPS (AX), Z6, Z28; VMULPS 64(AX), Z6, Z29
 
 loop124Begun:
-	accumulateF16_part31; LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX; MOVQ 80(SP), CX
+	accumulateF16_part98
 
 loop124:
-	accumulateF16_part86; VMOVDQU32 (BX), Z30
-	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part87
+	accumulateF16_part99; VMOVDQU32 (BX), Z30
+	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part100
 	VMOVDQU32 (BX)(R11*1), Z30; VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30
-	accumulateF16_part88; CMPQ CX, $0x1
+	accumulateF16_part101; CMPQ CX, $0x1
 	JE loop124End
-	PREFETCHT0 (R12); accumulateF16_part89; VMOVDQU32 (BX), Z30; VPTERNLOGD $0x6a, Z11, Z10, Z30
-	VSUBPS Z12, Z30, Z30; accumulateF16_part87; VMOVDQU32 (BX)(R11*1), Z30
-	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part88; CMPQ CX, $0x2
+	PREFETCHT0 (R12); accumulateF16_part102; VMOVDQU32 (BX), Z30; VPTERNLOGD $0x6a, Z11, Z10, Z30
+	VSUBPS Z12, Z30, Z30; accumulateF16_part100; VMOVDQU32 (BX)(R11*1), Z30
+	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part101; CMPQ CX, $0x2
 	JE loop124End
 	VBROADCASTSS 8(AX), Z31; VBROADCASTSS 8(AX)(R9*1), Z0; VBROADCASTSS 8(AX)(R9*2), Z1
 	VBROADCASTSS 8(R13), Z2; VBROADCASTSS 8(R13)(R9*1), Z3; VBROADCASTSS 8(R13)(R9*2), Z4
 	VBROADCASTSS 8(DX), Z5; VPSRLD $0x10, (BX), Z30; VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30
-	accumulateF16_part87; VPSRLD $0x10, (BX)(R11*1), Z30
-	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part88; CMPQ CX, $0x3
+	accumulateF16_part100; VPSRLD $0x10, (BX)(R11*1), Z30
+	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part101; CMPQ CX, $0x3
 	JE loop124End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z31; VBROADCASTSS 12(AX)(R9*1), Z0
 	VBROADCASTSS 12(AX)(R9*2), Z1; VBROADCASTSS 12(R13), Z2; VBROADCASTSS 12(R13)(R9*1), Z3
 	VBROADCASTSS 12(R13)(R9*2), Z4; VBROADCASTSS 12(DX), Z5; VPSRLD $0x10, (BX), Z30
-	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part87
+	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part100
 	VPSRLD $0x10, (BX)(R11*1), Z30; VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30
-	accumulateF16_part88; accumulateF16_part24
+	accumulateF16_part101; accumulateF16_part33
 	ADDQ $0x10, R13; ADDQ $0x10, DX; SUBQ $0x4, CX; JG loop124
 
 loop124End:
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; MOVQ $0x7, BX; JMP panels117Done
 
 loop124Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; JMP loop124Begun
 
 panels117Rows8:
@@ -3714,8 +3699,7 @@ panels117Rows8:
 	VBROADCASTSS 28(CX), Z6; VMULPS (AX), Z6, Z30; VMULPS 64(AX), Z6, Z31
 
 loop125Begun:
-	accumulateF16_part31; LEAQ (R13)(R9*2), DX
-	ADDQ R9, DX; MOVQ 80(SP), CX
+	accumulateF16_part98
 
 loop125:
 	VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; VBROADCASTSS (AX), Z1
@@ -3769,38 +3753,36 @@ loop125:
 	VBROADCASTSS 12(R13), Z1; VFMADD231PS Z0, Z1, Z23; VBROADCASTSS 12(R13)(R9*1), Z1
 	VFMADD231PS Z0, Z1, Z25; VBROADCASTSS 12(R13)(R9*2), Z1; VFMADD231PS Z0, Z1, Z27
 	VBROADCASTSS 12(DX), Z1; VFMADD231PS Z0, Z1, Z29; VBROADCASTSS 12(DX)(R9*1), Z1
-	VFMADD231PS Z0, Z1, Z31; accumulateF16_part24; ADDQ $0x10, R13; ADDQ $0x10, DX; SUBQ $0x4, CX
+	VFMADD231PS Z0, Z1, Z31; accumulateF16_part33; ADDQ $0x10, R13; ADDQ $0x10, DX; SUBQ $0x4, CX
 	JG loop125
 
 loop125End:
-	accumulateF16_part78; accumulateF16_part85
+	accumulateF16_part90; accumulateF16_part97
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI)
 	ADDQ R8, DI; MOVQ $0x8, BX; JMP panels117Done
 
 loop125Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop125Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop125Begun
 
 panels117Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile126
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile126:
 	SUBQ BX, 72(SP); JE panels117Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels117Tiles
+	accumulateF16_part12; JMP panels117Tiles
 
 panels117Next:
-	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP); JMP panels117
+	accumulateF16_part31; JMP panels117
 
 panels117End:
 panels127:
 	CMPQ 56(SP), $0x1; JL panels127End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels127Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x7
+	accumulateF16_part14; CMPQ R13, $0x7
 	JGE panels127Rows4
 	CMPQ R13, $0x5; JGE panels127Rows3
 	CMPQ R13, $0x4; JGE panels127Rows4
@@ -3874,21 +3856,21 @@ loop130Begun:
 
 loop130:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part93
+	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part106
 	CMPQ CX, $0x1; JE loop130End
 	VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21; VBROADCASTSS 4(AX)(R9*2), Z22
-	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z11, Z10, Z19; VSUBPS Z12, Z19, Z19; accumulateF16_part93
+	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z11, Z10, Z19; VSUBPS Z12, Z19, Z19; accumulateF16_part106
 	CMPQ CX, $0x2; JE loop130End
 	VBROADCASTSS 8(AX), Z20; VBROADCASTSS 8(AX)(R9*1), Z21; VBROADCASTSS 8(AX)(R9*2), Z22
-	VPSRLD $0x10, (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part93
+	VPSRLD $0x10, (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part106
 	CMPQ CX, $0x3; JE loop130End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Z20; VBROADCASTSS 12(AX)(R9*1), Z21
 	VBROADCASTSS 12(AX)(R9*2), Z22; VPSRLD $0x10, (BX), Z19; VPTERNLOGD $0x6a, Z11, Z10, Z19
-	VSUBPS Z12, Z19, Z19; accumulateF16_part93; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
+	VSUBPS Z12, Z19, Z19; accumulateF16_part106; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop130
 
 loop130End:
-	accumulateF16_part94; MOVQ $0x3, BX
+	accumulateF16_part107; MOVQ $0x3, BX
 	JMP panels127Done
 
 loop130Zero:
@@ -3902,41 +3884,40 @@ panels127Rows4:
 	VBROADCASTSS 12(CX), Z6; VMULPS (AX), Z6, Z19
 
 loop131Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop131:
-	accumulateF16_part95; VMOVDQU32 (BX), Z20
-	VPTERNLOGD $0x6a, Z8, Z7, Z20; VSUBPS Z9, Z20, Z20; accumulateF16_part96; CMPQ CX, $0x1
+	accumulateF16_part108; VMOVDQU32 (BX), Z20
+	VPTERNLOGD $0x6a, Z8, Z7, Z20; VSUBPS Z9, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x1
 	JE loop131End
-	accumulateF16_part97; VMOVDQU32 (BX), Z20
-	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part96; CMPQ CX, $0x2
+	accumulateF16_part110; VMOVDQU32 (BX), Z20
+	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x2
 	JE loop131End
 	VBROADCASTSS 8(AX), Z21; VBROADCASTSS 8(AX)(R9*1), Z22; VBROADCASTSS 8(AX)(R9*2), Z23
 	VBROADCASTSS 8(R13), Z24; VPSRLD $0x10, (BX), Z20; VPTERNLOGD $0x6a, Z8, Z7, Z20
-	VSUBPS Z9, Z20, Z20; accumulateF16_part96; CMPQ CX, $0x3; JE loop131End
+	VSUBPS Z9, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x3; JE loop131End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Z21; VBROADCASTSS 12(AX)(R9*1), Z22
 	VBROADCASTSS 12(AX)(R9*2), Z23; VBROADCASTSS 12(R13), Z24; VPSRLD $0x10, (BX), Z20
-	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part96; ADDQ R10, BX
-	ADDQ $0x40, R12; accumulateF16_part39; JG loop131
+	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part109; ADDQ R10, BX
+	ADDQ $0x40, R12; accumulateF16_part49; JG loop131
 
 loop131End:
-	accumulateF16_part94; VMOVUPS Z19, (DI)
+	accumulateF16_part107; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels127Done
 
 loop131Zero:
-	accumulateF16_part70; JMP loop131Begun
+	accumulateF16_part82; JMP loop131Begun
 
 panels127Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile132
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile132:
 	SUBQ BX, 72(SP); JE panels127Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels127Tiles
+	accumulateF16_part12; JMP panels127Tiles
 
 panels127Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels127
+	accumulateF16_part55; JMP panels127
 
 panels127End:
 	VZEROUPPER
@@ -3995,9 +3976,8 @@ noFactors135:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors134:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 80(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 56(SP)
-	MOVQ 16(BX), R10; MOVQ 24(BX), R11; MOVBQZX 56(BX), AX; MOVQ AX, 112(SP); MOVQ 48(BX), AX
-	CMPQ 64(SP), $0x2; JG few136
+	accumulateF16_part1; accumulateF16_part2
+	JG few136
 	MOVQ 40(BX), AX
 
 few136:
@@ -4006,12 +3986,11 @@ few136:
 
 panels137:
 	CMPQ 56(SP), $0x4; JL panels137End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels137Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; LEAQ (BX)(R11*1), DX; MOVQ 96(SP), R12
-	MOVQ 72(SP), R13; CMPQ R13, $0x7; JGE panels137Rows4
+	accumulateF16_part4; CMPQ R13, $0x7
+	JGE panels137Rows4
 	CMPQ R13, $0x5; JGE panels137Rows3
 	CMPQ R13, $0x4; JGE panels137Rows4
 	CMPQ R13, $0x3; JGE panels137Rows3
@@ -4068,14 +4047,14 @@ loop138:
 	VFMADD231PS Z20, Z21, Z16; VPSRLD $0x1c, (BX)(R11*1), Z20; VPERMPS Z12, Z20, Z20
 	VFMADD231PS Z20, Z21, Z17; VPSRLD $0x1c, (BX)(R11*2), Z20; VPERMPS Z12, Z20, Z20
 	VFMADD231PS Z20, Z21, Z18; VPSRLD $0x1c, (DX)(R11*2), Z20; VPERMPS Z12, Z20, Z20
-	VFMADD231PS Z20, Z21, Z19; accumulateF16_part47; ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop138
+	VFMADD231PS Z20, Z21, Z19; accumulateF16_part59; ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop138
 
 loop138End:
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI); ADDQ R8, DI
 	MOVQ $0x1, BX; JMP panels137Done
 
 loop138Zero:
-	accumulateF16_part70; JMP loop138Begun
+	accumulateF16_part82; JMP loop138Begun
 
 panels137Rows2:
 	// 2 rows × 64 columns.
@@ -4125,15 +4104,15 @@ loop139:
 	PREFETCHT0 192(R12); VBROADCASTSS 28(AX), Z25; VBROADCASTSS 28(AX)(R9*1), Z26
 	VPSRLD $0x1c, (BX), Z24; accumulateI4_part2; VPSRLD $0x1c, (BX)(R11*1), Z24; accumulateI4_part3
 	VPSRLD $0x1c, (BX)(R11*2), Z24; accumulateI4_part4; VPSRLD $0x1c, (DX)(R11*2), Z24
-	accumulateI4_part5; accumulateF16_part47
+	accumulateI4_part5; accumulateF16_part59
 	ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop139
 
 loop139End:
-	accumulateF16_part48; MOVQ $0x2, BX
+	accumulateF16_part60; MOVQ $0x2, BX
 	JMP panels137Done
 
 loop139Zero:
-	accumulateF16_part49; JMP loop139Begun
+	accumulateF16_part61; JMP loop139Begun
 
 panels137Rows3:
 	// 3 rows × 64 columns.
@@ -4146,60 +4125,60 @@ loop140Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
 
 loop140:
-	accumulateF16_part52; VMOVDQU32 (BX), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part53; VMOVDQU32 (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part54; VMOVDQU32 (BX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part55; VMOVDQU32 (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part56; CMPQ CX, $0x1
+	accumulateF16_part65; VMOVDQU32 (BX), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part66; VMOVDQU32 (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part67; VMOVDQU32 (BX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part68; VMOVDQU32 (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part69; CMPQ CX, $0x1
 	JE loop140End
-	PREFETCHT0 (R12); accumulateF16_part57; VPSRLD $0x8, (BX), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part53; VPSRLD $0x8, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part54; VPSRLD $0x8, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part55; VPSRLD $0x8, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x2; JE loop140End
+	PREFETCHT0 (R12); accumulateF16_part70; VPSRLD $0x8, (BX), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part66; VPSRLD $0x8, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x8, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part68; VPSRLD $0x8, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x2; JE loop140End
 	VBROADCASTSS 8(AX), Z29; VBROADCASTSS 8(AX)(R9*1), Z30; VBROADCASTSS 8(AX)(R9*2), Z31
-	VPSRLD $0x10, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part53
-	VPSRLD $0x10, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part54
-	VPSRLD $0x10, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part55
-	VPSRLD $0x10, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x3
+	VPSRLD $0x10, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66
+	VPSRLD $0x10, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
+	VPSRLD $0x10, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
+	VPSRLD $0x10, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x3
 	JE loop140End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z29; VBROADCASTSS 12(AX)(R9*1), Z30
 	VBROADCASTSS 12(AX)(R9*2), Z31; VPSRLD $0x18, (BX), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part53; VPSRLD $0x18, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part54; VPSRLD $0x18, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part55; VPSRLD $0x18, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x4; JE loop140End
+	accumulateF16_part66; VPSRLD $0x18, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x18, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part68; VPSRLD $0x18, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x4; JE loop140End
 	VBROADCASTSS 16(AX), Z29; VBROADCASTSS 16(AX)(R9*1), Z30; VBROADCASTSS 16(AX)(R9*2), Z31
-	VPSRLD $0x4, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part53; VPSRLD $0x4, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part54; VPSRLD $0x4, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part55; VPSRLD $0x4, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x5; JE loop140End
+	VPSRLD $0x4, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66; VPSRLD $0x4, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x4, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part68; VPSRLD $0x4, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x5; JE loop140End
 	PREFETCHT0 128(R12); VBROADCASTSS 20(AX), Z29; VBROADCASTSS 20(AX)(R9*1), Z30
-	VBROADCASTSS 20(AX)(R9*2), Z31; VPSRLD $0xc, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part53
-	VPSRLD $0xc, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part54
-	VPSRLD $0xc, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part55
-	VPSRLD $0xc, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x6
+	VBROADCASTSS 20(AX)(R9*2), Z31; VPSRLD $0xc, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66
+	VPSRLD $0xc, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
+	VPSRLD $0xc, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
+	VPSRLD $0xc, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x6
 	JE loop140End
 	VBROADCASTSS 24(AX), Z29; VBROADCASTSS 24(AX)(R9*1), Z30; VBROADCASTSS 24(AX)(R9*2), Z31
-	VPSRLD $0x14, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part53
-	VPSRLD $0x14, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part54
-	VPSRLD $0x14, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part55
-	VPSRLD $0x14, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part56; CMPQ CX, $0x7
+	VPSRLD $0x14, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66
+	VPSRLD $0x14, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
+	VPSRLD $0x14, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
+	VPSRLD $0x14, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x7
 	JE loop140End
 	PREFETCHT0 192(R12); VBROADCASTSS 28(AX), Z29; VBROADCASTSS 28(AX)(R9*1), Z30
 	VBROADCASTSS 28(AX)(R9*2), Z31; VPSRLD $0x1c, (BX), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part53; VPSRLD $0x1c, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part54; VPSRLD $0x1c, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part55; VPSRLD $0x1c, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part56; accumulateF16_part47; ADDQ $0x20, AX; SUBQ $0x8, CX
+	accumulateF16_part66; VPSRLD $0x1c, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x1c, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part68; VPSRLD $0x1c, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part69; accumulateF16_part59; ADDQ $0x20, AX; SUBQ $0x8, CX
 	JG loop140
 
 loop140End:
-	accumulateF16_part48; accumulateF16_part58
+	accumulateF16_part60; accumulateF16_part71
 	JMP panels137Done
 
 loop140Zero:
-	accumulateF16_part49; accumulateF16_part59
+	accumulateF16_part61; accumulateF16_part72
 	JMP loop140Begun
 
 panels137Rows4:
@@ -4211,89 +4190,87 @@ panels137Rows4:
 	VMULPS 64(AX), Z11, Z29; VMULPS 128(AX), Z11, Z30; VMULPS 192(AX), Z11, Z31
 
 loop141Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop141:
-	accumulateF16_part60; VMOVDQU32 (BX), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part61; VMOVDQU32 (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part62; VMOVDQU32 (BX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part63; VMOVDQU32 (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part64; CMPQ CX, $0x1
+	accumulateF16_part73; VMOVDQU32 (BX), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part74; VMOVDQU32 (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part75; VMOVDQU32 (BX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VMOVDQU32 (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part77; CMPQ CX, $0x1
 	JE loop141End
-	PREFETCHT0 (R12); accumulateF16_part65; VPSRLD $0x8, (BX), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part61; VPSRLD $0x8, (BX)(R11*1), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part62; VPSRLD $0x8, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part63; VPSRLD $0x8, (DX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x2; JE loop141End
+	PREFETCHT0 (R12); accumulateF16_part78; VPSRLD $0x8, (BX), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part74; VPSRLD $0x8, (BX)(R11*1), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VPSRLD $0x8, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part76; VPSRLD $0x8, (DX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x2; JE loop141End
 	VBROADCASTSS 8(AX), Z1; VBROADCASTSS 8(AX)(R9*1), Z2; VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4; VPSRLD $0x10, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part61
-	VPSRLD $0x10, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part62
-	VPSRLD $0x10, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part63
-	VPSRLD $0x10, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x3
+	VBROADCASTSS 8(R13), Z4; VPSRLD $0x10, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part74
+	VPSRLD $0x10, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
+	VPSRLD $0x10, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
+	VPSRLD $0x10, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x3
 	JE loop141End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z1; VBROADCASTSS 12(AX)(R9*1), Z2
 	VBROADCASTSS 12(AX)(R9*2), Z3; VBROADCASTSS 12(R13), Z4; VPSRLD $0x18, (BX), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part61; VPSRLD $0x18, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part62; VPSRLD $0x18, (BX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part63; VPSRLD $0x18, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part64; CMPQ CX, $0x4
+	VPERMPS Z12, Z0, Z0; accumulateF16_part74; VPSRLD $0x18, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part75; VPSRLD $0x18, (BX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VPSRLD $0x18, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part77; CMPQ CX, $0x4
 	JE loop141End
 	VBROADCASTSS 16(AX), Z1; VBROADCASTSS 16(AX)(R9*1), Z2; VBROADCASTSS 16(AX)(R9*2), Z3
-	VBROADCASTSS 16(R13), Z4; VPSRLD $0x4, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part61
-	VPSRLD $0x4, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part62
-	VPSRLD $0x4, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part63
-	VPSRLD $0x4, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x5
+	VBROADCASTSS 16(R13), Z4; VPSRLD $0x4, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part74
+	VPSRLD $0x4, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
+	VPSRLD $0x4, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
+	VPSRLD $0x4, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x5
 	JE loop141End
 	PREFETCHT0 128(R12); VBROADCASTSS 20(AX), Z1; VBROADCASTSS 20(AX)(R9*1), Z2
 	VBROADCASTSS 20(AX)(R9*2), Z3; VBROADCASTSS 20(R13), Z4; VPSRLD $0xc, (BX), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part61; VPSRLD $0xc, (BX)(R11*1), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part62; VPSRLD $0xc, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part63; VPSRLD $0xc, (DX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x6; JE loop141End
+	accumulateF16_part74; VPSRLD $0xc, (BX)(R11*1), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VPSRLD $0xc, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part76; VPSRLD $0xc, (DX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x6; JE loop141End
 	VBROADCASTSS 24(AX), Z1; VBROADCASTSS 24(AX)(R9*1), Z2; VBROADCASTSS 24(AX)(R9*2), Z3
-	VBROADCASTSS 24(R13), Z4; VPSRLD $0x14, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part61
-	VPSRLD $0x14, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part62
-	VPSRLD $0x14, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part63
-	VPSRLD $0x14, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part64; CMPQ CX, $0x7
+	VBROADCASTSS 24(R13), Z4; VPSRLD $0x14, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part74
+	VPSRLD $0x14, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
+	VPSRLD $0x14, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
+	VPSRLD $0x14, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x7
 	JE loop141End
 	PREFETCHT0 192(R12); VBROADCASTSS 28(AX), Z1; VBROADCASTSS 28(AX)(R9*1), Z2
 	VBROADCASTSS 28(AX)(R9*2), Z3; VBROADCASTSS 28(R13), Z4; VPSRLD $0x1c, (BX), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part61; VPSRLD $0x1c, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part62; VPSRLD $0x1c, (BX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part63; VPSRLD $0x1c, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part64; accumulateF16_part47
+	VPERMPS Z12, Z0, Z0; accumulateF16_part74; VPSRLD $0x1c, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part75; VPSRLD $0x1c, (BX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VPSRLD $0x1c, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part77; accumulateF16_part59
 	ADDQ $0x20, AX; ADDQ $0x20, R13; SUBQ $0x8, CX; JG loop141
 
 loop141End:
-	accumulateF16_part48; accumulateF16_part66
+	accumulateF16_part60; accumulateF16_part79
 	JMP panels137Done
 
 loop141Zero:
-	accumulateF16_part49; accumulateF16_part59
-	accumulateF16_part67; JMP loop141Begun
+	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part80; JMP loop141Begun
 
 panels137Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile142
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile142:
 	SUBQ BX, 72(SP); JE panels137Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels137Tiles
+	accumulateF16_part12; JMP panels137Tiles
 
 panels137Next:
-	ADDQ $0x100, 32(SP); IMUL3Q $0x4, R11, AX; ADDQ AX, 48(SP); SUBQ $0x4, 56(SP); JMP panels137
+	accumulateF16_part13; JMP panels137
 
 panels137End:
 	CMPQ 64(SP), $0x4; JG panels143End
 
 panels143:
 	CMPQ 56(SP), $0x1; JL panels143End
-	MOVQ 32(SP), DI; MOVQ 40(SP), SI; MOVQ 64(SP), AX; MOVQ AX, 72(SP); MOVQ 88(SP), AX
-	MOVQ AX, 96(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
+	accumulateF16_part3
 
 panels143Tiles:
-	MOVQ 8(SP), CX; MOVQ DI, AX; MOVQ 48(SP), BX; MOVQ 96(SP), R12; MOVQ 72(SP), R13; CMPQ R13, $0x7
+	accumulateF16_part14; CMPQ R13, $0x7
 	JGE panels143Rows4
 	CMPQ R13, $0x5; JGE panels143Rows3
 	CMPQ R13, $0x4; JGE panels143Rows4
@@ -4383,26 +4360,26 @@ loop146Begun:
 
 loop146:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VMOVDQU32 (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x1; JE loop146End
+	VMOVDQU32 (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x1; JE loop146End
 	VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21; VBROADCASTSS 4(AX)(R9*2), Z22
-	VPSRLD $0x8, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x2; JE loop146End
+	VPSRLD $0x8, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x2; JE loop146End
 	VBROADCASTSS 8(AX), Z20; VBROADCASTSS 8(AX)(R9*1), Z21; VBROADCASTSS 8(AX)(R9*2), Z22
-	VPSRLD $0x10, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x3; JE loop146End
+	VPSRLD $0x10, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x3; JE loop146End
 	VBROADCASTSS 12(AX), Z20; VBROADCASTSS 12(AX)(R9*1), Z21; VBROADCASTSS 12(AX)(R9*2), Z22
-	VPSRLD $0x18, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x4; JE loop146End
+	VPSRLD $0x18, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x4; JE loop146End
 	VBROADCASTSS 16(AX), Z20; VBROADCASTSS 16(AX)(R9*1), Z21; VBROADCASTSS 16(AX)(R9*2), Z22
-	VPSRLD $0x4, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x5; JE loop146End
+	VPSRLD $0x4, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x5; JE loop146End
 	VBROADCASTSS 20(AX), Z20; VBROADCASTSS 20(AX)(R9*1), Z21; VBROADCASTSS 20(AX)(R9*2), Z22
-	VPSRLD $0xc, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x6; JE loop146End
+	VPSRLD $0xc, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x6; JE loop146End
 	VBROADCASTSS 24(AX), Z20; VBROADCASTSS 24(AX)(R9*1), Z21; VBROADCASTSS 24(AX)(R9*2), Z22
-	VPSRLD $0x14, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part93; CMPQ CX, $0x7; JE loop146End
+	VPSRLD $0x14, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x7; JE loop146End
 	PREFETCHT0 (R12); VBROADCASTSS 28(AX), Z20; VBROADCASTSS 28(AX)(R9*1), Z21
 	VBROADCASTSS 28(AX)(R9*2), Z22; VPSRLD $0x1c, (BX), Z19; VPERMPS Z12, Z19, Z19
-	accumulateF16_part93; ADDQ R10, BX
+	accumulateF16_part106; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop146
 
 loop146End:
-	accumulateF16_part94; MOVQ $0x3, BX
+	accumulateF16_part107; MOVQ $0x3, BX
 	JMP panels143Done
 
 loop146Zero:
@@ -4416,51 +4393,50 @@ panels143Rows4:
 	VBROADCASTSS 12(CX), Z11; VMULPS (AX), Z11, Z19
 
 loop147Begun:
-	accumulateF16_part31; MOVQ 80(SP), CX
+	accumulateF16_part40
 
 loop147:
-	accumulateF16_part95; VMOVDQU32 (BX), Z20
-	VPERMPS Z12, Z20, Z20; accumulateF16_part96; CMPQ CX, $0x1; JE loop147End
-	accumulateF16_part97; VPSRLD $0x8, (BX), Z20
-	VPERMPS Z12, Z20, Z20; accumulateF16_part96; CMPQ CX, $0x2; JE loop147End
+	accumulateF16_part108; VMOVDQU32 (BX), Z20
+	VPERMPS Z12, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x1; JE loop147End
+	accumulateF16_part110; VPSRLD $0x8, (BX), Z20
+	VPERMPS Z12, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x2; JE loop147End
 	VBROADCASTSS 8(AX), Z21; VBROADCASTSS 8(AX)(R9*1), Z22; VBROADCASTSS 8(AX)(R9*2), Z23
-	VBROADCASTSS 8(R13), Z24; VPSRLD $0x10, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part96
+	VBROADCASTSS 8(R13), Z24; VPSRLD $0x10, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
 	CMPQ CX, $0x3; JE loop147End
 	VBROADCASTSS 12(AX), Z21; VBROADCASTSS 12(AX)(R9*1), Z22; VBROADCASTSS 12(AX)(R9*2), Z23
-	VBROADCASTSS 12(R13), Z24; VPSRLD $0x18, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part96
+	VBROADCASTSS 12(R13), Z24; VPSRLD $0x18, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
 	CMPQ CX, $0x4; JE loop147End
 	VBROADCASTSS 16(AX), Z21; VBROADCASTSS 16(AX)(R9*1), Z22; VBROADCASTSS 16(AX)(R9*2), Z23
-	VBROADCASTSS 16(R13), Z24; VPSRLD $0x4, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part96
+	VBROADCASTSS 16(R13), Z24; VPSRLD $0x4, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
 	CMPQ CX, $0x5; JE loop147End
 	VBROADCASTSS 20(AX), Z21; VBROADCASTSS 20(AX)(R9*1), Z22; VBROADCASTSS 20(AX)(R9*2), Z23
-	VBROADCASTSS 20(R13), Z24; VPSRLD $0xc, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part96
+	VBROADCASTSS 20(R13), Z24; VPSRLD $0xc, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
 	CMPQ CX, $0x6; JE loop147End
 	VBROADCASTSS 24(AX), Z21; VBROADCASTSS 24(AX)(R9*1), Z22; VBROADCASTSS 24(AX)(R9*2), Z23
-	VBROADCASTSS 24(R13), Z24; VPSRLD $0x14, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part96
+	VBROADCASTSS 24(R13), Z24; VPSRLD $0x14, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
 	CMPQ CX, $0x7; JE loop147End
 	PREFETCHT0 (R12); VBROADCASTSS 28(AX), Z21; VBROADCASTSS 28(AX)(R9*1), Z22
 	VBROADCASTSS 28(AX)(R9*2), Z23; VBROADCASTSS 28(R13), Z24; VPSRLD $0x1c, (BX), Z20
-	VPERMPS Z12, Z20, Z20; accumulateF16_part96; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x20, AX
+	VPERMPS Z12, Z20, Z20; accumulateF16_part109; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x20, AX
 	ADDQ $0x20, R13; SUBQ $0x8, CX; JG loop147
 
 loop147End:
-	accumulateF16_part94; VMOVUPS Z19, (DI)
+	accumulateF16_part107; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels143Done
 
 loop147Zero:
-	accumulateF16_part70; JMP loop147Begun
+	accumulateF16_part82; JMP loop147Begun
 
 panels143Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile148
-	MOVQ R12, 88(SP); MOVQ 48(SP), AX; MOVQ AX, 96(SP)
+	accumulateF16_part11
 
 laterTile148:
 	SUBQ BX, 72(SP); JE panels143Next
-	accumulateF16_part6; IMULQ 24(SP), BX
-	ADDQ BX, 8(SP); JMP panels143Tiles
+	accumulateF16_part12; JMP panels143Tiles
 
 panels143Next:
-	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP); JMP panels143
+	accumulateF16_part55; JMP panels143
 
 panels143End:
 	VZEROUPPER
