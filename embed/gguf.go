@@ -62,7 +62,8 @@ func (m *Model) openGGUF(l *folder.Loader) {
 	}
 	kind := general.Architecture
 	if kind != "bert" && kind != "nomic-bert" {
-		l.Check("", fmt.Errorf("general.architecture is %q, want bert or nomic-bert", kind))
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert or nomic-bert; models of other "+
+			"kinds are read from folders", kind))
 		return
 	}
 	k := ggufKeys{Epsilon: 1e-12}

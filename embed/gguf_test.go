@@ -259,8 +259,33 @@ func TestXLMGGUF(t *testing.T) {
 	}
 }
 
-// TestGGUFHeads scores pairs by files with one label and with two.
+// TestGGUFHeads scores pairs by files with one label and with two, and without the tensors that
+// converters leave out.
 func TestGGUFHeads(t *testing.T) {
+	for _, without := range []string{"", "cls.bias", "cls.output.bias", "cls.",
+		"cls.bias cls.output.bias"} {
+		testGGUFHeads(t, without, func(name string) bool {
+			return without == "cls." && (name == "cls.weight" || name == "cls.bias") ||
+				slices.Contains(strings.Fields(without), name)
+		})
+	}
+	for _, name := range []string{"cls", "token_embd"} {
+		f, _ := ggufOf("bert", "F32")
+		asXLM(f)
+		f.Set("bert.pooling_type", uint32(4))
+		want := "there is no tensor cls.output.weight, and no cls.weight either"
+		if name == "cls" {
+			f.Tensors = append(f.Tensors, gguftest.Tensor{Name: "cls.weight",
+				Shape: []int{ggufWide, ggufWide}, Data: make([]byte, 4*ggufWide*ggufWide)})
+			want = "no tensor cls.output.weight, and cls.weight alone, which makes no scores"
+		}
+		if err := openError(writeGGUF(t, f)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func testGGUFHeads(t *testing.T, without string, lacks func(name string) bool) {
 	for labels, names := range [][]string{1: nil, 2: {"no", "yes"}} {
 		if labels == 0 {
 			continue
@@ -283,6 +308,10 @@ func TestGGUFHeads(t *testing.T) {
 					x[i] = float32(source.NormFloat64() / 3)
 				}
 				data, exact := gguftest.Encode("F32", x)
+				if lacks(tensor.name + suffix) {
+					values[tensor.name+suffix] = make([]float64, len(x))
+					continue
+				}
 				values[tensor.name+suffix] = exact
 				f.Tensors = append(f.Tensors, gguftest.Tensor{Name: tensor.name + suffix, Shape: shape,
 					Type: gguftest.Types["F32"], Data: data})
@@ -302,16 +331,19 @@ func TestGGUFHeads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := values.linear("cls", ggufRows(values, "bert", widen(read.Tokens))[0])
-			for j := range x {
-				x[j] = math.Tanh(x[j])
+			x := ggufRows(values, "bert", widen(read.Tokens))[0]
+			if without != "cls." {
+				x = values.linear("cls", x)
+				for j := range x {
+					x[j] = math.Tanh(x[j])
+				}
 			}
 			for j, want := range values.linear("cls.output", x) {
 				if labels == 1 {
 					want = 1 / (1 + math.Exp(-want))
 				}
 				if d := math.Abs(float64(got[i][j]) - want); !(d < 2e-5) {
-					t.Errorf("%q: score %d is %v, want %v", text, j, got[i][j], want)
+					t.Errorf("without %q, %q: score %d is %v, want %v", without, text, j, got[i][j], want)
 				}
 			}
 		}

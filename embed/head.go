@@ -27,7 +27,7 @@ type head struct {
 type headNames struct {
 	dense, norm, out string
 	activation       nn.Activation
-	noBias           bool // of dense
+	noBias, noBiases bool // of dense, of out
 }
 
 // bertHead goes by the encoder's own pooler.
@@ -90,10 +90,25 @@ func (m *Model) takeHead(b *builder) {
 }
 
 // takeGGUFHead takes the head of a file whose pooling_type is 4. Of a model without names for its
-// labels there is one.
+// labels there is one. Converters leave out layers and biases, and scores are those of the rest, as
+// llama.cpp has them.
 func (m *Model) takeGGUFHead(b *builder) {
 	if m.scored == nil {
 		return
+	}
+	n := &m.names.head
+	if !b.Has(n.out + ".weight") {
+		but := "no " + n.dense + ".weight either"
+		if b.Has(n.dense + ".weight") {
+			but = n.dense + ".weight alone, which makes no scores"
+		}
+		b.Check("", fmt.Errorf("%s.pooling_type is 4, and there is no tensor %s.weight, and %s, want "+
+			"the head of a cross-encoder", m.kind, n.out, but))
+		return
+	}
+	n.noBias, n.noBiases = !b.Has(n.dense+".bias"), !b.Has(n.out+".bias")
+	if !b.Has(n.dense + ".weight") {
+		n.dense = ""
 	}
 	f := labelsFile{Labels: map[string]string{}}
 	for i, label := range m.scored {
@@ -143,7 +158,7 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 		h.norm = b.takeNorm(n.norm)
 		b.at = at
 	}
-	h.out = take(n.out, true, len(labels))
+	h.out = take(n.out, !n.noBiases, len(labels))
 	h.sigmoid, err = f.sigmoid(len(labels))
 	b.Check(configJSON, err)
 	return h
