@@ -30,11 +30,9 @@ const (
 )
 
 func (p *program) substitute() {
-	p.kernel("substituteSIMD", 0, "u r w decay beta v first rows panels updates sums outer", "")
-	p.arg("u", triUpdates)
-	p.arg("r", triSums)
-	p.arg("v", triOuter)
-	p.arg("beta", triBeta)
+	p.kernel("substituteSIMD", 0, "x", "")
+	p.arg("x", triOwn)
+	p.field(triBeta, triOwn, "rowsCall.beta")
 	p.triangle(0, func() {
 		p.Mul(triOwn, triFirst, triStep)
 		p.Add(triOwn, triOwn, triUpdates)
@@ -53,12 +51,10 @@ func (p *program) substitute() {
 }
 
 func (p *program) chunkOutputs() {
-	p.kernel("outputsSIMD", 0, "dst o w decay u scale:float32 first rows panels updates sums outer",
-		"")
-	p.arg("u", triUpdates)
-	p.arg("o", triSums)
-	p.arg("dst", triOuter)
-	p.floatArg("scale", triFactor)
+	p.kernel("outputsSIMD", 0, "x", "")
+	p.arg("x", triOwn)
+	p.LdrS(triFactor, triOwn, p.offsets.Get("rowsCall.scale"))
+	p.Dup(triFactor, triFactor, 0)
 	p.triangle(1, func() {}, func(sum []Vec) {
 		for _, v := range sum {
 			p.Fmul(v, v, triFactor)
@@ -71,14 +67,18 @@ func (p *program) chunkOutputs() {
 // with what is there, times a factor, take the rows before it, itself among them if own is 1, and
 // go to end.
 func (p *program) triangle(own int, begin func(), end func(sum []Vec)) {
-	p.arg("w", triW)
-	p.arg("decay", triDecay)
-	p.arg("first", triFirst)
-	p.arg("rows", triRows)
-	p.arg("panels", triPanels)
-	p.arg("updates", triStep)
-	p.arg("sums", triSumStep)
-	p.arg("outer", triOuterStep)
+	p.field(triUpdates, triOwn, "rowsCall.u")
+	p.field(triSums, triOwn, "rowsCall.sums")
+	p.field(triOuter, triOwn, "rowsCall.outer")
+	p.field(triW, triOwn, "rowsCall.w")
+	p.field(triDecay, triOwn, "rowsCall.decay")
+	p.field(triPanels, triOwn, "rowsCall.panels")
+	p.field(triOwn, triOwn, "rowsCall.shape")
+	p.field(triFirst, triOwn, "Shape.First")
+	p.field(triRows, triOwn, "Shape.Rows")
+	p.field(triStep, triOwn, "Shape.Updates")
+	p.field(triSumStep, triOwn, "Shape.Sums")
+	p.field(triOuterStep, triOwn, "Shape.Outer")
 	for _, r := range []Reg{triStep, triSumStep, triOuterStep} {
 		p.LslImm(r, r, 2)
 	}
@@ -262,9 +262,10 @@ const (
 // twoSums multiplies two rows by panels of the state and by the chunk's keys, in one go: alone the
 // keys would be few chains, each of whose steps waits for the one before.
 func (p *program) twoSums() {
-	p.kernel("twoSumsSIMD", 0, "sum pairs x y s k n panels stride", "")
-	for i, name := range []string{"sum", "pairs", "x", "y", "s", "k", "n", "panels", "stride"} {
-		p.arg(name, R0+Reg(i))
+	p.kernel("twoSumsSIMD", 0, "x", "")
+	p.arg("x", twoStep)
+	for i, name := range []string{"sums", "pairs", "x", "y", "s", "k", "n", "panels", "stride"} {
+		p.field(R0+Reg(i), twoStep, "pairCall."+name)
 	}
 	p.LslImm(twoStep, twoN, 6)
 	p.LslImm(twoStride, twoStride, 2)

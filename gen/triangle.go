@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -38,21 +39,21 @@ type triangle struct {
 	step        reg.GPVirtual // bytes between rows of updates
 	count       reg.GPVirtual // rows before the row
 	tmp         reg.GPVirtual
-	begun       int // that a row has itself among those before it: 0 or 1
+	begun       int            // that a row has itself among those before it: 0 or 1
+	slots       map[string]Mem // fields of the argument and of its shape
 }
 
 func (t *triangle) substitute(name string) {
-	TEXT(name, noSplit, "func(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, "+
-		"outer int)")
+	TEXT(name, noSplit, context)
 	t.begun = 0
 	at := GP64() // the row's own updates
-	t.rows("r", "v", func() {
-		MOVQ(paramAddress("first"), at)
+	t.rows(func() {
+		MOVQ(t.slots["Shape.First"], at)
 		IMULQ(t.step, at)
 		ADDQ(t.updates, at)
 	}, func(sum []reg.VecVirtual) {
 		beta, v := t.new(), t.new()
-		MOVQ(paramAddress("beta"), t.tmp)
+		MOVQ(t.slots["rowsCall.beta"], t.tmp)
 		t.ofRow(t.tmp)
 		VBROADCASTSS(Mem{Base: t.tmp}, beta)
 		for i, r := range sum {
@@ -66,12 +67,11 @@ func (t *triangle) substitute(name string) {
 }
 
 func (t *triangle) outputs(name string) {
-	TEXT(name, noSplit, "func(dst, o, w, decay, u *float32, scale float32, first, rows, panels, "+
-		"updates, sums, outer int)")
+	TEXT(name, noSplit, context)
 	t.begun = 1
 	scale := t.new()
-	VBROADCASTSS(paramAddress("scale"), scale)
-	t.rows("o", "dst", func() {}, func(sum []reg.VecVirtual) {
+	VBROADCASTSS(field(param("x"), "rowsCall.scale"), scale)
+	t.rows(func() {}, func(sum []reg.VecVirtual) {
 		for i, o := range sum {
 			VMULPS(scale, o, o)
 			VMOVUPS(o, Mem{Base: t.outer, Disp: i * t.width})
@@ -83,25 +83,22 @@ func (t *triangle) outputs(name string) {
 func (t *triangle) ofRow(p reg.GPVirtual) {
 	LEAQ(Mem{Base: p, Index: t.count, Scale: 4, Disp: -4 * t.begun}, p)
 	first := GP64()
-	MOVQ(paramAddress("first"), first)
+	MOVQ(t.slots["Shape.First"], first)
 	SHLQ(Imm(2), first)
 	SUBQ(first, p)
 }
 
 // rows emits a loop over groups of columns, and in these one over rows: sums of a row begin with
 // what is there, times a factor, take the rows before it, and go to end.
-func (t *triangle) rows(sums, outer string, begin func(), end func(sum []reg.VecVirtual)) {
+func (t *triangle) rows(begin func(), end func(sum []reg.VecVirtual)) {
 	t.sums, t.outer, t.updates, t.tmp = GP64(), GP64(), GP64(), GP64()
 	t.w, t.step, t.count = GP64(), GP64(), GP64()
 	left := GP64()
-	Load(Param("updates"), t.step)
+	t.spill()
 	SHLQ(Imm(2), t.step)
-	Load(Param("u"), t.updates)
 	// where the first row has the columns
-	sumsAt, outerAt, panels := AllocLocal(8), AllocLocal(8), AllocLocal(8)
-	spillBy(t.tmp, sums, sumsAt)
-	spillBy(t.tmp, outer, outerAt)
-	spillBy(t.tmp, "panels", panels)
+	sumsAt, outerAt, panels := t.slots["rowsCall.sums"], t.slots["rowsCall.outer"],
+		t.slots["rowsCall.panels"]
 	for _, n := range t.groups {
 		group, next, row := unique("group"), unique("next"), unique("row")
 		Label(group)
@@ -109,9 +106,9 @@ func (t *triangle) rows(sums, outer string, begin func(), end func(sum []reg.Vec
 		JL(LabelRef(next))
 		MOVQ(sumsAt, t.sums)
 		MOVQ(outerAt, t.outer)
-		Load(Param("w"), t.w)
-		Load(Param("first"), t.count)
-		Load(Param("rows"), left)
+		MOVQ(t.slots["rowsCall.w"], t.w)
+		MOVQ(t.slots["Shape.First"], t.count)
+		MOVQ(t.slots["Shape.Rows"], left)
 		begin()
 		if t.begun > 0 {
 			INCQ(t.count)
@@ -120,8 +117,8 @@ func (t *triangle) rows(sums, outer string, begin func(), end func(sum []reg.Vec
 		t.row(n*panelBytes/t.width, end)
 		INCQ(t.count)
 		ADDQ(imm(panelBytes), t.w)
-		t.nextRow("sums", t.sums)
-		t.nextRow("outer", t.outer)
+		t.nextRow("Sums", t.sums)
+		t.nextRow("Outer", t.outer)
 		DECQ(left)
 		JNE(LabelRef(row))
 		ADDQ(imm(n*panelBytes), t.updates)
@@ -134,16 +131,28 @@ func (t *triangle) rows(sums, outer string, begin func(), end func(sum []reg.Vec
 	finish()
 }
 
-// nextRow moves a pointer by a number of elements, an argument.
+// nextRow moves a pointer by a number of elements, a field of the shape.
 func (t *triangle) nextRow(stride string, p reg.GPVirtual) {
-	MOVQ(paramAddress(stride), t.tmp)
+	MOVQ(t.slots["Shape."+stride], t.tmp)
 	LEAQ(Mem{Base: p, Index: t.tmp, Scale: 4}, p)
 }
 
-// spillBy stores an argument in a stack slot.
-func spillBy(tmp reg.GPVirtual, name string, slot Mem) {
-	Load(Param(name), tmp)
-	MOVQ(tmp, slot)
+// spill stores fields of the argument and of its shape in stack slots: each row reads them.
+func (t *triangle) spill() {
+	x, shape := param("x"), argumentOf("rowsCall.shape")
+	t.slots = map[string]Mem{}
+	for _, name := range []string{"rowsCall.sums", "rowsCall.outer", "rowsCall.panels", "rowsCall.w",
+		"rowsCall.decay", "rowsCall.beta", "Shape.First", "Shape.Rows", "Shape.Sums", "Shape.Outer"} {
+		base := x
+		if strings.HasPrefix(name, "Shape.") {
+			base = shape
+		}
+		t.slots[name] = AllocLocal(8)
+		MOVQ(field(base, name), t.tmp)
+		MOVQ(t.tmp, t.slots[name])
+	}
+	MOVQ(field(x, "rowsCall.u"), t.updates)
+	MOVQ(field(shape, "Shape.Updates"), t.step)
 }
 
 // row is the sums of n vectors of a row.
@@ -151,7 +160,7 @@ func (t *triangle) row(n int, end func(sum []reg.VecVirtual)) {
 	sum, weight := make([]reg.VecVirtual, n), t.new()
 	loop, done := unique("loop"), unique("done")
 	from, left := GP64(), GP64()
-	MOVQ(paramAddress("decay"), t.tmp)
+	MOVQ(t.slots["rowsCall.decay"], t.tmp)
 	t.ofRow(t.tmp)
 	VBROADCASTSS(Mem{Base: t.tmp}, weight)
 	for i := range sum {
@@ -331,23 +340,19 @@ func addChunkKernel() {
 // time, and fewer beside the keys.
 func (t *triangle) twoSums(name string, beside, alone []int) {
 	keyed := t.width == avx512Vector
-	if keyed {
-		TEXT(name, noSplit, "func(sum, pairs, x, y, s, k, key *float32, column, n, panels, "+
-			"stride int)")
-	} else {
-		TEXT(name, noSplit, "func(sum, pairs, x, y, s, k *float32, n, panels, stride int)")
-	}
-	g := sumsOfPanels{triangle: t, sum: param("sum"), s: param("s"), panels: param("panels"),
-		step: GP64(), steps: GP64(), x: GP64(), y: GP64(), k: GP64(), beyond: GP64(), left: GP64()}
+	TEXT(name, noSplit, context)
+	g := sumsOfPanels{triangle: t, sum: argumentOf("pairCall.sums"), s: argumentOf("pairCall.s"),
+		panels: argumentOf("pairCall.panels"), step: GP64(), steps: GP64(), x: GP64(), y: GP64(),
+		k: GP64(), beyond: GP64(), left: GP64()}
 	for range max(2*(beside[0]+1), 2*alone[0])*panelBytes/t.width + 3 {
 		g.vectors = append(g.vectors, t.new())
 	}
-	Load(Param("n"), g.step)
+	argument("pairCall.n", g.step)
 	SHLQ(Imm(6), g.step)
 	LEAQ(Mem{Base: g.step, Index: g.step, Scale: 2}, g.steps)
 	if keyed {
 		g.key, g.column = GP64(), K()
-		Load(Param("column"), g.key)
+		argument("pairCall.column", g.key)
 		KMOVW(g.key.As32(), g.column)
 	}
 	rest := unique("rest")
@@ -399,13 +404,14 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 	for _, v := range slices.Concat(sums[:]...) {
 		g.clear(v)
 	}
-	Load(Param("x"), g.x)
-	Load(Param("y"), g.y)
-	Load(Param("k"), g.k)
-	Load(Param("n"), g.left)
+	Load(Param("x"), g.left)
+	MOVQ(field(g.left, "pairCall.x"), g.x)
+	MOVQ(field(g.left, "pairCall.y"), g.y)
+	MOVQ(field(g.left, "pairCall.k"), g.k)
+	MOVQ(field(g.left, "pairCall.n"), g.left)
 	takes := keys && g.key != nil
 	if takes {
-		Load(Param("key"), g.key)
+		argument("pairCall.key", g.key)
 	}
 	if n > 4 {
 		LEAQ(Mem{Base: g.s, Index: g.step, Scale: 4}, g.beyond)
@@ -437,7 +443,7 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 	}
 	DECQ(g.left)
 	JNE(LabelRef(loop))
-	Load(Param("stride"), g.x)
+	argument("pairCall.stride", g.x)
 	for r := range sums {
 		to := Mem{Base: g.sum}
 		if r > 0 {
@@ -448,7 +454,7 @@ func (g *sumsOfPanels) group(n int, keys bool) {
 		}
 	}
 	if keys {
-		Load(Param("pairs"), g.k)
+		argument("pairCall.pairs", g.k)
 		for r := range sums {
 			for i, v := range sums[r][n*parts:] {
 				VMOVUPS(v, Mem{Base: g.k, Disp: r*panelBytes + i*g.width})

@@ -304,8 +304,9 @@ func (r *passage) multiplyOne() (done bool) {
 		x, count = key, 2
 	}
 	panels := r.to - r.from
-	if !triangle.TwoSums(tuned.ISA, r.w.sums, r.w.pairs, x, q, r.m.s[r.from*r.s.KeyDim*kernel.Panel:],
-		r.m.k, key, r.first, panels, panels*kernel.Panel) {
+	if !triangle.TwoSums(tuned.ISA, &triangle.Pair{X: x, Y: q, K: r.m.k, Key: key, Row: r.first,
+		S: r.m.s[r.from*r.s.KeyDim*kernel.Panel:], Sums: r.w.sums, Pairs: r.w.pairs, Panels: panels,
+		Stride: panels * kernel.Panel}) {
 		return false
 	}
 	r.decayRows(count)

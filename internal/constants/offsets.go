@@ -11,7 +11,8 @@ import (
 type Offsets map[string]int
 
 // kernelStructs are the files with structs that kernels are given, from the repository's root.
-var kernelStructs = []string{"internal/kernel/layout.go", "internal/kernel/blockwise/product.go"}
+var kernelStructs = []string{"internal/kernel/layout.go", "internal/kernel/blockwise/product.go",
+	"internal/kernel/triangle/rows.go"}
 
 // KernelOffsets lays out the structs that kernels are given, of the repository in a folder.
 func KernelOffsets(folder string) (Offsets, error) {

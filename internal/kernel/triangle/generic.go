@@ -10,16 +10,6 @@ import (
 // floats/generic.go for products by the state. Each rounding is explicit, as float32(…) or f32.FMA,
 // because compilers may fuse x·y + z into one operation.
 
-// Shape is some rows of a chunk and some columns of values.
-type Shape struct {
-	First int // the row in the chunk of the call's first row
-	Rows  int
-	Cols  int // of values and outputs; sums and updates have whole panels
-	// Elements between rows: of the updates of the chunk; of the call's sums; of values and outputs,
-	// which are the caller's.
-	Updates, Sums, Outer int
-}
-
 // substitute turns rows r of sums over the state into what the rows add to it, i being the row in
 // the chunk:
 //
@@ -92,18 +82,18 @@ func addChunkGeneric(s, k, u, decay []float32, updates int) {
 	}
 }
 
-// twoSums makes a key row i of the chunk's keys k, and multiplies rows x and y by panels of the
-// state and by k: chains of FMAs from 0 in ascending channels. Rows of sums are stride apart.
-func twoSumsGeneric(sum, pairs, x, y, s, k, key []float32, i, panels, stride int) {
-	n := len(x)
-	TakeColumn(k, key, i)
-	for r, row := range [...][]float32{x, y} {
-		to := sum[r*stride:][:panels*kernel.Panel]
+// twoSums takes a key into the chunk's, and multiplies rows x and y by panels of the state and by
+// the chunk's keys: chains of FMAs from 0 in ascending channels.
+func twoSumsGeneric(p *Pair) {
+	n := len(p.X)
+	TakeColumn(p.K, p.Key, p.Row)
+	for r, row := range [...][]float32{p.X, p.Y} {
+		to := p.Sums[r*p.Stride:][:p.Panels*kernel.Panel]
 		clear(to)
-		floats.AddValues(to, row, s, kernel.Panel, n*kernel.Panel)
-		to = pairs[r*kernel.Panel:][:kernel.Panel]
+		floats.AddValues(to, row, p.S, kernel.Panel, n*kernel.Panel)
+		to = p.Pairs[r*kernel.Panel:][:kernel.Panel]
 		clear(to)
-		floats.AddValues(to, row, k, kernel.Panel, n*kernel.Panel)
+		floats.AddValues(to, row, p.K, kernel.Panel, n*kernel.Panel)
 	}
 }
 

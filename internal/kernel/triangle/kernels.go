@@ -13,7 +13,10 @@ func Substitute(isa tuning.ISA, u, r, w, g, beta, v []float32, s *Shape) {
 	operand.Reads(beta, s.Rows)
 	operand.ReadsRows(v, s.Rows, s.Outer, s.Cols)
 	rest := s.eachCall(isa, func(c, panels int) {
-		substituteStep(isa, &u[c], &r[c], &w[0], factors(g), &beta[0], &v[c], s, panels)
+		var x rowsCall
+		x.u, x.sums, x.w, x.decay = &u[c], &r[c], &w[0], factors(g)
+		x.beta, x.outer, x.panels, x.shape = &beta[0], &v[c], panels, s
+		substituteStep(isa, &x)
 	})
 	if c := s.Cols - rest.Cols; rest.Cols > 0 {
 		substituteGeneric(u[c:], r[c:], w, g, beta, v[c:], &rest)
@@ -25,7 +28,10 @@ func Outputs(isa tuning.ISA, dst, o, w, g, u []float32, scale float32, s *Shape)
 	s.operands(u, o, w, g)
 	operand.WritesRows(dst, s.Rows, s.Outer, s.Cols)
 	rest := s.eachCall(isa, func(c, panels int) {
-		outputsStep(isa, &dst[c], &o[c], &w[0], factors(g), &u[c], scale, s, panels)
+		var x rowsCall
+		x.u, x.sums, x.w, x.decay = &u[c], &o[c], &w[0], factors(g)
+		x.outer, x.scale, x.panels, x.shape = &dst[c], scale, panels, s
+		outputsStep(isa, &x)
 	})
 	if c := s.Cols - rest.Cols; rest.Cols > 0 {
 		outputsGeneric(dst[c:], o[c:], w, g, u[c:], scale, &rest)
@@ -108,28 +114,31 @@ func DecayedSums(isa tuning.ISA, sums, x, w, k []float32, rows, stride, n int) {
 	}
 }
 
-// TwoSums takes a key into the chunk's as one of its rows, and multiplies two rows by panels of a
-// state and by the chunk's keys, see twoSumsGeneric, if there is a kernel for it.
-func TwoSums(isa tuning.ISA, sum, pairs, x, y, s, k, key []float32, row, panels,
-	stride int) (done bool) {
-	n := len(x)
+// TwoSums takes a key into the chunk's, and multiplies two rows by panels of the state and by the
+// chunk's keys, see twoSumsGeneric, if there is a kernel for it.
+func TwoSums(isa tuning.ISA, p *Pair) (done bool) {
+	n := len(p.X)
 	if !vectors(isa) || n > kernel.CallInner {
 		return false
 	}
-	operand.WritesRows(sum, 2, stride, panels*kernel.Panel)
-	operand.Writes(pairs, 2*kernel.Panel)
-	operand.Reads(x, n)
-	operand.Reads(y, n)
-	operand.Reads(s, panels*n*kernel.Panel)
-	operand.Updates(k, n*kernel.Panel)
-	operand.Reads(key, n)
+	operand.WritesRows(p.Sums, 2, p.Stride, p.Panels*kernel.Panel)
+	operand.Writes(p.Pairs, 2*kernel.Panel)
+	operand.Reads(p.X, n)
+	operand.Reads(p.Y, n)
+	operand.Reads(p.S, p.Panels*n*kernel.Panel)
+	operand.Updates(p.K, n*kernel.Panel)
+	operand.Reads(p.Key, n)
 	if !isa.Lanes16() {
-		TakeColumn(k, key, row)
+		TakeColumn(p.K, p.Key, p.Row)
 	}
 	step := max(1, kernel.CallProducts/(kernel.CallRows*n*kernel.Panel))
-	for p := 0; p < panels; p = kernel.NextPiece(p, step, panels) {
-		twoSumsStep(isa, &sum[p*kernel.Panel], &pairs[0], &x[0], &y[0], &s[p*n*kernel.Panel], &k[0],
-			&key[0], row, n, min(step, panels-p), stride)
+	var call pairCall
+	call.pairs, call.x, call.y, call.k, call.key = &p.Pairs[0], &p.X[0], &p.Y[0], &p.K[0], &p.Key[0]
+	call.column, call.n, call.stride = 1<<p.Row, n, p.Stride
+	for i := 0; i < p.Panels; i = kernel.NextPiece(i, step, p.Panels) {
+		call.sums, call.s = &p.Sums[i*kernel.Panel], &p.S[i*n*kernel.Panel]
+		call.panels = min(step, p.Panels-i)
+		twoSumsStep(isa, &call)
 	}
 	return true
 }

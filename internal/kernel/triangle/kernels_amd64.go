@@ -4,35 +4,33 @@ package triangle
 
 import "github.com/seed-1415985d/attn/internal/tuning"
 
-// substituteStep is substitute of checked operands, in one call, of a number of panels.
-func substituteStep(isa tuning.ISA, u, r, w, g, beta, v *float32, s *Shape, panels int) {
+// substituteStep is substitute of checked operands, in one call.
+func substituteStep(isa tuning.ISA, x *rowsCall) {
 	if isa.Lanes16() {
-		substituteAVX512(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+		substituteAVX512(x)
 		return
 	}
-	substituteSIMD(u, r, w, g, beta, v, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+	substituteSIMD(x)
 }
 
-// outputsStep is outputs of checked operands, in one call, of a number of panels.
-func outputsStep(isa tuning.ISA, dst, o, w, g, u *float32, scale float32, s *Shape, panels int) {
+// outputsStep is outputs of checked operands, in one call.
+func outputsStep(isa tuning.ISA, x *rowsCall) {
 	if isa.Lanes16() {
-		outputsAVX512(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+		outputsAVX512(x)
 		return
 	}
-	outputsSIMD(dst, o, w, g, u, scale, s.First, s.Rows, panels, s.Updates, s.Sums, s.Outer)
+	outputsSIMD(x)
 }
 
 // substituteAVX512 is substituteSIMD with 16 lanes.
 //
 //go:noescape
-func substituteAVX512(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums,
-	outer int)
+func substituteAVX512(x *rowsCall)
 
 // outputsAVX512 is outputsSIMD with 16 lanes.
 //
 //go:noescape
-func outputsAVX512(dst, o, w, decay, u *float32, scale float32, first, rows, panels, updates, sums,
-	outer int)
+func outputsAVX512(x *rowsCall)
 
 // addChunkStep is AddChunk of checked operands, in one call.
 func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *Next) {
@@ -49,18 +47,17 @@ func addChunkStep(cpu *tuning.Row, s, k, u, decay []float32, updates int, next *
 //go:noescape
 func addChunkAVX512(s, k, u, decay *float32, n, updates int, next *Next)
 
-// twoSumsStep is TwoSums of checked operands, in one call, of a number of panels.
-func twoSumsStep(isa tuning.ISA, sum, pairs, x, y, s, k, key *float32, row, n, panels,
-	stride int) {
+// twoSumsStep is TwoSums of checked operands, in one call.
+func twoSumsStep(isa tuning.ISA, x *pairCall) {
 	if isa.Lanes16() {
-		twoSumsAVX512(sum, pairs, x, y, s, k, key, 1<<row, n, panels, stride)
+		twoSumsAVX512(x)
 		return
 	}
-	twoSumsSIMD(sum, pairs, x, y, s, k, n, panels, stride)
+	twoSumsSIMD(x)
 }
 
 // twoSumsAVX512 is twoSumsSIMD with 16 lanes. It makes the key a column of k on its way,
 // whose bit is in column.
 //
 //go:noescape
-func twoSumsAVX512(sum, pairs, x, y, s, k, key *float32, column, n, panels, stride int)
+func twoSumsAVX512(x *pairCall)

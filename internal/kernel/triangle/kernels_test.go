@@ -84,10 +84,13 @@ var kernelTests = []kerneltest.KernelTest{
 		i := c.IntN(kernel.Panel)
 		got, want := c.Results(stride + panels*kernel.Panel)
 		pairs, wantPairs := c.Results(2 * kernel.Panel)
-		if !TwoSums(kerneltest.Tuned.ISA, got, pairs, x, y, s, k, key, i, panels, stride) {
-			twoSumsGeneric(got, pairs, x, y, s, k, key, i, panels, stride)
+		p := Pair{X: x, Y: y, S: s, K: k, Key: key, Row: i, Sums: got, Pairs: pairs, Panels: panels,
+			Stride: stride}
+		if !TwoSums(kerneltest.Tuned.ISA, &p) {
+			twoSumsGeneric(&p)
 		}
-		twoSumsGeneric(want, wantPairs, x, y, s, wantK, key, i, panels, stride)
+		p.K, p.Sums, p.Pairs = wantK, want, wantPairs
+		twoSumsGeneric(&p)
 	}),
 }
 

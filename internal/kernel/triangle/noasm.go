@@ -10,19 +10,12 @@ func vectors(tuning.ISA) bool { return false }
 
 const none = "triangle: there are no kernels"
 
-func substituteStep(tuning.ISA, *float32, *float32, *float32, *float32, *float32, *float32,
-	*Shape, int) {
-	panic(none)
-}
-
-func outputsStep(tuning.ISA, *float32, *float32, *float32, *float32, *float32, float32, *Shape,
-	int) {
-	panic(none)
-}
+func substituteStep(tuning.ISA, *rowsCall)             { panic(none) }
+func outputsStep(tuning.ISA, *rowsCall)                { panic(none) }
 func decayRowSIMD(_, _ *float32, _, _ int)             { panic(none) }
 func decayedSumsSIMD(_, _, _, _ *float32, _, _, _ int) { panic(none) }
 func prefetchRowsSIMD(_ *float32, _, _, _ int)         { panic(none) }
 func addChunkStep(*tuning.Row, []float32, []float32, []float32, []float32, int, *Next) {
 	panic(none)
 }
-func twoSumsStep(_ tuning.ISA, _, _, _, _, _, _, _ *float32, _, _, _, _ int) { panic(none) }
+func twoSumsStep(tuning.ISA, *pairCall) { panic(none) }

@@ -10,13 +10,12 @@ func vectors(isa tuning.ISA) bool { return isa.SIMD() }
 // substituteSIMD is updates of rows, of whole panels of values. It works like substituteGeneric.
 //
 //go:noescape
-func substituteSIMD(u, r, w, decay, beta, v *float32, first, rows, panels, updates, sums, outer int)
+func substituteSIMD(x *rowsCall)
 
 // outputsSIMD is outputs of rows, of whole panels of values. It works like outputsGeneric.
 //
 //go:noescape
-func outputsSIMD(dst, o, w, decay, u *float32, scale float32, first, rows, panels, updates, sums,
-	outer int)
+func outputsSIMD(x *rowsCall)
 
 // decayRowSIMD is the weights of row i. It works like decayRowGeneric.
 //
@@ -37,4 +36,4 @@ func prefetchRowsSIMD(x *float32, rows, stride, lines int)
 // twoSumsSIMD multiplies two rows of n channels by panels. It works like twoSumsGeneric.
 //
 //go:noescape
-func twoSumsSIMD(sum, pairs, x, y, s, k *float32, n, panels, stride int)
+func twoSumsSIMD(x *pairCall)

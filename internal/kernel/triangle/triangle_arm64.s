@@ -59,20 +59,12 @@
 
 
 // substituteSIMD works like substituteGeneric.
-TEXT ·substituteSIMD(SB), NOSPLIT, $0-96
-	MOVD u+0(FP), R0
-	MOVD r+8(FP), R1
-	MOVD v+40(FP), R2
-	MOVD beta+32(FP), R5
-	MOVD w+16(FP), R3
-	MOVD decay+24(FP), R4
-	MOVD first+48(FP), R6
-	MOVD rows+56(FP), R7
-	MOVD panels+64(FP), R8
-	MOVD updates+72(FP), R9
-	MOVD sums+80(FP), R10
-	MOVD outer+88(FP), R11
-	LSL $2, R9, R9; LSL $2, R10, R10; LSL $2, R11, R11
+TEXT ·substituteSIMD(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R20
+	MOVD 32(R20), R5; MOVD 0(R20), R0; MOVD 8(R20), R1; MOVD 40(R20), R2; MOVD 16(R20), R3
+	MOVD 24(R20), R4; MOVD 56(R20), R8; MOVD 64(R20), R20; MOVD 0(R20), R6; MOVD 8(R20), R7
+	MOVD 24(R20), R9; MOVD 32(R20), R10; MOVD 40(R20), R11; LSL $2, R9, R9; LSL $2, R10, R10
+	LSL $2, R11, R11
 group1:
 	CMP $2, R8; BLT next2
 	MOVD R1, R12; MOVD R2, R13; MOVD R3, R14; MOVD R4, R15; ADD $0, R6, R17; MOVD R7, R19
@@ -115,21 +107,12 @@ next7:
 	RET
 
 // outputsSIMD works like outputsGeneric.
-TEXT ·outputsSIMD(SB), NOSPLIT, $0-96
-	MOVD u+32(FP), R0
-	MOVD o+8(FP), R1
-	MOVD dst+0(FP), R2
-	FMOVS scale+40(FP), F25
-	VDUP V25.S[0], V25.S4
-	MOVD w+16(FP), R3
-	MOVD decay+24(FP), R4
-	MOVD first+48(FP), R6
-	MOVD rows+56(FP), R7
-	MOVD panels+64(FP), R8
-	MOVD updates+72(FP), R9
-	MOVD sums+80(FP), R10
-	MOVD outer+88(FP), R11
-	LSL $2, R9, R9; LSL $2, R10, R10; LSL $2, R11, R11
+TEXT ·outputsSIMD(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R20
+	FMOVS 48(R20), F25; VDUP V25.S[0], V25.S4; MOVD 0(R20), R0; MOVD 8(R20), R1; MOVD 40(R20), R2
+	MOVD 16(R20), R3; MOVD 24(R20), R4; MOVD 56(R20), R8; MOVD 64(R20), R20; MOVD 0(R20), R6
+	MOVD 8(R20), R7; MOVD 24(R20), R9; MOVD 32(R20), R10; MOVD 40(R20), R11; LSL $2, R9, R9
+	LSL $2, R10, R10; LSL $2, R11, R11
 group11:
 	CMP $2, R8; BLT next12
 	MOVD R1, R12; MOVD R2, R13; MOVD R3, R14; MOVD R4, R15; ADD $1, R6, R17; MOVD R7, R19
@@ -216,17 +199,11 @@ line:
 	RET
 
 // twoSumsSIMD works like twoSumsGeneric.
-TEXT ·twoSumsSIMD(SB), NOSPLIT, $0-72
-	MOVD sum+0(FP), R0
-	MOVD pairs+8(FP), R1
-	MOVD x+16(FP), R2
-	MOVD y+24(FP), R3
-	MOVD s+32(FP), R4
-	MOVD k+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD panels+56(FP), R7
-	MOVD stride+64(FP), R8
-	LSL $6, R6, R9; LSL $2, R8, R8; CMP $2, R7; BLT one21
+TEXT ·twoSumsSIMD(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R9
+	MOVD 0(R9), R0; MOVD 8(R9), R1; MOVD 16(R9), R2; MOVD 24(R9), R3; MOVD 32(R9), R4; MOVD 40(R9), R5
+	MOVD 64(R9), R6; MOVD 72(R9), R7; MOVD 80(R9), R8; LSL $6, R6, R9; LSL $2, R8, R8; CMP $2, R7
+	BLT one21
 	MOVD R4, R14; ADD R9, R4, R4; MOVD R4, R15; ADD R9, R4, R4; MOVD R5, R12; twoSums_part1
 	twoSums_part2
 loop23:
