@@ -63,7 +63,7 @@ func (p *program) activationConstants() activationRegs {
 // map1 is dst = f(x): f takes the argument in e.keep.
 func (p *program) map1(name string, f func(s span, r activationRegs) []Vec) {
 	const dst, x, n = R0, R1, R2
-	p.kernelLike("activateGeneric", name, 0, "dst x n", "")
+	p.kernelLike("activateGeneric", name, 0, "dst x n xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("n", n)
@@ -126,7 +126,7 @@ func (p *program) relu(s span, r activationRegs) []Vec {
 // siluGate is SwiGLU, which most models have.
 func (p *program) siluGate() {
 	const dst, x, up, n = R0, R1, R2, R3
-	p.kernel("siluGateSIMD", 0, "dst x up n", "")
+	p.kernel("siluGateSIMD", 0, "dst x up n xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("up", up)
@@ -147,7 +147,7 @@ func (p *program) siluGate() {
 func (p *program) gateClamped() {
 	const dst, gate, up, n = R0, R1, R2, R3
 	const alpha, limit = Vec(30), Vec(31)
-	p.kernel("gateClampedSIMD", 0, "dst gate up n alpha:float32 limit:float32", "")
+	p.kernel("gateClampedSIMD", 0, "dst gate up n alpha:float32 limit:float32 xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("gate", gate)
 	p.arg("up", up)
@@ -189,7 +189,7 @@ func (p *program) gateClamped() {
 func (p *program) tanhAll() {
 	const dst, x, n = R0, R1, R2
 	r := tanhAt(activationVectors)
-	p.kernelLike("activateGeneric", "tanhSIMD", 0, "dst x n", "")
+	p.kernelLike("activateGeneric", "tanhSIMD", 0, "dst x n xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("n", n)

@@ -45,7 +45,7 @@ func (p *program) gelus() {
 // gelu is max(x, 0) − s(|x|).
 func (p *program) gelu(name string, pieces *spec.Pieces, tail func(r geluRegs)) {
 	const dst, x, n, below = R0, R1, R2, R3
-	p.kernelLike("activateGeneric", name, 0, "dst x n", "")
+	p.kernelLike("activateGeneric", name, 0, "dst x n xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("n", n)

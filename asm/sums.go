@@ -121,7 +121,7 @@ func (p *program) addSquares() {
 func (p *program) scaleRow() {
 	const dst, x, n = R0, R1, R2
 	const r = Vec(24)
-	p.kernel("scaleSIMD", 0, "dst x n r:float32", "")
+	p.kernel("scaleSIMD", 0, "dst x n r:float32 xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("n", n)
@@ -140,7 +140,7 @@ func (p *program) scaleRow() {
 func (p *program) scaleWeighted() {
 	const dst, x, weight, n = R0, R1, R2, R3
 	const r = Vec(24)
-	p.kernel("scaleWeightedSIMD", 0, "dst x weight n r:float32", "")
+	p.kernel("scaleWeightedSIMD", 0, "dst x weight n r:float32 xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("weight", weight)
@@ -162,7 +162,7 @@ func (p *program) scaleWeighted() {
 func (p *program) normalizeRow() {
 	const dst, x, weight, bias, n = R0, R1, R2, R3, R4
 	const mean, r = Vec(24), Vec(25)
-	p.kernel("normalizeSIMD", 0, "dst x weight bias n mean:float32 r:float32", "")
+	p.kernel("normalizeSIMD", 0, "dst x weight bias n mean:float32 r:float32 xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("x", x)
 	p.arg("weight", weight)
@@ -188,7 +188,7 @@ func (p *program) normalizeRow() {
 // pairs is dst = f(a, b) element by element.
 func (p *program) pairs(name string, f func(d, n, m Vec)) {
 	const dst, a, b, n = R0, R1, R2, R3
-	p.kernel(name, 0, "dst a b n", "")
+	p.kernel(name, 0, "dst a b n xAhead dstAhead", "")
 	p.arg("dst", dst)
 	p.arg("a", a)
 	p.arg("b", b)

@@ -37,13 +37,15 @@ func activationKernels() {
 // activationKernel is dst = f(x) element by element. f is long, so that it is emitted once: less
 // than a vector goes through the frame.
 func activationKernel(name string, f func(x reg.VecVirtual) reg.VecVirtual) {
-	TEXT(name, noSplit, "func(dst, x *float32, n int)")
+	TEXT(name, noSplit, "func(dst, x *float32, n int, xAhead, dstAhead int)")
 	dst, x, n := param("dst"), param("x"), param("n")
+	prefetch := prefetchAhead(dst, x)
 	local, to, rest := AllocLocal(vector), GP64(), GP64()
 	XORQ(rest, rest)
 	SUBQ(imm(lanes), n)
 	JL(LabelRef("fewer"))
 	Label("vectors")
+	prefetch()
 	v := YMM()
 	VMOVUPS(Mem{Base: x}, v)
 	VMOVUPS(f(v), Mem{Base: dst})
@@ -92,9 +94,11 @@ func silu(x reg.VecVirtual) reg.VecVirtual {
 
 // siluGateKernel is SwiGLU, which most models have.
 func siluGateKernel() {
-	TEXT("siluGateSIMD", noSplit, "func(dst, x, up *float32, n int)")
+	TEXT("siluGateSIMD", noSplit, "func(dst, x, up *float32, n, xAhead, dstAhead int)")
 	dst, x, up, n := param("dst"), param("x"), param("up"), param("n")
+	prefetch := prefetchAhead(dst, x, up)
 	eachVector(n, func(mask reg.VecVirtual) {
+		prefetch()
 		v, u := YMM(), YMM()
 		load(Mem{Base: x}, mask, v)
 		load(Mem{Base: up}, mask, u)
@@ -130,11 +134,14 @@ func plusZero(x reg.VecVirtual) reg.VecVirtual {
 }
 
 func gateClampedKernel() {
-	TEXT("gateClampedSIMD", noSplit, "func(dst, gate, up *float32, n int, alpha, limit float32)")
+	TEXT("gateClampedSIMD", noSplit,
+		"func(dst, gate, up *float32, n int, alpha, limit float32, xAhead, dstAhead int)")
 	dst, gate, up, n := param("dst"), param("gate"), param("up"), param("n")
 	alpha, limit, finite := broadcastParam("alpha"), broadcastParam("limit"), YMM()
+	prefetch := prefetchAhead(dst, gate, up)
 	VMINPS(f32(math.MaxFloat32), limit, finite)
 	eachVector(n, func(mask reg.VecVirtual) {
+		prefetch()
 		g, u, y, negative := YMM(), YMM(), YMM(), YMM()
 		load(Mem{Base: gate}, mask, g)
 		VMINPS(g, limit, g) // the second operand, here g, wins if it is NaN

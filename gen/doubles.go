@@ -157,14 +157,16 @@ func softplusKernels() {
 
 // activationAVX512Kernel is activationKernel with 16 lanes.
 func activationAVX512Kernel(name string, f func(x reg.VecVirtual) reg.VecVirtual) {
-	TEXT(name, noSplit, "func(dst, x *float32, n int)")
+	TEXT(name, noSplit, "func(dst, x *float32, n int, xAhead, dstAhead int)")
 	dst, src, n := param("dst"), param("x"), param("n")
+	prefetch := prefetchAhead(dst, src)
 	mask, every := K(), GP32()
 	MOVL(U32(0xffff), every)
 	KMOVW(every, mask)
 	SUBQ(imm(avx512Lanes), n)
 	JL(LabelRef("fewer"))
 	Label("vectors")
+	prefetch()
 	v := ZMM()
 	VMOVUPS_Z(Mem{Base: src}, mask, v)
 	VMOVUPS(f(v), mask, Mem{Base: dst})

@@ -33,6 +33,39 @@ func eachVector(n reg.GPVirtual, body func(mask reg.VecVirtual), advance func())
 	Label(end)
 }
 
+// eachLine is eachVector with two vectors, a cache line, at a time where there are as many: body
+// takes the vector at a displacement of all pointers, and beside comes once with each line.
+func eachLine(n reg.GPVirtual, pointers []reg.GPVirtual, beside func(),
+	body func(at int, mask reg.VecVirtual)) {
+	loops++
+	loop, rest := fmt.Sprintf("lines%d", loops), fmt.Sprintf("rest%d", loops)
+	SUBQ(imm(2*lanes), n)
+	JL(LabelRef(rest))
+	Label(loop)
+	beside()
+	body(0, nil)
+	body(vector, nil)
+	for _, p := range pointers {
+		ADDQ(imm(2*vector), p)
+	}
+	SUBQ(imm(2*lanes), n)
+	JGE(LabelRef(loop))
+	Label(rest)
+	ADDQ(imm(2*lanes), n)
+	eachVector(n, func(mask reg.VecVirtual) { body(0, mask) }, advance(pointers...))
+}
+
+// prefetchAhead prefetches lines that lie some bytes after what is read, and after what is written.
+func prefetchAhead(dst reg.GPVirtual, inputs ...reg.GPVirtual) func() {
+	read, written := param("xAhead"), param("dstAhead")
+	return func() {
+		for _, x := range inputs {
+			PREFETCHT0(Mem{Base: x, Index: read, Scale: 1})
+		}
+		PREFETCHT0(Mem{Base: dst, Index: written, Scale: 1})
+	}
+}
+
 // tailMask has ones in the first n of 8 lanes.
 func tailMask(n reg.GPVirtual) reg.VecVirtual {
 	at, mask := GP64(), YMM()

@@ -152,62 +152,73 @@ func advance(pointers ...reg.GPVirtual) func() {
 }
 
 func scaleRowKernel() {
-	TEXT("scaleSIMD", noSplit, "func(dst, x *float32, n int, r float32)")
+	TEXT("scaleSIMD", noSplit, "func(dst, x *float32, n int, r float32, xAhead, dstAhead int)")
 	dst, x, n, r := param("dst"), param("x"), param("n"), broadcastParam("r")
-	eachVector(n, func(mask reg.VecVirtual) {
+	eachLine(n, []reg.GPVirtual{dst, x}, prefetchAhead(dst, x), func(at int, mask reg.VecVirtual) {
 		v := YMM()
-		load(Mem{Base: x}, mask, v)
+		load(Mem{Base: x, Disp: at}, mask, v)
 		VMULPS(r, v, v)
-		store(v, mask, Mem{Base: dst})
-	}, advance(dst, x))
+		store(v, mask, Mem{Base: dst, Disp: at})
+	})
 	finish()
 }
 
 func scaleWeightedKernel() {
-	TEXT("scaleWeightedSIMD", noSplit, "func(dst, x, weight *float32, n int, r float32)")
+	TEXT("scaleWeightedSIMD", noSplit,
+		"func(dst, x, weight *float32, n int, r float32, xAhead, dstAhead int)")
 	dst, x, weight, n, r := param("dst"), param("x"), param("weight"), param("n"), broadcastParam("r")
-	eachVector(n, func(mask reg.VecVirtual) {
+	pointers := []reg.GPVirtual{dst, x, weight}
+	eachLine(n, pointers, prefetchAhead(dst, x), func(at int, mask reg.VecVirtual) {
 		v, w := YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
-		load(Mem{Base: weight}, mask, w)
+		load(Mem{Base: x, Disp: at}, mask, v)
+		load(Mem{Base: weight, Disp: at}, mask, w)
 		VMULPS(r, v, v)
 		VMULPS(w, v, v)
-		store(v, mask, Mem{Base: dst})
-	}, advance(dst, x, weight))
+		store(v, mask, Mem{Base: dst, Disp: at})
+	})
 	finish()
 }
 
 func normalizeRowKernel() {
-	TEXT("normalizeSIMD", noSplit, "func(dst, x, weight, bias *float32, n int, mean, r float32)")
+	TEXT("normalizeSIMD", noSplit,
+		"func(dst, x, weight, bias *float32, n int, mean, r float32, xAhead, dstAhead int)")
 	dst, x, weight, bias, n := param("dst"), param("x"), param("weight"), param("bias"), param("n")
 	mean, r := broadcastParam("mean"), broadcastParam("r")
-	eachVector(n, func(mask reg.VecVirtual) {
+	pointers := []reg.GPVirtual{dst, x, weight, bias}
+	eachLine(n, pointers, prefetchAhead(dst, x), func(at int, mask reg.VecVirtual) {
 		v, w, b := YMM(), YMM(), YMM()
-		load(Mem{Base: x}, mask, v)
-		load(Mem{Base: weight}, mask, w)
-		load(Mem{Base: bias}, mask, b)
+		load(Mem{Base: x, Disp: at}, mask, v)
+		load(Mem{Base: weight, Disp: at}, mask, w)
+		load(Mem{Base: bias, Disp: at}, mask, b)
 		VSUBPS(mean, v, v)
 		VMULPS(r, v, v)
 		VFMADD213PS(b, w, v) // d·r·weight + bias
-		store(v, mask, Mem{Base: dst})
-	}, advance(dst, x, weight, bias))
+		store(v, mask, Mem{Base: dst, Disp: at})
+	})
 	finish()
 }
 
 // pairKernel is dst = f(a, b, dst) element by element.
 func pairKernel(name string, f func(a, b, dst reg.VecVirtual) reg.VecVirtual) {
-	TEXT(name, noSplit, "func(dst, a, b *float32, n int)")
+	updates, signature := name == "multiplyAddSIMD", "func(dst, a, b *float32, n int)"
+	if !updates {
+		signature = "func(dst, a, b *float32, n, xAhead, dstAhead int)"
+	}
+	TEXT(name, noSplit, signature)
 	dst, a, b, n := param("dst"), param("a"), param("b"), param("n")
-	updates := name == "multiplyAddSIMD"
-	eachVector(n, func(mask reg.VecVirtual) {
+	beside := func() {}
+	if !updates {
+		beside = prefetchAhead(dst, a, b)
+	}
+	eachLine(n, []reg.GPVirtual{dst, a, b}, beside, func(at int, mask reg.VecVirtual) {
 		v, w, u := YMM(), YMM(), YMM()
-		load(Mem{Base: a}, mask, v)
-		load(Mem{Base: b}, mask, w)
+		load(Mem{Base: a, Disp: at}, mask, v)
+		load(Mem{Base: b, Disp: at}, mask, w)
 		if updates {
-			load(Mem{Base: dst}, mask, u)
+			load(Mem{Base: dst, Disp: at}, mask, u)
 		}
-		store(f(v, w, u), mask, Mem{Base: dst})
-	}, advance(dst, a, b))
+		store(f(v, w, u), mask, Mem{Base: dst, Disp: at})
+	})
 	finish()
 }
 

@@ -56,7 +56,7 @@ func (m *head) goOn(g *layout, i int) {
 	if i == 0 {
 		stop.Copy(m.decay, a)
 	} else {
-		elements.Multiply(tuned.ISA, m.decay, m.decay, a)
+		elements.Multiply(tuned.ISA, m.decay, m.decay, a, elements.Ahead{})
 	}
 	triangle.DecayRow(tuned.ISA, m.weights, a, i)
 }
@@ -356,7 +356,7 @@ func (r *passage) channelRows(i, count int) {
 			to := at + row*r.n
 			copy(r.w.pairs[to*kernel.Panel:][:kernel.Panel], pairs[row*kernel.Panel:])
 			x := r.w.x[to*n:][:n]
-			elements.Multiply(tuned.ISA, x, x, r.m.decay)
+			elements.Multiply(tuned.ISA, x, x, r.m.decay, elements.Ahead{})
 		}
 	}
 }
@@ -424,7 +424,7 @@ func (w *work) weighKeys(s *State, m *head) {
 	n := len(m.k)
 	switch {
 	case s.ChannelDecay:
-		elements.Multiply(tuned.ISA, w.keys[:n], m.k, m.weights)
+		elements.Multiply(tuned.ISA, w.keys[:n], m.k, m.weights, elements.Ahead{})
 		stop.Copy(w.factor, m.decay)
 	case s.Rule.decays():
 		for d := range s.KeyDim {

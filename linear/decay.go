@@ -136,7 +136,7 @@ func (j *decayJob) some(b, h, from, to, c, end int) {
 		}
 		n += len(x)
 	}
-	elements.Activate(tuned.ISA, near[:n], near[:n], elements.Softplus)
+	elements.Activate(tuned.ISA, near[:n], near[:n], elements.Softplus, elements.Ahead{})
 	n = 0
 	for l := from; l < to; l++ {
 		dst := j.dst.Row(b, h, l)[c:end]

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -164,4 +166,29 @@ func TestGolden(t *testing.T) {
 			t.Errorf("the hash is %s, want %s", got, goldenHash)
 		}
 	})
+}
+
+// What kernels prefetch of data that the cache does not hold changes no bit.
+func TestFromMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	p := attn.NewPool(2)
+	for _, shape := range [][2]int{{40, 70}, {3, 4100}, {700, 1}} {
+		rows, d := shape[0], shape[1]
+		x, y := randomTensor(r, 1, 1, rows, d), randomTensor(r, 1, 1, rows, d)
+		for _, c := range calls(t, r, d, rows) {
+			if d == 1 && strings.HasPrefix(c.name, "Rope") {
+				continue // of pairs
+			}
+			results := [2]attn.Tensor{zeros(1, 1, rows, d), zeros(1, 1, rows, d)}
+			for i, cache := range []int{host.L2, 0} {
+				before := host.L2
+				host.L2 = cache
+				a := attn.BHLD(slices.Clone(x.Data), 1, 1, rows, d)
+				must(t, c.run([]*attn.Pool{nil, p}[i], results[i], a, y))
+				host.L2 = before
+			}
+			sameBits(t, c.name, results[1].Data, results[0].Data)
+		}
+	}
+	must(t, p.Close())
 }

@@ -234,7 +234,7 @@ func (j *job) convolve(c *Conv, piece int) {
 				elements.MultiplyAdd(isa, sum, taps[k*n:][:n], before[(t+k)*n:][:n])
 			}
 		}
-		activateRow(dst.Row(0, 0, c.first+t)[from:from+n], sum, g.Activation)
+		activateRow(dst.Row(0, 0, c.first+t)[from:from+n], sum, g.Activation, elements.Ahead{})
 		stop.Point()
 	}
 }

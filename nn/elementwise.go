@@ -138,19 +138,19 @@ func GateClamped(p *attn.Pool, dst, gate, up attn.Tensor, alpha, limit float32) 
 }
 
 // activateRow is Activate of a piece of a row.
-func activateRow(dst, x []float32, a Activation) {
+func activateRow(dst, x []float32, a Activation, ahead elements.Ahead) {
 	if a != None {
-		elements.Activate(isa, dst, x, functions[a])
+		elements.Activate(isa, dst, x, functions[a], ahead)
 	} else if &dst[0] != &x[0] {
 		stop.Copy(dst, x)
 	}
 }
 
 // gateRow is Gate of a piece of a row.
-func gateRow(dst, x, up []float32, a Activation) {
+func gateRow(dst, x, up []float32, a Activation, ahead elements.Ahead) {
 	if a == None {
-		elements.Multiply(isa, dst, x, up)
+		elements.Multiply(isa, dst, x, up, ahead)
 		return
 	}
-	elements.Gate(isa, dst, x, up, functions[a])
+	elements.Gate(isa, dst, x, up, functions[a], ahead)
 }

@@ -9,8 +9,11 @@ import (
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
+// host is what this CPU wants.
+var host = tuning.Host()
+
 // isa is the implementation of the kernels.
-var isa = tuning.Host().ISA
+var isa = host.ISA
 
 // operation is what a job computes of each row.
 type operation int
@@ -51,6 +54,10 @@ type job struct {
 	convs        []*Conv // the memory is kept
 
 	pieces, units, unitsOfPart int
+
+	// From memory, kernels prefetch what is read and written some units later.
+	ahead      elements.Ahead
+	unitsAhead int
 }
 
 var jobs = sync.Pool{New: func() any { return new(job) }}
@@ -60,6 +67,15 @@ func (j *job) byRows() {
 	a := &j.all[0]
 	j.pieces, j.units = 1, a.B*a.H*a.L
 	j.unitsOfPart = max(1, partElements/a.D)
+	if j.fromMemory() {
+		j.unitsAhead = (host.PrefetchRows + 4*a.D - 1) / (4 * a.D)
+		j.ahead = elements.Ahead{X: 4 * j.unitsAhead * j.all[1].SL, Dst: 4 * j.unitsAhead * a.SL}
+	}
+}
+
+// fromMemory reports whether the output does not stay in the cache, nor does what it is made of.
+func (j *job) fromMemory() bool {
+	return host.PrefetchRows > 0 && 4*j.units*(j.all[0].D/j.pieces) > host.L2
 }
 
 // byElements divides work into pieces of rows. If elements of all views lie alike, without gaps,
@@ -83,6 +99,9 @@ func (j *job) byElements(views int) {
 	j.pieces = (a.D + pieceElements - 1) / pieceElements
 	j.units = a.B * a.H * a.L * j.pieces
 	j.unitsOfPart = max(1, partElements/min(a.D, pieceElements))
+	if j.pieces > 1 && j.fromMemory() {
+		j.unitsAhead, j.ahead = 1, elements.Ahead{X: host.PrefetchRows, Dst: host.PrefetchRows}
+	}
 }
 
 // run does the job and puts it back.
@@ -132,8 +151,12 @@ func (j *job) work(from, to int) {
 		h, b := rest%a.H, rest/a.H
 		for ; l < a.L && from < to; l++ {
 			for ; piece < j.pieces && from < to; piece++ {
-				j.unit(b, h, l, piece)
 				from++
+				ahead := j.ahead
+				if from+j.unitsAhead > to { // no units, or those of another worker
+					ahead = elements.Ahead{}
+				}
+				j.unit(b, h, l, piece, ahead)
 			}
 			piece = 0
 		}
@@ -141,7 +164,7 @@ func (j *job) work(from, to int) {
 }
 
 // unit does one.
-func (j *job) unit(b, h, l, piece int) {
+func (j *job) unit(b, h, l, piece int, ahead elements.Ahead) {
 	var x [len(j.all)][]float32
 	for i := range x {
 		if a := &j.all[i]; a.D > 0 {
@@ -159,21 +182,21 @@ func (j *job) unit(b, h, l, piece int) {
 	}
 	switch j.operation {
 	case rmsNorm:
-		normalizeSquares(x[0], x[1], j.weight, j.eps, true)
+		normalizeSquares(x[0], x[1], j.weight, j.eps, true, ahead)
 	case l2Norm:
-		normalizeSquares(x[0], x[1], nil, j.eps, false)
+		normalizeSquares(x[0], x[1], nil, j.eps, false, ahead)
 	case layerNorm:
-		normalizeMean(x[0], x[1], j.weight, j.bias, j.eps)
+		normalizeMean(x[0], x[1], j.weight, j.bias, j.eps, ahead)
 	case add:
-		elements.Add(isa, x[0], x[1], x[2])
+		elements.Add(isa, x[0], x[1], x[2], ahead)
 	case addRMSNorm:
-		normalizeSum(x[0], x[1], x[2], x[3], j.weight, j.eps)
+		normalizeSum(x[0], x[1], x[2], x[3], j.weight, j.eps, ahead)
 	case activate:
-		activateRow(x[0], x[1], j.activation)
+		activateRow(x[0], x[1], j.activation, ahead)
 	case gateActivated:
-		gateRow(x[0], x[1], x[2], j.activation)
+		gateRow(x[0], x[1], x[2], j.activation, ahead)
 	case gateClamped:
-		elements.GateClamped(isa, x[0], x[1], x[2], j.alpha, j.limit)
+		elements.GateClamped(isa, x[0], x[1], x[2], j.alpha, j.limit, ahead)
 	case rotate:
 		j.rotateRow(x[0], x[1], b, l)
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// host is what its kernels want to know of this CPU.
-var host = tuning.Host()
-
 // MaxSim scores documents for a query, both as a vector for each token, as Khattab and Zaharia
 // (2020, ColBERT) define it: dst_i is the sum over the query's tokens of the largest dot product
 // with a token of document i.

@@ -111,21 +111,23 @@ func ordinary(squares float32, n int) bool {
 }
 
 // normalizeSquares is RMSNorm of a row, or L2Norm.
-func normalizeSquares(dst, x, weight []float32, eps float32, mean bool) {
-	scaleBySquares(dst, x, weight, elements.SumSquares(isa, x, 0), eps, mean)
+func normalizeSquares(dst, x, weight []float32, eps float32, mean bool,
+	ahead elements.Ahead) {
+	scaleBySquares(dst, x, weight, elements.SumSquares(isa, x, 0), eps, mean, ahead)
 }
 
 // normalizeSum is AddRMSNorm of a row.
-func normalizeSum(dst, sum, a, b, weight []float32, eps float32) {
-	scaleBySquares(dst, sum, weight, elements.AddSquares(isa, sum, a, b), eps, true)
+func normalizeSum(dst, sum, a, b, weight []float32, eps float32, ahead elements.Ahead) {
+	scaleBySquares(dst, sum, weight, elements.AddSquares(isa, sum, a, b), eps, true, ahead)
 }
 
 // scaleBySquares is the rest of it, with the sum of the row's squares.
-func scaleBySquares(dst, x, weight []float32, squares, eps float32, mean bool) {
+func scaleBySquares(dst, x, weight []float32, squares, eps float32, mean bool,
+	ahead elements.Ahead) {
 	if !ordinary(squares, len(x)) {
 		switch exponent, t := exponentOf(x), float32(0); {
 		case exponent == notFinite:
-			elements.Scale(isa, dst, x, weight, float32(math.NaN()))
+			elements.Scale(isa, dst, x, weight, float32(math.NaN()), ahead)
 			return
 		case exponent != 0:
 			if t = scaled(eps, exponent); t <= math.MaxFloat32 {
@@ -138,7 +140,7 @@ func scaleBySquares(dst, x, weight []float32, squares, eps float32, mean bool) {
 	if !mean {
 		n = 1
 	}
-	elements.Scale(isa, dst, x, weight, factor(squares, n, eps))
+	elements.Scale(isa, dst, x, weight, factor(squares, n, eps), ahead)
 }
 
 // factor is 1/√(squares/n + eps): 0 for a row of zeros without eps.
@@ -174,23 +176,24 @@ func scaled(eps float32, exponent int) float32 {
 // exact.
 func multiply(dst, x []float32, exponent int) {
 	if exponent >= -126 {
-		elements.Scale(isa, dst, x, nil, float32(math.Ldexp(1, -exponent)))
+		elements.Scale(isa, dst, x, nil, float32(math.Ldexp(1, -exponent)), elements.Ahead{})
 		return
 	}
-	elements.Scale(isa, dst, x, nil, 0x1p+126)
-	elements.Scale(isa, dst, dst, nil, float32(math.Ldexp(1, -exponent-126)))
+	elements.Scale(isa, dst, x, nil, 0x1p+126, elements.Ahead{})
+	elements.Scale(isa, dst, dst, nil, float32(math.Ldexp(1, -exponent-126)), elements.Ahead{})
 }
 
 // normalizeMean is LayerNorm of a row.
-func normalizeMean(dst, x, weight, bias []float32, eps float32) {
+func normalizeMean(dst, x, weight, bias []float32, eps float32, ahead elements.Ahead) {
 	mean := meanOf(x)
 	squares := elements.SumSquares(isa, x, mean)
 	// Magnitudes are at most |mean| + √squares.
 	if mean >= -most/4 && mean <= most/4 && squares <= most*most/16 && ordinary(squares, len(x)) {
-		elements.Normalize(isa, dst, x, weight, bias, mean, factor(squares, len(x), eps))
+		r := factor(squares, len(x), eps)
+		elements.Normalize(isa, dst, x, weight, bias, mean, r, ahead)
 		return
 	}
-	normalizeExtreme(dst, x, weight, bias, eps)
+	normalizeExtreme(dst, x, weight, bias, eps, ahead)
 }
 
 // meanOf is Σx/D.
@@ -199,11 +202,11 @@ func meanOf(x []float32) float32 {
 }
 
 // normalizeExtreme is normalizeMean of a row that may have to be scaled. d is in dst.
-func normalizeExtreme(dst, x, weight, bias []float32, eps float32) {
+func normalizeExtreme(dst, x, weight, bias []float32, eps float32, ahead elements.Ahead) {
 	exponent := exponentOf(x)
 	switch {
 	case exponent == notFinite:
-		elements.Normalize(isa, dst, x, weight, bias, float32(math.NaN()), 1)
+		elements.Normalize(isa, dst, x, weight, bias, float32(math.NaN()), 1, ahead)
 		return
 	case exponent > 0:
 		multiply(dst, x, exponent)
@@ -218,5 +221,5 @@ func normalizeExtreme(dst, x, weight, bias []float32, eps float32) {
 		exponent += e
 	}
 	r := factor(elements.SumSquares(isa, dst, 0), len(dst), scaled(eps, exponent))
-	elements.Normalize(isa, dst, dst, weight, bias, 0, r)
+	elements.Normalize(isa, dst, dst, weight, bias, 0, r, ahead)
 }

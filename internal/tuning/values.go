@@ -41,6 +41,7 @@ var fields = []Field{
 	{Name: "PrefetchScaled", Most: MostAhead},
 	{Name: "PrefetchInt8", Most: MostAhead},
 	{Name: "PrefetchBlocks", Most: MostAhead},
+	{Name: "PrefetchRows", Most: MostAhead},
 	{Name: "WholeBlocks", Most: 1},
 	{Name: "FewRows", Most: never},
 	{Name: "MinPagedRows", Most: never},

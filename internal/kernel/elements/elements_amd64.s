@@ -9,10 +9,12 @@
 	VMOVUPS 160(AX), Y5; VMOVUPS 192(AX), Y6; VMOVUPS 224(AX), Y7
 
 #define add_part1 \
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0 \
-	VMASKMOVPS (CX), Y0, Y1; VMASKMOVPS (DX), Y0, Y2
+	PREFETCHT0 (CX)(SI*1); PREFETCHT0 (DX)(SI*1); PREFETCHT0 (AX)(DI*1)
 
 #define silu_part1 \
+	PREFETCHT0 (CX)(BX*1); PREFETCHT0 (AX)(SI*1); VMOVUPS (CX), Y0
+
+#define silu_part2 \
 	VMOVUPS all3fb8aa3b<>+0(SB), Y2; VFMADD213PS all4b40007f<>+0(SB), Y1, Y2 \
 	VSUBPS all4b40007f<>+0(SB), Y2, Y3; VFNMADD231PS all3f317200<>+0(SB), Y3, Y1 \
 	VFNMADD231PS all35bfbe8e<>+0(SB), Y3, Y1; VMOVUPS all3ab511e8<>+0(SB), Y3 \
@@ -20,14 +22,14 @@
 	VFMADD213PS all3e2aaa49<>+0(SB), Y1, Y3; VFMADD213PS all3efffffe<>+0(SB), Y1, Y3 \
 	VFMADD213PS all3f800000<>+0(SB), Y1, Y3; VFMADD213PS all3f800000<>+0(SB), Y1, Y3
 
-#define silu_part2 \
-	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0 \
-	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, BX; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, SI \
+#define silu_part3 \
+	LEAQ tailMasks<>+32(SB), DI; MOVQ DX, R8; SHLQ $0x2, R8; SUBQ R8, DI; VMOVUPS (DI), Y0 \
+	VMASKMOVPS (CX), Y0, Y0; VMOVUPS Y0, (SP); MOVQ AX, DI; LEAQ (SP), CX; MOVQ CX, AX; MOVQ DX, R8 \
 	XORQ DX, DX
 
-#define silu_part3 \
-	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ SI, CX; SHLQ $0x2, CX; SUBQ CX, AX \
-	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (BX)
+#define silu_part4 \
+	VMOVUPS (SP), Y0; LEAQ tailMasks<>+32(SB), AX; MOVQ R8, CX; SHLQ $0x2, CX; SUBQ CX, AX \
+	VMOVUPS (AX), Y1; VMASKMOVPS Y0, Y1, (DI)
 
 #define sigmoid_part1 \
 	VMOVUPS allc2d00000<>+0(SB), Y1; VMAXPS Y0, Y1, Y0; VMOVUPS all42b20000<>+0(SB), Y1 \
@@ -201,56 +203,77 @@ fold:
 	RET
 
 // scaleSIMD works like scaleGeneric.
-// func scaleSIMD(dst *float32, x *float32, n int, r float32)
-// Requires: AVX
-TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
+// func scaleSIMD(dst *float32, x *float32, n int, r float32, xAhead int, dstAhead int)
+// Requires: AVX, MMX+
+TEXT ·scaleSIMD(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	VBROADCASTSS r+24(FP), Y0
-	SUBQ $0x8, DX; JL tail1
+	MOVQ xAhead+32(FP), BX
+	MOVQ dstAhead+40(FP), SI
+	SUBQ $0x10, DX; JL rest1
 
-loop1:
-	VMOVUPS (CX), Y1; VMULPS Y0, Y1, Y1; VMOVUPS Y1, (AX); ADDQ $0x20, AX; ADDQ $0x20, CX
-	SUBQ $0x8, DX; JGE loop1
+lines1:
+	PREFETCHT0 (CX)(BX*1); PREFETCHT0 (AX)(SI*1); VMOVUPS (CX), Y1; VMULPS Y0, Y1, Y1; VMOVUPS Y1, (AX)
+	VMOVUPS 32(CX), Y1; VMULPS Y0, Y1, Y1; VMOVUPS Y1, 32(AX); ADDQ $0x40, AX; ADDQ $0x40, CX
+	SUBQ $0x10, DX; JGE lines1
 
-tail1:
-	ADDQ $0x8, DX; JE end1
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y1; VMASKMOVPS (CX), Y1, Y2
-	VMULPS Y0, Y2, Y2; VMASKMOVPS Y2, Y1, (AX)
-
-end1:
-	VZEROUPPER
-	RET
-
-// scaleWeightedSIMD works like scaleWeightedGeneric.
-// func scaleWeightedSIMD(dst *float32, x *float32, weight *float32, n int, r float32)
-// Requires: AVX
-TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-36
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ weight+16(FP), DX
-	MOVQ n+24(FP), BX
-	VBROADCASTSS r+32(FP), Y0
-	SUBQ $0x8, BX; JL tail2
+rest1:
+	ADDQ $0x10, DX; SUBQ $0x8, DX; JL tail2
 
 loop2:
-	VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VMULPS Y0, Y1, Y1; VMULPS Y2, Y1, Y1; VMOVUPS Y1, (AX)
-	ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop2
+	VMOVUPS (CX), Y1; VMULPS Y0, Y1, Y1; VMOVUPS Y1, (AX); ADDQ $0x20, AX; ADDQ $0x20, CX
+	SUBQ $0x8, DX; JGE loop2
 
 tail2:
-	ADDQ $0x8, BX; JE end2
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y1; VMASKMOVPS (CX), Y1, Y2
-	VMASKMOVPS (DX), Y1, Y3; VMULPS Y0, Y2, Y2; VMULPS Y3, Y2, Y2; VMASKMOVPS Y2, Y1, (AX)
+	ADDQ $0x8, DX; JE end2
+	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y1; VMASKMOVPS (CX), Y1, Y2
+	VMULPS Y0, Y2, Y2; VMASKMOVPS Y2, Y1, (AX)
 
 end2:
 	VZEROUPPER
 	RET
 
+// scaleWeightedSIMD works like scaleWeightedGeneric.
+// func scaleWeightedSIMD(dst *float32, x *float32, weight *float32, n int, r float32, xAhead int, dstAhead int)
+// Requires: AVX, MMX+
+TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ weight+16(FP), DX
+	MOVQ n+24(FP), BX
+	VBROADCASTSS r+32(FP), Y0
+	MOVQ xAhead+40(FP), SI
+	MOVQ dstAhead+48(FP), DI
+	SUBQ $0x10, BX; JL rest3
+
+lines3:
+	PREFETCHT0 (CX)(SI*1); PREFETCHT0 (AX)(DI*1); VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VMULPS Y0, Y1, Y1
+	VMULPS Y2, Y1, Y1; VMOVUPS Y1, (AX); VMOVUPS 32(CX), Y1; VMOVUPS 32(DX), Y2; VMULPS Y0, Y1, Y1
+	VMULPS Y2, Y1, Y1; VMOVUPS Y1, 32(AX); ADDQ $0x40, AX; ADDQ $0x40, CX; ADDQ $0x40, DX
+	SUBQ $0x10, BX; JGE lines3
+
+rest3:
+	ADDQ $0x10, BX; SUBQ $0x8, BX; JL tail4
+
+loop4:
+	VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VMULPS Y0, Y1, Y1; VMULPS Y2, Y1, Y1; VMOVUPS Y1, (AX)
+	ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop4
+
+tail4:
+	ADDQ $0x8, BX; JE end4
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y1; VMASKMOVPS (CX), Y1, Y2
+	VMASKMOVPS (DX), Y1, Y3; VMULPS Y0, Y2, Y2; VMULPS Y3, Y2, Y2; VMASKMOVPS Y2, Y1, (AX)
+
+end4:
+	VZEROUPPER
+	RET
+
 // normalizeSIMD works like normalizeGeneric.
-// func normalizeSIMD(dst *float32, x *float32, weight *float32, bias *float32, n int, mean float32, r float32)
-// Requires: AVX, FMA3
-TEXT ·normalizeSIMD(SB), NOSPLIT, $0-48
+// func normalizeSIMD(dst *float32, x *float32, weight *float32, bias *float32, n int, mean float32, r float32, xAhead int, dstAhead int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·normalizeSIMD(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ weight+16(FP), DX
@@ -258,66 +281,100 @@ TEXT ·normalizeSIMD(SB), NOSPLIT, $0-48
 	MOVQ n+32(FP), SI
 	VBROADCASTSS mean+40(FP), Y0
 	VBROADCASTSS r+44(FP), Y1
-	SUBQ $0x8, SI; JL tail3
+	MOVQ xAhead+48(FP), DI
+	MOVQ dstAhead+56(FP), R8
+	SUBQ $0x10, SI; JL rest5
 
-loop3:
+lines5:
+	PREFETCHT0 (CX)(DI*1); PREFETCHT0 (AX)(R8*1); VMOVUPS (CX), Y2; VMOVUPS (DX), Y3; VMOVUPS (BX), Y4
+	VSUBPS Y0, Y2, Y2; VMULPS Y1, Y2, Y2; VFMADD213PS Y4, Y3, Y2; VMOVUPS Y2, (AX); VMOVUPS 32(CX), Y2
+	VMOVUPS 32(DX), Y3; VMOVUPS 32(BX), Y4; VSUBPS Y0, Y2, Y2; VMULPS Y1, Y2, Y2
+	VFMADD213PS Y4, Y3, Y2; VMOVUPS Y2, 32(AX); ADDQ $0x40, AX; ADDQ $0x40, CX; ADDQ $0x40, DX
+	ADDQ $0x40, BX; SUBQ $0x10, SI; JGE lines5
+
+rest5:
+	ADDQ $0x10, SI; SUBQ $0x8, SI; JL tail6
+
+loop6:
 	VMOVUPS (CX), Y2; VMOVUPS (DX), Y3; VMOVUPS (BX), Y4; VSUBPS Y0, Y2, Y2; VMULPS Y1, Y2, Y2
 	VFMADD213PS Y4, Y3, Y2; VMOVUPS Y2, (AX); ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX
-	ADDQ $0x20, BX; SUBQ $0x8, SI; JGE loop3
+	ADDQ $0x20, BX; SUBQ $0x8, SI; JGE loop6
 
-tail3:
-	ADDQ $0x8, SI; JE end3
+tail6:
+	ADDQ $0x8, SI; JE end6
 	LEAQ tailMasks<>+32(SB), DI; SHLQ $0x2, SI; SUBQ SI, DI; VMOVUPS (DI), Y2; VMASKMOVPS (CX), Y2, Y3
 	VMASKMOVPS (DX), Y2, Y4; VMASKMOVPS (BX), Y2, Y5; VSUBPS Y0, Y3, Y3; VMULPS Y1, Y3, Y3
 	VFMADD213PS Y5, Y4, Y3; VMASKMOVPS Y3, Y2, (AX)
 
-end3:
+end6:
 	VZEROUPPER
 	RET
 
 // addSIMD works like addGeneric.
-// func addSIMD(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
-TEXT ·addSIMD(SB), NOSPLIT, $0-32
+// func addSIMD(dst *float32, a *float32, b *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, MMX+
+TEXT ·addSIMD(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ n+24(FP), BX
-	SUBQ $0x8, BX; JL tail4
+	MOVQ xAhead+32(FP), SI
+	MOVQ dstAhead+40(FP), DI
+	SUBQ $0x10, BX; JL rest7
 
-loop4:
+lines7:
+	add_part1; VMOVUPS (CX), Y0
+	VMOVUPS (DX), Y1; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (AX); VMOVUPS 32(CX), Y0; VMOVUPS 32(DX), Y1
+	VADDPS Y1, Y0, Y0; VMOVUPS Y0, 32(AX); ADDQ $0x40, AX; ADDQ $0x40, CX; ADDQ $0x40, DX
+	SUBQ $0x10, BX; JGE lines7
+
+rest7:
+	ADDQ $0x10, BX; SUBQ $0x8, BX; JL tail8
+
+loop8:
 	VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x20, AX
-	ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop4
+	ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop8
 
-tail4:
-	ADDQ $0x8, BX; JE end4
-	add_part1; VADDPS Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)
+tail8:
+	ADDQ $0x8, BX; JE end8
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
+	VMASKMOVPS (DX), Y0, Y2; VADDPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (AX)
 
-end4:
+end8:
 	VZEROUPPER
 	RET
 
 // multiplySIMD works like multiplyGeneric.
-// func multiplySIMD(dst *float32, a *float32, b *float32, n int)
-// Requires: AVX
-TEXT ·multiplySIMD(SB), NOSPLIT, $0-32
+// func multiplySIMD(dst *float32, a *float32, b *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, MMX+
+TEXT ·multiplySIMD(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ n+24(FP), BX
-	SUBQ $0x8, BX; JL tail5
+	MOVQ xAhead+32(FP), SI
+	MOVQ dstAhead+40(FP), DI
+	SUBQ $0x10, BX; JL rest9
 
-loop5:
+lines9:
+	add_part1; VMOVUPS (CX), Y0
+	VMOVUPS (DX), Y1; VMULPS Y1, Y0, Y0; VMOVUPS Y0, (AX); VMOVUPS 32(CX), Y0; VMOVUPS 32(DX), Y1
+	VMULPS Y1, Y0, Y0; VMOVUPS Y0, 32(AX); ADDQ $0x40, AX; ADDQ $0x40, CX; ADDQ $0x40, DX
+	SUBQ $0x10, BX; JGE lines9
+
+rest9:
+	ADDQ $0x10, BX; SUBQ $0x8, BX; JL tail10
+
+loop10:
 	VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VMULPS Y1, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x20, AX
-	ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop5
+	ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop10
 
-tail5:
-	ADDQ $0x8, BX; JE end5
-	add_part1; VMULPS Y2, Y1, Y1
-	VMASKMOVPS Y1, Y0, (AX)
+tail10:
+	ADDQ $0x8, BX; JE end10
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
+	VMASKMOVPS (DX), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (AX)
 
-end5:
+end10:
 	VZEROUPPER
 	RET
 
@@ -329,18 +386,26 @@ TEXT ·multiplyAddSIMD(SB), NOSPLIT, $0-32
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ n+24(FP), BX
-	SUBQ $0x8, BX; JL tail6
+	SUBQ $0x10, BX; JL rest11
 
-loop6:
+lines11:
 	VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VMOVUPS (AX), Y2; VFMADD231PS Y1, Y0, Y2; VMOVUPS Y2, (AX)
-	ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop6
+	VMOVUPS 32(CX), Y0; VMOVUPS 32(DX), Y1; VMOVUPS 32(AX), Y2; VFMADD231PS Y1, Y0, Y2
+	VMOVUPS Y2, 32(AX); ADDQ $0x40, AX; ADDQ $0x40, CX; ADDQ $0x40, DX; SUBQ $0x10, BX; JGE lines11
 
-tail6:
-	ADDQ $0x8, BX; JE end6
-	add_part1; VMASKMOVPS (AX), Y0, Y3
-	VFMADD231PS Y2, Y1, Y3; VMASKMOVPS Y3, Y0, (AX)
+rest11:
+	ADDQ $0x10, BX; SUBQ $0x8, BX; JL tail12
 
-end6:
+loop12:
+	VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VMOVUPS (AX), Y2; VFMADD231PS Y1, Y0, Y2; VMOVUPS Y2, (AX)
+	ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop12
+
+tail12:
+	ADDQ $0x8, BX; JE end12
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y0; VMASKMOVPS (CX), Y0, Y1
+	VMASKMOVPS (DX), Y0, Y2; VMASKMOVPS (AX), Y0, Y3; VFMADD231PS Y2, Y1, Y3; VMASKMOVPS Y3, Y0, (AX)
+
+end12:
 	VZEROUPPER
 	RET
 
@@ -376,19 +441,22 @@ end:
 	RET
 
 // gateClampedSIMD works like gateClampedGeneric.
-// func gateClampedSIMD(dst *float32, gate *float32, up *float32, n int, alpha float32, limit float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
+// func gateClampedSIMD(dst *float32, gate *float32, up *float32, n int, alpha float32, limit float32, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ gate+8(FP), CX
 	MOVQ up+16(FP), DX
 	MOVQ n+24(FP), BX
 	VBROADCASTSS alpha+32(FP), Y0
 	VBROADCASTSS limit+36(FP), Y1
-	VMINPS all7f7fffff<>+0(SB), Y1, Y2; SUBQ $0x8, BX; JL tail7
+	MOVQ xAhead+40(FP), SI
+	MOVQ dstAhead+48(FP), DI
+	VMINPS all7f7fffff<>+0(SB), Y1, Y2; SUBQ $0x8, BX; JL tail13
 
-loop7:
-	VMOVUPS (CX), Y3; VMINPS Y3, Y1, Y3; VMULPS Y0, Y3, Y4; VXORPS all80000000<>+0(SB), Y4, Y4
+loop13:
+	add_part1; VMOVUPS (CX), Y3
+	VMINPS Y3, Y1, Y3; VMULPS Y0, Y3, Y4; VXORPS all80000000<>+0(SB), Y4, Y4
 	VMOVUPS allc2d00000<>+0(SB), Y5; VMAXPS Y4, Y5, Y4; VMOVUPS all42b20000<>+0(SB), Y5
 	VMINPS Y4, Y5, Y4; VMOVUPS all3fb8aa3b<>+0(SB), Y5; VFMADD213PS all4b40007f<>+0(SB), Y4, Y5
 	VSUBPS all4b40007f<>+0(SB), Y5, Y6; VFNMADD231PS all3f317200<>+0(SB), Y6, Y4
@@ -403,12 +471,12 @@ loop7:
 	VMULPS Y3, Y6, Y6; VCMPPS $0x11, allff7fffff<>+0(SB), Y3, Y5; VANDNPS Y6, Y5, Y6; VMOVUPS (DX), Y3
 	VBLENDVPS Y5, Y2, Y1, Y5; VXORPS all80000000<>+0(SB), Y5, Y4; VMINPS Y3, Y5, Y3; VMAXPS Y3, Y4, Y3
 	VADDPS all3f800000<>+0(SB), Y3, Y3; VMULPS Y3, Y6, Y6; VMOVUPS Y6, (AX); ADDQ $0x20, AX
-	ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop7
+	ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop13
 
-tail7:
-	ADDQ $0x8, BX; JE end7
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, BX; SUBQ BX, SI; VMOVUPS (SI), Y3; VMASKMOVPS (CX), Y3, Y4
-	VMINPS Y4, Y1, Y4; VMULPS Y0, Y4, Y0; VXORPS all80000000<>+0(SB), Y0, Y0
+tail13:
+	ADDQ $0x8, BX; JE end13
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, BX; SUBQ BX, R8; VMOVUPS (R8), Y3; add_part1
+	VMASKMOVPS (CX), Y3, Y4; VMINPS Y4, Y1, Y4; VMULPS Y0, Y4, Y0; VXORPS all80000000<>+0(SB), Y0, Y0
 	VMOVUPS allc2d00000<>+0(SB), Y5; VMAXPS Y0, Y5, Y0; VMOVUPS all42b20000<>+0(SB), Y5
 	VMINPS Y0, Y5, Y0; VMOVUPS all3fb8aa3b<>+0(SB), Y5; VFMADD213PS all4b40007f<>+0(SB), Y0, Y5
 	VSUBPS all4b40007f<>+0(SB), Y5, Y6; VFNMADD231PS all3f317200<>+0(SB), Y6, Y0
@@ -425,7 +493,7 @@ tail7:
 	VMINPS Y0, Y4, Y0; VMAXPS Y0, Y1, Y0; VADDPS all3f800000<>+0(SB), Y0, Y0; VMULPS Y0, Y6, Y6
 	VMASKMOVPS Y6, Y3, (AX)
 
-end7:
+end13:
 	VZEROUPPER
 	RET
 
@@ -536,22 +604,22 @@ TEXT ·rotateHalvesSIMD(SB), NOSPLIT, $0-52
 	MOVQ n+32(FP), SI
 	MOVQ half+40(FP), DI
 	VBROADCASTSS flip+48(FP), Y0
-	SUBQ $0x8, SI; JL tail8
+	SUBQ $0x8, SI; JL tail14
 
-loop8:
+loop14:
 	VMOVUPS (CX), Y1; VMOVUPS (CX)(DI*4), Y2; VMOVUPS (DX), Y3; VMOVUPS (BX), Y4; VXORPS Y0, Y4, Y4
 	VMULPS Y4, Y2, Y5; VMULPS Y4, Y1, Y4; VFMSUB231PS Y3, Y1, Y5; VFMADD231PS Y3, Y2, Y4
 	VMOVUPS Y5, (AX); VMOVUPS Y4, (AX)(DI*4); ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX
-	ADDQ $0x20, BX; SUBQ $0x8, SI; JGE loop8
+	ADDQ $0x20, BX; SUBQ $0x8, SI; JGE loop14
 
-tail8:
-	ADDQ $0x8, SI; JE end8
+tail14:
+	ADDQ $0x8, SI; JE end14
 	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y1; VMASKMOVPS (CX), Y1, Y2
 	VMASKMOVPS (CX)(DI*4), Y1, Y3; VMASKMOVPS (DX), Y1, Y4; VMASKMOVPS (BX), Y1, Y5; VXORPS Y0, Y5, Y5
 	VMULPS Y5, Y3, Y0; VMULPS Y5, Y2, Y5; VFMSUB231PS Y4, Y2, Y0; VFMADD231PS Y4, Y3, Y5
 	VMASKMOVPS Y0, Y1, (AX); VMASKMOVPS Y5, Y1, (AX)(DI*4)
 
-end8:
+end14:
 	VZEROUPPER
 	RET
 
@@ -587,47 +655,53 @@ done:
 	RET
 
 // siluSIMD works like activateGeneric.
-// func siluSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·siluSIMD(SB), NOSPLIT, $32-24
+// func siluSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·siluSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VMOVUPS allff7fffff<>+0(SB), Y1; VMAXPS Y0, Y1, Y0
-	VXORPS all80000000<>+0(SB), Y0, Y1; VMOVUPS allc2d00000<>+0(SB), Y2; VMAXPS Y1, Y2, Y1
-	VMOVUPS all42b20000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; silu_part1; VPSUBD all4b40007f<>+0(SB), Y2, Y2
-	VPSRAD $0x1, Y2, Y1; VPSUBD Y1, Y2, Y2; VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1
-	VMULPS Y1, Y3, Y3; VPADDD all0000007f<>+0(SB), Y2, Y2; VPSLLD $0x17, Y2, Y2; VMULPS Y2, Y3, Y3
+	silu_part1; VMOVUPS allff7fffff<>+0(SB), Y1
+	VMAXPS Y0, Y1, Y0; VXORPS all80000000<>+0(SB), Y0, Y1; VMOVUPS allc2d00000<>+0(SB), Y2
+	VMAXPS Y1, Y2, Y1; VMOVUPS all42b20000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; silu_part2
+	VPSUBD all4b40007f<>+0(SB), Y2, Y2; VPSRAD $0x1, Y2, Y1; VPSUBD Y1, Y2, Y2
+	VPADDD all0000007f<>+0(SB), Y1, Y1; VPSLLD $0x17, Y1, Y1; VMULPS Y1, Y3, Y3
+	VPADDD all0000007f<>+0(SB), Y2, Y2; VPSLLD $0x17, Y2, Y2; VMULPS Y2, Y3, Y3
 	VADDPS all3f800000<>+0(SB), Y3, Y3; VDIVPS Y3, Y0, Y3; VXORPS Y0, Y0, Y0; VADDPS Y0, Y3, Y3
 	VMOVUPS Y3, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
 	RET
 
 // siluGateSIMD works like siluGateGeneric.
-// func siluGateSIMD(dst *float32, x *float32, up *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·siluGateSIMD(SB), NOSPLIT, $0-32
+// func siluGateSIMD(dst *float32, x *float32, up *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·siluGateSIMD(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ up+16(FP), DX
 	MOVQ n+24(FP), BX
-	SUBQ $0x8, BX; JL tail9
+	MOVQ xAhead+32(FP), SI
+	MOVQ dstAhead+40(FP), DI
+	SUBQ $0x8, BX; JL tail15
 
-loop9:
-	VMOVUPS (CX), Y0; VMOVUPS (DX), Y1; VMOVUPS allff7fffff<>+0(SB), Y2; VMAXPS Y0, Y2, Y0
+loop15:
+	add_part1; VMOVUPS (CX), Y0
+	VMOVUPS (DX), Y1; VMOVUPS allff7fffff<>+0(SB), Y2; VMAXPS Y0, Y2, Y0
 	VXORPS all80000000<>+0(SB), Y0, Y2; VMOVUPS allc2d00000<>+0(SB), Y3; VMAXPS Y2, Y3, Y2
 	VMOVUPS all42b20000<>+0(SB), Y3; VMINPS Y2, Y3, Y2; VMOVUPS all3fb8aa3b<>+0(SB), Y3
 	VFMADD213PS all4b40007f<>+0(SB), Y2, Y3; VSUBPS all4b40007f<>+0(SB), Y3, Y4
@@ -640,11 +714,12 @@ loop9:
 	VPADDD all0000007f<>+0(SB), Y3, Y3; VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y4, Y4
 	VADDPS all3f800000<>+0(SB), Y4, Y4; VDIVPS Y4, Y0, Y4; VXORPS Y0, Y0, Y0; VADDPS Y0, Y4, Y4
 	VMULPS Y1, Y4, Y4; VMOVUPS Y4, (AX); ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX
-	JGE loop9
+	JGE loop15
 
-tail9:
-	ADDQ $0x8, BX; JE end9
-	add_part1; VMOVUPS allff7fffff<>+0(SB), Y3
+tail15:
+	ADDQ $0x8, BX; JE end15
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, BX; SUBQ BX, R8; VMOVUPS (R8), Y0; add_part1
+	VMASKMOVPS (CX), Y0, Y1; VMASKMOVPS (DX), Y0, Y2; VMOVUPS allff7fffff<>+0(SB), Y3
 	VMAXPS Y1, Y3, Y1; VXORPS all80000000<>+0(SB), Y1, Y3; VMOVUPS allc2d00000<>+0(SB), Y4
 	VMAXPS Y3, Y4, Y3; VMOVUPS all42b20000<>+0(SB), Y4; VMINPS Y3, Y4, Y3
 	VMOVUPS all3fb8aa3b<>+0(SB), Y4; VFMADD213PS all4b40007f<>+0(SB), Y3, Y4
@@ -659,115 +734,127 @@ tail9:
 	VADDPS all3f800000<>+0(SB), Y5, Y5; VDIVPS Y5, Y1, Y5; VXORPS Y1, Y1, Y1; VADDPS Y1, Y5, Y5
 	VMULPS Y2, Y5, Y5; VMASKMOVPS Y5, Y0, (AX)
 
-end9:
+end15:
 	VZEROUPPER
 	RET
 
 // sigmoidSIMD works like activateGeneric.
-// func sigmoidSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·sigmoidSIMD(SB), NOSPLIT, $32-24
+// func sigmoidSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·sigmoidSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VXORPS all80000000<>+0(SB), Y0, Y0; sigmoid_part1
-	VADDPS all3f800000<>+0(SB), Y2, Y2; VMOVUPS all3f800000<>+0(SB), Y0; VDIVPS Y2, Y0, Y2
-	VMOVUPS Y2, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
+	silu_part1; VXORPS all80000000<>+0(SB), Y0, Y0
+	sigmoid_part1; VADDPS all3f800000<>+0(SB), Y2, Y2
+	VMOVUPS all3f800000<>+0(SB), Y0; VDIVPS Y2, Y0, Y2; VMOVUPS Y2, (AX); ADDQ $0x20, CX
+	ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
 	RET
 
 // reluSIMD works like activateGeneric.
-// func reluSIMD(dst *float32, x *float32, n int)
-// Requires: AVX
-TEXT ·reluSIMD(SB), NOSPLIT, $32-24
+// func reluSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, MMX+
+TEXT ·reluSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VXORPS Y1, Y1, Y1; VMAXPS Y0, Y1, Y0; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (AX)
-	ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
+	silu_part1; VXORPS Y1, Y1, Y1
+	VMAXPS Y0, Y1, Y0; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX
+	SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
 	RET
 
 // reluSquaredSIMD works like activateGeneric.
-// func reluSquaredSIMD(dst *float32, x *float32, n int)
-// Requires: AVX
-TEXT ·reluSquaredSIMD(SB), NOSPLIT, $32-24
+// func reluSquaredSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, MMX+
+TEXT ·reluSquaredSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VXORPS Y1, Y1, Y1; VMAXPS Y0, Y1, Y0; VADDPS Y1, Y0, Y0; VMULPS Y0, Y0, Y0
-	VMOVUPS Y0, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
+	silu_part1; VXORPS Y1, Y1, Y1
+	VMAXPS Y0, Y1, Y0; VADDPS Y1, Y0, Y0; VMULPS Y0, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x20, CX
+	ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
 	RET
 
 // tanhSIMD works like activateGeneric.
-// func tanhSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·tanhSIMD(SB), NOSPLIT, $32-24
+// func tanhSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·tanhSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VMOVUPS Y0, Y1; VANDPS all7fffffff<>+0(SB), Y1, Y1
-	VMOVUPS all41200000<>+0(SB), Y2; VMINPS Y1, Y2, Y1; VADDPS Y1, Y1, Y1; silu_part1
-	VPSLLD $0x17, Y2, Y2; VFMADD213PS all3f800000<>+0(SB), Y2, Y3; VMOVUPS all40000000<>+0(SB), Y1
-	VDIVPS Y3, Y1, Y3; VMOVUPS all3f800000<>+0(SB), Y1; VSUBPS Y3, Y1, Y3; VMULPS Y0, Y0, Y1
-	VMOVUPS allb9bbf662<>+0(SB), Y2; VFMADD213PS all3b16d38b<>+0(SB), Y1, Y2
-	VFMADD213PS allbc02306c<>+0(SB), Y1, Y2; VFMADD213PS all3cb004db<>+0(SB), Y1, Y2
-	VFMADD213PS allbd5cb11d<>+0(SB), Y1, Y2; VFMADD213PS all3e0885f2<>+0(SB), Y1, Y2
-	VFMADD213PS allbeaaaa9e<>+0(SB), Y1, Y2; VMULPS Y0, Y1, Y1; VFMADD213PS Y0, Y1, Y2; VMOVUPS Y0, Y1
-	VANDPS all7fffffff<>+0(SB), Y1, Y1; VCMPPS $0x11, all3f800000<>+0(SB), Y1, Y1
-	VBLENDVPS Y1, Y2, Y3, Y3; VMOVUPS all80000000<>+0(SB), Y1; VANDPS Y0, Y1, Y1; VORPS Y1, Y3, Y3
-	VMOVUPS Y3, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
+	silu_part1; VMOVUPS Y0, Y1
+	VANDPS all7fffffff<>+0(SB), Y1, Y1; VMOVUPS all41200000<>+0(SB), Y2; VMINPS Y1, Y2, Y1
+	VADDPS Y1, Y1, Y1; silu_part2; VPSLLD $0x17, Y2, Y2; VFMADD213PS all3f800000<>+0(SB), Y2, Y3
+	VMOVUPS all40000000<>+0(SB), Y1; VDIVPS Y3, Y1, Y3; VMOVUPS all3f800000<>+0(SB), Y1
+	VSUBPS Y3, Y1, Y3; VMULPS Y0, Y0, Y1; VMOVUPS allb9bbf662<>+0(SB), Y2
+	VFMADD213PS all3b16d38b<>+0(SB), Y1, Y2; VFMADD213PS allbc02306c<>+0(SB), Y1, Y2
+	VFMADD213PS all3cb004db<>+0(SB), Y1, Y2; VFMADD213PS allbd5cb11d<>+0(SB), Y1, Y2
+	VFMADD213PS all3e0885f2<>+0(SB), Y1, Y2; VFMADD213PS allbeaaaa9e<>+0(SB), Y1, Y2; VMULPS Y0, Y1, Y1
+	VFMADD213PS Y0, Y1, Y2; VMOVUPS Y0, Y1; VANDPS all7fffffff<>+0(SB), Y1, Y1
+	VCMPPS $0x11, all3f800000<>+0(SB), Y1, Y1; VBLENDVPS Y1, Y2, Y3, Y3
+	VMOVUPS all80000000<>+0(SB), Y1; VANDPS Y0, Y1, Y1; VORPS Y1, Y3, Y3; VMOVUPS Y3, (AX)
+	ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
@@ -834,52 +921,56 @@ DATA allbeaaaa9e<>+24(SB)/8, $0xbeaaaa9ebeaaaa9e
 GLOBL allbeaaaa9e<>(SB), RODATA|NOPTR, $32
 
 // expAllSIMD works like activateGeneric.
-// func expAllSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·expAllSIMD(SB), NOSPLIT, $32-24
+// func expAllSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·expAllSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; sigmoid_part1; VMOVUPS Y2, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX
-	JGE vectors
+	silu_part1; sigmoid_part1
+	VMOVUPS Y2, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
 	RET
 
 // geluSIMD works like activateGeneric.
-// func geluSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·geluSIMD(SB), NOSPLIT, $32-24
+// func geluSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·geluSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VBROADCASTSS all7fffffff<>+0(SB), Y1; VANDPS Y1, Y0, Y1; VXORPS Y2, Y2, Y2
-	VMAXPS Y0, Y2, Y0; VBROADCASTSS all3f955555<>+0(SB), Y4; VBROADCASTSS all40800000<>+0(SB), Y3
-	VMULPS Y3, Y1, Y3; VBROADCASTSS all3fd55555<>+0(SB), Y5; VFMADD231PS Y5, Y1, Y4; VMINPS Y3, Y4, Y4
-	VCVTTPS2DQ Y4, Y4; VBROADCASTSS all3f800000<>+0(SB), Y5; VMINPS Y5, Y3, Y3
-	VPERMPS geluMiddle<>+0(SB), Y4, Y5; VMOVAPS Y0, Y6; VSUBPS Y5, Y1, Y5
+	silu_part1; VBROADCASTSS all7fffffff<>+0(SB), Y1
+	VANDPS Y1, Y0, Y1; VXORPS Y2, Y2, Y2; VMAXPS Y0, Y2, Y0; VBROADCASTSS all3f955555<>+0(SB), Y4
+	VBROADCASTSS all40800000<>+0(SB), Y3; VMULPS Y3, Y1, Y3; VBROADCASTSS all3fd55555<>+0(SB), Y5
+	VFMADD231PS Y5, Y1, Y4; VMINPS Y3, Y4, Y4; VCVTTPS2DQ Y4, Y4; VBROADCASTSS all3f800000<>+0(SB), Y5
+	VMINPS Y5, Y3, Y3; VPERMPS geluMiddle<>+0(SB), Y4, Y5; VMOVAPS Y0, Y6; VSUBPS Y5, Y1, Y5
 	VPERMPS geluValue<>+0(SB), Y4, Y7; VFNMADD231PS Y7, Y3, Y6; VPERMPS geluC8<>+0(SB), Y4, Y3
 	VPERMPS geluC7<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3; VPERMPS geluC6<>+0(SB), Y4, Y7
 	VFMADD213PS Y7, Y5, Y3; VPERMPS geluC5<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3
 	VPERMPS geluC4<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3; VPERMPS geluC3<>+0(SB), Y4, Y7
 	VFMADD213PS Y7, Y5, Y3; VPERMPS geluC2<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3
 	VPERMPS geluC1<>+0(SB), Y4, Y4; VFMADD213PS Y4, Y5, Y3; VFNMADD231PS Y3, Y5, Y6
-	VBROADCASTSS all40833332<>+0(SB), Y3; VCMPPS $0x15, Y3, Y1, Y3; VMOVMSKPS Y3, DI; TESTL DI, DI
+	VBROADCASTSS all40833332<>+0(SB), Y3; VCMPPS $0x15, Y3, Y1, Y3; VMOVMSKPS Y3, R9; TESTL R9, R9
 	JE below1
 	VBROADCASTSS all41700000<>+0(SB), Y4; VMINPS Y1, Y4, Y4; VMOVAPS Y4, Y5; VMULPS Y4, Y4, Y1
 	VFMSUB213PS Y1, Y4, Y5; VBROADCASTSS all3f800000<>+0(SB), Y4; VDIVPS Y1, Y4, Y4
@@ -904,12 +995,12 @@ below1:
 	VADDPS Y2, Y6, Y6; VMOVUPS Y6, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
@@ -1136,27 +1227,30 @@ DATA all3f317218<>+24(SB)/8, $0x3f3172183f317218
 GLOBL all3f317218<>(SB), RODATA|NOPTR, $32
 
 // geluAVX512 works like activateGeneric.
-// func geluAVX512(dst *float32, x *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·geluAVX512(SB), NOSPLIT, $0-24
+// func geluAVX512(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·geluAVX512(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	MOVL $0xffff, BX; KMOVW BX, K1; SUBQ $0x10, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	MOVL $0xffff, DI; KMOVW DI, K1; SUBQ $0x10, DX; JL fewer
 
 vectors:
-	VMOVUPS.Z    (CX), K1, Z0; VBROADCASTSS all7fffffff<>+0(SB), Z1; VPANDD Z1, Z0, Z1
-	VPXORD Z2, Z2, Z2; VMAXPS Z0, Z2, Z0; VBROADCASTSS all3f955555<>+0(SB), Z4
-	VBROADCASTSS all40800000<>+0(SB), Z3; VMULPS Z3, Z1, Z3; VBROADCASTSS all3fd55555<>+0(SB), Z5
-	VFMADD231PS Z5, Z1, Z4; VMINPS Z3, Z4, Z4; VCVTTPS2DQ Z4, Z4; VBROADCASTSS all3f800000<>+0(SB), Z5
-	VMINPS Z5, Z3, Z3; VPERMPS geluMiddle<>+0(SB), Z4, Z5; VMOVAPS Z0, Z6; VSUBPS Z5, Z1, Z5
-	VPERMPS geluValue<>+0(SB), Z4, Z7; VFNMADD231PS Z7, Z3, Z6; VPERMPS geluC8<>+0(SB), Z4, Z3
-	VPERMPS geluC7<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluC6<>+0(SB), Z4, Z7
-	VFMADD213PS Z7, Z5, Z3; VPERMPS geluC5<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
-	VPERMPS geluC4<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluC3<>+0(SB), Z4, Z7
-	VFMADD213PS Z7, Z5, Z3; VPERMPS geluC2<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
-	VPERMPS geluC1<>+0(SB), Z4, Z4; VFMADD213PS Z4, Z5, Z3; VFNMADD231PS Z3, Z5, Z6
-	VBROADCASTSS all40833332<>+0(SB), Z3; VCMPPS $0x15, Z3, Z1, K2; KORTESTW K2, K2; JE below2
+	PREFETCHT0 (CX)(BX*1); PREFETCHT0 (AX)(SI*1); VMOVUPS.Z    (CX), K1, Z0
+	VBROADCASTSS all7fffffff<>+0(SB), Z1; VPANDD Z1, Z0, Z1; VPXORD Z2, Z2, Z2; VMAXPS Z0, Z2, Z0
+	VBROADCASTSS all3f955555<>+0(SB), Z4; VBROADCASTSS all40800000<>+0(SB), Z3; VMULPS Z3, Z1, Z3
+	VBROADCASTSS all3fd55555<>+0(SB), Z5; VFMADD231PS Z5, Z1, Z4; VMINPS Z3, Z4, Z4; VCVTTPS2DQ Z4, Z4
+	VBROADCASTSS all3f800000<>+0(SB), Z5; VMINPS Z5, Z3, Z3; VPERMPS geluMiddle<>+0(SB), Z4, Z5
+	VMOVAPS Z0, Z6; VSUBPS Z5, Z1, Z5; VPERMPS geluValue<>+0(SB), Z4, Z7; VFNMADD231PS Z7, Z3, Z6
+	VPERMPS geluC8<>+0(SB), Z4, Z3; VPERMPS geluC7<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
+	VPERMPS geluC6<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluC5<>+0(SB), Z4, Z7
+	VFMADD213PS Z7, Z5, Z3; VPERMPS geluC4<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
+	VPERMPS geluC3<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluC2<>+0(SB), Z4, Z7
+	VFMADD213PS Z7, Z5, Z3; VPERMPS geluC1<>+0(SB), Z4, Z4; VFMADD213PS Z4, Z5, Z3
+	VFNMADD231PS Z3, Z5, Z6; VBROADCASTSS all40833332<>+0(SB), Z3; VCMPPS $0x15, Z3, Z1, K2
+	KORTESTW K2, K2; JE below2
 	VBROADCASTSS all41700000<>+0(SB), Z3; VMINPS Z1, Z3, Z3; VMOVAPS Z3, Z4; VMULPS Z3, Z3, Z1
 	VFMSUB213PS Z1, Z3, Z4; VBROADCASTSS all3f800000<>+0(SB), Z3; VDIVPS Z1, Z3, Z3
 	VBROADCASTSS all3f38aa3b<>+0(SB), Z5; VBROADCASTSS all4b40007f<>+0(SB), Z7; VFNMADD231PS Z5, Z1, Z7
@@ -1181,34 +1275,36 @@ below2:
 
 fewer:
 	ADDQ $0x10, DX; JE end
-	BZHIL DX, BX, BX; KMOVW BX, K1; XORQ DX, DX; JMP vectors
+	BZHIL DX, DI, DI; KMOVW DI, K1; XORQ DX, DX; JMP vectors
 
 end:
 	VZEROUPPER
 	RET
 
 // geluTanhSIMD works like activateGeneric.
-// func geluTanhSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·geluTanhSIMD(SB), NOSPLIT, $32-24
+// func geluTanhSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·geluTanhSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VBROADCASTSS all7fffffff<>+0(SB), Y1; VANDPS Y1, Y0, Y1; VXORPS Y2, Y2, Y2
-	VMAXPS Y0, Y2, Y0; VBROADCASTSS all3f8ba2e9<>+0(SB), Y4; VBROADCASTSS all40800000<>+0(SB), Y3
-	VMULPS Y3, Y1, Y3; VBROADCASTSS all3fe8ba2f<>+0(SB), Y5; VFMADD231PS Y5, Y1, Y4; VMINPS Y3, Y4, Y4
-	VCVTTPS2DQ Y4, Y4; VBROADCASTSS all3f800000<>+0(SB), Y5; VMINPS Y5, Y3, Y3
-	VPERMPS geluTanhMiddle<>+0(SB), Y4, Y5; VMOVAPS Y0, Y6; VSUBPS Y5, Y1, Y5
+	silu_part1; VBROADCASTSS all7fffffff<>+0(SB), Y1
+	VANDPS Y1, Y0, Y1; VXORPS Y2, Y2, Y2; VMAXPS Y0, Y2, Y0; VBROADCASTSS all3f8ba2e9<>+0(SB), Y4
+	VBROADCASTSS all40800000<>+0(SB), Y3; VMULPS Y3, Y1, Y3; VBROADCASTSS all3fe8ba2f<>+0(SB), Y5
+	VFMADD231PS Y5, Y1, Y4; VMINPS Y3, Y4, Y4; VCVTTPS2DQ Y4, Y4; VBROADCASTSS all3f800000<>+0(SB), Y5
+	VMINPS Y5, Y3, Y3; VPERMPS geluTanhMiddle<>+0(SB), Y4, Y5; VMOVAPS Y0, Y6; VSUBPS Y5, Y1, Y5
 	VPERMPS geluTanhValue<>+0(SB), Y4, Y7; VFNMADD231PS Y7, Y3, Y6; VPERMPS geluTanhC8<>+0(SB), Y4, Y3
 	VPERMPS geluTanhC7<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3; VPERMPS geluTanhC6<>+0(SB), Y4, Y7
 	VFMADD213PS Y7, Y5, Y3; VPERMPS geluTanhC5<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3
 	VPERMPS geluTanhC4<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3; VPERMPS geluTanhC3<>+0(SB), Y4, Y7
 	VFMADD213PS Y7, Y5, Y3; VPERMPS geluTanhC2<>+0(SB), Y4, Y7; VFMADD213PS Y7, Y5, Y3
 	VPERMPS geluTanhC1<>+0(SB), Y4, Y4; VFMADD213PS Y4, Y5, Y3; VFNMADD231PS Y3, Y5, Y6
-	VBROADCASTSS all40733331<>+0(SB), Y3; VCMPPS $0x15, Y3, Y1, Y3; VMOVMSKPS Y3, DI; TESTL DI, DI
+	VBROADCASTSS all40733331<>+0(SB), Y3; VCMPPS $0x15, Y3, Y1, Y3; VMOVMSKPS Y3, R9; TESTL R9, R9
 	JE below3
 	VBROADCASTSS all41300000<>+0(SB), Y4; VMINPS Y1, Y4, Y4; VMOVAPS Y4, Y5; VMULPS Y4, Y4, Y1
 	VFMSUB213PS Y1, Y4, Y5; VBROADCASTSS all40135800<>+0(SB), Y7; VBROADCASTSS all3dd2d3e8<>+0(SB), Y8
@@ -1234,12 +1330,12 @@ below3:
 	VADDPS Y2, Y6, Y6; VMOVUPS Y6, (AX); ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
@@ -1394,27 +1490,30 @@ DATA allb10a8d57<>+24(SB)/8, $0xb10a8d57b10a8d57
 GLOBL allb10a8d57<>(SB), RODATA|NOPTR, $32
 
 // geluTanhAVX512 works like activateGeneric.
-// func geluTanhAVX512(dst *float32, x *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-24
+// func geluTanhAVX512(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	MOVL $0xffff, BX; KMOVW BX, K1; SUBQ $0x10, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	MOVL $0xffff, DI; KMOVW DI, K1; SUBQ $0x10, DX; JL fewer
 
 vectors:
-	VMOVUPS.Z    (CX), K1, Z0; VBROADCASTSS all7fffffff<>+0(SB), Z1; VPANDD Z1, Z0, Z1
-	VPXORD Z2, Z2, Z2; VMAXPS Z0, Z2, Z0; VBROADCASTSS all3f8ba2e9<>+0(SB), Z4
-	VBROADCASTSS all40800000<>+0(SB), Z3; VMULPS Z3, Z1, Z3; VBROADCASTSS all3fe8ba2f<>+0(SB), Z5
-	VFMADD231PS Z5, Z1, Z4; VMINPS Z3, Z4, Z4; VCVTTPS2DQ Z4, Z4; VBROADCASTSS all3f800000<>+0(SB), Z5
-	VMINPS Z5, Z3, Z3; VPERMPS geluTanhMiddle<>+0(SB), Z4, Z5; VMOVAPS Z0, Z6; VSUBPS Z5, Z1, Z5
-	VPERMPS geluTanhValue<>+0(SB), Z4, Z7; VFNMADD231PS Z7, Z3, Z6; VPERMPS geluTanhC8<>+0(SB), Z4, Z3
-	VPERMPS geluTanhC7<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC6<>+0(SB), Z4, Z7
-	VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC5<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
-	VPERMPS geluTanhC4<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC3<>+0(SB), Z4, Z7
-	VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC2<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
-	VPERMPS geluTanhC1<>+0(SB), Z4, Z4; VFMADD213PS Z4, Z5, Z3; VFNMADD231PS Z3, Z5, Z6
-	VBROADCASTSS all40733331<>+0(SB), Z3; VCMPPS $0x15, Z3, Z1, K2; KORTESTW K2, K2; JE below4
+	PREFETCHT0 (CX)(BX*1); PREFETCHT0 (AX)(SI*1); VMOVUPS.Z    (CX), K1, Z0
+	VBROADCASTSS all7fffffff<>+0(SB), Z1; VPANDD Z1, Z0, Z1; VPXORD Z2, Z2, Z2; VMAXPS Z0, Z2, Z0
+	VBROADCASTSS all3f8ba2e9<>+0(SB), Z4; VBROADCASTSS all40800000<>+0(SB), Z3; VMULPS Z3, Z1, Z3
+	VBROADCASTSS all3fe8ba2f<>+0(SB), Z5; VFMADD231PS Z5, Z1, Z4; VMINPS Z3, Z4, Z4; VCVTTPS2DQ Z4, Z4
+	VBROADCASTSS all3f800000<>+0(SB), Z5; VMINPS Z5, Z3, Z3; VPERMPS geluTanhMiddle<>+0(SB), Z4, Z5
+	VMOVAPS Z0, Z6; VSUBPS Z5, Z1, Z5; VPERMPS geluTanhValue<>+0(SB), Z4, Z7; VFNMADD231PS Z7, Z3, Z6
+	VPERMPS geluTanhC8<>+0(SB), Z4, Z3; VPERMPS geluTanhC7<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
+	VPERMPS geluTanhC6<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC5<>+0(SB), Z4, Z7
+	VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC4<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3
+	VPERMPS geluTanhC3<>+0(SB), Z4, Z7; VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC2<>+0(SB), Z4, Z7
+	VFMADD213PS Z7, Z5, Z3; VPERMPS geluTanhC1<>+0(SB), Z4, Z4; VFMADD213PS Z4, Z5, Z3
+	VFNMADD231PS Z3, Z5, Z6; VBROADCASTSS all40733331<>+0(SB), Z3; VCMPPS $0x15, Z3, Z1, K2
+	KORTESTW K2, K2; JE below4
 	VBROADCASTSS all41300000<>+0(SB), Z3; VMINPS Z1, Z3, Z3; VMOVAPS Z3, Z4; VMULPS Z3, Z3, Z1
 	VFMSUB213PS Z1, Z3, Z4; VBROADCASTSS all40135800<>+0(SB), Z5; VBROADCASTSS all3dd2d3e8<>+0(SB), Z7
 	VMOVAPS Z5, Z8; VFMADD231PS Z7, Z1, Z8; VSUBPS Z8, Z5, Z5; VFMADD231PS Z7, Z1, Z5
@@ -1440,28 +1539,31 @@ below4:
 
 fewer:
 	ADDQ $0x10, DX; JE end
-	BZHIL DX, BX, BX; KMOVW BX, K1; XORQ DX, DX; JMP vectors
+	BZHIL DX, DI, DI; KMOVW DI, K1; XORQ DX, DX; JMP vectors
 
 end:
 	VZEROUPPER
 	RET
 
 // softplusSIMD works like activateGeneric.
-// func softplusSIMD(dst *float32, x *float32, n int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·softplusSIMD(SB), NOSPLIT, $32-24
+// func softplusSIMD(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·softplusSIMD(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	XORQ SI, SI; SUBQ $0x8, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	XORQ R8, R8; SUBQ $0x8, DX; JL fewer
 
 vectors:
-	VMOVUPS (CX), Y0; VEXTRACTF128 $0x1, Y0, X1; VCVTPS2PD X0, Y0; VCVTPS2PD X1, Y1
-	VBROADCASTSD wide405b800000000000<>+0(SB), Y5; VXORPD Y6, Y6, Y6; VBROADCASTSD wideAbs<>+0(SB), Y4
-	VANDPD Y4, Y0, Y3; VMINPD Y3, Y5, Y3; VMAXPD Y0, Y6, Y0; VANDPD Y4, Y1, Y4; VMINPD Y4, Y5, Y4
-	VMAXPD Y1, Y6, Y1; VBROADCASTSD widebff71547652b82fe<>+0(SB), Y5; VMULPD Y5, Y3, Y3
-	VMULPD Y5, Y4, Y4; VBROADCASTSD wide43380000000003ff<>+0(SB), Y8; VADDPD Y8, Y3, Y5
-	VSUBPD Y8, Y5, Y7; VADDPD Y8, Y4, Y6; VSUBPD Y8, Y6, Y8; VSUBPD Y7, Y3, Y3; VSUBPD Y8, Y4, Y4
+	silu_part1; VEXTRACTF128 $0x1, Y0, X1
+	VCVTPS2PD X0, Y0; VCVTPS2PD X1, Y1; VBROADCASTSD wide405b800000000000<>+0(SB), Y5
+	VXORPD Y6, Y6, Y6; VBROADCASTSD wideAbs<>+0(SB), Y4; VANDPD Y4, Y0, Y3; VMINPD Y3, Y5, Y3
+	VMAXPD Y0, Y6, Y0; VANDPD Y4, Y1, Y4; VMINPD Y4, Y5, Y4; VMAXPD Y1, Y6, Y1
+	VBROADCASTSD widebff71547652b82fe<>+0(SB), Y5; VMULPD Y5, Y3, Y3; VMULPD Y5, Y4, Y4
+	VBROADCASTSD wide43380000000003ff<>+0(SB), Y8; VADDPD Y8, Y3, Y5; VSUBPD Y8, Y5, Y7
+	VADDPD Y8, Y4, Y6; VSUBPD Y8, Y6, Y8; VSUBPD Y7, Y3, Y3; VSUBPD Y8, Y4, Y4
 	VBROADCASTSD wide3eefde60036459b7<>+0(SB), Y7; VBROADCASTSD wide3eefde60036459b7<>+0(SB), Y8
 	VBROADCASTSD wide3f2445c85794c3f4<>+0(SB), Y9; VFMADD213PD Y9, Y3, Y7; VFMADD213PD Y9, Y4, Y8
 	VBROADCASTSD wide3f55d8a860131182<>+0(SB), Y9; VFMADD213PD Y9, Y3, Y7; VFMADD213PD Y9, Y4, Y8
@@ -1487,12 +1589,12 @@ vectors:
 	ADDQ $0x20, CX; ADDQ $0x20, AX; SUBQ $0x8, DX; JGE vectors
 
 fewer:
-	TESTQ SI, SI; JNE last
+	TESTQ R8, R8; JNE last
 	ADDQ $0x8, DX; JE end
-	silu_part2; JMP vectors
+	silu_part3; JMP vectors
 
 last:
-	silu_part3
+	silu_part4
 
 end:
 	VZEROUPPER
@@ -1568,22 +1670,24 @@ DATA wide3fefffffff99f339<>+0(SB)/8, $0x3fefffffff99f339
 GLOBL wide3fefffffff99f339<>(SB), RODATA|NOPTR, $8
 
 // softplusAVX512 works like activateGeneric.
-// func softplusAVX512(dst *float32, x *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·softplusAVX512(SB), NOSPLIT, $0-24
+// func softplusAVX512(dst *float32, x *float32, n int, xAhead int, dstAhead int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·softplusAVX512(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	MOVL $0xffff, BX; KMOVW BX, K1; SUBQ $0x10, DX; JL fewer
+	MOVQ xAhead+24(FP), BX
+	MOVQ dstAhead+32(FP), SI
+	MOVL $0xffff, DI; KMOVW DI, K1; SUBQ $0x10, DX; JL fewer
 
 vectors:
-	VMOVUPS.Z     (CX), K1, Z0; VXORPS Y1, Y1, Y1; VEXTRACTF64X4 $0x1, Z0, Y3; VCVTPS2PD Y0, Z0
-	VCVTPS2PD Y3, Z3; VBROADCASTSD wide405b800000000000<>+0(SB), Z7; VPXORQ Z4, Z4, Z4
-	VBROADCASTSD wideAbs<>+0(SB), Z6; VPANDQ Z6, Z0, Z5; VMINPD Z5, Z7, Z5; VMAXPD Z0, Z4, Z0
-	VPANDQ Z6, Z3, Z6; VMINPD Z6, Z7, Z6; VMAXPD Z3, Z4, Z3
-	VBROADCASTSD widebff71547652b82fe<>+0(SB), Z7; VMULPD Z7, Z5, Z5; VMULPD Z7, Z6, Z6
-	VBROADCASTSD wide43380000000003ff<>+0(SB), Z10; VADDPD Z10, Z5, Z7; VSUBPD Z10, Z7, Z9
-	VADDPD Z10, Z6, Z8; VSUBPD Z10, Z8, Z10; VSUBPD Z9, Z5, Z5; VSUBPD Z10, Z6, Z6
+	PREFETCHT0 (CX)(BX*1); PREFETCHT0 (AX)(SI*1); VMOVUPS.Z     (CX), K1, Z0; VXORPS Y1, Y1, Y1
+	VEXTRACTF64X4 $0x1, Z0, Y3; VCVTPS2PD Y0, Z0; VCVTPS2PD Y3, Z3
+	VBROADCASTSD wide405b800000000000<>+0(SB), Z7; VPXORQ Z4, Z4, Z4; VBROADCASTSD wideAbs<>+0(SB), Z6
+	VPANDQ Z6, Z0, Z5; VMINPD Z5, Z7, Z5; VMAXPD Z0, Z4, Z0; VPANDQ Z6, Z3, Z6; VMINPD Z6, Z7, Z6
+	VMAXPD Z3, Z4, Z3; VBROADCASTSD widebff71547652b82fe<>+0(SB), Z7; VMULPD Z7, Z5, Z5
+	VMULPD Z7, Z6, Z6; VBROADCASTSD wide43380000000003ff<>+0(SB), Z10; VADDPD Z10, Z5, Z7
+	VSUBPD Z10, Z7, Z9; VADDPD Z10, Z6, Z8; VSUBPD Z10, Z8, Z10; VSUBPD Z9, Z5, Z5; VSUBPD Z10, Z6, Z6
 	VBROADCASTSD wide3eefde60036459b7<>+0(SB), Z9; VBROADCASTSD wide3eefde60036459b7<>+0(SB), Z10
 	VBROADCASTSD wide3f2445c85794c3f4<>+0(SB), Z11; VFMADD213PD Z11, Z5, Z9; VFMADD213PD Z11, Z6, Z10
 	VBROADCASTSD wide3f55d8a860131182<>+0(SB), Z11; VFMADD213PD Z11, Z5, Z9; VFMADD213PD Z11, Z6, Z10
@@ -1610,7 +1714,7 @@ vectors:
 
 fewer:
 	ADDQ $0x10, DX; JE end
-	BZHIL DX, BX, BX; KMOVW BX, K1; XORQ DX, DX; JMP vectors
+	BZHIL DX, DI, DI; KMOVW DI, K1; XORQ DX, DX; JMP vectors
 
 end:
 	VZEROUPPER

@@ -393,7 +393,7 @@ end30:
 	RET
 
 // scaleSIMD works like scaleGeneric.
-TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
+TEXT ·scaleSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -424,7 +424,7 @@ end36:
 	RET
 
 // scaleWeightedSIMD works like scaleWeightedGeneric.
-TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-36
+TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD weight+16(FP), R2
@@ -460,7 +460,7 @@ end42:
 	RET
 
 // normalizeSIMD works like normalizeGeneric.
-TEXT ·normalizeSIMD(SB), NOSPLIT, $0-48
+TEXT ·normalizeSIMD(SB), NOSPLIT, $0-64
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD weight+16(FP), R2
@@ -501,7 +501,7 @@ end48:
 	RET
 
 // addSIMD works like addGeneric.
-TEXT ·addSIMD(SB), NOSPLIT, $0-32
+TEXT ·addSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD b+16(FP), R2
@@ -533,7 +533,7 @@ end54:
 	RET
 
 // multiplySIMD works like multiplyGeneric.
-TEXT ·multiplySIMD(SB), NOSPLIT, $0-32
+TEXT ·multiplySIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD a+8(FP), R1
 	MOVD b+16(FP), R2
@@ -698,7 +698,7 @@ end78:
 	RET
 
 // siluSIMD works like activateGeneric.
-TEXT ·siluSIMD(SB), NOSPLIT, $0-24
+TEXT ·siluSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -759,7 +759,7 @@ end86:
 	RET
 
 // siluGateSIMD works like siluGateGeneric.
-TEXT ·siluGateSIMD(SB), NOSPLIT, $0-32
+TEXT ·siluGateSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD up+16(FP), R2
@@ -824,7 +824,7 @@ end92:
 	RET
 
 // sigmoidSIMD works like activateGeneric.
-TEXT ·sigmoidSIMD(SB), NOSPLIT, $0-24
+TEXT ·sigmoidSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -884,7 +884,7 @@ end98:
 	RET
 
 // expAllSIMD works like activateGeneric.
-TEXT ·expAllSIMD(SB), NOSPLIT, $0-24
+TEXT ·expAllSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -944,7 +944,7 @@ end104:
 	RET
 
 // reluSIMD works like activateGeneric.
-TEXT ·reluSIMD(SB), NOSPLIT, $0-24
+TEXT ·reluSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -974,7 +974,7 @@ end110:
 	RET
 
 // reluSquaredSIMD works like activateGeneric.
-TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-24
+TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -1005,7 +1005,7 @@ end116:
 	RET
 
 // tanhSIMD works like activateGeneric.
-TEXT ·tanhSIMD(SB), NOSPLIT, $0-24
+TEXT ·tanhSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -1093,7 +1093,7 @@ end122:
 	RET
 
 // geluSIMD works like activateGeneric.
-TEXT ·geluSIMD(SB), NOSPLIT, $0-24
+TEXT ·geluSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -1201,7 +1201,7 @@ end130:
 	RET
 
 // geluTanhSIMD works like activateGeneric.
-TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-24
+TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
@@ -1311,7 +1311,7 @@ end139:
 	RET
 
 // gateClampedSIMD works like gateClampedGeneric.
-TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-40
+TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD gate+8(FP), R1
 	MOVD up+16(FP), R2

@@ -68,8 +68,13 @@ func reads(n int, a, b []float32) {
 	operand.Reads(b, n)
 }
 
+// Ahead is how far after what they read, and after what they write, kernels prefetch, in bytes:
+// what memory should bring while they compute. It need not exist. 0 is nothing that they do not
+// need at once.
+type Ahead struct{ X, Dst int }
+
 // Scale is dst = x·r, and that ·weight if there is one.
-func Scale(isa tuning.ISA, dst, x, weight []float32, r float32) {
+func Scale(isa tuning.ISA, dst, x, weight []float32, r float32, a Ahead) {
 	n := len(dst)
 	operand.Reads(x, n)
 	operand.Writes(dst, n)
@@ -87,9 +92,9 @@ func Scale(isa tuning.ISA, dst, x, weight []float32, r float32) {
 	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
 		count := min(kernel.CallElements, n-from)
 		if weight == nil {
-			scaleSIMD(&dst[from], &x[from], count, r)
+			scaleSIMD(&dst[from], &x[from], count, r, a.X, a.Dst)
 		} else {
-			scaleWeightedSIMD(&dst[from], &x[from], &weight[from], count, r)
+			scaleWeightedSIMD(&dst[from], &x[from], &weight[from], count, r, a.X, a.Dst)
 		}
 	}
 }
@@ -103,7 +108,7 @@ var ones, zeros = func() (one, zero [kernel.CallElements]float32) {
 }()
 
 // Normalize is dst = FMA((x − mean)·r, weight, bias); without them they are ones, and zeros.
-func Normalize(isa tuning.ISA, dst, x, weight, bias []float32, mean, r float32) {
+func Normalize(isa tuning.ISA, dst, x, weight, bias []float32, mean, r float32, a Ahead) {
 	n := len(dst)
 	operand.Reads(x, n)
 	operand.Writes(dst, n)
@@ -118,7 +123,7 @@ func Normalize(isa tuning.ISA, dst, x, weight, bias []float32, mean, r float32) 
 		}
 		reads(to-from, w, b)
 		if vectors(isa) {
-			normalizeSIMD(&dst[from], &x[from], &w[0], &b[0], to-from, mean, r)
+			normalizeSIMD(&dst[from], &x[from], &w[0], &b[0], to-from, mean, r, a.X, a.Dst)
 		} else {
 			normalizeGeneric(dst[from:to], x[from:to], w, b, mean, r)
 		}
@@ -126,7 +131,7 @@ func Normalize(isa tuning.ISA, dst, x, weight, bias []float32, mean, r float32) 
 }
 
 // Add is dst = a + b.
-func Add(isa tuning.ISA, dst, a, b []float32) {
+func Add(isa tuning.ISA, dst, a, b []float32, ahead Ahead) {
 	n := len(dst)
 	reads(n, a, b)
 	operand.Writes(dst, n)
@@ -135,12 +140,12 @@ func Add(isa tuning.ISA, dst, a, b []float32) {
 		return
 	}
 	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
-		addSIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from))
+		addSIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from), ahead.X, ahead.Dst)
 	}
 }
 
 // Multiply is dst = a·b.
-func Multiply(isa tuning.ISA, dst, a, b []float32) {
+func Multiply(isa tuning.ISA, dst, a, b []float32, ahead Ahead) {
 	n := len(dst)
 	reads(n, a, b)
 	operand.Writes(dst, n)
@@ -149,7 +154,8 @@ func Multiply(isa tuning.ISA, dst, a, b []float32) {
 		return
 	}
 	for from := 0; from < n; from = kernel.NextPiece(from, kernel.CallElements, n) {
-		multiplySIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from))
+		multiplySIMD(&dst[from], &a[from], &b[from], min(kernel.CallElements, n-from), ahead.X,
+			ahead.Dst)
 	}
 }
 
@@ -186,7 +192,7 @@ func ColumnMaxima(isa tuning.ISA, best, x []float32, rows, stride int) {
 }
 
 // Activate is dst = f(x).
-func Activate(isa tuning.ISA, dst, x []float32, f Function) {
+func Activate(isa tuning.ISA, dst, x []float32, f Function, a Ahead) {
 	n := len(dst)
 	operand.Reads(x, n)
 	operand.Writes(dst, n)
@@ -195,7 +201,7 @@ func Activate(isa tuning.ISA, dst, x []float32, f Function) {
 		return
 	}
 	for from := 0; from < n; from = kernel.NextPiece(from, callActivations, n) {
-		activateStep(isa, &dst[from], &x[from], min(callActivations, n-from), f)
+		activateStep(isa, &dst[from], &x[from], min(callActivations, n-from), f, a)
 	}
 }
 
@@ -203,44 +209,44 @@ func Activate(isa tuning.ISA, dst, x []float32, f Function) {
 const callActivations = kernel.CallElements / 4
 
 // activateStep is activate of checked operands, in one call.
-func activateStep(isa tuning.ISA, dst, x *float32, n int, f Function) {
+func activateStep(isa tuning.ISA, dst, x *float32, n int, f Function, a Ahead) {
 	switch f {
 	case SiLU:
-		siluSIMD(dst, x, n)
+		siluSIMD(dst, x, n, a.X, a.Dst)
 	case GELU:
-		geluStep(isa, dst, x, n)
+		geluStep(isa, dst, x, n, a)
 	case GELUTanh:
-		geluTanhStep(isa, dst, x, n)
+		geluTanhStep(isa, dst, x, n, a)
 	case ReLU:
-		reluSIMD(dst, x, n)
+		reluSIMD(dst, x, n, a.X, a.Dst)
 	case ReLUSquared:
-		reluSquaredSIMD(dst, x, n)
+		reluSquaredSIMD(dst, x, n, a.X, a.Dst)
 	case Sigmoid:
-		sigmoidSIMD(dst, x, n)
+		sigmoidSIMD(dst, x, n, a.X, a.Dst)
 	case Tanh:
-		tanhSIMD(dst, x, n)
+		tanhSIMD(dst, x, n, a.X, a.Dst)
 	case Softplus:
-		softplusStep(isa, dst, x, n)
+		softplusStep(isa, dst, x, n, a)
 	case Exp:
-		expAllSIMD(dst, x, n)
+		expAllSIMD(dst, x, n, a.X, a.Dst)
 	}
 }
 
 // Gate is dst = f(x)·up, by way of a buffer that stays in the nearest cache: dst may be x or up.
-func Gate(isa tuning.ISA, dst, x, up []float32, f Function) {
+func Gate(isa tuning.ISA, dst, x, up []float32, f Function, a Ahead) {
 	if f == SiLU {
-		siluGate(isa, dst, x, up)
+		siluGate(isa, dst, x, up, a)
 		return
 	}
 	var buffer [callActivations]float32
 	for from := 0; from < len(dst); from = kernel.NextPiece(from, len(buffer), len(dst)) {
 		to := min(from+len(buffer), len(dst))
-		Activate(isa, buffer[:to-from], x[from:to], f)
-		Multiply(isa, dst[from:to], buffer[:to-from], up[from:to])
+		Activate(isa, buffer[:to-from], x[from:to], f, Ahead{X: a.X})
+		Multiply(isa, dst[from:to], buffer[:to-from], up[from:to], a)
 	}
 }
 
-func siluGate(isa tuning.ISA, dst, x, up []float32) {
+func siluGate(isa tuning.ISA, dst, x, up []float32, a Ahead) {
 	n := len(dst)
 	reads(n, x, up)
 	operand.Writes(dst, n)
@@ -249,12 +255,12 @@ func siluGate(isa tuning.ISA, dst, x, up []float32) {
 		return
 	}
 	for from := 0; from < n; from = kernel.NextPiece(from, callActivations, n) {
-		siluGateSIMD(&dst[from], &x[from], &up[from], min(callActivations, n-from))
+		siluGateSIMD(&dst[from], &x[from], &up[from], min(callActivations, n-from), a.X, a.Dst)
 	}
 }
 
 // GateClamped is dst = (g·σ(alpha·g))·(u + 1), g and u within limit.
-func GateClamped(isa tuning.ISA, dst, gate, up []float32, alpha, limit float32) {
+func GateClamped(isa tuning.ISA, dst, gate, up []float32, alpha, limit float32, a Ahead) {
 	n := len(dst)
 	reads(n, gate, up)
 	operand.Writes(dst, n)
@@ -263,7 +269,8 @@ func GateClamped(isa tuning.ISA, dst, gate, up []float32, alpha, limit float32) 
 		return
 	}
 	for from := 0; from < n; from = kernel.NextPiece(from, callActivations, n) {
-		gateClampedSIMD(&dst[from], &gate[from], &up[from], min(callActivations, n-from), alpha, limit)
+		gateClampedSIMD(&dst[from], &gate[from], &up[from], min(callActivations, n-from), alpha, limit,
+			a.X, a.Dst)
 	}
 }
 

@@ -4,40 +4,40 @@ package elements
 
 import "github.com/seed-1415985d/attn/internal/tuning"
 
-func geluStep(isa tuning.ISA, dst, x *float32, n int) {
+func geluStep(isa tuning.ISA, dst, x *float32, n int, a Ahead) {
 	if isa.Lanes16() {
-		geluAVX512(dst, x, n)
+		geluAVX512(dst, x, n, a.X, a.Dst)
 		return
 	}
-	geluSIMD(dst, x, n)
+	geluSIMD(dst, x, n, a.X, a.Dst)
 }
 
-func geluTanhStep(isa tuning.ISA, dst, x *float32, n int) {
+func geluTanhStep(isa tuning.ISA, dst, x *float32, n int, a Ahead) {
 	if isa.Lanes16() {
-		geluTanhAVX512(dst, x, n)
+		geluTanhAVX512(dst, x, n, a.X, a.Dst)
 		return
 	}
-	geluTanhSIMD(dst, x, n)
+	geluTanhSIMD(dst, x, n, a.X, a.Dst)
 }
 
-func softplusStep(isa tuning.ISA, dst, x *float32, n int) {
+func softplusStep(isa tuning.ISA, dst, x *float32, n int, a Ahead) {
 	if isa.Lanes16() {
-		softplusAVX512(dst, x, n)
+		softplusAVX512(dst, x, n, a.X, a.Dst)
 		return
 	}
-	softplusSIMD(dst, x, n)
+	softplusSIMD(dst, x, n, a.X, a.Dst)
 }
 
 //go:noescape
-func softplusSIMD(dst, x *float32, n int)
+func softplusSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 // Those with 16 lanes.
 
 //go:noescape
-func geluAVX512(dst, x *float32, n int)
+func geluAVX512(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func geluTanhAVX512(dst, x *float32, n int)
+func geluTanhAVX512(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func softplusAVX512(dst, x *float32, n int)
+func softplusAVX512(dst, x *float32, n, xAhead, dstAhead int)

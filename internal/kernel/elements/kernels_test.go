@@ -33,13 +33,13 @@ var kernelTests = []kerneltest.KernelTest{
 	kerneltest.Compare("scale", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		x, r := c.Input(n[0]), c.Factor()
 		got, want := c.Results(n[0])
-		Scale(kerneltest.Tuned.ISA, got, x, nil, r)
+		Scale(kerneltest.Tuned.ISA, got, x, nil, r, anyAhead(c))
 		scaleGeneric(want, x, r)
 	}),
 	kerneltest.Compare("scaleWeighted", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		x, weight, r := c.Input(n[0]), c.Input(n[0]), c.Factor()
 		got, want := c.Results(n[0])
-		Scale(kerneltest.Tuned.ISA, got, x, weight, r)
+		Scale(kerneltest.Tuned.ISA, got, x, weight, r, anyAhead(c))
 		scaleWeightedGeneric(want, x, weight, r)
 	}),
 	kerneltest.Compare("normalize", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
@@ -55,19 +55,19 @@ var kernelTests = []kerneltest.KernelTest{
 			b = bias
 		}
 		got, want := c.Results(n[0])
-		Normalize(kerneltest.Tuned.ISA, got, x, weight, bias, mean, r)
+		Normalize(kerneltest.Tuned.ISA, got, x, weight, bias, mean, r, anyAhead(c))
 		normalizeGeneric(want, x, w, b, mean, r)
 	}),
 	kerneltest.Compare("add", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		a, b := c.Input(n[0]), c.Input(n[0])
 		got, want := c.Results(n[0])
-		Add(kerneltest.Tuned.ISA, got, a, b)
+		Add(kerneltest.Tuned.ISA, got, a, b, anyAhead(c))
 		addGeneric(want, a, b)
 	}),
 	kerneltest.Compare("multiply", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
 		a, b := c.Input(n[0]), c.Input(n[0])
 		got, want := c.Results(n[0])
-		Multiply(kerneltest.Tuned.ISA, got, a, b)
+		Multiply(kerneltest.Tuned.ISA, got, a, b, anyAhead(c))
 		multiplyGeneric(want, a, b)
 	}),
 	kerneltest.Compare("multiplyAdd", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
@@ -90,7 +90,7 @@ var kernelTests = []kerneltest.KernelTest{
 		alpha, limit := []float32{1.702, 1, 1e-30}[c.IntN(3)], []float32{7, 0.5,
 			float32(math.Inf(1))}[c.IntN(3)]
 		got, want := c.Results(n[0])
-		GateClamped(kerneltest.Tuned.ISA, got, gate, up, alpha, limit)
+		GateClamped(kerneltest.Tuned.ISA, got, gate, up, alpha, limit, anyAhead(c))
 		gateClampedGeneric(want, gate, up, alpha, limit)
 	}),
 	kerneltest.Compare("rotateHalves", kerneltest.VectorDims, func(c *kerneltest.Trial, n []int) {
@@ -111,16 +111,24 @@ var kernelTests = []kerneltest.KernelTest{
 	kerneltest.Compare("activate", activationDims, func(c *kerneltest.Trial, n []int) {
 		x, f := c.InputOf(n[0], c.Exponents()), Function(n[1])
 		got, want := c.Results(n[0])
-		Activate(kerneltest.Tuned.ISA, got, x, f)
+		Activate(kerneltest.Tuned.ISA, got, x, f, anyAhead(c))
 		activateGeneric(want, x, f)
 	}),
 	kerneltest.Compare("gate", activationDims, func(c *kerneltest.Trial, n []int) {
 		x, up, f := c.InputOf(n[0], c.Exponents()), c.Input(n[0]), Function(n[1])
 		got, want := c.Results(n[0])
-		Gate(kerneltest.Tuned.ISA, got, x, up, f)
+		Gate(kerneltest.Tuned.ISA, got, x, up, f, anyAhead(c))
 		activateGeneric(want, x, f)
 		multiplyGeneric(want, want, up)
 	}),
+}
+
+// anyAhead prefetches near the operands, or what does not exist.
+func anyAhead(c *kerneltest.Trial) Ahead {
+	if c.IntN(2) == 0 {
+		return Ahead{}
+	}
+	return Ahead{int(c.Uint64()), c.IntN(1<<16) - 1<<15}
 }
 
 var activationDims = []kerneltest.Dim{kerneltest.Size("n", 0, 70, 3000),
@@ -148,7 +156,7 @@ func TestSplitCalls(t *testing.T) {
 			lane = [Lanes]float32{}
 			addSquaresGeneric(&lane, want, x, x)
 			c.Equal("AddSquares", AddSquares(isa, got, x, x), f32.Fold(lane[:]))
-			Normalize(isa, got, x, nil, nil, mean, 3)
+			Normalize(isa, got, x, nil, nil, mean, 3, Ahead{})
 			for from := 0; from < n; from += len(ones) {
 				to := min(from+len(ones), n)
 				normalizeGeneric(want[from:to], x[from:to], ones[:], zeros[:], mean, 3)
@@ -180,12 +188,14 @@ func BenchmarkElements(b *testing.B) {
 		{"copy", rows(func(from, to int) { copy(dst[from:to], x[from:to]) })},
 		{"sum", rows(func(from, to int) { Sum(isa, x[from:to]) })},
 		{"sumSquares", rows(func(from, to int) { SumSquares(isa, x[from:to], 0) })},
-		{"add", rows(func(from, to int) { Add(isa, dst[from:to], x[from:to], y[from:to]) })},
+		{"add", rows(func(from, to int) {
+			Add(isa, dst[from:to], x[from:to], y[from:to], Ahead{})
+		})},
 		{"addSquares", rows(func(from, to int) {
 			AddSquares(isa, dst[from:to], x[from:to], y[from:to])
 		})},
 		{"scaleWeighted", rows(func(from, to int) {
-			Scale(isa, dst[from:to], x[from:to], y[:to-from], 3)
+			Scale(isa, dst[from:to], x[from:to], y[:to-from], 3, Ahead{})
 		})},
 		{"rotateHalves", rows(func(from, to int) {
 			RotateHalves(isa, dst[from:to], x[from:to], y[:2048], y[2048:4096], 2048, false)
@@ -194,14 +204,16 @@ func BenchmarkElements(b *testing.B) {
 			RotatePairs(isa, dst[from:to], x[from:to], y[:2048], y[2048:4096], false)
 		})},
 		{"gateClamped", rows(func(from, to int) {
-			GateClamped(isa, dst[from:to], x[from:to], y[from:to], 1, 7)
+			GateClamped(isa, dst[from:to], x[from:to], y[from:to], 1, 7, Ahead{})
 		})},
-		{"swiglu", rows(func(from, to int) { Gate(isa, dst[from:to], x[from:to], y[from:to], SiLU) })},
+		{"swiglu", rows(func(from, to int) {
+			Gate(isa, dst[from:to], x[from:to], y[from:to], SiLU, Ahead{})
+		})},
 	}
 	for i, name := range []string{"silu", "gelu", "geluTanh", "relu", "reluSquared", "sigmoid", "tanh",
 		"softplus", "exp"} {
 		list = append(list, run{name, rows(func(from, to int) {
-			Activate(isa, dst[from:to], x[from:to], Function(i))
+			Activate(isa, dst[from:to], x[from:to], Function(i), Ahead{})
 		})})
 	}
 	for _, c := range list {

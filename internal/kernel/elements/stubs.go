@@ -27,27 +27,27 @@ func addSquaresSIMD(lane *[Lanes]float32, dst, a, b *float32, n int) float32
 // scaleSIMD multiplies by a number. It works like scaleGeneric.
 //
 //go:noescape
-func scaleSIMD(dst, x *float32, n int, r float32)
+func scaleSIMD(dst, x *float32, n int, r float32, xAhead, dstAhead int)
 
 // scaleWeightedSIMD multiplies by a number and by weights. It works like scaleWeightedGeneric.
 //
 //go:noescape
-func scaleWeightedSIMD(dst, x, weight *float32, n int, r float32)
+func scaleWeightedSIMD(dst, x, weight *float32, n int, r float32, xAhead, dstAhead int)
 
 // normalizeSIMD subtracts, multiplies and adds. It works like normalizeGeneric.
 //
 //go:noescape
-func normalizeSIMD(dst, x, weight, bias *float32, n int, mean, r float32)
+func normalizeSIMD(dst, x, weight, bias *float32, n int, mean, r float32, xAhead, dstAhead int)
 
 // addSIMD is sums. It works like addGeneric.
 //
 //go:noescape
-func addSIMD(dst, a, b *float32, n int)
+func addSIMD(dst, a, b *float32, n, xAhead, dstAhead int)
 
 // multiplySIMD is products. It works like multiplyGeneric.
 //
 //go:noescape
-func multiplySIMD(dst, a, b *float32, n int)
+func multiplySIMD(dst, a, b *float32, n, xAhead, dstAhead int)
 
 // multiplyAddSIMD adds products. It works like multiplyAddGeneric.
 //
@@ -62,12 +62,12 @@ func columnMaximaSIMD(best, x *float32, n, rows, stride int)
 // gateClampedSIMD is the clamped gate. It works like gateClampedGeneric.
 //
 //go:noescape
-func gateClampedSIMD(dst, gate, up *float32, n int, alpha, limit float32)
+func gateClampedSIMD(dst, gate, up *float32, n int, alpha, limit float32, xAhead, dstAhead int)
 
 // siluGateSIMD is SwiGLU. It works like siluGateGeneric.
 //
 //go:noescape
-func siluGateSIMD(dst, x, up *float32, n int)
+func siluGateSIMD(dst, x, up *float32, n, xAhead, dstAhead int)
 
 // rotateHalvesSIMD turns n pairs, by sines of a sign that flip changes. It works like
 // rotateHalvesGeneric.
@@ -83,25 +83,25 @@ func rotatePairsSIMD(dst, x, c, s *float32, n int, flip float32)
 // The activations work like activateGeneric.
 
 //go:noescape
-func siluSIMD(dst, x *float32, n int)
+func siluSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func sigmoidSIMD(dst, x *float32, n int)
+func sigmoidSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func reluSIMD(dst, x *float32, n int)
+func reluSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func reluSquaredSIMD(dst, x *float32, n int)
+func reluSquaredSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func tanhSIMD(dst, x *float32, n int)
+func tanhSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func expAllSIMD(dst, x *float32, n int)
+func expAllSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func geluSIMD(dst, x *float32, n int)
+func geluSIMD(dst, x *float32, n, xAhead, dstAhead int)
 
 //go:noescape
-func geluTanhSIMD(dst, x *float32, n int)
+func geluTanhSIMD(dst, x *float32, n, xAhead, dstAhead int)
