@@ -541,31 +541,26 @@ func (p *projection) evenRows() int {
 // task computes one block of dst.
 func (p *projection) task(i int) { p.compute(p.block(i)) }
 
-// quarters is into how many pieces blocks are divided at most: halves of rows and of columns.
+// quarters is into how many pieces blocks are divided at most.
 const quarters = 4
 
-// stretch computes quarters of blocks, from one up to another, and whole blocks of what is whole.
+// stretch computes quarters of blocks, from one up to another, those of a block together.
 func (p *projection) stretch(from, to int) {
 	for from < to {
-		u := p.block(from / quarters)
-		if from%quarters == 0 && to-from >= quarters {
-			p.compute(u)
-			from += quarters
-			continue
-		}
-		if u = u.quarter(from%quarters, p.evenRows()); u.Rows > 0 && u.Cols > 0 {
+		i := from % quarters
+		u, taken := p.block(from/quarters).quarters(i, min(to-from, quarters-i), p.evenRows())
+		if from += taken; u.Rows > 0 && u.Cols > 0 {
 			p.compute(u)
 		}
-		from++
 	}
 }
 
-// quarter is a quarter of a block. There may be nothing in it: few rows or columns are not divided,
-// others at a multiple of even.
-func (u productBlock) quarter(i, even int) productBlock {
-	row, first := u.Block.Quarter(i, leastProductRows, minCols, even)
+// quarters is up to n quarters of a block from one on, and how many. There may be nothing in them:
+// few rows or columns are not divided, others at a multiple of even.
+func (u productBlock) quarters(i, n, even int) (part productBlock, taken int) {
+	row, first, taken := u.Block.Quarters(i, n, leastProductRows, minCols, even)
 	u.row, u.first = u.row+row, u.first+first
-	return u
+	return u, taken
 }
 
 // compute computes a block of dst. (Through a pointer to u the caller's buffers would escape.)

@@ -121,8 +121,11 @@ func (q *products) partition(workers int) (tasks int) {
 	steps *= float64(q.inputs.a.D) / float64(all)
 	least := max(1, min(quarters, int(leastSteps/steps)))
 	for at := 0; at < all; {
-		at += nextStretch(all-at, least, workers)
-		q.tasks = append(q.tasks, at)
+		n := nextStretch(all-at, least, workers)
+		for i := 0; i < workers && at < all; i++ { // one each
+			at = min(at+n, all)
+			q.tasks = append(q.tasks, at)
+		}
 	}
 	return len(q.tasks)
 }
@@ -130,9 +133,10 @@ func (q *products) partition(workers int) (tasks int) {
 // leastSteps is the multiply-adds of the shortest tasks: a microsecond or two of the fastest tiles.
 const leastSteps = 1 << 20
 
-// nextStretch is how many of the quarters of blocks that are left become the next task: a part of
-// them, so that workers read panels that follow each other; and the last tasks, which have the
-// least, leave others little to wait for.
+// nextStretch is how many of the quarters of blocks that are left become the next task of each
+// worker: a part of its share, so that workers read panels that follow each other; and the last
+// tasks, which have the least, leave others little to wait for. Once a share is a block or two,
+// most of it is one task: pieces of blocks take longer in all.
 func nextStretch(left, least, workers int) int {
 	n := left / (2 * workers)
 	switch {
@@ -141,7 +145,7 @@ func nextStretch(left, least, workers int) int {
 	case n >= quarters: // whole blocks
 		return n / quarters * quarters
 	}
-	return min(left, max(n, least))
+	return max(min(3*left/(4*workers), quarters), least)
 }
 
 // tasksOfExperts is how many tasks a worker should find at least in the products of all

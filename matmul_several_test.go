@@ -161,10 +161,12 @@ func TestStretches(t *testing.T) {
 				t.Fatalf("unit %d of %d, for %d workers, has %d quarters, the first %d", i, n, workers,
 					to-from, q.tasks[0])
 			}
-			for ; from < to; from++ {
+			for taken := 0; from < to; from += taken {
 				which, before := q.find(from)
 				p := &q.now[which]
-				u := p.block((from-before)/quarters).quarter((from-before)%quarters, p.evenRows())
+				i := (from - before) % quarters
+				var u productBlock
+				u, taken = p.block((from-before)/quarters).quarters(i, min(to-from, quarters-i), p.evenRows())
 				for row := range max(0, u.Rows) {
 					for c := 0; c < u.Cols; c += panel {
 						times[which][(u.first+c)/panel*rows+u.row+row]++

@@ -36,20 +36,29 @@ type Block struct {
 // Part is the block's columns from one on, n of them.
 func (u *Block) Part(first, n int) Block { return Block{u.Dst[first:], u.Stride, u.Rows, n} }
 
-// Quarter makes the block one of its quarters, and returns where that begins: at half of the rows
-// and columns if both halves have at least some number of these, of rows at a multiple of even.
-// There may be nothing in it.
-func (u *Block) Quarter(i, leastRows, leastCols, even int) (row, first int) {
+// Quarters makes the block some of its quarters, up to n of them from one on, and returns where
+// they begin and how many they are. Quarters are of the columns, whose panels nobody else reads
+// then, if each has at least some number of these; else halves of the rows and columns, where both
+// halves have so many, of rows at a multiple of even, one at a time. There may be nothing in it.
+func (u *Block) Quarters(i, n, leastRows, leastCols, even int) (row, first, taken int) {
 	rows, cols := u.Rows, u.Cols
+	switch {
+	case n == 4:
+		return 0, 0, n
+	case cols >= 4*leastCols:
+		cols = kernel.RoundUp((cols+3)/4, kernel.Panel)
+		first = i * cols
+		u.Cols = min(n*cols, u.Cols-first)
+		return 0, first, n
+	case cols >= 2*leastCols:
+		cols = kernel.RoundUp((cols+1)/2, kernel.Panel)
+	}
 	if rows >= 2*leastRows {
 		rows = kernel.RoundUp((rows+1)/2, even)
 	}
-	if cols >= 2*leastCols {
-		cols = kernel.RoundUp((cols+1)/2, kernel.Panel)
-	}
 	row, first = i/2*rows, i%2*cols
 	u.Rows, u.Cols = min(rows, u.Rows-row), min(cols, u.Cols-first)
-	return row, first
+	return row, first, 1
 }
 
 // PartOfRows is how many rows to take at a time, so that the parts are about equal: a few rows that
