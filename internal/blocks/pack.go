@@ -141,18 +141,26 @@ func (p *packing) two(to []byte, c int, a, b []byte) (ok bool) {
 // packHeader packs what scales all inputs.
 func (p *packing) packHeader(to []byte, c int, a, b []byte) (ok bool) {
 	to = to[2*c:]
-	if p.t == MXFP4 {
+	switch {
+	case p.t == MXFP4:
 		putTwo(to, scaleMXFP4(a[0]), scaleMXFP4(b[0]))
 		return max(a[0], b[0]) <= maxMXFP4
+	case p.header == 0:
+		return true
 	}
-	ok = true
-	for i := 0; i < p.header; i += 2 * Outputs {
-		at := p.D + i/Outputs
-		d, e := binary.LittleEndian.Uint16(a[at:]), binary.LittleEndian.Uint16(b[at:])
-		putTwo(to[i:], d, e)
-		ok = ok && finiteF16(d) && finiteF16(e)
+	a, b = a[p.D:], b[p.D:]
+	ok = packHalf(to, a, b)
+	if p.header > 2*Outputs {
+		ok = packHalf(to[2*Outputs:], a[2:], b[2:]) && ok
 	}
 	return ok
+}
+
+// packHalf packs a half, which has to be finite.
+func packHalf(to, a, b []byte) (ok bool) {
+	x, y := binary.LittleEndian.Uint16(a), binary.LittleEndian.Uint16(b)
+	putTwo(to, x, y)
+	return finiteF16(x) && finiteF16(y)
 }
 
 // putTwo puts halves.
