@@ -309,8 +309,8 @@ func (s *soak) sendGarbage() error {
 		for i := range data {
 			data[i] = byte(s.random.Uint32())
 		}
-		if s.random.IntN(2) == 0 { // with a beginning that looks right
-			copy(data, "aCm\x02")
+		if s.random.IntN(2) == 0 { // with the beginning of a request of version 8
+			copy(data, "aCm\x08")
 		}
 		subject := []string{worker, "attn.status", "attn.hello"}[s.random.IntN(3)]
 		reply := []string{"", "attn.inbox.nobody.1", "elsewhere"}[s.random.IntN(3)]
