@@ -137,13 +137,13 @@ func (r *runner) delta(i int, d *delta, pieces []piece) {
 	beta, decay := attn.BLHD(s.beta, 1, x, shape.Heads, 1), attn.BLHD(s.decay, 1, x, shape.Heads, 1)
 	r.try(nn.Activate(r.pool, beta, beta, nn.Sigmoid))
 	rows := rowsOf(s.decay, shape.Heads)
-	step := attn.Tensor{Data: d.step, B: 1, H: 1, L: x, D: shape.Heads, SB: 1, SH: 1,
-		SL: attn.Broadcast}
-	r.try(nn.Add(r.pool, rows, rows, step))
-	r.try(nn.Activate(r.pool, rows, rows, nn.Softplus))
-	for j := range s.decay {
-		s.decay[j] *= d.decay[j%shape.Heads]
+	each := func(row []float32) attn.Tensor {
+		return attn.Tensor{Data: row, B: 1, H: 1, L: x, D: shape.Heads, SB: 1, SH: 1, SL: attn.Broadcast}
 	}
+	// As linear.Decay, of −e^A in the place of A: that is what GGUF files have, and exact.
+	r.try(nn.Add(r.pool, rows, rows, each(d.step)))
+	r.try(nn.Activate(r.pool, rows, rows, nn.Softplus))
+	r.try(nn.Gate(r.pool, rows, rows, each(d.decay), nn.None))
 	s.outputs = resize(s.outputs, x*shape.Heads*shape.ValueDim)
 	if r.err == nil {
 		dst := attn.BLHD(s.outputs, 1, x, shape.Heads, shape.ValueDim)
