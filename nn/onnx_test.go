@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/seed-1415985d/attn"
@@ -78,6 +79,27 @@ func TestONNXGelu(t *testing.T) {
 		must(t, Activate(nil, got, x, a))
 		closeTo(t, a.String(), got.Data, want)
 	}
+}
+
+// Swish-24 with alphas, and times another input, which is SwiGLU.
+func TestONNXSwish(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 5))
+	x, up := randomTensor(r, 1, 1, 1, 500), randomTensor(r, 1, 1, 1, 500)
+	swish := func(alpha float64, factor []float32) []float64 {
+		want := make([]float64, len(x.Data))
+		for i, e := range x.Data {
+			want[i] = float64(e) / (1 + math.Exp(-alpha*float64(e))) * float64(factor[i])
+		}
+		return want
+	}
+	ones := slices.Repeat([]float32{1}, 500)
+	got, infinite := zeros(1, 1, 1, 500), float32(math.Inf(1))
+	must(t, Activate(nil, got, x, SiLU))
+	closeTo(t, "Swish", got.Data, swish(1, ones))
+	must(t, GateClamped(nil, got, x, zeros(1, 1, 1, 500), 1.5, infinite))
+	closeTo(t, "Swish, alpha 1.5", got.Data, swish(1.5, ones))
+	must(t, Gate(nil, got, x, up, SiLU))
+	closeTo(t, "SwiGLU", got.Data, swish(1, up.Data))
 }
 
 // RotaryEmbedding-23: inputs of three and four dimensions, pairs of both kinds, some of the
