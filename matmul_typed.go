@@ -131,16 +131,18 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 		p.multiplyDecoded(u)
 		return
 	}
-	n := p.m.inner / blocks.Inputs
-	x := blockwise.Product{Type: p.m.blocks, A: p.inputs.blocks[p.inputRow(u)*n:], N: n, AStride: n,
-		Packed: p.m.blockData(u.first/panel, partsOf(u.Cols, panel))}
+	var x blockwise.Product // field by field, since copies wait for their stores
+	x.Type, x.N, x.AStride = p.m.blocks, p.m.inner/blocks.Inputs, p.m.inner/blocks.Inputs
+	x.A, x.Packed = p.inputs.blocks[p.inputRow(u)*x.N:],
+		p.m.blockData(u.first/panel, partsOf(u.Cols, panel))
+	x.O, x.Rows, x.OStride = u.Dst, u.Rows, u.Stride
 	if p.few() {
-		u.MultiplyFew(&tuned, &x, p.next)
+		product.MultiplyFew(&tuned, &x, u.Cols, p.next)
 		return
 	}
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
-	u.MultiplyBlocks(&tuned, &x, w.blockMemory())
+	product.MultiplyBlocks(&tuned, &x, u.Cols, w.blockMemory())
 }
 
 // few reports whether the rows are few that are multiplied by blocks as they lie in memory.

@@ -253,45 +253,42 @@ func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
 	}
 }
 
-// MultiplyBlocks makes the block a product by blocks: x has the inputs, and the panels from the
-// block's first column on.
-func (u *Block) MultiplyBlocks(t *tuning.Row, x *blockwise.Product, memory *blockwise.Memory) {
-	whole, size := u.Cols/kernel.Panel, x.PanelBytes()
-	part := *x
-	part.Rows, part.OStride = u.Rows, u.Stride
-	most := blockwise.PanelsFor(t, x.Type, u.Rows)
+// MultiplyBlocks computes a product by blocks of some columns, of which x has all but the panels.
+func MultiplyBlocks(t *tuning.Row, x *blockwise.Product, cols int, memory *blockwise.Memory) {
+	whole, size, part := cols/kernel.Panel, x.PanelBytes(), *x
+	most := blockwise.PanelsFor(t, x.Type, x.Rows)
 	for p := 0; p < whole; p += most {
 		part.Panels = min(most, whole-p)
-		part.O, part.Packed = u.Dst[p*kernel.Panel:], x.Packed[p*size:]
+		part.O, part.Packed = x.O[p*kernel.Panel:], x.Packed[p*size:]
 		blockwise.Multiply(t, &part, memory)
 	}
-	if whole*kernel.Panel == u.Cols {
+	if whole*kernel.Panel == cols {
 		return
 	}
-	dst := u.Dst[whole*kernel.Panel:]
+	dst := x.O[whole*kernel.Panel:]
 	var last Ragged
 	part.Panels, part.Packed, part.O, part.OStride = 1, x.Packed[whole*size:], last[:], kernel.Panel
-	for r := 0; r < u.Rows; r += Rows {
-		part.A, part.Rows = x.A[r*x.AStride:], min(Rows, u.Rows-r)
+	for r := 0; r < x.Rows; r += Rows {
+		part.A, part.Rows = x.A[r*x.AStride:], min(Rows, x.Rows-r)
 		blockwise.Multiply(t, &part, memory)
-		last.Store(dst[r*u.Stride:], part.Rows, u.Stride, u.Cols-whole*kernel.Panel)
+		last.Store(dst[r*x.OStride:], part.Rows, x.OStride, cols-whole*kernel.Panel)
 	}
 }
 
 // MultiplyFew is MultiplyBlocks for few rows, see blockwise.MultiplyFew.
-func (u *Block) MultiplyFew(t *tuning.Row, x *blockwise.Product, next []byte) {
-	whole := u.Cols / kernel.Panel
-	after, part := x.Packed[whole*x.PanelBytes():], *x
-	part.O, part.Rows, part.Panels, part.OStride = u.Dst, u.Rows, whole, u.Stride
-	if whole*kernel.Panel == u.Cols {
-		blockwise.MultiplyFew(t, &part, next)
+func MultiplyFew(t *tuning.Row, x *blockwise.Product, cols int, next []byte) {
+	x.Panels = cols / kernel.Panel
+	at := x.Panels * kernel.Panel
+	if at == cols {
+		blockwise.MultiplyFew(t, x, next)
 		return
 	}
-	if whole > 0 {
-		blockwise.MultiplyFew(t, &part, after)
+	after, part := x.Packed[x.Panels*x.PanelBytes():], *x
+	if x.Panels > 0 {
+		blockwise.MultiplyFew(t, x, after)
 	}
 	var last Ragged
 	part.O, part.Packed, part.Panels, part.OStride = last[:], after, 1, kernel.Panel
 	blockwise.MultiplyFew(t, &part, next)
-	last.Store(u.Dst[whole*kernel.Panel:], u.Rows, u.Stride, u.Cols-whole*kernel.Panel)
+	last.Store(x.O[at:], x.Rows, x.OStride, cols-at)
 }

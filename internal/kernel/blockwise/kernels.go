@@ -40,8 +40,9 @@ func Multiply(cpu *tuning.Row, x *Product, memory *Memory) {
 	}
 	tiled := tileRows(cpu, x.Type, rows)
 	per, size, bytes := x.perBlock(), x.Type.Traits().Packed, x.PanelBytes()
-	call := blockCall{panels: x.Panels, oStride: x.OStride, aStride: x.AStride,
-		wStride: chunk * unpackedSize(x.Type)}
+	var call blockCall
+	call.panels, call.oStride, call.aStride = x.Panels, x.OStride, x.AStride
+	call.wStride = chunk * unpackedSize(x.Type)
 	unpacked := memory.room(x.Panels*call.wStride + tileMemory)
 	for k := 0; k < x.N; k += chunk {
 		call.blocks, call.overwrite = min(chunk, x.N-k), k == 0
@@ -75,7 +76,8 @@ func MultiplyFew(cpu *tuning.Row, x *Product, next []byte) {
 	}
 	ahead := cpu.PrefetchBlocks / size // whole blocks
 	most, length := max(1, fewBlocks/x.N), min(whole, fewBlocks/per)
-	call := blockCall{oStride: x.OStride, aStride: x.AStride, next: operand.Address(next, 0)}
+	var call blockCall
+	call.oStride, call.aStride, call.next = x.OStride, x.AStride, operand.Address(next, 0)
 	for p := 0; p < x.Panels; p += most {
 		call.panels = min(most, x.Panels-p)
 		for k := 0; k < whole; k += length {
