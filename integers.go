@@ -189,10 +189,13 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 // accumulate adds the values, integers or codes, that a tile's weights weigh.
 func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []float32, rows int,
 	layout *kernel.PanelLayout, format kernel.Format) {
-	if x := &w.weights; format == kernel.I4 {
-		int4.Accumulate(&tuned, o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
+	var x integers.Sums // field by field, since copies wait for their stores
+	x.O, x.W, x.Alpha, x.F = o, &w.weights, alpha, w.scales
+	x.Rows, x.OStride, x.WStride, x.FStride = rows, p.oStride, Block, 1
+	if format == kernel.I4 {
+		int4.Accumulate(&tuned, &x, values, layout)
 	} else {
-		integers.Accumulate(&tuned, o, x, values, alpha, w.scales, rows, p.oStride, Block, 1, layout)
+		integers.Accumulate(&tuned, &x, values, layout)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
-	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/online"
 )
@@ -104,8 +103,7 @@ func (latentKind) accumulateFew(w *scratch, p *plan, o []float32, keys []byte, r
 			layout.Stride, layout.PanelStride = 4*layout.Cols, 4*panel
 		}
 		if p.integers {
-			integers.Accumulate(&tuned, o, &w.ints.weights, typed, w.alpha, w.ints.scales, rows,
-				p.oStride, Block, 1, &layout)
+			w.ints.accumulate(p, o, typed, w.alpha, rows, &layout, kernel.I8)
 		} else {
 			narrow.Accumulate(&tuned, p.packed.K.Read, &sums, typed, &layout)
 		}

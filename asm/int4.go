@@ -67,7 +67,7 @@ var upperCodes = from(20, panel/lanes)
 func (p *program) int4Kernels() {
 	t := int8Kernel{program: p, score: true, codes: true}
 	p.kernelLike("scoreInt4Generic", "scoreInt4Dot", 0, "s q k scales rows qStride b", "")
-	t.arguments("s", "q", "k", "scales", "qStride")
+	t.scoreArguments()
 	t.MovImm(cStride, blockBytes)
 	t.loadTable()
 	t.constant(codesOf, t.levels())

@@ -29,37 +29,54 @@ type int8Kernel struct {
 func (p *program) int8Kernels() {
 	t := int8Kernel{program: p, score: true}
 	p.kernelLike("scoreInt8Generic", "scoreInt8Dot", 0, "s q k scales rows qStride b", "")
-	t.arguments("s", "q", "k", "scales", "qStride")
+	t.scoreArguments()
 	t.MovImm(cStride, blockBytes)
 	t.panelLoop(int8Rows, t.tile)
 	t.score = false
-	p.kernelLike("accumulateInt8Generic", "multiplyInt8Dot", 0,
-		"o a v f rows oStride aStride fStride b", "")
-	t.arguments("o", "a", "v", "f", "aStride")
+	p.kernelLike("accumulateInt8Generic", "multiplyInt8Dot", 0, "x", "")
+	t.sumsArguments()
 	t.outputs()
 	t.panelLoop(int8Rows, t.tile)
 }
 
-// outputs loads what kernels have that add to outputs.
+// outputs loads what kernels have that add to outputs. half is whether these begin at 0.
 func (t *int8Kernel) outputs() {
-	t.arg("oStride", cStride)
+	t.arg("x", moving)
+	t.field(cStride, moving, "SumsCall.OStride")
 	t.LslImm(cStride, cStride, 2)
-	t.arg("fStride", int8Stride)
+	t.field(int8Stride, moving, "SumsCall.FStride")
 	t.LslImm(int8Stride, int8Stride, 2)
-	t.arg("b", moving)
-	t.AddImm(moving, moving, t.offsets.Get("PanelLayout.Overwrite"))
-	t.LdrbPost(halfPanel, moving)
+	t.field(moving, moving, "SumsCall.B")
+	t.byteField(halfPanel, moving, "PanelLayout.Overwrite")
 }
 
-// arguments loads what both kernels have. half is whether outputs begin at 0.
-func (t *int8Kernel) arguments(c, a, b, f, stride string) {
-	t.arg(c, cPanel)
-	t.arg(a, aFirst)
-	t.arg(b, bPanel)
-	t.arg(f, int8Factors)
-	t.arg(stride, aStride)
+// scoreArguments loads those of kernels of scores.
+func (t *int8Kernel) scoreArguments() {
+	t.arg("s", cPanel)
+	t.arg("q", aFirst)
+	t.arg("k", bPanel)
+	t.arg("scales", int8Factors)
+	t.arg("qStride", aStride)
 	t.arg("rows", allRows)
 	t.arg("b", moving)
+	t.panelLayout()
+}
+
+// sumsArguments loads what kernels of sums have, too.
+func (t *int8Kernel) sumsArguments() {
+	t.arg("x", moving)
+	t.field(cPanel, moving, "SumsCall.O")
+	t.field(aFirst, moving, "SumsCall.W")
+	t.field(bPanel, moving, "SumsCall.V")
+	t.field(int8Factors, moving, "SumsCall.F")
+	t.field(aStride, moving, "SumsCall.WStride")
+	t.field(allRows, moving, "SumsCall.Rows")
+	t.field(moving, moving, "SumsCall.B")
+	t.panelLayout()
+}
+
+// panelLayout loads how the panels at an address lie.
+func (t *int8Kernel) panelLayout() {
 	at := func(field string) int { return t.offsets.Get("PanelLayout." + field) }
 	t.Ldr(steps, moving, at("Keys"))
 	t.AddImm(steps, steps, 3)

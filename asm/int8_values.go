@@ -33,8 +33,8 @@ func (p *program) accumulateInt8() {
 
 // weighted emits a kernel that adds weighted values to outputs.
 func (t *int8Kernel) weighted(like, name string) {
-	t.kernelLike(like, name, 0, "o w v alpha f rows oStride wStride fStride b", "")
-	t.arguments("o", "w", "v", "f", "wStride")
+	t.kernelLike(like, name, 0, "x", "")
+	t.sumsArguments()
 	t.LslImm(aStride, aStride, 1)
 	t.loadTable()
 	const ones = 0x01010101
@@ -47,7 +47,8 @@ func (t *int8Kernel) weighted(like, name string) {
 		t.Mov(codesTable, table)
 	}
 	t.outputs() // after the constants, whose register is half
-	t.arg("alpha", alphaFirst8)
+	t.arg("x", alphaFirst8)
+	t.field(alphaFirst8, alphaFirst8, "SumsCall.Alpha")
 	t.panelLoop(int8ValueRows, t.valueTile)
 }
 

@@ -174,7 +174,7 @@ func (p *int8Program) kernel(name string) {
 // keysInOrder takes few rows through panels one after another, if they are to be read so.
 func (p *int8Program) keysInOrder() {
 	side := unique("side")
-	Load(Param("b"), b0)
+	Load(Param("b"), b0) // of scores
 	CMPB(hint(b0, "PanelLayout", "InOrder"), Imm(0))
 	JE(LabelRef(side))
 	p.group(int8InOrder)
@@ -183,48 +183,36 @@ func (p *int8Program) keysInOrder() {
 
 // signature is the kernel's.
 func (p *int8Program) signature() string {
-	switch {
-	case p.operation == multiplyInt8:
-		return "func(o *float32, a *int8, starts *int32, v *byte, " +
-			"f *float32, rows, oStride, aStride, fStride int, b *uintptr)"
-	case p.operation == accumulateInt8:
-		return "func(o *float32, w *int16, v *byte, alpha, f " +
-			"*float32, rows, oStride, wStride, fStride int, b *uintptr)"
+	if p.operation == scoreInt8 {
+		return "func(s *float32, q *int8, starts *int32, k *byte, " +
+			"scales *float32, rows, qStride int, b *uintptr)"
 	}
-	return "func(s *float32, q *int8, starts *int32, k *byte, " +
-		"scales *float32, rows, qStride int, b *uintptr)"
+	return context
 }
 
 // arguments loads all that tiles need into stack slots, and strides of b into registers.
 func (p *int8Program) arguments() {
-	names := map[int8Operation][]string{
-		scoreInt8:      {"s", "q", "k", "qStride", "scales"},
-		accumulateInt8: {"o", "w", "v", "wStride", "f"},
-		multiplyInt8:   {"o", "a", "v", "aStride", "f"},
-	}[p.operation]
-	for i, slot := range []Mem{p.c, p.a, p.b, p.aStride, p.f} {
-		spill(names[i], slot)
-	}
+	slots := []Mem{p.c, p.a, p.b, p.aStride, p.f, p.rows}
 	if p.form != wordForm {
-		spill("starts", p.starts)
+		slots = append(slots, p.starts)
+	}
+	if p.operation == scoreInt8 {
+		for i, name := range []string{"s", "q", "k", "qStride", "scales", "rows", "starts"} {
+			spill(name, slots[i])
+		}
+		MOVQ(I32(blockBytes), p.cStride)
+		MOVQ(I32(4), p.fStride) // of starts
+		Load(Param("b"), b0)
+	} else {
+		p.fields(slots)
 	}
 	if p.form != byteForm {
 		SHLQ(Imm(1), p.aStride)
 	}
-	spill("rows", p.rows)
-	if p.operation == scoreInt8 {
-		MOVQ(I32(blockBytes), p.cStride)
-		MOVQ(I32(4), p.fStride) // of starts
-	} else {
-		spill("oStride", p.cStride)
-		SHLQ(Imm(2), p.cStride)
-		spill("fStride", p.fStride)
-		SHLQ(Imm(2), p.fStride)
-	}
-	Load(Param("b"), b0)
 	switch p.operation {
 	case accumulateInt8:
-		p.outputs.arguments(b0, a0)
+		p.outputs.from(b0, a0)
+		p.outputs.factors(a0, func() { argument("SumsCall.Alpha", a0) })
 	case multiplyInt8:
 		p.outputs.from(b0, a0)
 	}
@@ -243,6 +231,19 @@ func (p *int8Program) arguments() {
 	if p.grouped() {
 		p.requestLines()
 	}
+}
+
+// fields loads those of the argument, and where b is.
+func (p *int8Program) fields(slots []Mem) {
+	names := []string{"O", "W", "V", "WStride", "F", "Rows", "Starts"}[:len(slots)]
+	Load(Param("x"), b0)
+	for i, name := range append(names, "OStride", "FStride") {
+		MOVQ(field(b0, "SumsCall."+name), a0)
+		MOVQ(a0, append(slots, p.cStride, p.fStride)[i])
+	}
+	SHLQ(Imm(2), p.cStride)
+	SHLQ(Imm(2), p.fStride)
+	MOVQ(field(b0, "SumsCall.B"), b0)
 }
 
 // group walks over the panels, some at a time, unless there are too many rows for that.

@@ -52,11 +52,16 @@ func (o *beginning) slots() []*Mem { return []*Mem{&o.zeros, &o.alpha, &o.first,
 // changes tmp.
 func (o *beginning) arguments(b, tmp reg.Register) {
 	o.from(b, tmp)
+	o.factors(tmp, func() { Load(Param("alpha"), tmp) })
+}
+
+// factors takes alpha, which a function loads into tmp.
+func (o *beginning) factors(tmp reg.Register, load func()) {
 	given, none := unique("factors"), unique("noFactors")
 	XORQ(tmp, tmp)
 	CMPQ(o.zeros, Imm(0))
 	JNE(LabelRef(none))
-	Load(Param("alpha"), tmp)
+	load()
 	MOVQ(I32(4), o.alphaStep)
 	TESTQ(tmp, tmp)
 	JNE(LabelRef(given))

@@ -105,13 +105,12 @@ func (p *tilesProgram) configure(rows, rest reg.Register, alike bool) {
 	tileConfig(Mem{Base: tilesTemp})
 }
 
-// sizes makes tiles for the rows of the call and, in a register, its inputs.
+// sizes makes tiles for the rows of the call, in tilesLeft, and its inputs, in another register.
 func (p *tilesProgram) sizes(inputs reg.Register, alike bool) {
 	Comment("What the last tile of inputs has, 1 to 64.")
 	DECQ(inputs)
 	ANDQ(Imm(tileInputs-1), inputs)
 	INCQ(inputs)
-	Load(Param("rows"), tilesLeft)
 	CMPQ(tilesLeft, Imm(rowsOfTile))
 	JLE(LabelRef("fewRows"))
 	MOVQ(U32(rowsOfTile), tilesLeft)
@@ -124,7 +123,7 @@ func (p *tilesProgram) sizes(inputs reg.Register, alike bool) {
 // keepOutputs has ones in a mask where outputs are added to, and zeros where they are overwritten.
 func (p *tilesProgram) keepOutputs() {
 	MOVL(U32(0xffff), tilesTemp.As32())
-	CMPB(paramAddress("overwrite"), Imm(0))
+	compareArgument("SumsCall.Overwrite", tilesSecond)
 	JE(LabelRef("kept"))
 	XORL(tilesTemp.As32(), tilesTemp.As32())
 	Label("kept")
@@ -141,13 +140,16 @@ func (p *tilesProgram) firstTurn() {
 
 // second finds the second panel. Where there is none it is the first one again, which gives the
 // same outputs twice.
-func (p *tilesProgram) second(stride string) {
-	Load(Param(stride), tilesSecond)
+func (p *tilesProgram) second(stride func(to reg.Register)) {
+	stride(tilesSecond)
 	CMPQ(tilesLeft, Imm(1))
 	JNE(LabelRef("two"))
 	XORL(tilesSecond.As32(), tilesSecond.As32())
 	Label("two")
 }
+
+// valueStride is from a panel of values to the next.
+func valueStride(to reg.Register) { argument("SumsCall.VStride", to) }
 
 // keep notes what becomes outputs in the next turn.
 func (p *tilesProgram) keep() {
@@ -171,31 +173,32 @@ func (p *tilesProgram) lastSecondOutput(name string, second reg.GPPhysical) {
 // multiply emits products of rows by a part of a matrix, of at most 256 inputs: for each group of
 // 128 inputs the sum times the scale of the row's group is added to the outputs.
 func (p *tilesProgram) multiply(name string) {
-	p.begin(name, "func(o *float32, a *int8, v *byte, f *float32, rows, panels, inputs, oStride, "+
-		"aStride, fStride, vStride int, overwrite bool)")
-	Load(Param("inputs"), tilesTemp)
+	p.begin(name, context)
+	spillArgument("SumsCall.Steps", p.inputs)
+	argument("SumsCall.Rows", tilesLeft)
+	argument("SumsCall.Steps", tilesTemp)
 	p.sizes(tilesTemp, false)
 	p.keepOutputs()
 	MOVQ(U32(64), tilesLine)
-	Load(Param("aStride"), tilesRowStep)
-	Load(Param("fStride"), tilesScaleBy)
+	argument("SumsCall.WStride", tilesRowStep)
+	argument("SumsCall.FStride", tilesScaleBy)
 	SHLQ(Imm(2), tilesScaleBy)
-	Load(Param("oStride"), tilesOutStep)
+	argument("SumsCall.OStride", tilesOutStep)
 	SHLQ(Imm(2), tilesOutStep)
-	spill("o", p.outNext)
-	Load(Param("v"), tilesPanel)
-	Load(Param("panels"), tilesLeft)
+	spillArgument("SumsCall.O", p.outNext)
+	argument("SumsCall.V", tilesPanel)
+	argument("SumsCall.Panels", tilesLeft)
 	p.firstTurn()
 
 	Comment("Two panels for all rows: both stay in the L1 cache, and so do the inputs.")
 	Label("panels")
-	p.second("vStride")
+	p.second(valueStride)
 	MOVQ(p.outNext, tilesOut)
-	Load(Param("a"), tilesRow)
-	Load(Param("f"), tilesScale)
-	spill("rows", p.rowsLeft)
+	argument("SumsCall.W", tilesRow)
+	argument("SumsCall.F", tilesScale)
+	spillArgument("SumsCall.Rows", p.rowsLeft)
 	Label("rows")
-	Load(Param("inputs"), tilesTemp)
+	argument("SumsCall.Steps", tilesTemp)
 	for halves := 1; halves < mostHalves; halves++ {
 		CMPQ(tilesTemp, U32(halves*tileInputs))
 		JLE(LabelRef(halvesLabel(halves)))
@@ -298,7 +301,7 @@ func (p *tilesProgram) outputs(name string) {
 	MOVQ(p.lastScale, scale)
 	MOVQ(p.rows, left)
 	p.lastSecondOutput(name, second)
-	CMPQ(paramAddress("inputs"), imm(int8Group))
+	CMPQ(p.inputs, imm(int8Group))
 	JG(LabelRef(name + "Both"))
 	for _, groups := range []int{1, 2} {
 		loop := name + []string{"", "One", "Two"}[groups]

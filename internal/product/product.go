@@ -238,8 +238,11 @@ func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
 	for r := 0; r < u.Rows; r += Rows {
 		rows, dst := min(Rows, u.Rows-r), u.Dst[r*u.Stride:]
 		w, scales := x.from(first+r, k)
+		var sums integers.Sums
+		sums.O, sums.W, sums.F, sums.Rows = dst, &w, scales, rows
+		sums.OStride, sums.WStride, sums.FStride = u.Stride, x.Pitch, x.Groups
 		if part.Cols = whole; whole > 0 {
-			integers.Multiply(t, dst, &w, v, scales, rows, u.Stride, x.Pitch, x.Groups, &part)
+			integers.Multiply(t, &sums, v, &part)
 		}
 		if whole == u.Cols {
 			continue
@@ -247,8 +250,8 @@ func (u *Block) AddIntegers(t *tuning.Row, x *Integers, first, k int, v []byte,
 		var last Ragged
 		last.Load(dst[whole:], rows, u.Stride, u.Cols-whole)
 		part.Cols = kernel.Panel
-		integers.Multiply(t, last[:], &w, v[whole/kernel.Panel*b0.PanelStride:], scales, rows,
-			kernel.Panel, x.Pitch, x.Groups, &part)
+		sums.O, sums.OStride = last[:], kernel.Panel
+		integers.Multiply(t, &sums, v[whole/kernel.Panel*b0.PanelStride:], &part)
 		last.Store(dst[whole:], rows, u.Stride, u.Cols-whole)
 	}
 }

@@ -44,9 +44,8 @@ func scoreInt4Generic(s []float32, q []int16, k []byte, scales []float32, rows i
 }
 
 // accumulateInt4Generic is accumulateInt8Generic of values that are codes.
-func accumulateInt4Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout) {
-	integers.AccumulateGeneric(kernel.I4, o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+func accumulateInt4Generic(x *integers.Sums, v []byte, b *kernel.PanelLayout) {
+	integers.AccumulateGeneric(kernel.I4, x, v, b)
 }
 
 // LevelLayout says where the levels of rows of vectors of 64 bytes go, in bytes.

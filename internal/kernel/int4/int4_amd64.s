@@ -119,21 +119,28 @@
 	IMUL3Q $0x1, R8, AX; ADDQ AX, 112(SP); SUBQ $0x1, 120(SP)
 
 #define accumulateInt4_part1 \
-	MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ 176(SP), AX; MOVQ AX, 184(SP)
+	MOVQ (BX), AX; MOVQ AX, 88(SP); MOVQ 8(BX), AX; MOVQ AX, 104(SP); MOVQ 24(BX), AX \
+	MOVQ AX, 112(SP); MOVQ 64(BX), AX; MOVQ AX, 152(SP); MOVQ 40(BX), AX; MOVQ AX, 176(SP) \
+	MOVQ 48(BX), AX; MOVQ AX, 128(SP); MOVQ 56(BX), AX; MOVQ AX, 160(SP); MOVQ 72(BX), AX \
+	MOVQ AX, 168(SP); SHLQ $0x2, 160(SP); SHLQ $0x2, 168(SP); MOVQ 80(BX), BX; SHLQ $0x1, 152(SP) \
+	XORQ AX, AX; CMPB 64(BX), $0x0
 
 #define accumulateInt4_part2 \
-	VPSHUFB Y12, Y14, Y12; VPMADDUBSW Y12, Y9, Y13; VPSRAW $0x8, Y12, Y12
+	MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ 176(SP), AX; MOVQ AX, 184(SP)
 
 #define accumulateInt4_part3 \
-	MOVQ R11, 208(SP); MOVQ 96(SP), DI; MOVQ 160(SP), DX; XORQ R13, R13; MOVQ (SP), AX; TESTQ AX, AX
+	VPSHUFB Y12, Y14, Y12; VPMADDUBSW Y12, Y9, Y13; VPSRAW $0x8, Y12, Y12
 
 #define accumulateInt4_part4 \
+	MOVQ R11, 208(SP); MOVQ 96(SP), DI; MOVQ 160(SP), DX; XORQ R13, R13; MOVQ (SP), AX; TESTQ AX, AX
+
+#define accumulateInt4_part5 \
 	MOVQ 184(SP), R12; MOVQ 168(SP), R11; MOVQ 8(SP), BX; VBROADCASTSS (R12), Y8; ADDQ R11, R12 \
 	VBROADCASTSS (BX), Y10; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y10, Y9; VFMADD213PS Y9, Y8, Y0 \
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y1 \
 	VMOVUPS Y1, 32(DI)
 
-#define accumulateInt4_part5 \
+#define accumulateInt4_part6 \
 	VCVTDQ2PS Y2, Y2; VMULPS 64(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y2; VMOVUPS Y2, 64(DI) \
 	VCVTDQ2PS Y3, Y3; VMULPS 96(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y3; VMOVUPS Y3, 96(DI) \
 	VCVTDQ2PS Y4, Y4; VMULPS 128(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y4; VMOVUPS Y4, 128(DI) \
@@ -141,40 +148,40 @@
 	VCVTDQ2PS Y6, Y6; VMULPS 192(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y6; VMOVUPS Y6, 192(DI) \
 	VCVTDQ2PS Y7, Y7; VMULPS 224(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y7; VMOVUPS Y7, 224(DI)
 
-#define accumulateInt4_part6 \
+#define accumulateInt4_part7 \
 	ADDQ R13, AX; ADDQ DX, DI; MOVQ DI, 96(SP); MOVQ R12, 184(SP)
 
-#define accumulateInt4_part7 \
+#define accumulateInt4_part8 \
 	MOVQ 152(SP), AX; IMULQ BX, AX; ADDQ AX, SI; IMULQ 24(SP), BX; ADDQ BX, 8(SP)
 
-#define accumulateInt4_part8 \
+#define accumulateInt4_part9 \
 	VPBROADCASTD (AX), Y4; VPBROADCASTD 4(AX), Y5; VPAND (BX), Y2, Y6; VPSHUFB Y6, Y14, Y6 \
 	VPMADDUBSW Y6, Y3, Y7; VPSRAW $0x8, Y6, Y6; VPMADDWD Y4, Y7, Y7; VPADDD Y7, Y0, Y0 \
 	VPMADDWD Y5, Y6, Y6; VPADDD Y6, Y0, Y0; VPAND 32(BX), Y2, Y8; VPSHUFB Y8, Y14, Y8 \
 	VPMADDUBSW Y8, Y3, Y9; VPSRAW $0x8, Y8, Y8; VPMADDWD Y4, Y9, Y9; VPADDD Y9, Y1, Y1 \
 	VPMADDWD Y5, Y8, Y8; VPADDD Y8, Y1, Y1
 
-#define accumulateInt4_part9 \
+#define accumulateInt4_part10 \
 	MOVQ 184(SP), R12; MOVQ 168(SP), R11; MOVQ 8(SP), BX
 
-#define accumulateInt4_part10 \
+#define accumulateInt4_part11 \
 	VPBROADCASTD (AX), Y4; VPBROADCASTD 4(AX), Y5; VPBROADCASTD (AX)(R9*1), Y6 \
 	VPBROADCASTD 4(AX)(R9*1), Y7; VMOVDQU (BX), Y9
 
-#define accumulateInt4_part11 \
+#define accumulateInt4_part12 \
 	VPAND int4Halves<>+0(SB), Y9, Y9; VPSHUFB Y9, Y14, Y9; VPBROADCASTD all00010001<>+0(SB), Y8 \
 	VPMADDUBSW Y9, Y8, Y8; VPSRAW $0x8, Y9, Y9
 
-#define accumulateInt4_part12 \
+#define accumulateInt4_part13 \
 	VPMADDWD Y4, Y8, Y13; VPADDD Y13, Y0, Y0; VPMADDWD Y5, Y9, Y13; VPADDD Y13, Y0, Y0 \
 	VPMADDWD Y6, Y8, Y13; VPADDD Y13, Y2, Y2; VPMADDWD Y7, Y9, Y13; VPADDD Y13, Y2, Y2 \
 	VMOVDQU 32(BX), Y9
 
-#define accumulateInt4_part13 \
+#define accumulateInt4_part14 \
 	VPMADDWD Y4, Y8, Y13; VPADDD Y13, Y1, Y1; VPMADDWD Y5, Y9, Y13; VPADDD Y13, Y1, Y1 \
 	VPMADDWD Y6, Y8, Y13; VPADDD Y13, Y3, Y3; VPMADDWD Y7, Y9, Y13; VPADDD Y13, Y3, Y3
 
-#define accumulateInt4_part14 \
+#define accumulateInt4_part15 \
 	VBROADCASTSS (R12), Y4; ADDQ R11, R12; VBROADCASTSS (BX), Y6; VCVTDQ2PS Y0, Y0 \
 	VMULPS (AX), Y6, Y5; VFMADD213PS Y5, Y4, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1 \
 	VMULPS 32(AX), Y6, Y5; VFMADD213PS Y5, Y4, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI \
@@ -182,11 +189,11 @@
 	VMULPS (AX), Y6, Y5; VFMADD213PS Y5, Y4, Y2; VMOVUPS Y2, (DI); VCVTDQ2PS Y3, Y3 \
 	VMULPS 32(AX), Y6, Y5; VFMADD213PS Y5, Y4, Y3; VMOVUPS Y3, 32(DI)
 
-#define accumulateInt4_part15 \
+#define accumulateInt4_part16 \
 	VPAND int4Halves<>+0(SB), Y7, Y7; VPSHUFB Y7, Y14, Y7; VPBROADCASTD all00010001<>+0(SB), Y6 \
 	VPMADDUBSW Y7, Y6, Y6; VPSRAW $0x8, Y7, Y7; VMOVDQU 32(BX), Y9
 
-#define accumulateInt4_part16 \
+#define accumulateInt4_part17 \
 	VPBROADCASTD (AX), Y10; VPMADDWD Y10, Y6, Y13; VPADDD Y13, Y0, Y0; VPMADDWD Y10, Y8, Y13 \
 	VPADDD Y13, Y1, Y1; VPBROADCASTD 4(AX), Y10; VPMADDWD Y10, Y7, Y13; VPADDD Y13, Y0, Y0 \
 	VPMADDWD Y10, Y9, Y13; VPADDD Y13, Y1, Y1; VPBROADCASTD (AX)(R9*1), Y10; VPMADDWD Y10, Y6, Y13 \
@@ -196,7 +203,7 @@
 	VPADDD Y13, Y5, Y5; VPBROADCASTD 4(AX)(R9*2), Y10; VPMADDWD Y10, Y7, Y13; VPADDD Y13, Y4, Y4 \
 	VPMADDWD Y10, Y9, Y13; VPADDD Y13, Y5, Y5
 
-#define accumulateInt4_part17 \
+#define accumulateInt4_part18 \
 	VBROADCASTSS (R12), Y6; ADDQ R11, R12; VBROADCASTSS (BX), Y8; VCVTDQ2PS Y0, Y0 \
 	VMULPS (AX), Y8, Y7; VFMADD213PS Y7, Y6, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1 \
 	VMULPS 32(AX), Y8, Y7; VFMADD213PS Y7, Y6, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI \
@@ -207,7 +214,7 @@
 	VMULPS (AX), Y8, Y7; VFMADD213PS Y7, Y6, Y4; VMOVUPS Y4, (DI); VCVTDQ2PS Y5, Y5 \
 	VMULPS 32(AX), Y8, Y7; VFMADD213PS Y7, Y6, Y5; VMOVUPS Y5, 32(DI)
 
-#define accumulateInt4_part18 \
+#define accumulateInt4_part19 \
 	VMOVDQU 32(BX), Y11; VPAND int4Halves<>+0(SB), Y11, Y11; VPSHUFB Y11, Y14, Y11 \
 	VPBROADCASTD all00010001<>+0(SB), Y10; VPMADDUBSW Y11, Y10, Y10; VPSRAW $0x8, Y11, Y11 \
 	VPBROADCASTD (AX), Y12; VPMADDWD Y12, Y8, Y13; VPADDD Y13, Y0, Y0; VPMADDWD Y12, Y10, Y13 \
@@ -221,11 +228,11 @@
 	VPADDD Y13, Y6, Y6; VPMADDWD Y12, Y10, Y13; VPADDD Y13, Y7, Y7; VPBROADCASTD 4(R13), Y12 \
 	VPMADDWD Y12, Y9, Y13; VPADDD Y13, Y6, Y6; VPMADDWD Y12, Y11, Y13; VPADDD Y13, Y7, Y7
 
-#define accumulateInt4_part19 \
+#define accumulateInt4_part20 \
 	VPAND int4Halves<>+0(SB), Y11, Y11; VPSHUFB Y11, Y14, Y11; VPBROADCASTD all00010001<>+0(SB), Y10 \
 	VPMADDUBSW Y11, Y10, Y10; VPSRAW $0x8, Y11, Y11
 
-#define accumulateInt4_part20 \
+#define accumulateInt4_part21 \
 	MOVQ 184(SP), R12; MOVQ 168(SP), R11; MOVQ 8(SP), BX; VBROADCASTSS (R12), Y8; ADDQ R11, R12 \
 	VBROADCASTSS (BX), Y10; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y10, Y9; VFMADD213PS Y9, Y8, Y0 \
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y1 \
@@ -256,18 +263,18 @@
 	VPBROADCASTD (AX)(R9*2), Y10; VPDPBUSD_10_8_4; VPDPBUSD_10_9_5; VPBROADCASTD (R13), Y10 \
 	VPDPBUSD_10_8_6; VPDPBUSD_10_9_7
 
-#define accumulateInt4_part21 \
+#define accumulateInt4_part22 \
 	VPBROADCASTD (AX), Y4; VPBROADCASTD 4(AX), Y5; VPAND (BX), Y2, Y6; VPSHUFB Y6, Y14, Y6 \
 	VPMADDUBSW Y6, Y3, Y7; VPSRAW $0x8, Y6, Y6; VPDPWSSD_4_7_0; VPDPWSSD_5_6_0; VPAND 32(BX), Y2, Y8 \
 	VPSHUFB Y8, Y14, Y8; VPMADDUBSW Y8, Y3, Y9; VPSRAW $0x8, Y8, Y8; VPDPWSSD_4_9_1; VPDPWSSD_5_8_1
 
-#define accumulateInt4_part22 \
+#define accumulateInt4_part23 \
 	VPBROADCASTD (AX), Y10; VPDPWSSD_10_6_0; VPDPWSSD_10_8_1; VPBROADCASTD 4(AX), Y10 \
 	VPDPWSSD_10_7_0; VPDPWSSD_10_9_1; VPBROADCASTD (AX)(R9*1), Y10; VPDPWSSD_10_6_2; VPDPWSSD_10_8_3 \
 	VPBROADCASTD 4(AX)(R9*1), Y10; VPDPWSSD_10_7_2; VPDPWSSD_10_9_3; VPBROADCASTD (AX)(R9*2), Y10 \
 	VPDPWSSD_10_6_4; VPDPWSSD_10_8_5; VPBROADCASTD 4(AX)(R9*2), Y10; VPDPWSSD_10_7_4; VPDPWSSD_10_9_5
 
-#define accumulateInt4_part23 \
+#define accumulateInt4_part24 \
 	VPBROADCASTD (AX), Y12; VPDPWSSD_12_8_0; VPDPWSSD_12_10_1; VPBROADCASTD 4(AX), Y12 \
 	VPDPWSSD_12_9_0; VPDPWSSD_12_11_1; VPBROADCASTD (AX)(R9*1), Y12; VPDPWSSD_12_8_2 \
 	VPDPWSSD_12_10_3; VPBROADCASTD 4(AX)(R9*1), Y12; VPDPWSSD_12_9_2; VPDPWSSD_12_11_3 \
@@ -338,21 +345,21 @@
 	VPDPBUSD Z4, Z1, Z25; VPDPBUSD Z4, Z2, Z26; VPDPBUSD Z4, Z3, Z27; VPBROADCASTD (R13), Z4 \
 	VPDPBUSD Z4, Z0, Z28; VPDPBUSD Z4, Z1, Z29; VPDPBUSD Z4, Z2, Z30; VPDPBUSD Z4, Z3, Z31
 
-#define accumulateInt4_part24 \
+#define accumulateInt4_part25 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 
-#define accumulateInt4_part25 \
+#define accumulateInt4_part26 \
 	VPSHUFB Z27, Z12, Z27; VPMADDUBSW Z27, Z10, Z26; VPSRAW $0x8, Z27, Z27
 
-#define accumulateInt4_part26 \
+#define accumulateInt4_part27 \
 	VBROADCASTSS (R12), Z24; ADDQ R11, R12; VBROADCASTSS (BX), Z26; VCVTDQ2PS Z16, Z16 \
 	VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17 \
 	VMULPS 64(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, 64(DI); VCVTDQ2PS Z18, Z18 \
 	VMULPS 128(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z18; VMOVUPS Z18, 128(DI); VCVTDQ2PS Z19, Z19 \
 	VMULPS 192(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z19; VMOVUPS Z19, 192(DI)
 
-#define accumulateInt4_part27 \
+#define accumulateInt4_part28 \
 	VPBROADCASTD (AX), Z0; VPBROADCASTD 4(AX), Z1; VPBROADCASTD (AX)(R9*1), Z2 \
 	VPBROADCASTD 4(AX)(R9*1), Z3; VPANDD (BX), Z11, Z5; VPSHUFB Z5, Z12, Z5; VPMADDUBSW Z5, Z10, Z4 \
 	VPSRAW $0x8, Z5, Z5; VPDPWSSD Z0, Z4, Z16; VPDPWSSD Z1, Z5, Z16; VPDPWSSD Z2, Z4, Z24 \
@@ -372,26 +379,26 @@
 	VPSRAW $0x8, Z5, Z5; VPDPWSSD Z0, Z4, Z23; VPDPWSSD Z1, Z5, Z23; VPDPWSSD Z2, Z4, Z31 \
 	VPDPWSSD Z3, Z5, Z31
 
-#define accumulateInt4_part28 \
+#define accumulateInt4_part29 \
 	VPSHUFB Z5, Z12, Z5; VPMADDUBSW Z5, Z10, Z4; VPSRAW $0x8, Z5, Z5
 
-#define accumulateInt4_part29 \
+#define accumulateInt4_part30 \
 	VBROADCASTSS (R12), Z0; ADDQ R11, R12; VBROADCASTSS (BX), Z2; VCVTDQ2PS Z16, Z16 \
 	VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17 \
 	VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); VCVTDQ2PS Z18, Z18 \
 	VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z18; VMOVUPS Z18, 128(DI); VCVTDQ2PS Z19, Z19 \
 	VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z19; VMOVUPS Z19, 192(DI)
 
-#define accumulateInt4_part30 \
+#define accumulateInt4_part31 \
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z24; VMOVUPS Z24, (DI) \
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI) \
 	VCVTDQ2PS Z26, Z26; VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z26; VMOVUPS Z26, 128(DI) \
 	VCVTDQ2PS Z27, Z27; VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z27; VMOVUPS Z27, 192(DI)
 
-#define accumulateInt4_part31 \
+#define accumulateInt4_part32 \
 	VPSHUFB Z23, Z12, Z23; VPMADDUBSW Z23, Z10, Z22; VPSRAW $0x8, Z23, Z23
 
-#define accumulateInt4_part32 \
+#define accumulateInt4_part33 \
 	VPBROADCASTD (AX), Z24; VPBROADCASTD 4(AX), Z25; VPBROADCASTD (AX)(R9*1), Z26 \
 	VPBROADCASTD 4(AX)(R9*1), Z27; VPANDD (BX), Z11, Z29; VPSHUFB Z29, Z12, Z29 \
 	VPMADDUBSW Z29, Z10, Z28; VPSRAW $0x8, Z29, Z29; VPDPWSSD Z24, Z28, Z16; VPDPWSSD Z25, Z29, Z16 \
@@ -404,10 +411,10 @@
 	VPMADDUBSW Z29, Z10, Z28; VPSRAW $0x8, Z29, Z29; VPDPWSSD Z24, Z28, Z19; VPDPWSSD Z25, Z29, Z19 \
 	VPDPWSSD Z26, Z28, Z23; VPDPWSSD Z27, Z29, Z23
 
-#define accumulateInt4_part33 \
+#define accumulateInt4_part34 \
 	VPSHUFB Z29, Z12, Z29; VPMADDUBSW Z29, Z10, Z28; VPSRAW $0x8, Z29, Z29
 
-#define accumulateInt4_part34 \
+#define accumulateInt4_part35 \
 	VPBROADCASTD (AX), Z28; VPBROADCASTD 4(AX), Z29; VPBROADCASTD (AX)(R9*1), Z30 \
 	VPBROADCASTD 4(AX)(R9*1), Z31; VPBROADCASTD (AX)(R9*2), Z0; VPBROADCASTD 4(AX)(R9*2), Z1 \
 	VPANDD (BX), Z11, Z3; VPSHUFB Z3, Z12, Z3; VPMADDUBSW Z3, Z10, Z2; VPSRAW $0x8, Z3, Z3 \
@@ -421,10 +428,10 @@
 	VPMADDUBSW Z3, Z10, Z2; VPSRAW $0x8, Z3, Z3; VPDPWSSD Z28, Z2, Z19; VPDPWSSD Z29, Z3, Z19 \
 	VPDPWSSD Z30, Z2, Z23; VPDPWSSD Z31, Z3, Z23; VPDPWSSD Z0, Z2, Z27; VPDPWSSD Z1, Z3, Z27
 
-#define accumulateInt4_part35 \
+#define accumulateInt4_part36 \
 	VPSHUFB Z3, Z12, Z3; VPMADDUBSW Z3, Z10, Z2; VPSRAW $0x8, Z3, Z3
 
-#define accumulateInt4_part36 \
+#define accumulateInt4_part37 \
 	VPANDD (DX)(R8*2), Z11, Z7; VPSHUFB Z7, Z12, Z7; VPMADDUBSW Z7, Z10, Z6; VPSRAW $0x8, Z7, Z7 \
 	VPBROADCASTD (AX), Z8; VPDPWSSD Z8, Z0, Z16; VPDPWSSD Z8, Z2, Z17; VPDPWSSD Z8, Z4, Z18 \
 	VPDPWSSD Z8, Z6, Z19; VPBROADCASTD 4(AX), Z8; VPDPWSSD Z8, Z1, Z16; VPDPWSSD Z8, Z3, Z17 \
@@ -437,12 +444,12 @@
 	VPDPWSSD Z8, Z2, Z29; VPDPWSSD Z8, Z4, Z30; VPDPWSSD Z8, Z6, Z31; VPBROADCASTD 4(R13), Z8 \
 	VPDPWSSD Z8, Z1, Z28; VPDPWSSD Z8, Z3, Z29; VPDPWSSD Z8, Z5, Z30; VPDPWSSD Z8, Z7, Z31
 
-#define accumulateInt4_part37 \
+#define accumulateInt4_part38 \
 	VPSHUFB Z26, Z12, Z26; VPMADDUBSW Z26, Z10, Z25; VPSRAW $0x8, Z26, Z26; VPDPWSSD Z19, Z25, Z16 \
 	VPDPWSSD Z20, Z26, Z16; VPDPWSSD Z21, Z25, Z17; VPDPWSSD Z22, Z26, Z17; VPDPWSSD Z23, Z25, Z18 \
 	VPDPWSSD Z24, Z26, Z18
 
-#define accumulateInt4_part38 \
+#define accumulateInt4_part39 \
 	VPDPWSSD Z20, Z28, Z16; VPDPWSSD Z21, Z29, Z16; VPDPWSSD Z22, Z28, Z17; VPDPWSSD Z23, Z29, Z17 \
 	VPDPWSSD Z24, Z28, Z18; VPDPWSSD Z25, Z29, Z18; VPDPWSSD Z26, Z28, Z19; VPDPWSSD Z27, Z29, Z19
 
@@ -739,13 +746,13 @@ TEXT ·scoreInt4SIMD(SB), NOSPLIT, $216-64
 	MOVQ AX, 152(SP)
 	MOVQ scales+32(FP), AX
 	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP); SHLQ $0x1, 152(SP)
 	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
+	MOVQ AX, 128(SP)
+	MOVQ starts+16(FP), AX
+	MOVQ AX, 192(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
 	MOVQ b+56(FP), BX
-	scoreInt4_part1; VBROADCASTI128 int4Levels<>+0(SB), Y14
-	CMPQ 128(SP), $0x1; JG panels4End
+	SHLQ $0x1, 152(SP); scoreInt4_part1; VBROADCASTI128 int4Levels<>+0(SB), Y14; CMPQ 128(SP), $0x1
+	JG panels4End
 
 panels4:
 	CMPQ 120(SP), $0x4; JL panels4End
@@ -958,33 +965,17 @@ DATA all00010001<>+24(SB)/8, $0x1000100010001
 GLOBL all00010001<>(SB), RODATA|NOPTR, $32
 
 // accumulateInt4SIMD works like accumulateInt4Generic.
-// func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt4SIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt4SIMD(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ w+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ wStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP); SHLQ $0x1, 152(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used11
+TEXT ·accumulateInt4SIMD(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	accumulateInt4_part1; JE used11
 	LEAQ zeros<>+0(SB), AX
 
 used11:
 	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors13
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors12
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors12
 
 noFactors13:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
@@ -995,7 +986,7 @@ factors12:
 
 panels14:
 	CMPQ 120(SP), $0x4; JL panels14End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels14Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; LEAQ (BX)(R8*1), DX; MOVQ 208(SP), R11; MOVQ 136(SP), R13
@@ -1010,66 +1001,66 @@ panels14Rows1:
 
 group15:
 	scoreInt4_part6; VPBROADCASTD (AX), Y10
-	VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y0, Y0; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y0, Y0; VPAND 32(BX), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y1, Y1; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y1, Y1; VPAND (BX)(R8*1), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y2, Y2; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y2, Y2; VPAND 32(BX)(R8*1), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y3, Y3; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y3, Y3; VPAND (BX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y4, Y4; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y4, Y4; VPAND 32(BX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y5, Y5; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y5, Y5; VPAND (DX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y6, Y6; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y6, Y6; VPAND 32(DX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y7, Y7; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y7, Y7; VPBROADCASTD 8(AX), Y10
 	VPBROADCASTD 12(AX), Y11; VMOVDQU (BX), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12
-	accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y0, Y0; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y0, Y0; VMOVDQU 32(BX), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y1, Y1; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y1, Y1; VMOVDQU (BX)(R8*1), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y2, Y2; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y2, Y2; VMOVDQU 32(BX)(R8*1), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y3, Y3; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y3, Y3; VMOVDQU (BX)(R8*2), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y4, Y4; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y4, Y4; VMOVDQU 32(BX)(R8*2), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y5, Y5; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y5, Y5; VMOVDQU (DX)(R8*2), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y6, Y6; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y6, Y6; VMOVDQU 32(DX)(R8*2), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13
 	VPADDD Y13, Y7, Y7; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y7, Y7; ADDQ R10, BX; ADDQ R10, DX
 	ADDQ $0x10, AX; DECQ CX; JNE group15
 
 group15Last:
 	TESTQ $0x1, 144(SP); JE group15End
-	VPBROADCASTD (AX), Y10; VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part2
+	VPBROADCASTD (AX), Y10; VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part3
 	VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y0, Y0; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y0, Y0
-	VPAND 32(BX), Y8, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y1, Y1
-	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y1, Y1; VPAND (BX)(R8*1), Y8, Y12; accumulateInt4_part2
+	VPAND 32(BX), Y8, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y1, Y1
+	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y1, Y1; VPAND (BX)(R8*1), Y8, Y12; accumulateInt4_part3
 	VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y2, Y2; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y2, Y2
-	VPAND 32(BX)(R8*1), Y8, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y3, Y3
-	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y3, Y3; VPAND (BX)(R8*2), Y8, Y12; accumulateInt4_part2
+	VPAND 32(BX)(R8*1), Y8, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y3, Y3
+	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y3, Y3; VPAND (BX)(R8*2), Y8, Y12; accumulateInt4_part3
 	VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y4, Y4; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y4, Y4
-	VPAND 32(BX)(R8*2), Y8, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y5, Y5
-	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y5, Y5; VPAND (DX)(R8*2), Y8, Y12; accumulateInt4_part2
+	VPAND 32(BX)(R8*2), Y8, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y5, Y5
+	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y5, Y5; VPAND (DX)(R8*2), Y8, Y12; accumulateInt4_part3
 	VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y6, Y6; VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y6, Y6
-	VPAND 32(DX)(R8*2), Y8, Y12; accumulateInt4_part2; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y7, Y7
+	VPAND 32(DX)(R8*2), Y8, Y12; accumulateInt4_part3; VPMADDWD Y10, Y13, Y13; VPADDD Y13, Y7, Y7
 	VPMADDWD Y11, Y12, Y12; VPADDD Y12, Y7, Y7
 
 group15End:
-	accumulateInt4_part3; JNE begun16
+	accumulateInt4_part4; JNE begun16
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun16:
-	accumulateInt4_part4; accumulateInt4_part5
-	accumulateInt4_part6; MOVQ $0x1, BX
+	accumulateInt4_part5; accumulateInt4_part6
+	accumulateInt4_part7; MOVQ $0x1, BX
 	SUBQ BX, 136(SP); JE panels14Next
-	accumulateInt4_part7; JMP panels14Tiles
+	accumulateInt4_part8; JMP panels14Tiles
 
 panels14Next:
 	ADDQ $0x100, 88(SP); IMUL3Q $0x4, R8, AX; ADDQ AX, 112(SP); SUBQ $0x4, 120(SP); JMP panels14
@@ -1079,7 +1070,7 @@ panels14End:
 
 panels17:
 	CMPQ 120(SP), $0x1; JL panels17End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels17Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 208(SP), R11; MOVQ 136(SP), R13; CMPQ R13, $0x7
@@ -1097,7 +1088,7 @@ panels17Rows1:
 	VPBROADCASTD all00010001<>+0(SB), Y3; scoreInt4_part5; JE group18Last
 
 group18:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part8; VPBROADCASTD 8(AX), Y4
+	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part9; VPBROADCASTD 8(AX), Y4
 	VPBROADCASTD 12(AX), Y5; VMOVDQU (BX), Y6; VPSRLW $0x4, Y6, Y6; VPAND Y2, Y6, Y6
 	VPSHUFB Y6, Y14, Y6; VPMADDUBSW Y6, Y3, Y7; VPSRAW $0x8, Y6, Y6; VPMADDWD Y4, Y7, Y7
 	VPADDD Y7, Y0, Y0; VPMADDWD Y5, Y6, Y6; VPADDD Y6, Y0, Y0; VMOVDQU 32(BX), Y8; VPSRLW $0x4, Y8, Y8
@@ -1107,17 +1098,17 @@ group18:
 
 group18Last:
 	TESTQ $0x1, 144(SP); JE group18End
-	accumulateInt4_part8
+	accumulateInt4_part9
 
 group18End:
-	accumulateInt4_part3; JNE begun19
+	accumulateInt4_part4; JNE begun19
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun19:
-	accumulateInt4_part9; VBROADCASTSS (R12), Y2
+	accumulateInt4_part10; VBROADCASTSS (R12), Y2
 	ADDQ R11, R12; VBROADCASTSS (BX), Y4; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y4, Y3; VFMADD213PS Y3, Y2, Y0
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y4, Y3; VFMADD213PS Y3, Y2, Y1
-	VMOVUPS Y1, 32(DI); accumulateInt4_part6; MOVQ $0x1, BX; JMP panels17Done
+	VMOVUPS Y1, 32(DI); accumulateInt4_part7; MOVQ $0x1, BX; JMP panels17Done
 
 panels17Rows2:
 	// 2 rows × 16 columns.
@@ -1125,27 +1116,27 @@ panels17Rows2:
 	JE group20Last
 
 group20:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part10; accumulateInt4_part11
-	accumulateInt4_part12; accumulateInt4_part11
-	accumulateInt4_part13; VPBROADCASTD 8(AX), Y4
+	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part11; accumulateInt4_part12
+	accumulateInt4_part13; accumulateInt4_part12
+	accumulateInt4_part14; VPBROADCASTD 8(AX), Y4
 	VPBROADCASTD 12(AX), Y5; VPBROADCASTD 8(AX)(R9*1), Y6; VPBROADCASTD 12(AX)(R9*1), Y7
-	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11; accumulateInt4_part12
-	VPSRLW $0x4, Y9, Y9; accumulateInt4_part11; accumulateInt4_part13; ADDQ R10, BX; ADDQ $0x10, AX
+	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12; accumulateInt4_part13
+	VPSRLW $0x4, Y9, Y9; accumulateInt4_part12; accumulateInt4_part14; ADDQ R10, BX; ADDQ $0x10, AX
 	DECQ CX; JNE group20
 
 group20Last:
 	TESTQ $0x1, 144(SP); JE group20End
-	accumulateInt4_part10; accumulateInt4_part11
-	accumulateInt4_part12; accumulateInt4_part11
-	accumulateInt4_part13
+	accumulateInt4_part11; accumulateInt4_part12
+	accumulateInt4_part13; accumulateInt4_part12
+	accumulateInt4_part14
 
 group20End:
-	accumulateInt4_part3; JNE begun21
+	accumulateInt4_part4; JNE begun21
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun21:
-	accumulateInt4_part9; accumulateInt4_part14
-	accumulateInt4_part6; MOVQ $0x2, BX
+	accumulateInt4_part10; accumulateInt4_part15
+	accumulateInt4_part7; MOVQ $0x2, BX
 	JMP panels17Done
 
 panels17Rows3:
@@ -1154,9 +1145,9 @@ panels17Rows3:
 	JE group22Last
 
 group22:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y7; accumulateInt4_part15; accumulateInt4_part11
-	accumulateInt4_part16; VMOVDQU (BX), Y7
-	VPSRLW $0x4, Y7, Y7; accumulateInt4_part15; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11
+	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y7; accumulateInt4_part16; accumulateInt4_part12
+	accumulateInt4_part17; VMOVDQU (BX), Y7
+	VPSRLW $0x4, Y7, Y7; accumulateInt4_part16; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12
 	VPBROADCASTD 8(AX), Y10; VPMADDWD Y10, Y6, Y13; VPADDD Y13, Y0, Y0; VPMADDWD Y10, Y8, Y13
 	VPADDD Y13, Y1, Y1; VPBROADCASTD 12(AX), Y10; VPMADDWD Y10, Y7, Y13; VPADDD Y13, Y0, Y0
 	VPMADDWD Y10, Y9, Y13; VPADDD Y13, Y1, Y1; VPBROADCASTD 8(AX)(R9*1), Y10; VPMADDWD Y10, Y6, Y13
@@ -1168,15 +1159,15 @@ group22:
 
 group22Last:
 	TESTQ $0x1, 144(SP); JE group22End
-	VMOVDQU (BX), Y7; accumulateInt4_part15; accumulateInt4_part11; accumulateInt4_part16
+	VMOVDQU (BX), Y7; accumulateInt4_part16; accumulateInt4_part12; accumulateInt4_part17
 
 group22End:
-	accumulateInt4_part3; JNE begun23
+	accumulateInt4_part4; JNE begun23
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun23:
-	accumulateInt4_part9; accumulateInt4_part17
-	accumulateInt4_part6; MOVQ $0x3, BX
+	accumulateInt4_part10; accumulateInt4_part18
+	accumulateInt4_part7; MOVQ $0x3, BX
 	JMP panels17Done
 
 panels17Rows4:
@@ -1185,9 +1176,9 @@ panels17Rows4:
 	VPXOR Y7, Y7, Y7; scoreInt4_part17; JE group24Last
 
 group24:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y9; accumulateInt4_part11; accumulateInt4_part18
-	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11; VMOVDQU 32(BX), Y11
-	VPSRLW $0x4, Y11, Y11; accumulateInt4_part19; VPBROADCASTD 8(AX), Y12; VPMADDWD Y12, Y8, Y13
+	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y9; accumulateInt4_part12; accumulateInt4_part19
+	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12; VMOVDQU 32(BX), Y11
+	VPSRLW $0x4, Y11, Y11; accumulateInt4_part20; VPBROADCASTD 8(AX), Y12; VPMADDWD Y12, Y8, Y13
 	VPADDD Y13, Y0, Y0; VPMADDWD Y12, Y10, Y13; VPADDD Y13, Y1, Y1; VPBROADCASTD 12(AX), Y12
 	VPMADDWD Y12, Y9, Y13; VPADDD Y13, Y0, Y0; VPMADDWD Y12, Y11, Y13; VPADDD Y13, Y1, Y1
 	VPBROADCASTD 8(AX)(R9*1), Y12; VPMADDWD Y12, Y8, Y13; VPADDD Y13, Y2, Y2; VPMADDWD Y12, Y10, Y13
@@ -1202,18 +1193,18 @@ group24:
 
 group24Last:
 	TESTQ $0x1, 144(SP); JE group24End
-	VMOVDQU (BX), Y9; accumulateInt4_part11; accumulateInt4_part18
+	VMOVDQU (BX), Y9; accumulateInt4_part12; accumulateInt4_part19
 
 group24End:
-	accumulateInt4_part3; JNE begun25
+	accumulateInt4_part4; JNE begun25
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun25:
-	accumulateInt4_part20
+	accumulateInt4_part21
 
 panels17Done:
 	SUBQ BX, 136(SP); JE panels17Next
-	accumulateInt4_part7; JMP panels17Tiles
+	accumulateInt4_part8; JMP panels17Tiles
 
 panels17Next:
 	ADDQ $0x40, 88(SP); scoreInt4_part20; JMP panels17
@@ -1247,10 +1238,10 @@ TEXT ·scoreInt4VNNISIMD(SB), NOSPLIT, $216-64
 	MOVQ AX, 152(SP)
 	MOVQ scales+32(FP), AX
 	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP)
 	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
+	MOVQ AX, 128(SP)
+	MOVQ starts+16(FP), AX
+	MOVQ AX, 192(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
 	MOVQ b+56(FP), BX
 	scoreInt4_part1; VBROADCASTI128 int4Unsigned<>+0(SB), Y14
 	CMPQ 128(SP), $0x1; JG panels26End
@@ -1439,33 +1430,17 @@ DATA int4Unsigned<>+8(SB)/8, $0xb273b4a5864707b
 GLOBL int4Unsigned<>(SB), RODATA|NOPTR, $16
 
 // accumulateInt4VNNISIMD works like accumulateInt4Generic.
-// func accumulateInt4VNNISIMD(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt4VNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt4VNNISIMD(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ w+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ wStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP); SHLQ $0x1, 152(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used33
+TEXT ·accumulateInt4VNNISIMD(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	accumulateInt4_part1; JE used33
 	LEAQ zeros<>+0(SB), AX
 
 used33:
 	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors35
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors34
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors34
 
 noFactors35:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
@@ -1476,7 +1451,7 @@ factors34:
 
 panels36:
 	CMPQ 120(SP), $0x4; JL panels36End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels36Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; LEAQ (BX)(R8*1), DX; MOVQ 208(SP), R11; MOVQ 136(SP), R13
@@ -1491,61 +1466,61 @@ panels36Rows1:
 
 group37:
 	scoreInt4_part6; VPBROADCASTD (AX), Y10
-	VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_0
+	VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_0
 	VPDPWSSD_11_12_0; VPAND 32(BX), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_1
+	accumulateInt4_part3; VPDPWSSD_10_13_1
 	VPDPWSSD_11_12_1; VPAND (BX)(R8*1), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_2
+	accumulateInt4_part3; VPDPWSSD_10_13_2
 	VPDPWSSD_11_12_2; VPAND 32(BX)(R8*1), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_3
+	accumulateInt4_part3; VPDPWSSD_10_13_3
 	VPDPWSSD_11_12_3; VPAND (BX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_4
+	accumulateInt4_part3; VPDPWSSD_10_13_4
 	VPDPWSSD_11_12_4; VPAND 32(BX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_5
+	accumulateInt4_part3; VPDPWSSD_10_13_5
 	VPDPWSSD_11_12_5; VPAND (DX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_6
+	accumulateInt4_part3; VPDPWSSD_10_13_6
 	VPDPWSSD_11_12_6; VPAND 32(DX)(R8*2), Y8, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_7
+	accumulateInt4_part3; VPDPWSSD_10_13_7
 	VPDPWSSD_11_12_7; VPBROADCASTD 8(AX), Y10
 	VPBROADCASTD 12(AX), Y11; VMOVDQU (BX), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12
-	accumulateInt4_part2; VPDPWSSD_10_13_0
+	accumulateInt4_part3; VPDPWSSD_10_13_0
 	VPDPWSSD_11_12_0; VMOVDQU 32(BX), Y12
-	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2; VPDPWSSD_10_13_1; VPDPWSSD_11_12_1
-	VMOVDQU (BX)(R8*1), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2
+	VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3; VPDPWSSD_10_13_1; VPDPWSSD_11_12_1
+	VMOVDQU (BX)(R8*1), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_2; VPDPWSSD_11_12_2
-	VMOVDQU 32(BX)(R8*1), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2
+	VMOVDQU 32(BX)(R8*1), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_3; VPDPWSSD_11_12_3
-	VMOVDQU (BX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2
+	VMOVDQU (BX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_4; VPDPWSSD_11_12_4
-	VMOVDQU 32(BX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2
+	VMOVDQU 32(BX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_5; VPDPWSSD_11_12_5
-	VMOVDQU (DX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2
+	VMOVDQU (DX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_6; VPDPWSSD_11_12_6
-	VMOVDQU 32(DX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part2
+	VMOVDQU 32(DX)(R8*2), Y12; VPSRLW $0x4, Y12, Y12; VPAND Y8, Y12, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_7; VPDPWSSD_11_12_7
 	ADDQ R10, BX; ADDQ R10, DX; ADDQ $0x10, AX; DECQ CX; JNE group37
 
 group37Last:
 	TESTQ $0x1, 144(SP); JE group37End
-	VPBROADCASTD (AX), Y10; VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part2
+	VPBROADCASTD (AX), Y10; VPBROADCASTD 4(AX), Y11; VPAND (BX), Y8, Y12; accumulateInt4_part3
 	VPDPWSSD_10_13_0; VPDPWSSD_11_12_0
-	VPAND 32(BX), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_1; VPDPWSSD_11_12_1
-	VPAND (BX)(R8*1), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_2; VPDPWSSD_11_12_2
-	VPAND 32(BX)(R8*1), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_3; VPDPWSSD_11_12_3
-	VPAND (BX)(R8*2), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_4; VPDPWSSD_11_12_4
-	VPAND 32(BX)(R8*2), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_5; VPDPWSSD_11_12_5
-	VPAND (DX)(R8*2), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_6; VPDPWSSD_11_12_6
-	VPAND 32(DX)(R8*2), Y8, Y12; accumulateInt4_part2; VPDPWSSD_10_13_7; VPDPWSSD_11_12_7
+	VPAND 32(BX), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_1; VPDPWSSD_11_12_1
+	VPAND (BX)(R8*1), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_2; VPDPWSSD_11_12_2
+	VPAND 32(BX)(R8*1), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_3; VPDPWSSD_11_12_3
+	VPAND (BX)(R8*2), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_4; VPDPWSSD_11_12_4
+	VPAND 32(BX)(R8*2), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_5; VPDPWSSD_11_12_5
+	VPAND (DX)(R8*2), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_6; VPDPWSSD_11_12_6
+	VPAND 32(DX)(R8*2), Y8, Y12; accumulateInt4_part3; VPDPWSSD_10_13_7; VPDPWSSD_11_12_7
 
 group37End:
-	accumulateInt4_part3; JNE begun38
+	accumulateInt4_part4; JNE begun38
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun38:
-	accumulateInt4_part4; accumulateInt4_part5
-	accumulateInt4_part6; MOVQ $0x1, BX
+	accumulateInt4_part5; accumulateInt4_part6
+	accumulateInt4_part7; MOVQ $0x1, BX
 	SUBQ BX, 136(SP); JE panels36Next
-	accumulateInt4_part7; JMP panels36Tiles
+	accumulateInt4_part8; JMP panels36Tiles
 
 panels36Next:
 	ADDQ $0x100, 88(SP); IMUL3Q $0x4, R8, AX; ADDQ AX, 112(SP); SUBQ $0x4, 120(SP); JMP panels36
@@ -1555,7 +1530,7 @@ panels36End:
 
 panels39:
 	CMPQ 120(SP), $0x1; JL panels39End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels39Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 208(SP), R11; MOVQ 136(SP), R13; CMPQ R13, $0x7
@@ -1573,7 +1548,7 @@ panels39Rows1:
 	VPBROADCASTD all00010001<>+0(SB), Y3; scoreInt4_part5; JE group40Last
 
 group40:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part21; VPBROADCASTD 8(AX), Y4
+	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part22; VPBROADCASTD 8(AX), Y4
 	VPBROADCASTD 12(AX), Y5; VMOVDQU (BX), Y6; VPSRLW $0x4, Y6, Y6; VPAND Y2, Y6, Y6
 	VPSHUFB Y6, Y14, Y6; VPMADDUBSW Y6, Y3, Y7; VPSRAW $0x8, Y6, Y6; VPDPWSSD_4_7_0; VPDPWSSD_5_6_0
 	VMOVDQU 32(BX), Y8; VPSRLW $0x4, Y8, Y8; VPAND Y2, Y8, Y8; VPSHUFB Y8, Y14, Y8
@@ -1582,17 +1557,17 @@ group40:
 
 group40Last:
 	TESTQ $0x1, 144(SP); JE group40End
-	accumulateInt4_part21
+	accumulateInt4_part22
 
 group40End:
-	accumulateInt4_part3; JNE begun41
+	accumulateInt4_part4; JNE begun41
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun41:
-	accumulateInt4_part9; VBROADCASTSS (R12), Y2
+	accumulateInt4_part10; VBROADCASTSS (R12), Y2
 	ADDQ R11, R12; VBROADCASTSS (BX), Y4; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y4, Y3; VFMADD213PS Y3, Y2, Y0
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y4, Y3; VFMADD213PS Y3, Y2, Y1
-	VMOVUPS Y1, 32(DI); accumulateInt4_part6; MOVQ $0x1, BX; JMP panels39Done
+	VMOVUPS Y1, 32(DI); accumulateInt4_part7; MOVQ $0x1, BX; JMP panels39Done
 
 panels39Rows2:
 	// 2 rows × 16 columns.
@@ -1600,34 +1575,34 @@ panels39Rows2:
 	JE group42Last
 
 group42:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part10; accumulateInt4_part11; VPDPWSSD_4_8_0
+	PREFETCHT0 (R11); ADDQ $0x40, R11; accumulateInt4_part11; accumulateInt4_part12; VPDPWSSD_4_8_0
 	VPDPWSSD_5_9_0; VPDPWSSD_6_8_2
 	VPDPWSSD_7_9_2; VMOVDQU 32(BX), Y9
-	accumulateInt4_part11; VPDPWSSD_4_8_1
+	accumulateInt4_part12; VPDPWSSD_4_8_1
 	VPDPWSSD_5_9_1; VPDPWSSD_6_8_3
 	VPDPWSSD_7_9_3; VPBROADCASTD 8(AX), Y4
 	VPBROADCASTD 12(AX), Y5; VPBROADCASTD 8(AX)(R9*1), Y6; VPBROADCASTD 12(AX)(R9*1), Y7
-	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11; VPDPWSSD_4_8_0; VPDPWSSD_5_9_0
+	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12; VPDPWSSD_4_8_0; VPDPWSSD_5_9_0
 	VPDPWSSD_6_8_2; VPDPWSSD_7_9_2
-	VMOVDQU 32(BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11; VPDPWSSD_4_8_1; VPDPWSSD_5_9_1
+	VMOVDQU 32(BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12; VPDPWSSD_4_8_1; VPDPWSSD_5_9_1
 	VPDPWSSD_6_8_3; VPDPWSSD_7_9_3
 	ADDQ R10, BX; ADDQ $0x10, AX; DECQ CX; JNE group42
 
 group42Last:
 	TESTQ $0x1, 144(SP); JE group42End
-	accumulateInt4_part10; accumulateInt4_part11
+	accumulateInt4_part11; accumulateInt4_part12
 	VPDPWSSD_4_8_0; VPDPWSSD_5_9_0
 	VPDPWSSD_6_8_2; VPDPWSSD_7_9_2
-	VMOVDQU 32(BX), Y9; accumulateInt4_part11; VPDPWSSD_4_8_1; VPDPWSSD_5_9_1; VPDPWSSD_6_8_3
+	VMOVDQU 32(BX), Y9; accumulateInt4_part12; VPDPWSSD_4_8_1; VPDPWSSD_5_9_1; VPDPWSSD_6_8_3
 	VPDPWSSD_7_9_3
 
 group42End:
-	accumulateInt4_part3; JNE begun43
+	accumulateInt4_part4; JNE begun43
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun43:
-	accumulateInt4_part9; accumulateInt4_part14
-	accumulateInt4_part6; MOVQ $0x2, BX
+	accumulateInt4_part10; accumulateInt4_part15
+	accumulateInt4_part7; MOVQ $0x2, BX
 	JMP panels39Done
 
 panels39Rows3:
@@ -1636,9 +1611,9 @@ panels39Rows3:
 	JE group44Last
 
 group44:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y7; accumulateInt4_part15; accumulateInt4_part11
-	accumulateInt4_part22; VMOVDQU (BX), Y7
-	VPSRLW $0x4, Y7, Y7; accumulateInt4_part15; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11
+	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y7; accumulateInt4_part16; accumulateInt4_part12
+	accumulateInt4_part23; VMOVDQU (BX), Y7
+	VPSRLW $0x4, Y7, Y7; accumulateInt4_part16; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12
 	VPBROADCASTD 8(AX), Y10; VPDPWSSD_10_6_0; VPDPWSSD_10_8_1; VPBROADCASTD 12(AX), Y10
 	VPDPWSSD_10_7_0; VPDPWSSD_10_9_1
 	VPBROADCASTD 8(AX)(R9*1), Y10; VPDPWSSD_10_6_2; VPDPWSSD_10_8_3; VPBROADCASTD 12(AX)(R9*1), Y10
@@ -1649,15 +1624,15 @@ group44:
 
 group44Last:
 	TESTQ $0x1, 144(SP); JE group44End
-	VMOVDQU (BX), Y7; accumulateInt4_part15; accumulateInt4_part11; accumulateInt4_part22
+	VMOVDQU (BX), Y7; accumulateInt4_part16; accumulateInt4_part12; accumulateInt4_part23
 
 group44End:
-	accumulateInt4_part3; JNE begun45
+	accumulateInt4_part4; JNE begun45
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun45:
-	accumulateInt4_part9; accumulateInt4_part17
-	accumulateInt4_part6; MOVQ $0x3, BX
+	accumulateInt4_part10; accumulateInt4_part18
+	accumulateInt4_part7; MOVQ $0x3, BX
 	JMP panels39Done
 
 panels39Rows4:
@@ -1666,10 +1641,10 @@ panels39Rows4:
 	VPXOR Y7, Y7, Y7; scoreInt4_part17; JE group46Last
 
 group46:
-	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y9; accumulateInt4_part11; VMOVDQU 32(BX), Y11
-	accumulateInt4_part19; accumulateInt4_part23
-	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part11; VMOVDQU 32(BX), Y11
-	VPSRLW $0x4, Y11, Y11; accumulateInt4_part19; VPBROADCASTD 8(AX), Y12; VPDPWSSD_12_8_0
+	PREFETCHT0 (R11); ADDQ $0x40, R11; VMOVDQU (BX), Y9; accumulateInt4_part12; VMOVDQU 32(BX), Y11
+	accumulateInt4_part20; accumulateInt4_part24
+	VMOVDQU (BX), Y9; VPSRLW $0x4, Y9, Y9; accumulateInt4_part12; VMOVDQU 32(BX), Y11
+	VPSRLW $0x4, Y11, Y11; accumulateInt4_part20; VPBROADCASTD 8(AX), Y12; VPDPWSSD_12_8_0
 	VPDPWSSD_12_10_1; VPBROADCASTD 12(AX), Y12
 	VPDPWSSD_12_9_0; VPDPWSSD_12_11_1
 	VPBROADCASTD 8(AX)(R9*1), Y12; VPDPWSSD_12_8_2; VPDPWSSD_12_10_3; VPBROADCASTD 12(AX)(R9*1), Y12
@@ -1682,19 +1657,19 @@ group46:
 
 group46Last:
 	TESTQ $0x1, 144(SP); JE group46End
-	VMOVDQU (BX), Y9; accumulateInt4_part11; VMOVDQU 32(BX), Y11; accumulateInt4_part19
-	accumulateInt4_part23
+	VMOVDQU (BX), Y9; accumulateInt4_part12; VMOVDQU 32(BX), Y11; accumulateInt4_part20
+	accumulateInt4_part24
 
 group46End:
-	accumulateInt4_part3; JNE begun47
+	accumulateInt4_part4; JNE begun47
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun47:
-	accumulateInt4_part20
+	accumulateInt4_part21
 
 panels39Done:
 	SUBQ BX, 136(SP); JE panels39Next
-	accumulateInt4_part7; JMP panels39Tiles
+	accumulateInt4_part8; JMP panels39Tiles
 
 panels39Next:
 	ADDQ $0x40, 88(SP); scoreInt4_part20; JMP panels39
@@ -1717,10 +1692,10 @@ TEXT ·scoreInt4VNNIAVX512(SB), NOSPLIT, $216-64
 	MOVQ AX, 152(SP)
 	MOVQ scales+32(FP), AX
 	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP)
 	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
+	MOVQ AX, 128(SP)
+	MOVQ starts+16(FP), AX
+	MOVQ AX, 192(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
 	MOVQ b+56(FP), BX
 	scoreInt4_part1; VBROADCASTI32X4 int4Unsigned<>+0(SB), Z12
 	VPBROADCASTD all0f0f0f0f<>+0(SB), Z11
@@ -2077,33 +2052,17 @@ panels59End:
 	RET
 
 // accumulateInt4VNNIAVX512 works like accumulateInt4Generic.
-// func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt4VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·accumulateInt4VNNIAVX512(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ w+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ wStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP); SHLQ $0x1, 152(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used64
+TEXT ·accumulateInt4VNNIAVX512(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	accumulateInt4_part1; JE used64
 	LEAQ zeros<>+0(SB), AX
 
 used64:
 	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors66
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors65
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors65
 
 noFactors66:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
@@ -2115,7 +2074,7 @@ factors65:
 
 panels67:
 	CMPQ 120(SP), $0x8; JL panels67End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels67Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; LEAQ (BX)(R8*1), DX; LEAQ (DX)(R8*4), R12; MOVQ 208(SP), R11
@@ -2125,114 +2084,114 @@ panels67Tiles:
 
 panels67Rows1:
 	// 1 rows × 128 columns.
-	accumulateInt4_part24; scoreInt4_part5
+	accumulateInt4_part25; scoreInt4_part5
 	JE group68Last
 
 group68:
 	PREFETCHT0 (R11); PREFETCHT0 64(R11); PREFETCHT0 128(R11); PREFETCHT0 192(R11); PREFETCHT0 256(R11)
 	PREFETCHT0 320(R11); PREFETCHT0 384(R11); PREFETCHT0 448(R11); ADDQ $0x200, R11
-	VPBROADCASTD (AX), Z24; VPBROADCASTD 4(AX), Z25; VPANDD (BX), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z16; VPDPWSSD Z25, Z27, Z16; VPANDD (BX)(R8*1), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z17; VPDPWSSD Z25, Z27, Z17; VPANDD (BX)(R8*2), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z18; VPDPWSSD Z25, Z27, Z18; VPANDD (DX)(R8*2), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z19; VPDPWSSD Z25, Z27, Z19; VPANDD (BX)(R8*4), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z20; VPDPWSSD Z25, Z27, Z20; VPANDD (R12), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z21; VPDPWSSD Z25, Z27, Z21; VPANDD (R12)(R8*1), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z22; VPDPWSSD Z25, Z27, Z22; VPANDD (R12)(R8*2), Z11, Z27; accumulateInt4_part25
+	VPBROADCASTD (AX), Z24; VPBROADCASTD 4(AX), Z25; VPANDD (BX), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z16; VPDPWSSD Z25, Z27, Z16; VPANDD (BX)(R8*1), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z17; VPDPWSSD Z25, Z27, Z17; VPANDD (BX)(R8*2), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z18; VPDPWSSD Z25, Z27, Z18; VPANDD (DX)(R8*2), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z19; VPDPWSSD Z25, Z27, Z19; VPANDD (BX)(R8*4), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z20; VPDPWSSD Z25, Z27, Z20; VPANDD (R12), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z21; VPDPWSSD Z25, Z27, Z21; VPANDD (R12)(R8*1), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z22; VPDPWSSD Z25, Z27, Z22; VPANDD (R12)(R8*2), Z11, Z27; accumulateInt4_part26
 	VPDPWSSD Z24, Z26, Z23; VPDPWSSD Z25, Z27, Z23; VPBROADCASTD 8(AX), Z24; VPBROADCASTD 12(AX), Z25
-	VPSRLW $0x4, (BX), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part25; VPDPWSSD Z24, Z26, Z16
-	VPDPWSSD Z25, Z27, Z16; VPSRLW $0x4, (BX)(R8*1), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part25
+	VPSRLW $0x4, (BX), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part26; VPDPWSSD Z24, Z26, Z16
+	VPDPWSSD Z25, Z27, Z16; VPSRLW $0x4, (BX)(R8*1), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part26
 	VPDPWSSD Z24, Z26, Z17; VPDPWSSD Z25, Z27, Z17; VPSRLW $0x4, (BX)(R8*2), Z27; VPANDD Z27, Z11, Z27
-	accumulateInt4_part25; VPDPWSSD Z24, Z26, Z18
-	VPDPWSSD Z25, Z27, Z18; VPSRLW $0x4, (DX)(R8*2), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part25
+	accumulateInt4_part26; VPDPWSSD Z24, Z26, Z18
+	VPDPWSSD Z25, Z27, Z18; VPSRLW $0x4, (DX)(R8*2), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part26
 	VPDPWSSD Z24, Z26, Z19; VPDPWSSD Z25, Z27, Z19; VPSRLW $0x4, (BX)(R8*4), Z27; VPANDD Z27, Z11, Z27
-	accumulateInt4_part25; VPDPWSSD Z24, Z26, Z20
-	VPDPWSSD Z25, Z27, Z20; VPSRLW $0x4, (R12), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part25
+	accumulateInt4_part26; VPDPWSSD Z24, Z26, Z20
+	VPDPWSSD Z25, Z27, Z20; VPSRLW $0x4, (R12), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part26
 	VPDPWSSD Z24, Z26, Z21; VPDPWSSD Z25, Z27, Z21; VPSRLW $0x4, (R12)(R8*1), Z27; VPANDD Z27, Z11, Z27
-	accumulateInt4_part25; VPDPWSSD Z24, Z26, Z22
-	VPDPWSSD Z25, Z27, Z22; VPSRLW $0x4, (R12)(R8*2), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part25
+	accumulateInt4_part26; VPDPWSSD Z24, Z26, Z22
+	VPDPWSSD Z25, Z27, Z22; VPSRLW $0x4, (R12)(R8*2), Z27; VPANDD Z27, Z11, Z27; accumulateInt4_part26
 	VPDPWSSD Z24, Z26, Z23; VPDPWSSD Z25, Z27, Z23; ADDQ R10, BX; ADDQ R10, DX; ADDQ R10, R12
 	ADDQ $0x10, AX; DECQ CX; JNE group68
 
 group68Last:
 	TESTQ $0x1, 144(SP); JE group68End
-	VPBROADCASTD (AX), Z24; VPBROADCASTD 4(AX), Z25; VPANDD (BX), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z16; VPDPWSSD Z25, Z27, Z16; VPANDD (BX)(R8*1), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z17; VPDPWSSD Z25, Z27, Z17; VPANDD (BX)(R8*2), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z18; VPDPWSSD Z25, Z27, Z18; VPANDD (DX)(R8*2), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z19; VPDPWSSD Z25, Z27, Z19; VPANDD (BX)(R8*4), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z20; VPDPWSSD Z25, Z27, Z20; VPANDD (R12), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z21; VPDPWSSD Z25, Z27, Z21; VPANDD (R12)(R8*1), Z11, Z27; accumulateInt4_part25
-	VPDPWSSD Z24, Z26, Z22; VPDPWSSD Z25, Z27, Z22; VPANDD (R12)(R8*2), Z11, Z27; accumulateInt4_part25
+	VPBROADCASTD (AX), Z24; VPBROADCASTD 4(AX), Z25; VPANDD (BX), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z16; VPDPWSSD Z25, Z27, Z16; VPANDD (BX)(R8*1), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z17; VPDPWSSD Z25, Z27, Z17; VPANDD (BX)(R8*2), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z18; VPDPWSSD Z25, Z27, Z18; VPANDD (DX)(R8*2), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z19; VPDPWSSD Z25, Z27, Z19; VPANDD (BX)(R8*4), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z20; VPDPWSSD Z25, Z27, Z20; VPANDD (R12), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z21; VPDPWSSD Z25, Z27, Z21; VPANDD (R12)(R8*1), Z11, Z27; accumulateInt4_part26
+	VPDPWSSD Z24, Z26, Z22; VPDPWSSD Z25, Z27, Z22; VPANDD (R12)(R8*2), Z11, Z27; accumulateInt4_part26
 	VPDPWSSD Z24, Z26, Z23; VPDPWSSD Z25, Z27, Z23
 
 group68End:
-	accumulateInt4_part3; JNE begun69
+	accumulateInt4_part4; JNE begun69
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun69:
-	accumulateInt4_part9; accumulateInt4_part26
+	accumulateInt4_part10; accumulateInt4_part27
 	VCVTDQ2PS Z20, Z20; VMULPS 256(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, 256(DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 320(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, 320(DI)
 	VCVTDQ2PS Z22, Z22; VMULPS 384(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, 384(DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 448(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z23; VMOVUPS Z23, 448(DI)
-	accumulateInt4_part6; MOVQ $0x1, BX
+	accumulateInt4_part7; MOVQ $0x1, BX
 	JMP panels67Done
 
 panels67Rows2:
 	// 2 rows × 128 columns.
-	accumulateInt4_part24; VPXORD Z24, Z24, Z24
+	accumulateInt4_part25; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; scoreInt4_part5; JE group70Last
 
 group70:
 	PREFETCHT0 (R11); PREFETCHT0 64(R11); PREFETCHT0 128(R11); PREFETCHT0 192(R11); PREFETCHT0 256(R11)
 	PREFETCHT0 320(R11); PREFETCHT0 384(R11); PREFETCHT0 448(R11); ADDQ $0x200, R11
-	accumulateInt4_part27; VPBROADCASTD 8(AX), Z0
+	accumulateInt4_part28; VPBROADCASTD 8(AX), Z0
 	VPBROADCASTD 12(AX), Z1; VPBROADCASTD 8(AX)(R9*1), Z2; VPBROADCASTD 12(AX)(R9*1), Z3
-	VPSRLW $0x4, (BX), Z5; VPANDD Z5, Z11, Z5; accumulateInt4_part28; VPDPWSSD Z0, Z4, Z16
+	VPSRLW $0x4, (BX), Z5; VPANDD Z5, Z11, Z5; accumulateInt4_part29; VPDPWSSD Z0, Z4, Z16
 	VPDPWSSD Z1, Z5, Z16; VPDPWSSD Z2, Z4, Z24; VPDPWSSD Z3, Z5, Z24; VPSRLW $0x4, (BX)(R8*1), Z5
-	VPANDD Z5, Z11, Z5; accumulateInt4_part28; VPDPWSSD Z0, Z4, Z17; VPDPWSSD Z1, Z5, Z17
+	VPANDD Z5, Z11, Z5; accumulateInt4_part29; VPDPWSSD Z0, Z4, Z17; VPDPWSSD Z1, Z5, Z17
 	VPDPWSSD Z2, Z4, Z25; VPDPWSSD Z3, Z5, Z25; VPSRLW $0x4, (BX)(R8*2), Z5; VPANDD Z5, Z11, Z5
-	accumulateInt4_part28; VPDPWSSD Z0, Z4, Z18
+	accumulateInt4_part29; VPDPWSSD Z0, Z4, Z18
 	VPDPWSSD Z1, Z5, Z18; VPDPWSSD Z2, Z4, Z26; VPDPWSSD Z3, Z5, Z26; VPSRLW $0x4, (DX)(R8*2), Z5
-	VPANDD Z5, Z11, Z5; accumulateInt4_part28; VPDPWSSD Z0, Z4, Z19; VPDPWSSD Z1, Z5, Z19
+	VPANDD Z5, Z11, Z5; accumulateInt4_part29; VPDPWSSD Z0, Z4, Z19; VPDPWSSD Z1, Z5, Z19
 	VPDPWSSD Z2, Z4, Z27; VPDPWSSD Z3, Z5, Z27; VPSRLW $0x4, (BX)(R8*4), Z5; VPANDD Z5, Z11, Z5
-	accumulateInt4_part28; VPDPWSSD Z0, Z4, Z20
+	accumulateInt4_part29; VPDPWSSD Z0, Z4, Z20
 	VPDPWSSD Z1, Z5, Z20; VPDPWSSD Z2, Z4, Z28; VPDPWSSD Z3, Z5, Z28; VPSRLW $0x4, (R12), Z5
-	VPANDD Z5, Z11, Z5; accumulateInt4_part28; VPDPWSSD Z0, Z4, Z21; VPDPWSSD Z1, Z5, Z21
+	VPANDD Z5, Z11, Z5; accumulateInt4_part29; VPDPWSSD Z0, Z4, Z21; VPDPWSSD Z1, Z5, Z21
 	VPDPWSSD Z2, Z4, Z29; VPDPWSSD Z3, Z5, Z29; VPSRLW $0x4, (R12)(R8*1), Z5; VPANDD Z5, Z11, Z5
-	accumulateInt4_part28; VPDPWSSD Z0, Z4, Z22
+	accumulateInt4_part29; VPDPWSSD Z0, Z4, Z22
 	VPDPWSSD Z1, Z5, Z22; VPDPWSSD Z2, Z4, Z30; VPDPWSSD Z3, Z5, Z30; VPSRLW $0x4, (R12)(R8*2), Z5
-	VPANDD Z5, Z11, Z5; accumulateInt4_part28; VPDPWSSD Z0, Z4, Z23; VPDPWSSD Z1, Z5, Z23
+	VPANDD Z5, Z11, Z5; accumulateInt4_part29; VPDPWSSD Z0, Z4, Z23; VPDPWSSD Z1, Z5, Z23
 	VPDPWSSD Z2, Z4, Z31; VPDPWSSD Z3, Z5, Z31; ADDQ R10, BX; ADDQ R10, DX; ADDQ R10, R12
 	ADDQ $0x10, AX; DECQ CX; JNE group70
 
 group70Last:
 	TESTQ $0x1, 144(SP); JE group70End
-	accumulateInt4_part27
+	accumulateInt4_part28
 
 group70End:
-	accumulateInt4_part3; JNE begun71
+	accumulateInt4_part4; JNE begun71
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun71:
-	accumulateInt4_part9; accumulateInt4_part29
+	accumulateInt4_part10; accumulateInt4_part30
 	VCVTDQ2PS Z20, Z20; VMULPS 256(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z20; VMOVUPS Z20, 256(DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 320(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 320(DI)
 	VCVTDQ2PS Z22, Z22; VMULPS 384(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z22; VMOVUPS Z22, 384(DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 448(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z23; VMOVUPS Z23, 448(DI)
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z0; ADDQ R11, R12; VBROADCASTSS 4(BX), Z2
-	accumulateInt4_part30; VCVTDQ2PS Z28, Z28
+	accumulateInt4_part31; VCVTDQ2PS Z28, Z28
 	VMULPS 256(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z28; VMOVUPS Z28, 256(DI); VCVTDQ2PS Z29, Z29
 	VMULPS 320(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 320(DI); VCVTDQ2PS Z30, Z30
 	VMULPS 384(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z30; VMOVUPS Z30, 384(DI); VCVTDQ2PS Z31, Z31
-	VMULPS 448(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 448(DI); accumulateInt4_part6
+	VMULPS 448(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 448(DI); accumulateInt4_part7
 	MOVQ $0x2, BX
 
 panels67Done:
 	SUBQ BX, 136(SP); JE panels67Next
-	accumulateInt4_part7; JMP panels67Tiles
+	accumulateInt4_part8; JMP panels67Tiles
 
 panels67Next:
 	ADDQ $0x200, 88(SP); IMUL3Q $0x8, R8, AX; ADDQ AX, 112(SP); SUBQ $0x8, 120(SP); JMP panels67
@@ -2242,7 +2201,7 @@ panels67End:
 
 panels72:
 	CMPQ 120(SP), $0x4; JL panels72End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels72Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; LEAQ (BX)(R8*1), DX; MOVQ 208(SP), R11; MOVQ 136(SP), R13
@@ -2261,106 +2220,106 @@ panels72Rows1:
 
 group73:
 	scoreInt4_part6; VPBROADCASTD (AX), Z20
-	VPBROADCASTD 4(AX), Z21; VPANDD (BX), Z11, Z23; accumulateInt4_part31; VPDPWSSD Z20, Z22, Z16
-	VPDPWSSD Z21, Z23, Z16; VPANDD (BX)(R8*1), Z11, Z23; accumulateInt4_part31; VPDPWSSD Z20, Z22, Z17
-	VPDPWSSD Z21, Z23, Z17; VPANDD (BX)(R8*2), Z11, Z23; accumulateInt4_part31; VPDPWSSD Z20, Z22, Z18
-	VPDPWSSD Z21, Z23, Z18; VPANDD (DX)(R8*2), Z11, Z23; accumulateInt4_part31; VPDPWSSD Z20, Z22, Z19
+	VPBROADCASTD 4(AX), Z21; VPANDD (BX), Z11, Z23; accumulateInt4_part32; VPDPWSSD Z20, Z22, Z16
+	VPDPWSSD Z21, Z23, Z16; VPANDD (BX)(R8*1), Z11, Z23; accumulateInt4_part32; VPDPWSSD Z20, Z22, Z17
+	VPDPWSSD Z21, Z23, Z17; VPANDD (BX)(R8*2), Z11, Z23; accumulateInt4_part32; VPDPWSSD Z20, Z22, Z18
+	VPDPWSSD Z21, Z23, Z18; VPANDD (DX)(R8*2), Z11, Z23; accumulateInt4_part32; VPDPWSSD Z20, Z22, Z19
 	VPDPWSSD Z21, Z23, Z19; VPBROADCASTD 8(AX), Z20; VPBROADCASTD 12(AX), Z21; VPSRLW $0x4, (BX), Z23
-	VPANDD Z23, Z11, Z23; accumulateInt4_part31; VPDPWSSD Z20, Z22, Z16; VPDPWSSD Z21, Z23, Z16
-	VPSRLW $0x4, (BX)(R8*1), Z23; VPANDD Z23, Z11, Z23; accumulateInt4_part31; VPDPWSSD Z20, Z22, Z17
-	VPDPWSSD Z21, Z23, Z17; VPSRLW $0x4, (BX)(R8*2), Z23; VPANDD Z23, Z11, Z23; accumulateInt4_part31
+	VPANDD Z23, Z11, Z23; accumulateInt4_part32; VPDPWSSD Z20, Z22, Z16; VPDPWSSD Z21, Z23, Z16
+	VPSRLW $0x4, (BX)(R8*1), Z23; VPANDD Z23, Z11, Z23; accumulateInt4_part32; VPDPWSSD Z20, Z22, Z17
+	VPDPWSSD Z21, Z23, Z17; VPSRLW $0x4, (BX)(R8*2), Z23; VPANDD Z23, Z11, Z23; accumulateInt4_part32
 	VPDPWSSD Z20, Z22, Z18; VPDPWSSD Z21, Z23, Z18; VPSRLW $0x4, (DX)(R8*2), Z23; VPANDD Z23, Z11, Z23
-	accumulateInt4_part31; VPDPWSSD Z20, Z22, Z19
+	accumulateInt4_part32; VPDPWSSD Z20, Z22, Z19
 	VPDPWSSD Z21, Z23, Z19; ADDQ R10, BX; ADDQ R10, DX; ADDQ $0x10, AX; DECQ CX; JNE group73
 
 group73Last:
 	TESTQ $0x1, 144(SP); JE group73End
-	VPBROADCASTD (AX), Z20; VPBROADCASTD 4(AX), Z21; VPANDD (BX), Z11, Z23; accumulateInt4_part31
-	VPDPWSSD Z20, Z22, Z16; VPDPWSSD Z21, Z23, Z16; VPANDD (BX)(R8*1), Z11, Z23; accumulateInt4_part31
-	VPDPWSSD Z20, Z22, Z17; VPDPWSSD Z21, Z23, Z17; VPANDD (BX)(R8*2), Z11, Z23; accumulateInt4_part31
-	VPDPWSSD Z20, Z22, Z18; VPDPWSSD Z21, Z23, Z18; VPANDD (DX)(R8*2), Z11, Z23; accumulateInt4_part31
+	VPBROADCASTD (AX), Z20; VPBROADCASTD 4(AX), Z21; VPANDD (BX), Z11, Z23; accumulateInt4_part32
+	VPDPWSSD Z20, Z22, Z16; VPDPWSSD Z21, Z23, Z16; VPANDD (BX)(R8*1), Z11, Z23; accumulateInt4_part32
+	VPDPWSSD Z20, Z22, Z17; VPDPWSSD Z21, Z23, Z17; VPANDD (BX)(R8*2), Z11, Z23; accumulateInt4_part32
+	VPDPWSSD Z20, Z22, Z18; VPDPWSSD Z21, Z23, Z18; VPANDD (DX)(R8*2), Z11, Z23; accumulateInt4_part32
 	VPDPWSSD Z20, Z22, Z19; VPDPWSSD Z21, Z23, Z19
 
 group73End:
-	accumulateInt4_part3; JNE begun74
+	accumulateInt4_part4; JNE begun74
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun74:
-	accumulateInt4_part9; VBROADCASTSS (R12), Z20
+	accumulateInt4_part10; VBROADCASTSS (R12), Z20
 	ADDQ R11, R12; VBROADCASTSS (BX), Z22; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z22, Z21
 	VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z22, Z21
 	VFMADD213PS Z21, Z20, Z17; VMOVUPS Z17, 64(DI); VCVTDQ2PS Z18, Z18; VMULPS 128(AX), Z22, Z21
 	VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, 128(DI); VCVTDQ2PS Z19, Z19; VMULPS 192(AX), Z22, Z21
-	VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, 192(DI); accumulateInt4_part6; MOVQ $0x1, BX
+	VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, 192(DI); accumulateInt4_part7; MOVQ $0x1, BX
 	JMP panels72Done
 
 panels72Rows2:
 	// 2 rows × 64 columns.
-	accumulateInt4_part24; scoreInt4_part5
+	accumulateInt4_part25; scoreInt4_part5
 	JE group75Last
 
 group75:
-	scoreInt4_part6; accumulateInt4_part32
+	scoreInt4_part6; accumulateInt4_part33
 	VPBROADCASTD 8(AX), Z24; VPBROADCASTD 12(AX), Z25; VPBROADCASTD 8(AX)(R9*1), Z26
-	VPBROADCASTD 12(AX)(R9*1), Z27; VPSRLW $0x4, (BX), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part33
+	VPBROADCASTD 12(AX)(R9*1), Z27; VPSRLW $0x4, (BX), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part34
 	VPDPWSSD Z24, Z28, Z16; VPDPWSSD Z25, Z29, Z16; VPDPWSSD Z26, Z28, Z20; VPDPWSSD Z27, Z29, Z20
-	VPSRLW $0x4, (BX)(R8*1), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part33; VPDPWSSD Z24, Z28, Z17
+	VPSRLW $0x4, (BX)(R8*1), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part34; VPDPWSSD Z24, Z28, Z17
 	VPDPWSSD Z25, Z29, Z17; VPDPWSSD Z26, Z28, Z21; VPDPWSSD Z27, Z29, Z21
-	VPSRLW $0x4, (BX)(R8*2), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part33; VPDPWSSD Z24, Z28, Z18
+	VPSRLW $0x4, (BX)(R8*2), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part34; VPDPWSSD Z24, Z28, Z18
 	VPDPWSSD Z25, Z29, Z18; VPDPWSSD Z26, Z28, Z22; VPDPWSSD Z27, Z29, Z22
-	VPSRLW $0x4, (DX)(R8*2), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part33; VPDPWSSD Z24, Z28, Z19
+	VPSRLW $0x4, (DX)(R8*2), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part34; VPDPWSSD Z24, Z28, Z19
 	VPDPWSSD Z25, Z29, Z19; VPDPWSSD Z26, Z28, Z23; VPDPWSSD Z27, Z29, Z23; ADDQ R10, BX; ADDQ R10, DX
 	ADDQ $0x10, AX; DECQ CX; JNE group75
 
 group75Last:
 	TESTQ $0x1, 144(SP); JE group75End
-	accumulateInt4_part32
+	accumulateInt4_part33
 
 group75End:
-	accumulateInt4_part3; JNE begun76
+	accumulateInt4_part4; JNE begun76
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun76:
-	accumulateInt4_part9; accumulateInt4_part26
+	accumulateInt4_part10; accumulateInt4_part27
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z24; ADDQ R11, R12; VBROADCASTSS 4(BX), Z26
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, 64(DI)
 	VCVTDQ2PS Z22, Z22; VMULPS 128(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, 128(DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 192(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z23; VMOVUPS Z23, 192(DI)
-	accumulateInt4_part6; MOVQ $0x2, BX
+	accumulateInt4_part7; MOVQ $0x2, BX
 	JMP panels72Done
 
 panels72Rows3:
 	// 3 rows × 64 columns.
-	accumulateInt4_part24; VPXORD Z24, Z24, Z24
+	accumulateInt4_part25; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; scoreInt4_part5; JE group77Last
 
 group77:
-	scoreInt4_part6; accumulateInt4_part34
+	scoreInt4_part6; accumulateInt4_part35
 	VPBROADCASTD 8(AX), Z28; VPBROADCASTD 12(AX), Z29; VPBROADCASTD 8(AX)(R9*1), Z30
 	VPBROADCASTD 12(AX)(R9*1), Z31; VPBROADCASTD 8(AX)(R9*2), Z0; VPBROADCASTD 12(AX)(R9*2), Z1
-	VPSRLW $0x4, (BX), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part35; VPDPWSSD Z28, Z2, Z16
+	VPSRLW $0x4, (BX), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part36; VPDPWSSD Z28, Z2, Z16
 	VPDPWSSD Z29, Z3, Z16; VPDPWSSD Z30, Z2, Z20; VPDPWSSD Z31, Z3, Z20; VPDPWSSD Z0, Z2, Z24
-	VPDPWSSD Z1, Z3, Z24; VPSRLW $0x4, (BX)(R8*1), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part35
+	VPDPWSSD Z1, Z3, Z24; VPSRLW $0x4, (BX)(R8*1), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part36
 	VPDPWSSD Z28, Z2, Z17; VPDPWSSD Z29, Z3, Z17; VPDPWSSD Z30, Z2, Z21; VPDPWSSD Z31, Z3, Z21
 	VPDPWSSD Z0, Z2, Z25; VPDPWSSD Z1, Z3, Z25; VPSRLW $0x4, (BX)(R8*2), Z3; VPANDD Z3, Z11, Z3
-	accumulateInt4_part35; VPDPWSSD Z28, Z2, Z18
+	accumulateInt4_part36; VPDPWSSD Z28, Z2, Z18
 	VPDPWSSD Z29, Z3, Z18; VPDPWSSD Z30, Z2, Z22; VPDPWSSD Z31, Z3, Z22; VPDPWSSD Z0, Z2, Z26
-	VPDPWSSD Z1, Z3, Z26; VPSRLW $0x4, (DX)(R8*2), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part35
+	VPDPWSSD Z1, Z3, Z26; VPSRLW $0x4, (DX)(R8*2), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part36
 	VPDPWSSD Z28, Z2, Z19; VPDPWSSD Z29, Z3, Z19; VPDPWSSD Z30, Z2, Z23; VPDPWSSD Z31, Z3, Z23
 	VPDPWSSD Z0, Z2, Z27; VPDPWSSD Z1, Z3, Z27; ADDQ R10, BX; ADDQ R10, DX; ADDQ $0x10, AX; DECQ CX
 	JNE group77
 
 group77Last:
 	TESTQ $0x1, 144(SP); JE group77End
-	accumulateInt4_part34
+	accumulateInt4_part35
 
 group77End:
-	accumulateInt4_part3; JNE begun78
+	accumulateInt4_part4; JNE begun78
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun78:
-	accumulateInt4_part9; VBROADCASTSS (R12), Z28
+	accumulateInt4_part10; VBROADCASTSS (R12), Z28
 	ADDQ R11, R12; VBROADCASTSS (BX), Z30; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z30, Z29
 	VFMADD213PS Z29, Z28, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z30, Z29
 	VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI); VCVTDQ2PS Z18, Z18; VMULPS 128(AX), Z30, Z29
@@ -2375,23 +2334,23 @@ begun78:
 	VFMADD213PS Z29, Z28, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z30, Z29
 	VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI); VCVTDQ2PS Z26, Z26; VMULPS 128(AX), Z30, Z29
 	VFMADD213PS Z29, Z28, Z26; VMOVUPS Z26, 128(DI); VCVTDQ2PS Z27, Z27; VMULPS 192(AX), Z30, Z29
-	VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, 192(DI); accumulateInt4_part6; MOVQ $0x3, BX
+	VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, 192(DI); accumulateInt4_part7; MOVQ $0x3, BX
 	JMP panels72Done
 
 panels72Rows4:
 	// 4 rows × 64 columns.
-	accumulateInt4_part24; VPXORD Z24, Z24, Z24
+	accumulateInt4_part25; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; scoreInt4_part17; JE group79Last
 
 group79:
 	scoreInt4_part6; VPANDD (BX), Z11, Z1
 	VPSHUFB Z1, Z12, Z1; VPMADDUBSW Z1, Z10, Z0; VPSRAW $0x8, Z1, Z1; VPANDD (BX)(R8*1), Z11, Z3
-	accumulateInt4_part35; VPANDD (BX)(R8*2), Z11, Z5
-	accumulateInt4_part28; accumulateInt4_part36
+	accumulateInt4_part36; VPANDD (BX)(R8*2), Z11, Z5
+	accumulateInt4_part29; accumulateInt4_part37
 	VPSRLW $0x4, (BX), Z1; VPANDD Z1, Z11, Z1; VPSHUFB Z1, Z12, Z1; VPMADDUBSW Z1, Z10, Z0
-	VPSRAW $0x8, Z1, Z1; VPSRLW $0x4, (BX)(R8*1), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part35
-	VPSRLW $0x4, (BX)(R8*2), Z5; VPANDD Z5, Z11, Z5; accumulateInt4_part28; VPSRLW $0x4, (DX)(R8*2), Z7
+	VPSRAW $0x8, Z1, Z1; VPSRLW $0x4, (BX)(R8*1), Z3; VPANDD Z3, Z11, Z3; accumulateInt4_part36
+	VPSRLW $0x4, (BX)(R8*2), Z5; VPANDD Z5, Z11, Z5; accumulateInt4_part29; VPSRLW $0x4, (DX)(R8*2), Z7
 	VPANDD Z7, Z11, Z7; VPSHUFB Z7, Z12, Z7; VPMADDUBSW Z7, Z10, Z6; VPSRAW $0x8, Z7, Z7
 	VPBROADCASTD 8(AX), Z8; VPDPWSSD Z8, Z0, Z16; VPDPWSSD Z8, Z2, Z17; VPDPWSSD Z8, Z4, Z18
 	VPDPWSSD Z8, Z6, Z19; VPBROADCASTD 12(AX), Z8; VPDPWSSD Z8, Z1, Z16; VPDPWSSD Z8, Z3, Z17
@@ -2408,32 +2367,32 @@ group79:
 group79Last:
 	TESTQ $0x1, 144(SP); JE group79End
 	VPANDD (BX), Z11, Z1; VPSHUFB Z1, Z12, Z1; VPMADDUBSW Z1, Z10, Z0; VPSRAW $0x8, Z1, Z1
-	VPANDD (BX)(R8*1), Z11, Z3; accumulateInt4_part35; VPANDD (BX)(R8*2), Z11, Z5
-	accumulateInt4_part28; accumulateInt4_part36
+	VPANDD (BX)(R8*1), Z11, Z3; accumulateInt4_part36; VPANDD (BX)(R8*2), Z11, Z5
+	accumulateInt4_part29; accumulateInt4_part37
 
 group79End:
-	accumulateInt4_part3; JNE begun80
+	accumulateInt4_part4; JNE begun80
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun80:
-	accumulateInt4_part9; accumulateInt4_part29
+	accumulateInt4_part10; accumulateInt4_part30
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z0; ADDQ R11, R12; VBROADCASTSS 4(BX), Z2
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI)
 	VCVTDQ2PS Z22, Z22; VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z22; VMOVUPS Z22, 128(DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z23; VMOVUPS Z23, 192(DI)
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z0; ADDQ R11, R12; VBROADCASTSS 8(BX), Z2
-	accumulateInt4_part30; ADDQ R13, AX
+	accumulateInt4_part31; ADDQ R13, AX
 	ADDQ DX, DI; VBROADCASTSS (R12), Z0; ADDQ R11, R12; VBROADCASTSS 12(BX), Z2; VCVTDQ2PS Z28, Z28
 	VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z28; VMOVUPS Z28, (DI); VCVTDQ2PS Z29, Z29
 	VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI); VCVTDQ2PS Z30, Z30
 	VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z30; VMOVUPS Z30, 128(DI); VCVTDQ2PS Z31, Z31
-	VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 192(DI); accumulateInt4_part6
+	VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 192(DI); accumulateInt4_part7
 	MOVQ $0x4, BX
 
 panels72Done:
 	SUBQ BX, 136(SP); JE panels72Next
-	accumulateInt4_part7; JMP panels72Tiles
+	accumulateInt4_part8; JMP panels72Tiles
 
 panels72Next:
 	ADDQ $0x100, 88(SP); IMUL3Q $0x4, R8, AX; ADDQ AX, 112(SP); SUBQ $0x4, 120(SP); JMP panels72
@@ -2443,7 +2402,7 @@ panels72End:
 
 panels81:
 	CMPQ 120(SP), $0x1; JL panels81End
-	scoreInt4_part2; accumulateInt4_part1
+	scoreInt4_part2; accumulateInt4_part2
 
 panels81Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 208(SP), R11; MOVQ 136(SP), R13; CMPQ R13, $0x7
@@ -2473,13 +2432,13 @@ group82Last:
 	VPMADDUBSW Z20, Z10, Z19; VPSRAW $0x8, Z20, Z20; VPDPWSSD Z17, Z19, Z16; VPDPWSSD Z18, Z20, Z16
 
 group82End:
-	accumulateInt4_part3; JNE begun83
+	accumulateInt4_part4; JNE begun83
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun83:
-	accumulateInt4_part9; VBROADCASTSS (R12), Z17
+	accumulateInt4_part10; VBROADCASTSS (R12), Z17
 	ADDQ R11, R12; VBROADCASTSS (BX), Z19; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z19, Z18
-	VFMADD213PS Z18, Z17, Z16; VMOVUPS Z16, (DI); accumulateInt4_part6; MOVQ $0x1, BX; JMP panels81Done
+	VFMADD213PS Z18, Z17, Z16; VMOVUPS Z16, (DI); accumulateInt4_part7; MOVQ $0x1, BX; JMP panels81Done
 
 panels81Rows2:
 	// 2 rows × 16 columns.
@@ -2488,29 +2447,29 @@ panels81Rows2:
 group84:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPBROADCASTD (AX), Z18; VPBROADCASTD 4(AX), Z19
 	VPBROADCASTD (AX)(R9*1), Z20; VPBROADCASTD 4(AX)(R9*1), Z21; VPANDD (BX), Z11, Z23
-	accumulateInt4_part31; VPDPWSSD Z18, Z22, Z16
+	accumulateInt4_part32; VPDPWSSD Z18, Z22, Z16
 	VPDPWSSD Z19, Z23, Z16; VPDPWSSD Z20, Z22, Z17; VPDPWSSD Z21, Z23, Z17; VPBROADCASTD 8(AX), Z18
 	VPBROADCASTD 12(AX), Z19; VPBROADCASTD 8(AX)(R9*1), Z20; VPBROADCASTD 12(AX)(R9*1), Z21
-	VPSRLW $0x4, (BX), Z23; VPANDD Z23, Z11, Z23; accumulateInt4_part31; VPDPWSSD Z18, Z22, Z16
+	VPSRLW $0x4, (BX), Z23; VPANDD Z23, Z11, Z23; accumulateInt4_part32; VPDPWSSD Z18, Z22, Z16
 	VPDPWSSD Z19, Z23, Z16; VPDPWSSD Z20, Z22, Z17; VPDPWSSD Z21, Z23, Z17; ADDQ R10, BX
 	ADDQ $0x10, AX; DECQ CX; JNE group84
 
 group84Last:
 	TESTQ $0x1, 144(SP); JE group84End
 	VPBROADCASTD (AX), Z18; VPBROADCASTD 4(AX), Z19; VPBROADCASTD (AX)(R9*1), Z20
-	VPBROADCASTD 4(AX)(R9*1), Z21; VPANDD (BX), Z11, Z23; accumulateInt4_part31; VPDPWSSD Z18, Z22, Z16
+	VPBROADCASTD 4(AX)(R9*1), Z21; VPANDD (BX), Z11, Z23; accumulateInt4_part32; VPDPWSSD Z18, Z22, Z16
 	VPDPWSSD Z19, Z23, Z16; VPDPWSSD Z20, Z22, Z17; VPDPWSSD Z21, Z23, Z17
 
 group84End:
-	accumulateInt4_part3; JNE begun85
+	accumulateInt4_part4; JNE begun85
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun85:
-	accumulateInt4_part9; VBROADCASTSS (R12), Z18
+	accumulateInt4_part10; VBROADCASTSS (R12), Z18
 	ADDQ R11, R12; VBROADCASTSS (BX), Z20; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z20, Z19
 	VFMADD213PS Z19, Z18, Z16; VMOVUPS Z16, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z18
 	ADDQ R11, R12; VBROADCASTSS 4(BX), Z20; VCVTDQ2PS Z17, Z17; VMULPS (AX), Z20, Z19
-	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, (DI); accumulateInt4_part6; MOVQ $0x2, BX; JMP panels81Done
+	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, (DI); accumulateInt4_part7; MOVQ $0x2, BX; JMP panels81Done
 
 panels81Rows3:
 	// 3 rows × 16 columns.
@@ -2519,30 +2478,30 @@ panels81Rows3:
 group86:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPBROADCASTD (AX), Z19; VPBROADCASTD 4(AX), Z20
 	VPBROADCASTD (AX)(R9*1), Z21; VPBROADCASTD 4(AX)(R9*1), Z22; VPBROADCASTD (AX)(R9*2), Z23
-	VPBROADCASTD 4(AX)(R9*2), Z24; VPANDD (BX), Z11, Z26; accumulateInt4_part37
+	VPBROADCASTD 4(AX)(R9*2), Z24; VPANDD (BX), Z11, Z26; accumulateInt4_part38
 	VPBROADCASTD 8(AX), Z19; VPBROADCASTD 12(AX), Z20; VPBROADCASTD 8(AX)(R9*1), Z21
 	VPBROADCASTD 12(AX)(R9*1), Z22; VPBROADCASTD 8(AX)(R9*2), Z23; VPBROADCASTD 12(AX)(R9*2), Z24
-	VPSRLW $0x4, (BX), Z26; VPANDD Z26, Z11, Z26; accumulateInt4_part37; ADDQ R10, BX; ADDQ $0x10, AX
+	VPSRLW $0x4, (BX), Z26; VPANDD Z26, Z11, Z26; accumulateInt4_part38; ADDQ R10, BX; ADDQ $0x10, AX
 	DECQ CX; JNE group86
 
 group86Last:
 	TESTQ $0x1, 144(SP); JE group86End
 	VPBROADCASTD (AX), Z19; VPBROADCASTD 4(AX), Z20; VPBROADCASTD (AX)(R9*1), Z21
 	VPBROADCASTD 4(AX)(R9*1), Z22; VPBROADCASTD (AX)(R9*2), Z23; VPBROADCASTD 4(AX)(R9*2), Z24
-	VPANDD (BX), Z11, Z26; accumulateInt4_part37
+	VPANDD (BX), Z11, Z26; accumulateInt4_part38
 
 group86End:
-	accumulateInt4_part3; JNE begun87
+	accumulateInt4_part4; JNE begun87
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun87:
-	accumulateInt4_part9; VBROADCASTSS (R12), Z19
+	accumulateInt4_part10; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VBROADCASTSS (BX), Z21; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z21, Z20
 	VFMADD213PS Z20, Z19, Z16; VMOVUPS Z16, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VBROADCASTSS 4(BX), Z21; VCVTDQ2PS Z17, Z17; VMULPS (AX), Z21, Z20
 	VFMADD213PS Z20, Z19, Z17; VMOVUPS Z17, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VBROADCASTSS 8(BX), Z21; VCVTDQ2PS Z18, Z18; VMULPS (AX), Z21, Z20
-	VFMADD213PS Z20, Z19, Z18; VMOVUPS Z18, (DI); accumulateInt4_part6; MOVQ $0x3, BX; JMP panels81Done
+	VFMADD213PS Z20, Z19, Z18; VMOVUPS Z18, (DI); accumulateInt4_part7; MOVQ $0x3, BX; JMP panels81Done
 
 panels81Rows4:
 	// 4 rows × 16 columns.
@@ -2553,26 +2512,26 @@ group88:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPBROADCASTD (AX), Z20; VPBROADCASTD 4(AX), Z21
 	VPBROADCASTD (AX)(R9*1), Z22; VPBROADCASTD 4(AX)(R9*1), Z23; VPBROADCASTD (AX)(R9*2), Z24
 	VPBROADCASTD 4(AX)(R9*2), Z25; VPBROADCASTD (R13), Z26; VPBROADCASTD 4(R13), Z27
-	VPANDD (BX), Z11, Z29; accumulateInt4_part33; accumulateInt4_part38; VPBROADCASTD 8(AX), Z20
+	VPANDD (BX), Z11, Z29; accumulateInt4_part34; accumulateInt4_part39; VPBROADCASTD 8(AX), Z20
 	VPBROADCASTD 12(AX), Z21; VPBROADCASTD 8(AX)(R9*1), Z22; VPBROADCASTD 12(AX)(R9*1), Z23
 	VPBROADCASTD 8(AX)(R9*2), Z24; VPBROADCASTD 12(AX)(R9*2), Z25; VPBROADCASTD 8(R13), Z26
-	VPBROADCASTD 12(R13), Z27; VPSRLW $0x4, (BX), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part33
-	accumulateInt4_part38; ADDQ R10, BX
+	VPBROADCASTD 12(R13), Z27; VPSRLW $0x4, (BX), Z29; VPANDD Z29, Z11, Z29; accumulateInt4_part34
+	accumulateInt4_part39; ADDQ R10, BX
 	ADDQ $0x10, AX; ADDQ $0x10, R13; DECQ CX; JNE group88
 
 group88Last:
 	TESTQ $0x1, 144(SP); JE group88End
 	VPBROADCASTD (AX), Z20; VPBROADCASTD 4(AX), Z21; VPBROADCASTD (AX)(R9*1), Z22
 	VPBROADCASTD 4(AX)(R9*1), Z23; VPBROADCASTD (AX)(R9*2), Z24; VPBROADCASTD 4(AX)(R9*2), Z25
-	VPBROADCASTD (R13), Z26; VPBROADCASTD 4(R13), Z27; VPANDD (BX), Z11, Z29; accumulateInt4_part33
-	accumulateInt4_part38
+	VPBROADCASTD (R13), Z26; VPBROADCASTD 4(R13), Z27; VPANDD (BX), Z11, Z29; accumulateInt4_part34
+	accumulateInt4_part39
 
 group88End:
-	accumulateInt4_part3; JNE begun89
+	accumulateInt4_part4; JNE begun89
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun89:
-	accumulateInt4_part9; VBROADCASTSS (R12), Z20
+	accumulateInt4_part10; VBROADCASTSS (R12), Z20
 	ADDQ R11, R12; VBROADCASTSS (BX), Z22; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z22, Z21
 	VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z20
 	ADDQ R11, R12; VBROADCASTSS 4(BX), Z22; VCVTDQ2PS Z17, Z17; VMULPS (AX), Z22, Z21
@@ -2580,11 +2539,11 @@ begun89:
 	ADDQ R11, R12; VBROADCASTSS 8(BX), Z22; VCVTDQ2PS Z18, Z18; VMULPS (AX), Z22, Z21
 	VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z20
 	ADDQ R11, R12; VBROADCASTSS 12(BX), Z22; VCVTDQ2PS Z19, Z19; VMULPS (AX), Z22, Z21
-	VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, (DI); accumulateInt4_part6; MOVQ $0x4, BX
+	VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, (DI); accumulateInt4_part7; MOVQ $0x4, BX
 
 panels81Done:
 	SUBQ BX, 136(SP); JE panels81Next
-	accumulateInt4_part7; JMP panels81Tiles
+	accumulateInt4_part8; JMP panels81Tiles
 
 panels81Next:
 	ADDQ $0x40, 88(SP); scoreInt4_part20; JMP panels81

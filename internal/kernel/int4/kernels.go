@@ -56,26 +56,29 @@ func Score(cpu *tuning.Row, s []float32, q *integers.Rows, row int, k []byte, sc
 	}
 }
 
-// Accumulate is integers.Accumulate of few rows of words that weigh values that are codes.
-func Accumulate(cpu *tuning.Row, o []float32, w *integers.Rows, v []byte, alpha, f []float32, rows,
-	oStride,
-	wStride, fStride int, b *kernel.PanelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.Cols)
-	w.Reads(0, rows, wStride, fStride, kernel.RoundUp(b.Keys, 4), 1)
-	operand.ReadsRows(f, rows, fStride, 1)
-	operand.Reads(alpha, rows)
+// Accumulate is integers.Accumulate of few rows of words that weigh values that are codes, with an
+// alpha.
+func Accumulate(cpu *tuning.Row, x *integers.Sums, v []byte, b *kernel.PanelLayout) {
+	operand.UpdatesRows(x.O, x.Rows, x.OStride, b.Cols)
+	x.W.Reads(0, x.Rows, x.WStride, x.FStride, kernel.RoundUp(b.Keys, 4), 1)
+	operand.ReadsRows(x.F, x.Rows, x.FStride, 1)
+	operand.Reads(x.Alpha, x.Rows)
 	operand.Reads(v, (b.Keys-1)/8*b.Stride+b.Cols*4)
 	if !integers.Products(cpu) {
-		accumulateInt4Generic(o, w.Words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt4Generic(x, v, b)
 		return
 	}
+	var call integers.SumsCall
+	call.Begin(x)
+	call.B = b
+	call.Alpha, call.F = &x.Alpha[0], &x.F[0]
+	call.W, _ = x.W.At(0, 0)
 	all := b.Cols
-	cols := max(8*kernel.Panel, kernel.CallIntegers/(rows*b.Keys)/kernel.Panel*kernel.Panel)
+	cols := max(8*kernel.Panel, kernel.CallIntegers/(x.Rows*b.Keys)/kernel.Panel*kernel.Panel)
 	for c := 0; c < all; c += cols {
 		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
-		accumulateInt4Step(cpu, &o[c], w, 0, &v[c/kernel.Panel*b.PanelStride], &alpha[0], &f[0], rows,
-			oStride,
-			wStride, fStride, b)
+		call.O, call.V = &x.O[c], &v[c/kernel.Panel*b.PanelStride]
+		accumulateInt4Step(cpu, &call)
 	}
 	b.Cols = all
 }

@@ -37,17 +37,14 @@ func scoreInt4Step(cpu *tuning.Row, s *float32, q *integers.Rows, row int, k *by
 }
 
 // accumulateInt4Step is Accumulate of checked operands, in one call.
-func accumulateInt4Step(cpu *tuning.Row, o *float32, w *integers.Rows, row int, v *byte, alpha,
-	f *float32, rows,
-	oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	at := row * wStride
-	switch words := &w.Words[at]; {
+func accumulateInt4Step(cpu *tuning.Row, x *integers.SumsCall) {
+	switch {
 	case !cpu.DotProduct:
-		accumulateInt4SIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt4SIMD(x)
 	case cpu.ISA.Lanes16():
-		accumulateInt4VNNIAVX512(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt4VNNIAVX512(x)
 	default:
-		accumulateInt4VNNISIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt4VNNISIMD(x)
 	}
 }
 
@@ -72,17 +69,14 @@ func scoreInt4VNNIAVX512(s *float32, q *int8, starts *int32, k *byte, scales *fl
 // accumulateInt4SIMD adds weighted values to the output. It works like accumulateInt4Generic.
 //
 //go:noescape
-func accumulateInt4SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout)
+func accumulateInt4SIMD(x *integers.SumsCall)
 
 // accumulateInt4VNNISIMD is accumulateInt4SIMD for CPUs with AVX-VNNI.
 //
 //go:noescape
-func accumulateInt4VNNISIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout)
+func accumulateInt4VNNISIMD(x *integers.SumsCall)
 
 // accumulateInt4VNNIAVX512 is accumulateInt4SIMD with 16 lanes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
-func accumulateInt4VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout)
+func accumulateInt4VNNIAVX512(x *integers.SumsCall)

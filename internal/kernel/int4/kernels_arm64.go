@@ -19,12 +19,7 @@ func scoreInt4Step(cpu *tuning.Row, s *float32, q *integers.Rows, row int, k *by
 	scoreInt4Dot(s, &q.Bytes[at], k, scales, rows, qStride, b)
 }
 
-func accumulateInt4Step(cpu *tuning.Row, o *float32, w *integers.Rows, row int, v *byte, alpha,
-	f *float32, rows,
-	oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	at := row * wStride
-	accumulateInt4Dot(o, &w.Words[at], v, alpha, f, rows, oStride, wStride, fStride, b)
-}
+func accumulateInt4Step(_ *tuning.Row, x *integers.SumsCall) { accumulateInt4Dot(x) }
 
 // scoreInt4Dot is scoreInt8Dot of codes. It works like scoreInt4Generic.
 //
@@ -35,5 +30,4 @@ func scoreInt4Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride i
 // accumulateInt4Dot is accumulateInt8Dot of codes. It works like accumulateInt4Generic.
 //
 //go:noescape
-func accumulateInt4Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout)
+func accumulateInt4Dot(x *integers.SumsCall)

@@ -51,9 +51,11 @@ func tryAccumulateInt4(c *kerneltest.Trial, rows, keys, cols int) {
 	got, want := c.Results((rows-1)*oStride + cols)
 	words, f := drawWeights(c, rows, wStride, keys), c.Factors((rows-1)*fStride+1)
 	alpha := c.Factors(rows)
-	Accumulate(kerneltest.Tuned, got, &integers.Rows{Words: words}, v, alpha, f, rows, oStride,
-		wStride, fStride, &b)
-	accumulateInt4Generic(want, words, v, alpha, f, rows, oStride, wStride, fStride, &b)
+	x := integers.Sums{O: got, W: &integers.Rows{Words: words}, Alpha: alpha, F: f, Rows: rows,
+		OStride: oStride, WStride: wStride, FStride: fStride}
+	Accumulate(kerneltest.Tuned, &x, v, &b)
+	x.O = want
+	accumulateInt4Generic(&x, v, &b)
 }
 
 // encode also has numbers at the bounds between levels.

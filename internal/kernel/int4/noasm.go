@@ -21,10 +21,8 @@ func Score(_ *tuning.Row, s []float32, q *integers.Rows, row int, k []byte, scal
 	scoreInt4Generic(s, q.Words[row*kernel.RoundUp(d, 4):], k, scales, rows, &b)
 }
 
-func Accumulate(_ *tuning.Row, o []float32, w *integers.Rows, v []byte, alpha, f []float32, rows,
-	oStride,
-	wStride, fStride int, b *kernel.PanelLayout) {
-	accumulateInt4Generic(o, w.Words, v, alpha, f, rows, oStride, wStride, fStride, b)
+func Accumulate(_ *tuning.Row, x *integers.Sums, v []byte, b *kernel.PanelLayout) {
+	accumulateInt4Generic(x, v, b)
 }
 
 func LookUp(_ tuning.ISA, dst, src []byte, l *LevelLayout, ahead int) { lookUpGeneric(dst, src, l) }

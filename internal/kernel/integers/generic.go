@@ -171,21 +171,19 @@ func largestProduct(x []float32) (top float32) {
 
 // accumulateInt8Generic is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place
 // of o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil.
-func accumulateInt8Generic(o []float32, w []int16, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout) {
-	AccumulateGeneric(kernel.I8, o, w, v, alpha, f, rows, oStride, wStride, fStride, b)
+func accumulateInt8Generic(x *Sums, v []byte, b *kernel.PanelLayout) {
+	AccumulateGeneric(kernel.I8, x, v, b)
 }
 
 // AccumulateGeneric is accumulateInt8Generic of values in I8 or I4.
-func AccumulateGeneric(t kernel.Format, o []float32, w []int16, v []byte, alpha, f []float32, rows,
-	oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	for r := range rows {
-		row := o[r*oStride:][:b.Cols]
-		floats.BeginOutputs(row, alpha, r, b.Overwrite)
+func AccumulateGeneric(t kernel.Format, x *Sums, v []byte, b *kernel.PanelLayout) {
+	for r := range x.Rows {
+		row := x.O[r*x.OStride:][:b.Cols]
+		floats.BeginOutputs(row, x.Alpha, r, b.Overwrite)
 		for c := 0; c < b.Cols; c += kernel.Panel {
-			sums := integerSums(t, w[r*wStride:], v[c/kernel.Panel*b.PanelStride:], b)
+			sums := integerSums(t, x.W.Words[r*x.WStride:], v[c/kernel.Panel*b.PanelStride:], b)
 			for i := range min(kernel.Panel, b.Cols-c) {
-				row[c+i] = f32.FMA(float32(sums[i]), f[r*fStride], row[c+i])
+				row[c+i] = f32.FMA(float32(sums[i]), x.F[r*x.FStride], row[c+i])
 			}
 		}
 	}

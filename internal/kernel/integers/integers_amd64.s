@@ -110,24 +110,31 @@
 	IMUL3Q $0x1, R8, AX; ADDQ AX, 112(SP); SUBQ $0x1, 120(SP)
 
 #define accumulateInt8_part1 \
+	MOVQ (BX), AX; MOVQ AX, 2168(SP); MOVQ 8(BX), AX; MOVQ AX, 2184(SP); MOVQ 24(BX), AX \
+	MOVQ AX, 2192(SP); MOVQ 64(BX), AX; MOVQ AX, 2232(SP); MOVQ 40(BX), AX; MOVQ AX, 2256(SP) \
+	MOVQ 48(BX), AX; MOVQ AX, 2208(SP); MOVQ 56(BX), AX; MOVQ AX, 2240(SP); MOVQ 72(BX), AX \
+	MOVQ AX, 2248(SP); SHLQ $0x2, 2240(SP); SHLQ $0x2, 2248(SP); MOVQ 80(BX), BX; SHLQ $0x1, 2232(SP) \
+	XORQ AX, AX; CMPB 64(BX), $0x0
+
+#define accumulateInt8_part2 \
 	MOVQ 2168(SP), AX; MOVQ AX, 2176(SP); MOVQ 2184(SP), SI; MOVQ 2208(SP), AX; MOVQ AX, 2216(SP) \
 	MOVQ 2096(SP), AX; MOVQ AX, 2088(SP); MOVQ 2256(SP), AX; MOVQ AX, 2264(SP)
 
-#define accumulateInt8_part2 \
+#define accumulateInt8_part3 \
 	MOVQ 2176(SP), DI; MOVQ 2240(SP), DX; XORQ R13, R13; MOVQ 2080(SP), AX; TESTQ AX, AX
 
-#define accumulateInt8_part3 \
+#define accumulateInt8_part4 \
 	MOVQ 2264(SP), R12; MOVQ 2248(SP), R11; MOVQ 2088(SP), BX; VBROADCASTSS (R12), Y2; ADDQ R11, R12 \
 	VBROADCASTSS (BX), Y4; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y4, Y3; VFMADD213PS Y3, Y2, Y0 \
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y4, Y3; VFMADD213PS Y3, Y2, Y1 \
 	VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; MOVQ DI, 2176(SP); MOVQ R12, 2264(SP) \
 	MOVQ $0x1, BX
 
-#define accumulateInt8_part4 \
+#define accumulateInt8_part5 \
 	VPXOR Y0, Y0, Y0; VPXOR Y1, Y1, Y1; VPXOR Y2, Y2, Y2; VPXOR Y3, Y3, Y3; MOVQ SI, AX \
 	MOVQ 2224(SP), CX
 
-#define accumulateInt8_part5 \
+#define accumulateInt8_part6 \
 	MOVQ 2264(SP), R12; MOVQ 2248(SP), R11; MOVQ 2088(SP), BX; VBROADCASTSS (R12), Y4; ADDQ R11, R12 \
 	VBROADCASTSS (BX), Y6; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y6, Y5; VFMADD213PS Y5, Y4, Y0 \
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y6, Y5; VFMADD213PS Y5, Y4, Y1 \
@@ -137,17 +144,17 @@
 	VMOVUPS Y3, 32(DI); ADDQ R13, AX; ADDQ DX, DI; MOVQ DI, 2176(SP); MOVQ R12, 2264(SP) \
 	MOVQ $0x2, BX
 
-#define accumulateInt8_part6 \
+#define accumulateInt8_part7 \
 	VPXOR Y0, Y0, Y0; VPXOR Y1, Y1, Y1; VPXOR Y2, Y2, Y2; VPXOR Y3, Y3, Y3; VPXOR Y4, Y4, Y4 \
 	VPXOR Y5, Y5, Y5
 
-#define accumulateInt8_part7 \
+#define accumulateInt8_part8 \
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPBROADCASTD (AX), Y6; VPBROADCASTD 4(AX), Y7 \
 	VPBROADCASTD (AX)(R9*1), Y8; VPBROADCASTD 4(AX)(R9*1), Y9; VPBROADCASTD (AX)(R9*2), Y10 \
 	VPBROADCASTD 4(AX)(R9*2), Y11; VMOVDQU (BX), Y13; VPSLLW $0x8, Y13, Y12; VPSRAW $0x8, Y12, Y12 \
 	VPSRAW $0x8, Y13, Y13
 
-#define accumulateInt8_part8 \
+#define accumulateInt8_part9 \
 	MOVQ 2264(SP), R12; MOVQ 2248(SP), R11; MOVQ 2088(SP), BX; VBROADCASTSS (R12), Y6; ADDQ R11, R12 \
 	VBROADCASTSS (BX), Y8; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y8, Y7; VFMADD213PS Y7, Y6, Y0 \
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y8, Y7; VFMADD213PS Y7, Y6, Y1 \
@@ -160,10 +167,10 @@
 	VMOVUPS Y5, 32(DI); ADDQ R13, AX; ADDQ DX, DI; MOVQ DI, 2176(SP); MOVQ R12, 2264(SP) \
 	MOVQ $0x3, BX
 
-#define accumulateInt8_part9 \
+#define accumulateInt8_part10 \
 	ADDQ R10, BX; ADDQ $0x8, AX; ADDQ $0x8, R13
 
-#define accumulateInt8_part10 \
+#define accumulateInt8_part11 \
 	MOVQ 2264(SP), R12; MOVQ 2248(SP), R11; MOVQ 2088(SP), BX; VBROADCASTSS (R12), Y8; ADDQ R11, R12 \
 	VBROADCASTSS (BX), Y10; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y10, Y9; VFMADD213PS Y9, Y8, Y0 \
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y10, Y9; VFMADD213PS Y9, Y8, Y1 \
@@ -179,32 +186,39 @@
 	VMOVUPS Y7, 32(DI); ADDQ R13, AX; ADDQ DX, DI; MOVQ DI, 2176(SP); MOVQ R12, 2264(SP) \
 	MOVQ $0x4, BX
 
-#define accumulateInt8_part11 \
+#define accumulateInt8_part12 \
 	VMOVDQU (BX), Y1; VPSLLW $0x8, Y1, Y0; VPSRAW $0x8, Y0, Y0; VPSRAW $0x8, Y1, Y1; VMOVDQU Y0, (AX) \
 	VMOVDQU Y1, 64(AX); VMOVDQU 32(BX), Y1; VPSLLW $0x8, Y1, Y0; VPSRAW $0x8, Y0, Y0 \
 	VPSRAW $0x8, Y1, Y1; VMOVDQU Y0, 32(AX); VMOVDQU Y1, 96(AX); ADDQ R10, BX; ADDQ $0x80, AX \
 	DECQ CX
 
 #define multiplyInt8_part1 \
-	MOVQ 176(SP), AX; MOVQ AX, 184(SP); MOVQ 192(SP), AX; MOVQ AX, 200(SP)
+	MOVQ (BX), AX; MOVQ AX, 88(SP); MOVQ 8(BX), AX; MOVQ AX, 104(SP); MOVQ 24(BX), AX \
+	MOVQ AX, 112(SP); MOVQ 64(BX), AX; MOVQ AX, 152(SP); MOVQ 40(BX), AX; MOVQ AX, 176(SP) \
+	MOVQ 48(BX), AX; MOVQ AX, 128(SP); MOVQ 16(BX), AX; MOVQ AX, 192(SP); MOVQ 56(BX), AX \
+	MOVQ AX, 160(SP); MOVQ 72(BX), AX; MOVQ AX, 168(SP); SHLQ $0x2, 160(SP); SHLQ $0x2, 168(SP) \
+	MOVQ 80(BX), BX
 
 #define multiplyInt8_part2 \
+	MOVQ 176(SP), AX; MOVQ AX, 184(SP); MOVQ 192(SP), AX; MOVQ AX, 200(SP)
+
+#define multiplyInt8_part3 \
 	MOVQ (SP), AX; MOVQ AX, 32(SP); MOVQ 184(SP), AX; MOVQ AX, 40(SP); MOVQ 200(SP), AX \
 	MOVQ AX, 48(SP); MOVQ 144(SP), AX; MOVQ AX, 64(SP); MOVQ SI, 56(SP)
 
-#define multiplyInt8_part3 \
+#define multiplyInt8_part4 \
 	MOVQ 208(SP), R11; MOVQ 48(SP), AX; MOVQ 168(SP), CX
 
-#define multiplyInt8_part4 \
+#define multiplyInt8_part5 \
 	MOVQ $0x20, CX; CMPQ CX, 64(SP); CMOVQGT 64(SP), CX; SUBQ CX, 64(SP)
 
-#define multiplyInt8_part5 \
+#define multiplyInt8_part6 \
 	MOVQ 96(SP), DI; MOVQ 160(SP), DX; XORQ R13, R13; MOVQ 32(SP), AX; TESTQ AX, AX
 
-#define multiplyInt8_part6 \
+#define multiplyInt8_part7 \
 	ADDQ $0x4, 40(SP); ADDQ $0x4, 48(SP); MOVQ $+0, 32(SP); CMPQ 64(SP), $0x0
 
-#define multiplyInt8_part7 \
+#define multiplyInt8_part8 \
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y4; ADDQ R11, R12; VCVTDQ2PS Y0, Y0 \
 	VMOVUPS (AX), Y5; VFMADD213PS Y5, Y4, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y5 \
 	VFMADD213PS Y5, Y4, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Y4 \
@@ -212,7 +226,7 @@
 	VCVTDQ2PS Y3, Y3; VMOVUPS 32(AX), Y5; VFMADD213PS Y5, Y4, Y3; VMOVUPS Y3, 32(DI); ADDQ R13, AX \
 	ADDQ DX, DI
 
-#define multiplyInt8_part8 \
+#define multiplyInt8_part9 \
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y6; ADDQ R11, R12; VCVTDQ2PS Y0, Y0 \
 	VMOVUPS (AX), Y7; VFMADD213PS Y7, Y6, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y7 \
 	VFMADD213PS Y7, Y6, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Y6 \
@@ -222,7 +236,7 @@
 	VFMADD213PS Y7, Y6, Y4; VMOVUPS Y4, (DI); VCVTDQ2PS Y5, Y5; VMOVUPS 32(AX), Y7 \
 	VFMADD213PS Y7, Y6, Y5; VMOVUPS Y5, 32(DI); ADDQ R13, AX; ADDQ DX, DI
 
-#define multiplyInt8_part9 \
+#define multiplyInt8_part10 \
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y8; ADDQ R11, R12; VCVTDQ2PS Y0, Y0 \
 	VMOVUPS (AX), Y9; VFMADD213PS Y9, Y8, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y9 \
 	VFMADD213PS Y9, Y8, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Y8 \
@@ -235,13 +249,13 @@
 	VCVTDQ2PS Y7, Y7; VMOVUPS 32(AX), Y9; VFMADD213PS Y9, Y8, Y7; VMOVUPS Y7, 32(DI); ADDQ R13, AX \
 	ADDQ DX, DI
 
-#define multiplyInt8_part10 \
+#define multiplyInt8_part11 \
 	ADDQ AX, 184(SP); MOVQ 168(SP), AX; IMULQ BX, AX; ADDQ AX, 200(SP)
 
-#define multiplyInt8_part11 \
+#define multiplyInt8_part12 \
 	PREFETCHT0 (AX); ADDQ $0x40, AX; DECQ CX
 
-#define multiplyInt8_part12 \
+#define multiplyInt8_part13 \
 	MOVQ AX, 72(SP); MOVQ 48(SP), AX; MOVQ 168(SP), CX
 
 #define scoreInt8_part20 \
@@ -276,21 +290,21 @@
 #define scoreInt8_part26 \
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 176(SP), CX
 
-#define accumulateInt8_part12 \
+#define accumulateInt8_part13 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Y12; ADDQ R11, R12
 
-#define multiplyInt8_part13 \
+#define multiplyInt8_part14 \
 	ADDQ R13, AX; ADDQ DX, DI; ADDQ $0x80, SI; ADDQ $0x4, 40(SP); ADDQ $0x4, 48(SP); MOVQ $+0, 32(SP) \
 	CMPQ 64(SP), $0x0
 
-#define multiplyInt8_part14 \
+#define multiplyInt8_part15 \
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y4; ADDQ R11, R12; VCVTDQ2PS Y0, Y0 \
 	VMOVUPS (AX), Y5; VFMADD213PS Y5, Y4, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y5 \
 	VFMADD213PS Y5, Y4, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Y4 \
 	ADDQ R11, R12; VCVTDQ2PS Y2, Y2; VMOVUPS (AX), Y5; VFMADD213PS Y5, Y4, Y2; VMOVUPS Y2, (DI) \
 	VCVTDQ2PS Y3, Y3; VMOVUPS 32(AX), Y5; VFMADD213PS Y5, Y4, Y3; VMOVUPS Y3, 32(DI)
 
-#define multiplyInt8_part15 \
+#define multiplyInt8_part16 \
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y6; ADDQ R11, R12; VCVTDQ2PS Y0, Y0 \
 	VMOVUPS (AX), Y7; VFMADD213PS Y7, Y6, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y7 \
 	VFMADD213PS Y7, Y6, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Y6 \
@@ -442,63 +456,63 @@
 	VPDPBUSD Z25, Z24, Z21; VPBROADCASTD (R12), Z25; VPDPBUSD Z25, Z24, Z22 \
 	VPBROADCASTD (R12)(R9*1), Z25; VPDPBUSD Z25, Z24, Z23
 
-#define accumulateInt8_part13 \
+#define accumulateInt8_part14 \
 	MOVQ 96(SP), DI; MOVQ 160(SP), DX; XORQ R13, R13
 
-#define accumulateInt8_part14 \
+#define accumulateInt8_part15 \
 	MOVQ 184(SP), R12; MOVQ 168(SP), R11; MOVQ 8(SP), BX
 
-#define accumulateInt8_part15 \
+#define accumulateInt8_part16 \
 	ADDQ R13, AX; ADDQ DX, DI; MOVQ DI, 96(SP); MOVQ R12, 184(SP)
 
-#define accumulateInt8_part16 \
+#define accumulateInt8_part17 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z20; ADDQ R11, R12
 
-#define accumulateInt8_part17 \
+#define accumulateInt8_part18 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23 \
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
 
-#define accumulateInt8_part18 \
+#define accumulateInt8_part19 \
 	VBROADCASTSS (R12), Z28; ADDQ R11, R12; VBROADCASTSS (BX), Z30; VCVTDQ2PS Z16, Z16 \
 	VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z16; VMOVUPS Z16, (DI)
 
-#define accumulateInt8_part19 \
+#define accumulateInt8_part20 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z28; ADDQ R11, R12
 
-#define accumulateInt8_part20 \
+#define accumulateInt8_part21 \
 	VPSLLW $0x8, Z9, Z8; VPSRAW $0x8, Z8, Z8; VPSRAW $0x8, Z9, Z9
 
-#define accumulateInt8_part21 \
+#define accumulateInt8_part22 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z0; ADDQ R11, R12
 
-#define accumulateInt8_part22 \
+#define accumulateInt8_part23 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
 	VPXORD Z20, Z20, Z20
 
-#define accumulateInt8_part23 \
+#define accumulateInt8_part24 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z22; ADDQ R11, R12
 
-#define accumulateInt8_part24 \
+#define accumulateInt8_part25 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 
-#define accumulateInt8_part25 \
+#define accumulateInt8_part26 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z24; ADDQ R11, R12
 
-#define accumulateInt8_part26 \
+#define accumulateInt8_part27 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z26; ADDQ R11, R12
 
-#define accumulateInt8_part27 \
+#define accumulateInt8_part28 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z30; ADDQ R11, R12
 
-#define accumulateInt8_part28 \
+#define accumulateInt8_part29 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z8; ADDQ R11, R12
 
-#define accumulateInt8_part29 \
+#define accumulateInt8_part30 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z21; ADDQ R11, R12
 
-#define accumulateInt8_part30 \
+#define accumulateInt8_part31 \
 	ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z23; ADDQ R11, R12
 
 #define quantizeRows_part1 \
@@ -847,13 +861,12 @@ TEXT ·scoreInt8SIMD(SB), NOSPLIT, $216-64
 	MOVQ AX, 152(SP)
 	MOVQ scales+32(FP), AX
 	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP); SHLQ $0x1, 152(SP)
 	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
+	MOVQ AX, 128(SP)
+	MOVQ starts+16(FP), AX
+	MOVQ AX, 192(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
 	MOVQ b+56(FP), BX
-	scoreInt8_part1; CMPQ 128(SP), $0x4
-	JG panels1End
+	SHLQ $0x1, 152(SP); scoreInt8_part1; CMPQ 128(SP), $0x4; JG panels1End
 
 panels1:
 	CMPQ 120(SP), $0x1; JL panels1End
@@ -984,33 +997,17 @@ DATA all00010001<>+24(SB)/8, $0x1000100010001
 GLOBL all00010001<>(SB), RODATA|NOPTR, $32
 
 // accumulateInt8SIMD works like accumulateInt8Generic.
-// func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt8SIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt8SIMD(SB), $2296-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 2168(SP)
-	MOVQ w+8(FP), AX
-	MOVQ AX, 2184(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 2192(SP)
-	MOVQ wStride+56(FP), AX
-	MOVQ AX, 2232(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 2256(SP); SHLQ $0x1, 2232(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 2208(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 2240(SP); SHLQ $0x2, 2240(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 2248(SP); SHLQ $0x2, 2248(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used10
+TEXT ·accumulateInt8SIMD(SB), $2296-8
+	MOVQ x+0(FP), BX
+	accumulateInt8_part1; JE used10
 	LEAQ zeros<>+0(SB), AX
 
 used10:
 	MOVQ AX, 2080(SP); XORQ AX, AX; CMPQ 2080(SP), $0x0; JNE noFactors12
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 2104(SP); TESTQ AX, AX; JNE factors11
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ $+4, 2104(SP); TESTQ AX, AX; JNE factors11
 
 noFactors12:
 	MOVQ AX, 2104(SP); LEAQ ones<>+0(SB), AX
@@ -1022,7 +1019,7 @@ factors11:
 
 panels13:
 	CMPQ 2200(SP), $0x1; JL panels13End
-	accumulateInt8_part1
+	accumulateInt8_part2
 
 panels13Tiles:
 	MOVQ 2232(SP), R9; MOVQ 2192(SP), BX; MOVQ 2288(SP), R11; CMPQ 2208(SP), $0x4; JLE few14
@@ -1048,15 +1045,15 @@ group15:
 	VPSLLW $0x8, Y5, Y4; VPSRAW $0x8, Y4, Y4; VPSRAW $0x8, Y5, Y5; VPMADDWD Y2, Y4, Y14
 	VPADDD Y14, Y1, Y1; VPMADDWD Y3, Y5, Y14; VPADDD Y14, Y1, Y1; ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX
 	JNE group15
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun16
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun16
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun16:
-	accumulateInt8_part3; JMP panels13Done
+	accumulateInt8_part4; JMP panels13Done
 
 panels13Rows2:
 	// 2 rows × 16 columns.
-	accumulateInt8_part4
+	accumulateInt8_part5
 
 group17:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPBROADCASTD (AX), Y4; VPBROADCASTD 4(AX), Y5
@@ -1067,19 +1064,19 @@ group17:
 	VPSRAW $0x8, Y8, Y8; VPSRAW $0x8, Y9, Y9; VPMADDWD Y4, Y8, Y14; VPADDD Y14, Y1, Y1
 	VPMADDWD Y5, Y9, Y14; VPADDD Y14, Y1, Y1; VPMADDWD Y6, Y8, Y14; VPADDD Y14, Y3, Y3
 	VPMADDWD Y7, Y9, Y14; VPADDD Y14, Y3, Y3; ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX; JNE group17
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun18
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun18
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun18:
-	accumulateInt8_part5; JMP panels13Done
+	accumulateInt8_part6; JMP panels13Done
 
 panels13Rows3:
 	// 3 rows × 16 columns.
-	accumulateInt8_part6; MOVQ SI, AX
+	accumulateInt8_part7; MOVQ SI, AX
 	MOVQ 2224(SP), CX
 
 group19:
-	accumulateInt8_part7; VPMADDWD Y6, Y12, Y14
+	accumulateInt8_part8; VPMADDWD Y6, Y12, Y14
 	VPADDD Y14, Y0, Y0; VPMADDWD Y7, Y13, Y14; VPADDD Y14, Y0, Y0; VPMADDWD Y8, Y12, Y14
 	VPADDD Y14, Y2, Y2; VPMADDWD Y9, Y13, Y14; VPADDD Y14, Y2, Y2; VPMADDWD Y10, Y12, Y14
 	VPADDD Y14, Y4, Y4; VPMADDWD Y11, Y13, Y14; VPADDD Y14, Y4, Y4; VMOVDQU 32(BX), Y13
@@ -1088,15 +1085,15 @@ group19:
 	VPADDD Y14, Y3, Y3; VPMADDWD Y9, Y13, Y14; VPADDD Y14, Y3, Y3; VPMADDWD Y10, Y12, Y14
 	VPADDD Y14, Y5, Y5; VPMADDWD Y11, Y13, Y14; VPADDD Y14, Y5, Y5; ADDQ R10, BX; ADDQ $0x8, AX
 	DECQ CX; JNE group19
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun20
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun20
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun20:
-	accumulateInt8_part8; JMP panels13Done
+	accumulateInt8_part9; JMP panels13Done
 
 panels13Rows4:
 	// 4 rows × 16 columns.
-	accumulateInt8_part6; VPXOR Y6, Y6, Y6
+	accumulateInt8_part7; VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7; scoreInt8_part15; MOVQ 2224(SP), CX
 
 group21:
@@ -1112,12 +1109,12 @@ group21:
 	VPADDD Y14, Y4, Y4; VPMADDWD Y12, Y11, Y14; VPADDD Y14, Y5, Y5; VPBROADCASTD (R13), Y12
 	VPMADDWD Y12, Y8, Y14; VPADDD Y14, Y6, Y6; VPMADDWD Y12, Y10, Y14; VPADDD Y14, Y7, Y7
 	VPBROADCASTD 4(R13), Y12; VPMADDWD Y12, Y9, Y14; VPADDD Y14, Y6, Y6; VPMADDWD Y12, Y11, Y14
-	VPADDD Y14, Y7, Y7; accumulateInt8_part9; DECQ CX; JNE group21
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun22
+	VPADDD Y14, Y7, Y7; accumulateInt8_part10; DECQ CX; JNE group21
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun22
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun22:
-	accumulateInt8_part10
+	accumulateInt8_part11
 
 panels13Done:
 	SUBQ BX, 2216(SP); JE panels13Next
@@ -1133,8 +1130,8 @@ panels23:
 	MOVQ 2192(SP), BX; LEAQ 31(SP), AX; ANDQ $-32, AX; MOVQ 2224(SP), CX
 
 widen24:
-	accumulateInt8_part11; JNE widen24
-	accumulateInt8_part1
+	accumulateInt8_part12; JNE widen24
+	accumulateInt8_part2
 
 panels23Tiles:
 	MOVQ 2232(SP), R9; LEAQ 31(SP), BX; ANDQ $-32, BX; MOVQ 2216(SP), R13; CMPQ R13, $0x7
@@ -1147,7 +1144,7 @@ panels23Tiles:
 
 panels23Rows2:
 	// 2 rows × 16 columns.
-	accumulateInt8_part4
+	accumulateInt8_part5
 
 group25:
 	VMOVDQU (BX), Y4; VMOVDQU 32(BX), Y5; VPBROADCASTD (AX), Y6; VPMADDWD Y6, Y4, Y7; VPADDD Y7, Y0, Y0
@@ -1156,15 +1153,15 @@ group25:
 	VPBROADCASTD 4(AX), Y6; VPMADDWD Y6, Y4, Y7; VPADDD Y7, Y0, Y0; VPMADDWD Y6, Y5, Y8
 	VPADDD Y8, Y1, Y1; VPBROADCASTD 4(AX)(R9*1), Y6; VPMADDWD Y6, Y4, Y7; VPADDD Y7, Y2, Y2
 	VPMADDWD Y6, Y5, Y8; VPADDD Y8, Y3, Y3; ADDQ $0x80, BX; ADDQ $0x8, AX; DECQ CX; JNE group25
-	accumulateInt8_part2; JNE begun26
+	accumulateInt8_part3; JNE begun26
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun26:
-	accumulateInt8_part5; JMP panels23Done
+	accumulateInt8_part6; JMP panels23Done
 
 panels23Rows3:
 	// 3 rows × 16 columns.
-	accumulateInt8_part6; MOVQ SI, AX
+	accumulateInt8_part7; MOVQ SI, AX
 	MOVQ 2224(SP), CX
 
 group27:
@@ -1177,15 +1174,15 @@ group27:
 	VPMADDWD Y8, Y6, Y9; VPADDD Y9, Y2, Y2; VPMADDWD Y8, Y7, Y10; VPADDD Y10, Y3, Y3
 	VPBROADCASTD 4(AX)(R9*2), Y8; VPMADDWD Y8, Y6, Y9; VPADDD Y9, Y4, Y4; VPMADDWD Y8, Y7, Y10
 	VPADDD Y10, Y5, Y5; ADDQ $0x80, BX; ADDQ $0x8, AX; DECQ CX; JNE group27
-	accumulateInt8_part2; JNE begun28
+	accumulateInt8_part3; JNE begun28
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun28:
-	accumulateInt8_part8; JMP panels23Done
+	accumulateInt8_part9; JMP panels23Done
 
 panels23Rows4:
 	// 4 rows × 16 columns.
-	accumulateInt8_part6; VPXOR Y6, Y6, Y6
+	accumulateInt8_part7; VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7; scoreInt8_part15; MOVQ 2224(SP), CX
 
 group29:
@@ -1201,11 +1198,11 @@ group29:
 	VPADDD Y11, Y4, Y4; VPMADDWD Y10, Y9, Y12; VPADDD Y12, Y5, Y5; VPBROADCASTD 4(R13), Y10
 	VPMADDWD Y10, Y8, Y11; VPADDD Y11, Y6, Y6; VPMADDWD Y10, Y9, Y12; VPADDD Y12, Y7, Y7
 	ADDQ $0x80, BX; ADDQ $0x8, AX; ADDQ $0x8, R13; DECQ CX; JNE group29
-	accumulateInt8_part2; JNE begun30
+	accumulateInt8_part3; JNE begun30
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun30:
-	accumulateInt8_part10
+	accumulateInt8_part11
 
 panels23Done:
 	SUBQ BX, 2216(SP); JE panels23Next
@@ -1231,28 +1228,11 @@ DATA ones<>+40(SB)/8, $0x3f8000003f800000
 GLOBL ones<>(SB), RODATA|NOPTR, $48
 
 // multiplyInt8SIMD works like accumulateInt8Generic.
-// func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows int, oStride int, aStride int, fStride int, b *uintptr)
+// func multiplyInt8SIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·multiplyInt8SIMD(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ a+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+24(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ aStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP); SHLQ $0x1, 152(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
+TEXT ·multiplyInt8SIMD(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	multiplyInt8_part1; SHLQ $0x1, 152(SP)
 	XORQ AX, AX; CMPB 64(BX), $0x0; JE used31
 	LEAQ zeros<>+0(SB), AX
 
@@ -1262,7 +1242,7 @@ used31:
 
 panels32:
 	CMPQ 120(SP), $0x1; JL panels32End
-	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels32Tiles:
 	scoreInt8_part3; MOVQ 136(SP), R13
@@ -1276,11 +1256,11 @@ panels32Tiles:
 
 panels32Rows1:
 	// 1 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs33:
-	multiplyInt8_part3; VPBROADCASTD (AX), Y0
-	VMOVDQU Y0, Y1; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; VPBROADCASTD (AX), Y0
+	VMOVDQU Y0, Y1; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 	TESTQ $0x1, CX; JE group34Even
 	scoreInt8_part5; ADDQ R10, BX
 	ADDQ $0x8, AX
@@ -1292,74 +1272,74 @@ group34:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part5; scoreInt8_part6; JNE group34
 
 group34End:
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun35
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun35
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun35:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y2; ADDQ R11, R12; VCVTDQ2PS Y0, Y0
 	VMOVUPS (AX), Y3; VFMADD213PS Y3, Y2, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y3
 	VFMADD213PS Y3, Y2, Y1; VMOVUPS Y1, 32(DI); ADDQ R13, AX; ADDQ DX, DI; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs33
+	multiplyInt8_part7; JNE inputs33
 	MOVQ 56(SP), SI; MOVQ $0x1, BX; JMP panels32Done
 
 panels32Rows2:
 	// 2 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs36:
-	multiplyInt8_part3; scoreInt8_part8
-	VMOVDQU Y2, Y3; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; scoreInt8_part8
+	VMOVDQU Y2, Y3; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group37:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part9; JNE group37
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun38
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun38
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun38:
-	multiplyInt8_part7; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs36
+	multiplyInt8_part8; ADDQ $0x100, SI
+	multiplyInt8_part7; JNE inputs36
 	MOVQ 56(SP), SI; MOVQ $0x2, BX; JMP panels32Done
 
 panels32Rows3:
 	// 3 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs39:
-	multiplyInt8_part3; scoreInt8_part11
-	VMOVDQU Y4, Y5; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; scoreInt8_part11
+	VMOVDQU Y4, Y5; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group40:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part12; JNE group40
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun41
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun41
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun41:
-	multiplyInt8_part8; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs39
+	multiplyInt8_part9; ADDQ $0x100, SI
+	multiplyInt8_part7; JNE inputs39
 	MOVQ 56(SP), SI; MOVQ $0x3, BX; JMP panels32Done
 
 panels32Rows4:
 	// 4 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs42:
-	multiplyInt8_part3; scoreInt8_part11
+	multiplyInt8_part4; scoreInt8_part11
 	scoreInt8_part14; VPBROADCASTD all00010001<>+0(SB), Y14
-	scoreInt8_part15; multiplyInt8_part4
+	scoreInt8_part15; multiplyInt8_part5
 
 group43:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part16; JNE group43
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun44
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun44
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun44:
-	multiplyInt8_part9; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs42
+	multiplyInt8_part10; ADDQ $0x100, SI
+	multiplyInt8_part7; JNE inputs42
 	MOVQ 56(SP), SI; MOVQ $0x4, BX
 
 panels32Done:
 	SUBQ BX, 136(SP); JE panels32Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels32Tiles
 
 panels32Next:
@@ -1368,7 +1348,7 @@ panels32Next:
 panels32End:
 panels45:
 	CMPQ 120(SP), $0x1; JL panels45End
-	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels45Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 136(SP), R13; CMPQ R13, $0x7; JGE panels45Rows4
@@ -1380,74 +1360,74 @@ panels45Tiles:
 
 panels45Rows2:
 	// 2 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs46:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead47:
-	multiplyInt8_part11; JNE ahead47
-	multiplyInt8_part12; scoreInt8_part8
-	VMOVDQU Y2, Y3; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead47
+	multiplyInt8_part13; scoreInt8_part8
+	VMOVDQU Y2, Y3; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group48:
 	scoreInt8_part9; JNE group48
-	multiplyInt8_part5; JNE begun49
+	multiplyInt8_part6; JNE begun49
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun49:
-	multiplyInt8_part7; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs46
+	multiplyInt8_part8; ADDQ $0x100, SI
+	multiplyInt8_part7; JNE inputs46
 	MOVQ 56(SP), SI; MOVQ $0x2, BX; JMP panels45Done
 
 panels45Rows3:
 	// 3 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs50:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead51:
-	multiplyInt8_part11; JNE ahead51
-	multiplyInt8_part12; scoreInt8_part11
-	VMOVDQU Y4, Y5; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead51
+	multiplyInt8_part13; scoreInt8_part11
+	VMOVDQU Y4, Y5; VPBROADCASTD all00010001<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group52:
 	scoreInt8_part12; JNE group52
-	multiplyInt8_part5; JNE begun53
+	multiplyInt8_part6; JNE begun53
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun53:
-	multiplyInt8_part8; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs50
+	multiplyInt8_part9; ADDQ $0x100, SI
+	multiplyInt8_part7; JNE inputs50
 	MOVQ 56(SP), SI; MOVQ $0x3, BX; JMP panels45Done
 
 panels45Rows4:
 	// 4 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs54:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead55:
-	multiplyInt8_part11; JNE ahead55
-	multiplyInt8_part12; scoreInt8_part11
+	multiplyInt8_part12; JNE ahead55
+	multiplyInt8_part13; scoreInt8_part11
 	scoreInt8_part14; VPBROADCASTD all00010001<>+0(SB), Y14
-	scoreInt8_part15; multiplyInt8_part4
+	scoreInt8_part15; multiplyInt8_part5
 
 group56:
 	scoreInt8_part16; JNE group56
-	multiplyInt8_part5; JNE begun57
+	multiplyInt8_part6; JNE begun57
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun57:
-	multiplyInt8_part9; ADDQ $0x100, SI
-	multiplyInt8_part6; JNE inputs54
+	multiplyInt8_part10; ADDQ $0x100, SI
+	multiplyInt8_part7; JNE inputs54
 	MOVQ 56(SP), SI; MOVQ $0x4, BX
 
 panels45Done:
 	SUBQ BX, 136(SP); JE panels45Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels45Tiles
 
 panels45Next:
@@ -1471,10 +1451,10 @@ TEXT ·scoreInt8VNNISIMD(SB), NOSPLIT, $216-64
 	MOVQ AX, 152(SP)
 	MOVQ scales+32(FP), AX
 	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP)
 	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
+	MOVQ AX, 128(SP)
+	MOVQ starts+16(FP), AX
+	MOVQ AX, 192(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
 	MOVQ b+56(FP), BX
 	scoreInt8_part1; CMPQ 128(SP), $0x4
 	JG panels58End
@@ -1633,33 +1613,17 @@ DATA byteSigns<>+24(SB)/8, $0x8080808080808080
 GLOBL byteSigns<>(SB), RODATA|NOPTR, $32
 
 // accumulateInt8VNNISIMD works like accumulateInt8Generic.
-// func accumulateInt8VNNISIMD(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt8VNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·accumulateInt8VNNISIMD(SB), $2296-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 2168(SP)
-	MOVQ w+8(FP), AX
-	MOVQ AX, 2184(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 2192(SP)
-	MOVQ wStride+56(FP), AX
-	MOVQ AX, 2232(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 2256(SP); SHLQ $0x1, 2232(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 2208(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 2240(SP); SHLQ $0x2, 2240(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 2248(SP); SHLQ $0x2, 2248(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used68
+TEXT ·accumulateInt8VNNISIMD(SB), $2296-8
+	MOVQ x+0(FP), BX
+	accumulateInt8_part1; JE used68
 	LEAQ zeros<>+0(SB), AX
 
 used68:
 	MOVQ AX, 2080(SP); XORQ AX, AX; CMPQ 2080(SP), $0x0; JNE noFactors70
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 2104(SP); TESTQ AX, AX; JNE factors69
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ $+4, 2104(SP); TESTQ AX, AX; JNE factors69
 
 noFactors70:
 	MOVQ AX, 2104(SP); LEAQ ones<>+0(SB), AX
@@ -1671,7 +1635,7 @@ factors69:
 
 panels71:
 	CMPQ 2200(SP), $0x1; JL panels71End
-	accumulateInt8_part1
+	accumulateInt8_part2
 
 panels71Tiles:
 	MOVQ 2232(SP), R9; MOVQ 2192(SP), BX; MOVQ 2288(SP), R11; CMPQ 2208(SP), $0x4; JLE few72
@@ -1696,15 +1660,15 @@ group73:
 	VMOVDQU 32(BX), Y5; VPSLLW $0x8, Y5, Y4; VPSRAW $0x8, Y4, Y4; VPSRAW $0x8, Y5, Y5; VPDPWSSD_2_4_1
 	VPDPWSSD_3_5_1; ADDQ R10, BX
 	ADDQ $0x8, AX; DECQ CX; JNE group73
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun74
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun74
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun74:
-	accumulateInt8_part3; JMP panels71Done
+	accumulateInt8_part4; JMP panels71Done
 
 panels71Rows2:
 	// 2 rows × 16 columns.
-	accumulateInt8_part4
+	accumulateInt8_part5
 
 group75:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPBROADCASTD (AX), Y4; VPBROADCASTD 4(AX), Y5
@@ -1714,19 +1678,19 @@ group75:
 	VPSLLW $0x8, Y9, Y8; VPSRAW $0x8, Y8, Y8; VPSRAW $0x8, Y9, Y9; VPDPWSSD_4_8_1; VPDPWSSD_5_9_1
 	VPDPWSSD_6_8_3; VPDPWSSD_7_9_3
 	ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX; JNE group75
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun76
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun76
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun76:
-	accumulateInt8_part5; JMP panels71Done
+	accumulateInt8_part6; JMP panels71Done
 
 panels71Rows3:
 	// 3 rows × 16 columns.
-	accumulateInt8_part6; MOVQ SI, AX
+	accumulateInt8_part7; MOVQ SI, AX
 	MOVQ 2224(SP), CX
 
 group77:
-	accumulateInt8_part7; VPDPWSSD_6_12_0
+	accumulateInt8_part8; VPDPWSSD_6_12_0
 	VPDPWSSD_7_13_0; VPDPWSSD_8_12_2
 	VPDPWSSD_9_13_2; VPDPWSSD_10_12_4
 	VPDPWSSD_11_13_4; VMOVDQU 32(BX), Y13
@@ -1735,15 +1699,15 @@ group77:
 	VPDPWSSD_9_13_3; VPDPWSSD_10_12_5
 	VPDPWSSD_11_13_5; ADDQ R10, BX
 	ADDQ $0x8, AX; DECQ CX; JNE group77
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun78
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun78
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun78:
-	accumulateInt8_part8; JMP panels71Done
+	accumulateInt8_part9; JMP panels71Done
 
 panels71Rows4:
 	// 4 rows × 16 columns.
-	accumulateInt8_part6; VPXOR Y6, Y6, Y6
+	accumulateInt8_part7; VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7; scoreInt8_part15; MOVQ 2224(SP), CX
 
 group79:
@@ -1756,13 +1720,13 @@ group79:
 	VPDPWSSD_12_8_4; VPDPWSSD_12_10_5
 	VPBROADCASTD 4(AX)(R9*2), Y12; VPDPWSSD_12_9_4; VPDPWSSD_12_11_5; VPBROADCASTD (R13), Y12
 	VPDPWSSD_12_8_6; VPDPWSSD_12_10_7
-	VPBROADCASTD 4(R13), Y12; VPDPWSSD_12_9_6; VPDPWSSD_12_11_7; accumulateInt8_part9; DECQ CX
+	VPBROADCASTD 4(R13), Y12; VPDPWSSD_12_9_6; VPDPWSSD_12_11_7; accumulateInt8_part10; DECQ CX
 	JNE group79
-	MOVQ R11, 2288(SP); accumulateInt8_part2; JNE begun80
+	MOVQ R11, 2288(SP); accumulateInt8_part3; JNE begun80
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun80:
-	accumulateInt8_part10
+	accumulateInt8_part11
 
 panels71Done:
 	SUBQ BX, 2216(SP); JE panels71Next
@@ -1778,8 +1742,8 @@ panels81:
 	MOVQ 2192(SP), BX; LEAQ 31(SP), AX; ANDQ $-32, AX; MOVQ 2224(SP), CX
 
 widen82:
-	accumulateInt8_part11; JNE widen82
-	accumulateInt8_part1
+	accumulateInt8_part12; JNE widen82
+	accumulateInt8_part2
 
 panels81Tiles:
 	MOVQ 2232(SP), R9; LEAQ 31(SP), BX; ANDQ $-32, BX; MOVQ 2216(SP), R13; CMPQ R13, $0x9
@@ -1794,7 +1758,7 @@ panels81Tiles:
 
 panels81Rows2:
 	// 2 rows × 16 columns.
-	accumulateInt8_part4
+	accumulateInt8_part5
 
 group83:
 	VMOVDQU (BX), Y4; VMOVDQU 32(BX), Y5; VPBROADCASTD (AX), Y6; VPDPWSSD_6_4_0; VPDPWSSD_6_5_1
@@ -1802,15 +1766,15 @@ group83:
 	VPBROADCASTD 4(AX), Y6; VPDPWSSD_6_4_0; VPDPWSSD_6_5_1; VPBROADCASTD 4(AX)(R9*1), Y6
 	VPDPWSSD_6_4_2; VPDPWSSD_6_5_3
 	ADDQ $0x80, BX; ADDQ $0x8, AX; DECQ CX; JNE group83
-	accumulateInt8_part2; JNE begun84
+	accumulateInt8_part3; JNE begun84
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun84:
-	accumulateInt8_part5; JMP panels81Done
+	accumulateInt8_part6; JMP panels81Done
 
 panels81Rows3:
 	// 3 rows × 16 columns.
-	accumulateInt8_part6; MOVQ SI, AX
+	accumulateInt8_part7; MOVQ SI, AX
 	MOVQ 2224(SP), CX
 
 group85:
@@ -1821,15 +1785,15 @@ group85:
 	VPBROADCASTD 4(AX)(R9*1), Y8; VPDPWSSD_8_6_2; VPDPWSSD_8_7_3; VPBROADCASTD 4(AX)(R9*2), Y8
 	VPDPWSSD_8_6_4; VPDPWSSD_8_7_5
 	ADDQ $0x80, BX; ADDQ $0x8, AX; DECQ CX; JNE group85
-	accumulateInt8_part2; JNE begun86
+	accumulateInt8_part3; JNE begun86
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun86:
-	accumulateInt8_part8; JMP panels81Done
+	accumulateInt8_part9; JMP panels81Done
 
 panels81Rows4:
 	// 4 rows × 16 columns.
-	accumulateInt8_part6; VPXOR Y6, Y6, Y6
+	accumulateInt8_part7; VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7; scoreInt8_part15; MOVQ 2224(SP), CX
 
 group87:
@@ -1842,15 +1806,15 @@ group87:
 	VPBROADCASTD 4(AX)(R9*2), Y10; VPDPWSSD_10_8_4; VPDPWSSD_10_9_5; VPBROADCASTD 4(R13), Y10
 	VPDPWSSD_10_8_6; VPDPWSSD_10_9_7
 	ADDQ $0x80, BX; ADDQ $0x8, AX; ADDQ $0x8, R13; DECQ CX; JNE group87
-	accumulateInt8_part2; JNE begun88
+	accumulateInt8_part3; JNE begun88
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun88:
-	accumulateInt8_part10; JMP panels81Done
+	accumulateInt8_part11; JMP panels81Done
 
 panels81Rows6:
 	// 6 rows × 16 columns.
-	accumulateInt8_part6; VPXOR Y6, Y6, Y6
+	accumulateInt8_part7; VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7; VPXOR Y8, Y8, Y8; VPXOR Y9, Y9, Y9; VPXOR Y10, Y10, Y10; VPXOR Y11, Y11, Y11
 	scoreInt8_part15; MOVQ 2224(SP), CX
 
@@ -1868,24 +1832,24 @@ group89:
 	VPDPWSSD_14_12_8; VPDPWSSD_14_13_9
 	VPBROADCASTD 4(R13)(R9*2), Y14; VPDPWSSD_14_12_10; VPDPWSSD_14_13_11; ADDQ $0x80, BX; ADDQ $0x8, AX
 	ADDQ $0x8, R13; DECQ CX; JNE group89
-	accumulateInt8_part2; JNE begun90
+	accumulateInt8_part3; JNE begun90
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun90:
 	MOVQ 2264(SP), R12; MOVQ 2248(SP), R11; MOVQ 2088(SP), BX; VBROADCASTSS (R12), Y12; ADDQ R11, R12
 	VBROADCASTSS (BX), Y14; VCVTDQ2PS Y0, Y0; VMULPS (AX), Y14, Y13; VFMADD213PS Y13, Y12, Y0
 	VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y1
-	VMOVUPS Y1, 32(DI); accumulateInt8_part12; VBROADCASTSS 4(BX), Y14; VCVTDQ2PS Y2, Y2
+	VMOVUPS Y1, 32(DI); accumulateInt8_part13; VBROADCASTSS 4(BX), Y14; VCVTDQ2PS Y2, Y2
 	VMULPS (AX), Y14, Y13; VFMADD213PS Y13, Y12, Y2; VMOVUPS Y2, (DI); VCVTDQ2PS Y3, Y3
-	VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y3; VMOVUPS Y3, 32(DI); accumulateInt8_part12
+	VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y3; VMOVUPS Y3, 32(DI); accumulateInt8_part13
 	VBROADCASTSS 8(BX), Y14; VCVTDQ2PS Y4, Y4; VMULPS (AX), Y14, Y13; VFMADD213PS Y13, Y12, Y4
 	VMOVUPS Y4, (DI); VCVTDQ2PS Y5, Y5; VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y5
-	VMOVUPS Y5, 32(DI); accumulateInt8_part12; VBROADCASTSS 12(BX), Y14; VCVTDQ2PS Y6, Y6
+	VMOVUPS Y5, 32(DI); accumulateInt8_part13; VBROADCASTSS 12(BX), Y14; VCVTDQ2PS Y6, Y6
 	VMULPS (AX), Y14, Y13; VFMADD213PS Y13, Y12, Y6; VMOVUPS Y6, (DI); VCVTDQ2PS Y7, Y7
-	VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y7; VMOVUPS Y7, 32(DI); accumulateInt8_part12
+	VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y7; VMOVUPS Y7, 32(DI); accumulateInt8_part13
 	VBROADCASTSS 16(BX), Y14; VCVTDQ2PS Y8, Y8; VMULPS (AX), Y14, Y13; VFMADD213PS Y13, Y12, Y8
 	VMOVUPS Y8, (DI); VCVTDQ2PS Y9, Y9; VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y9
-	VMOVUPS Y9, 32(DI); accumulateInt8_part12; VBROADCASTSS 20(BX), Y14; VCVTDQ2PS Y10, Y10
+	VMOVUPS Y9, 32(DI); accumulateInt8_part13; VBROADCASTSS 20(BX), Y14; VCVTDQ2PS Y10, Y10
 	VMULPS (AX), Y14, Y13; VFMADD213PS Y13, Y12, Y10; VMOVUPS Y10, (DI); VCVTDQ2PS Y11, Y11
 	VMULPS 32(AX), Y14, Y13; VFMADD213PS Y13, Y12, Y11; VMOVUPS Y11, 32(DI); ADDQ R13, AX; ADDQ DX, DI
 	MOVQ DI, 2176(SP); MOVQ R12, 2264(SP); MOVQ $0x6, BX
@@ -1903,29 +1867,12 @@ panels81End:
 	RET
 
 // multiplyInt8VNNISIMD works like accumulateInt8Generic.
-// func multiplyInt8VNNISIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows int, oStride int, aStride int, fStride int, b *uintptr)
+// func multiplyInt8VNNISIMD(x *uintptr)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·multiplyInt8VNNISIMD(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ a+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+24(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ aStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used91
+TEXT ·multiplyInt8VNNISIMD(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	multiplyInt8_part1; XORQ AX, AX
+	CMPB 64(BX), $0x0; JE used91
 	LEAQ zeros<>+0(SB), AX
 
 used91:
@@ -1934,7 +1881,7 @@ used91:
 
 panels92:
 	CMPQ 120(SP), $0x1; JL panels92End
-	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels92Tiles:
 	scoreInt8_part3; MOVQ 136(SP), R13
@@ -1948,82 +1895,82 @@ panels92Tiles:
 
 panels92Rows1:
 	// 1 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs93:
-	multiplyInt8_part3; VPBROADCASTD (AX), Y0
-	VMOVDQU Y0, Y1; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; VPBROADCASTD (AX), Y0
+	VMOVDQU Y0, Y1; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group94:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPXOR (BX), Y14, Y2; VPXOR 32(BX), Y14, Y3
 	VPBROADCASTD (AX), Y4; VPDPBUSD_4_2_0; VPDPBUSD_4_3_1; scoreInt8_part20; JNE group94
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun95
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun95
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun95:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y2; ADDQ R11, R12; VCVTDQ2PS Y0, Y0
 	VMOVUPS (AX), Y3; VFMADD213PS Y3, Y2, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1; VMOVUPS 32(AX), Y3
-	VFMADD213PS Y3, Y2, Y1; VMOVUPS Y1, 32(DI); multiplyInt8_part13; JNE inputs93
+	VFMADD213PS Y3, Y2, Y1; VMOVUPS Y1, 32(DI); multiplyInt8_part14; JNE inputs93
 	MOVQ 56(SP), SI; MOVQ $0x1, BX; JMP panels92Done
 
 panels92Rows2:
 	// 2 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs96:
-	multiplyInt8_part3; scoreInt8_part8
-	VMOVDQU Y2, Y3; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; scoreInt8_part8
+	VMOVDQU Y2, Y3; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group97:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part21; JNE group97
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun98
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun98
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun98:
-	multiplyInt8_part14; multiplyInt8_part13
+	multiplyInt8_part15; multiplyInt8_part14
 	JNE inputs96
 	MOVQ 56(SP), SI; MOVQ $0x2, BX; JMP panels92Done
 
 panels92Rows3:
 	// 3 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs99:
-	multiplyInt8_part3; scoreInt8_part11
-	VMOVDQU Y4, Y5; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; scoreInt8_part11
+	VMOVDQU Y4, Y5; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group100:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part22; JNE group100
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun101
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun101
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun101:
-	multiplyInt8_part15; multiplyInt8_part13
+	multiplyInt8_part16; multiplyInt8_part14
 	JNE inputs99
 	MOVQ 56(SP), SI; MOVQ $0x3, BX; JMP panels92Done
 
 panels92Rows4:
 	// 4 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs102:
-	multiplyInt8_part3; scoreInt8_part11
+	multiplyInt8_part4; scoreInt8_part11
 	scoreInt8_part14; VPBROADCASTD all80808080<>+0(SB), Y14
-	scoreInt8_part15; multiplyInt8_part4
+	scoreInt8_part15; multiplyInt8_part5
 
 group103:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part23; scoreInt8_part24; DECQ CX; JNE group103
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun104
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun104
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun104:
-	multiplyInt8_part9; ADDQ $0x80, SI
-	multiplyInt8_part6; JNE inputs102
+	multiplyInt8_part10; ADDQ $0x80, SI
+	multiplyInt8_part7; JNE inputs102
 	MOVQ 56(SP), SI; MOVQ $0x4, BX
 
 panels92Done:
 	SUBQ BX, 136(SP); JE panels92Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels92Tiles
 
 panels92Next:
@@ -2032,7 +1979,7 @@ panels92Next:
 panels92End:
 panels105:
 	CMPQ 120(SP), $0x1; JL panels105End
-	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels105Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 136(SP), R13; CMPQ R13, $0x9; JGE panels105Rows6
@@ -2046,112 +1993,112 @@ panels105Tiles:
 
 panels105Rows2:
 	// 2 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs106:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead107:
-	multiplyInt8_part11; JNE ahead107
-	multiplyInt8_part12; scoreInt8_part8
-	VMOVDQU Y2, Y3; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead107
+	multiplyInt8_part13; scoreInt8_part8
+	VMOVDQU Y2, Y3; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group108:
 	scoreInt8_part21; JNE group108
-	multiplyInt8_part5; JNE begun109
+	multiplyInt8_part6; JNE begun109
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun109:
-	multiplyInt8_part14; multiplyInt8_part13
+	multiplyInt8_part15; multiplyInt8_part14
 	JNE inputs106
 	MOVQ 56(SP), SI; MOVQ $0x2, BX; JMP panels105Done
 
 panels105Rows3:
 	// 3 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs110:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead111:
-	multiplyInt8_part11; JNE ahead111
-	multiplyInt8_part12; scoreInt8_part11
-	VMOVDQU Y4, Y5; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead111
+	multiplyInt8_part13; scoreInt8_part11
+	VMOVDQU Y4, Y5; VPBROADCASTD all80808080<>+0(SB), Y14; MOVQ SI, AX; multiplyInt8_part5
 
 group112:
 	scoreInt8_part22; JNE group112
-	multiplyInt8_part5; JNE begun113
+	multiplyInt8_part6; JNE begun113
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun113:
-	multiplyInt8_part15; multiplyInt8_part13
+	multiplyInt8_part16; multiplyInt8_part14
 	JNE inputs110
 	MOVQ 56(SP), SI; MOVQ $0x3, BX; JMP panels105Done
 
 panels105Rows4:
 	// 4 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs114:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead115:
-	multiplyInt8_part11; JNE ahead115
-	multiplyInt8_part12; scoreInt8_part11
+	multiplyInt8_part12; JNE ahead115
+	multiplyInt8_part13; scoreInt8_part11
 	scoreInt8_part14; VPBROADCASTD all80808080<>+0(SB), Y14
-	scoreInt8_part15; multiplyInt8_part4
+	scoreInt8_part15; multiplyInt8_part5
 
 group116:
 	scoreInt8_part23; scoreInt8_part24
 	DECQ CX; JNE group116
-	multiplyInt8_part5; JNE begun117
+	multiplyInt8_part6; JNE begun117
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun117:
-	multiplyInt8_part9; ADDQ $0x80, SI
-	multiplyInt8_part6; JNE inputs114
+	multiplyInt8_part10; ADDQ $0x80, SI
+	multiplyInt8_part7; JNE inputs114
 	MOVQ 56(SP), SI; MOVQ $0x4, BX; JMP panels105Done
 
 panels105Rows6:
 	// 6 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs118:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead119:
-	multiplyInt8_part11; JNE ahead119
-	multiplyInt8_part12; scoreInt8_part11
+	multiplyInt8_part12; JNE ahead119
+	multiplyInt8_part13; scoreInt8_part11
 	ADDQ CX, AX; VMOVDQU Y4, Y5; VPBROADCASTD (AX), Y6; ADDQ CX, AX; VMOVDQU Y6, Y7
 	VPBROADCASTD (AX), Y8; ADDQ CX, AX; VMOVDQU Y8, Y9; VPBROADCASTD (AX), Y10; VMOVDQU Y10, Y11
-	scoreInt8_part15; multiplyInt8_part4
+	scoreInt8_part15; multiplyInt8_part5
 
 group120:
 	scoreInt8_part25; scoreInt8_part24
 	DECQ CX; JNE group120
-	multiplyInt8_part5; JNE begun121
+	multiplyInt8_part6; JNE begun121
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun121:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Y12; ADDQ R11, R12; VCVTDQ2PS Y0, Y0
 	VMOVUPS (AX), Y13; VFMADD213PS Y13, Y12, Y0; VMOVUPS Y0, (DI); VCVTDQ2PS Y1, Y1
-	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y1; VMOVUPS Y1, 32(DI); accumulateInt8_part12
+	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y1; VMOVUPS Y1, 32(DI); accumulateInt8_part13
 	VCVTDQ2PS Y2, Y2; VMOVUPS (AX), Y13; VFMADD213PS Y13, Y12, Y2; VMOVUPS Y2, (DI); VCVTDQ2PS Y3, Y3
-	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y3; VMOVUPS Y3, 32(DI); accumulateInt8_part12
+	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y3; VMOVUPS Y3, 32(DI); accumulateInt8_part13
 	VCVTDQ2PS Y4, Y4; VMOVUPS (AX), Y13; VFMADD213PS Y13, Y12, Y4; VMOVUPS Y4, (DI); VCVTDQ2PS Y5, Y5
-	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y5; VMOVUPS Y5, 32(DI); accumulateInt8_part12
+	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y5; VMOVUPS Y5, 32(DI); accumulateInt8_part13
 	VCVTDQ2PS Y6, Y6; VMOVUPS (AX), Y13; VFMADD213PS Y13, Y12, Y6; VMOVUPS Y6, (DI); VCVTDQ2PS Y7, Y7
-	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y7; VMOVUPS Y7, 32(DI); accumulateInt8_part12
+	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y7; VMOVUPS Y7, 32(DI); accumulateInt8_part13
 	VCVTDQ2PS Y8, Y8; VMOVUPS (AX), Y13; VFMADD213PS Y13, Y12, Y8; VMOVUPS Y8, (DI); VCVTDQ2PS Y9, Y9
-	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y9; VMOVUPS Y9, 32(DI); accumulateInt8_part12
+	VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y9; VMOVUPS Y9, 32(DI); accumulateInt8_part13
 	VCVTDQ2PS Y10, Y10; VMOVUPS (AX), Y13; VFMADD213PS Y13, Y12, Y10; VMOVUPS Y10, (DI)
 	VCVTDQ2PS Y11, Y11; VMOVUPS 32(AX), Y13; VFMADD213PS Y13, Y12, Y11; VMOVUPS Y11, 32(DI)
-	multiplyInt8_part13; JNE inputs118
+	multiplyInt8_part14; JNE inputs118
 	MOVQ 56(SP), SI; MOVQ $0x6, BX
 
 panels105Done:
 	SUBQ BX, 136(SP); JE panels105Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels105Tiles
 
 panels105Next:
@@ -2175,10 +2122,10 @@ TEXT ·scoreInt8VNNIAVX512(SB), NOSPLIT, $216-64
 	MOVQ AX, 152(SP)
 	MOVQ scales+32(FP), AX
 	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP)
 	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
+	MOVQ AX, 128(SP)
+	MOVQ starts+16(FP), AX
+	MOVQ AX, 192(SP); MOVQ $+256, 160(SP); MOVQ $+4, 168(SP)
 	MOVQ b+56(FP), BX
 	scoreInt8_part1
 	MOVQ b+56(FP), BX
@@ -2816,33 +2763,21 @@ panels147End:
 	RET
 
 // accumulateInt8VNNIAVX512 works like accumulateInt8Generic.
-// func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, oStride int, wStride int, fStride int, b *uintptr)
+// func accumulateInt8VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, MMX+
-TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ w+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ wStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP); SHLQ $0x1, 152(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used156
+TEXT ·accumulateInt8VNNIAVX512(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	MOVQ (BX), AX; MOVQ AX, 88(SP); MOVQ 8(BX), AX; MOVQ AX, 104(SP); MOVQ 24(BX), AX; MOVQ AX, 112(SP)
+	MOVQ 64(BX), AX; MOVQ AX, 152(SP); MOVQ 40(BX), AX; MOVQ AX, 176(SP); MOVQ 48(BX), AX
+	MOVQ AX, 128(SP); MOVQ 56(BX), AX; MOVQ AX, 160(SP); MOVQ 72(BX), AX; MOVQ AX, 168(SP)
+	SHLQ $0x2, 160(SP); SHLQ $0x2, 168(SP); MOVQ 80(BX), BX; SHLQ $0x1, 152(SP); XORQ AX, AX
+	CMPB 64(BX), $0x0; JE used156
 	LEAQ zeros<>+0(SB), AX
 
 used156:
 	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors158
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors157
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors157
 
 noFactors158:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
@@ -2871,14 +2806,14 @@ group160:
 	VPSRAW $0x8, Z21, Z21; VPDPWSSD Z18, Z20, Z16; VPDPWSSD Z19, Z21, Z16; VMOVDQU32 (BX)(R8*1), Z21
 	VPSLLW $0x8, Z21, Z20; VPSRAW $0x8, Z20, Z20; VPSRAW $0x8, Z21, Z21; VPDPWSSD Z18, Z20, Z17
 	VPDPWSSD Z19, Z21, Z17; ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX; JNE group160
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun161
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun161
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun161:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z18
+	accumulateInt8_part15; VBROADCASTSS (R12), Z18
 	ADDQ R11, R12; VBROADCASTSS (BX), Z20; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z20, Z19
 	VFMADD213PS Z19, Z18, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z20, Z19
-	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part15; MOVQ $0x1, BX
+	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part16; MOVQ $0x1, BX
 	JMP panels159Done
 
 panels159Rows2:
@@ -2894,17 +2829,17 @@ group162:
 	VMOVDQU32 (BX)(R8*1), Z25; VPSLLW $0x8, Z25, Z24; VPSRAW $0x8, Z24, Z24; VPSRAW $0x8, Z25, Z25
 	VPDPWSSD Z20, Z24, Z17; VPDPWSSD Z21, Z25, Z17; VPDPWSSD Z22, Z24, Z19; VPDPWSSD Z23, Z25, Z19
 	ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX; JNE group162
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun163
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun163
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun163:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z20
+	accumulateInt8_part15; VBROADCASTSS (R12), Z20
 	ADDQ R11, R12; VBROADCASTSS (BX), Z22; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z22, Z21
 	VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z22, Z21
-	VFMADD213PS Z21, Z20, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part16; VBROADCASTSS 4(BX), Z22
+	VFMADD213PS Z21, Z20, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part17; VBROADCASTSS 4(BX), Z22
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z22, Z21; VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z22, Z21; VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part15; MOVQ $0x2, BX
+	accumulateInt8_part16; MOVQ $0x2, BX
 
 panels159Done:
 	SUBQ BX, 136(SP); JE panels159Next
@@ -2931,7 +2866,7 @@ panels164Tiles:
 
 panels164Rows3:
 	// 3 rows × 64 columns.
-	accumulateInt8_part17; MOVQ SI, AX
+	accumulateInt8_part18; MOVQ SI, AX
 	MOVQ 144(SP), CX
 
 group165:
@@ -2949,30 +2884,30 @@ group165:
 	VPDPWSSD Z28, Z2, Z19; VPDPWSSD Z29, Z3, Z19; VPDPWSSD Z30, Z2, Z23; VPDPWSSD Z31, Z3, Z23
 	VPDPWSSD Z0, Z2, Z27; VPDPWSSD Z1, Z3, Z27; ADDQ R10, BX; ADDQ R10, DX; ADDQ $0x8, AX; DECQ CX
 	JNE group165
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun166
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun166
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun166:
-	accumulateInt8_part14; accumulateInt8_part18
+	accumulateInt8_part15; accumulateInt8_part19
 	VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI)
 	VCVTDQ2PS Z18, Z18; VMULPS 128(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z18; VMOVUPS Z18, 128(DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 192(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z19; VMOVUPS Z19, 192(DI)
-	accumulateInt8_part19; VBROADCASTSS 4(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 4(BX), Z30
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, 64(DI)
 	VCVTDQ2PS Z22, Z22; VMULPS 128(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z22; VMOVUPS Z22, 128(DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 192(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z23; VMOVUPS Z23, 192(DI)
-	accumulateInt8_part19; VBROADCASTSS 8(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 8(BX), Z30
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI)
 	VCVTDQ2PS Z26, Z26; VMULPS 128(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z26; VMOVUPS Z26, 128(DI)
 	VCVTDQ2PS Z27, Z27; VMULPS 192(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, 192(DI)
-	accumulateInt8_part15; MOVQ $0x3, BX
+	accumulateInt8_part16; MOVQ $0x3, BX
 	JMP panels164Done
 
 panels164Rows4:
 	// 4 rows × 64 columns.
-	accumulateInt8_part17; VPXORD Z28, Z28, Z28
+	accumulateInt8_part18; VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; scoreInt8_part15
 	MOVQ 144(SP), CX
 
@@ -2980,44 +2915,44 @@ group167:
 	scoreInt8_part33; VPBROADCASTD (AX), Z0
 	VPBROADCASTD 4(AX), Z1; VPBROADCASTD (AX)(R9*1), Z2; VPBROADCASTD 4(AX)(R9*1), Z3
 	VPBROADCASTD (AX)(R9*2), Z4; VPBROADCASTD 4(AX)(R9*2), Z5; VPBROADCASTD (R13), Z6
-	VPBROADCASTD 4(R13), Z7; VMOVDQU32 (BX), Z9; accumulateInt8_part20; VPDPWSSD Z0, Z8, Z16
+	VPBROADCASTD 4(R13), Z7; VMOVDQU32 (BX), Z9; accumulateInt8_part21; VPDPWSSD Z0, Z8, Z16
 	VPDPWSSD Z1, Z9, Z16; VPDPWSSD Z2, Z8, Z20; VPDPWSSD Z3, Z9, Z20; VPDPWSSD Z4, Z8, Z24
 	VPDPWSSD Z5, Z9, Z24; VPDPWSSD Z6, Z8, Z28; VPDPWSSD Z7, Z9, Z28; VMOVDQU32 (BX)(R8*1), Z9
-	accumulateInt8_part20; VPDPWSSD Z0, Z8, Z17
+	accumulateInt8_part21; VPDPWSSD Z0, Z8, Z17
 	VPDPWSSD Z1, Z9, Z17; VPDPWSSD Z2, Z8, Z21; VPDPWSSD Z3, Z9, Z21; VPDPWSSD Z4, Z8, Z25
 	VPDPWSSD Z5, Z9, Z25; VPDPWSSD Z6, Z8, Z29; VPDPWSSD Z7, Z9, Z29; VMOVDQU32 (BX)(R8*2), Z9
-	accumulateInt8_part20; VPDPWSSD Z0, Z8, Z18
+	accumulateInt8_part21; VPDPWSSD Z0, Z8, Z18
 	VPDPWSSD Z1, Z9, Z18; VPDPWSSD Z2, Z8, Z22; VPDPWSSD Z3, Z9, Z22; VPDPWSSD Z4, Z8, Z26
 	VPDPWSSD Z5, Z9, Z26; VPDPWSSD Z6, Z8, Z30; VPDPWSSD Z7, Z9, Z30; VMOVDQU32 (DX)(R8*2), Z9
-	accumulateInt8_part20; VPDPWSSD Z0, Z8, Z19
+	accumulateInt8_part21; VPDPWSSD Z0, Z8, Z19
 	VPDPWSSD Z1, Z9, Z19; VPDPWSSD Z2, Z8, Z23; VPDPWSSD Z3, Z9, Z23; VPDPWSSD Z4, Z8, Z27
 	VPDPWSSD Z5, Z9, Z27; VPDPWSSD Z6, Z8, Z31; VPDPWSSD Z7, Z9, Z31; ADDQ R10, BX; ADDQ R10, DX
 	ADDQ $0x8, AX; ADDQ $0x8, R13; DECQ CX; JNE group167
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun168
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun168
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun168:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z0
+	accumulateInt8_part15; VBROADCASTSS (R12), Z0
 	ADDQ R11, R12; VBROADCASTSS (BX), Z2; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z2, Z1
 	VFMADD213PS Z1, Z0, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z2, Z1
 	VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); VCVTDQ2PS Z18, Z18; VMULPS 128(AX), Z2, Z1
 	VFMADD213PS Z1, Z0, Z18; VMOVUPS Z18, 128(DI); VCVTDQ2PS Z19, Z19; VMULPS 192(AX), Z2, Z1
-	VFMADD213PS Z1, Z0, Z19; VMOVUPS Z19, 192(DI); accumulateInt8_part21; VBROADCASTSS 4(BX), Z2
+	VFMADD213PS Z1, Z0, Z19; VMOVUPS Z19, 192(DI); accumulateInt8_part22; VBROADCASTSS 4(BX), Z2
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI)
 	VCVTDQ2PS Z22, Z22; VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z22; VMOVUPS Z22, 128(DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z23; VMOVUPS Z23, 192(DI)
-	accumulateInt8_part21; VBROADCASTSS 8(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 8(BX), Z2
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI)
 	VCVTDQ2PS Z26, Z26; VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z26; VMOVUPS Z26, 128(DI)
 	VCVTDQ2PS Z27, Z27; VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z27; VMOVUPS Z27, 192(DI)
-	accumulateInt8_part21; VBROADCASTSS 12(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 12(BX), Z2
 	VCVTDQ2PS Z28, Z28; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z28; VMOVUPS Z28, (DI)
 	VCVTDQ2PS Z29, Z29; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI)
 	VCVTDQ2PS Z30, Z30; VMULPS 128(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z30; VMOVUPS Z30, 128(DI)
 	VCVTDQ2PS Z31, Z31; VMULPS 192(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 192(DI)
-	accumulateInt8_part15; MOVQ $0x4, BX
+	accumulateInt8_part16; MOVQ $0x4, BX
 
 panels164Done:
 	SUBQ BX, 136(SP); JE panels164Next
@@ -3054,7 +2989,7 @@ few170:
 
 panels169Rows3:
 	// 3 rows × 32 columns.
-	accumulateInt8_part22; VPXORD Z21, Z21, Z21
+	accumulateInt8_part23; VPXORD Z21, Z21, Z21
 	MOVQ SI, AX; MOVQ 144(SP), CX
 
 group171:
@@ -3067,25 +3002,25 @@ group171:
 	VPSRAW $0x8, Z29, Z29; VPDPWSSD Z22, Z28, Z17; VPDPWSSD Z23, Z29, Z17; VPDPWSSD Z24, Z28, Z19
 	VPDPWSSD Z25, Z29, Z19; VPDPWSSD Z26, Z28, Z21; VPDPWSSD Z27, Z29, Z21; ADDQ R10, BX; ADDQ $0x8, AX
 	DECQ CX; JNE group171
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun172
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun172
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun172:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z22
+	accumulateInt8_part15; VBROADCASTSS (R12), Z22
 	ADDQ R11, R12; VBROADCASTSS (BX), Z24; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z24, Z23
 	VFMADD213PS Z23, Z22, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z24, Z23
-	VFMADD213PS Z23, Z22, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part23; VBROADCASTSS 4(BX), Z24
+	VFMADD213PS Z23, Z22, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part24; VBROADCASTSS 4(BX), Z24
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z24, Z23; VFMADD213PS Z23, Z22, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part23; VBROADCASTSS 8(BX), Z24
+	accumulateInt8_part24; VBROADCASTSS 8(BX), Z24
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z24, Z23; VFMADD213PS Z23, Z22, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part15; MOVQ $0x3, BX
+	accumulateInt8_part16; MOVQ $0x3, BX
 	JMP panels169Done
 
 panels169Rows4:
 	// 4 rows × 32 columns.
-	accumulateInt8_part24; scoreInt8_part15
+	accumulateInt8_part25; scoreInt8_part15
 	MOVQ 144(SP), CX
 
 group173:
@@ -3098,29 +3033,29 @@ group173:
 	VPDPWSSD Z31, Z1, Z22; VMOVDQU32 (BX)(R8*1), Z1; VPSLLW $0x8, Z1, Z0; VPSRAW $0x8, Z0, Z0
 	VPSRAW $0x8, Z1, Z1; VPDPWSSD Z24, Z0, Z17; VPDPWSSD Z25, Z1, Z17; VPDPWSSD Z26, Z0, Z19
 	VPDPWSSD Z27, Z1, Z19; VPDPWSSD Z28, Z0, Z21; VPDPWSSD Z29, Z1, Z21; VPDPWSSD Z30, Z0, Z23
-	VPDPWSSD Z31, Z1, Z23; accumulateInt8_part9; DECQ CX; JNE group173
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun174
+	VPDPWSSD Z31, Z1, Z23; accumulateInt8_part10; DECQ CX; JNE group173
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun174
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun174:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z24
+	accumulateInt8_part15; VBROADCASTSS (R12), Z24
 	ADDQ R11, R12; VBROADCASTSS (BX), Z26; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z26, Z25
 	VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z26, Z25
-	VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part25; VBROADCASTSS 4(BX), Z26
+	VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part26; VBROADCASTSS 4(BX), Z26
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part25; VBROADCASTSS 8(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 8(BX), Z26
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part25; VBROADCASTSS 12(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 12(BX), Z26
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 64(AX), Z26, Z25; VFMADD213PS Z25, Z24, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part15; MOVQ $0x4, BX
+	accumulateInt8_part16; MOVQ $0x4, BX
 	JMP panels169Done
 
 panels169Rows5:
 	// 5 rows × 32 columns.
-	accumulateInt8_part24; VPXORD Z24, Z24, Z24
+	accumulateInt8_part25; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; scoreInt8_part15; MOVQ 144(SP), CX
 
 group175:
@@ -3135,33 +3070,33 @@ group175:
 	VPSRAW $0x8, Z4, Z4; VPSRAW $0x8, Z5, Z5; VPDPWSSD Z26, Z4, Z17; VPDPWSSD Z27, Z5, Z17
 	VPDPWSSD Z28, Z4, Z19; VPDPWSSD Z29, Z5, Z19; VPDPWSSD Z30, Z4, Z21; VPDPWSSD Z31, Z5, Z21
 	VPDPWSSD Z0, Z4, Z23; VPDPWSSD Z1, Z5, Z23; VPDPWSSD Z2, Z4, Z25; VPDPWSSD Z3, Z5, Z25
-	accumulateInt8_part9; DECQ CX
+	accumulateInt8_part10; DECQ CX
 	JNE group175
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun176
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun176
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun176:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z26
+	accumulateInt8_part15; VBROADCASTSS (R12), Z26
 	ADDQ R11, R12; VBROADCASTSS (BX), Z28; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z28, Z27
 	VFMADD213PS Z27, Z26, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z28, Z27
-	VFMADD213PS Z27, Z26, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part26; VBROADCASTSS 4(BX), Z28
+	VFMADD213PS Z27, Z26, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part27; VBROADCASTSS 4(BX), Z28
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z28, Z27; VFMADD213PS Z27, Z26, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z28, Z27; VFMADD213PS Z27, Z26, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part26; VBROADCASTSS 8(BX), Z28
+	accumulateInt8_part27; VBROADCASTSS 8(BX), Z28
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z28, Z27; VFMADD213PS Z27, Z26, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z28, Z27; VFMADD213PS Z27, Z26, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part26; VBROADCASTSS 12(BX), Z28
+	accumulateInt8_part27; VBROADCASTSS 12(BX), Z28
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z28, Z27; VFMADD213PS Z27, Z26, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 64(AX), Z28, Z27; VFMADD213PS Z27, Z26, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part26; VBROADCASTSS 16(BX), Z28
+	accumulateInt8_part27; VBROADCASTSS 16(BX), Z28
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z28, Z27; VFMADD213PS Z27, Z26, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z28, Z27; VFMADD213PS Z27, Z26, Z25; VMOVUPS Z25, 64(DI)
-	accumulateInt8_part15; MOVQ $0x5, BX
+	accumulateInt8_part16; MOVQ $0x5, BX
 	JMP panels169Done
 
 panels169Rows6:
 	// 6 rows × 32 columns.
-	accumulateInt8_part17; scoreInt8_part15
+	accumulateInt8_part18; scoreInt8_part15
 	MOVQ 144(SP), CX
 
 group177:
@@ -3170,42 +3105,42 @@ group177:
 	VPBROADCASTD (AX)(R9*2), Z0; VPBROADCASTD 4(AX)(R9*2), Z1; VPBROADCASTD (R13), Z2
 	VPBROADCASTD 4(R13), Z3; VPBROADCASTD (R13)(R9*1), Z4; VPBROADCASTD 4(R13)(R9*1), Z5
 	VPBROADCASTD (R13)(R9*2), Z6; VPBROADCASTD 4(R13)(R9*2), Z7; VMOVDQU32 (BX), Z9
-	accumulateInt8_part20; VPDPWSSD Z28, Z8, Z16
+	accumulateInt8_part21; VPDPWSSD Z28, Z8, Z16
 	VPDPWSSD Z29, Z9, Z16; VPDPWSSD Z30, Z8, Z18; VPDPWSSD Z31, Z9, Z18; VPDPWSSD Z0, Z8, Z20
 	VPDPWSSD Z1, Z9, Z20; VPDPWSSD Z2, Z8, Z22; VPDPWSSD Z3, Z9, Z22; VPDPWSSD Z4, Z8, Z24
 	VPDPWSSD Z5, Z9, Z24; VPDPWSSD Z6, Z8, Z26; VPDPWSSD Z7, Z9, Z26; VMOVDQU32 (BX)(R8*1), Z9
-	accumulateInt8_part20; VPDPWSSD Z28, Z8, Z17
+	accumulateInt8_part21; VPDPWSSD Z28, Z8, Z17
 	VPDPWSSD Z29, Z9, Z17; VPDPWSSD Z30, Z8, Z19; VPDPWSSD Z31, Z9, Z19; VPDPWSSD Z0, Z8, Z21
 	VPDPWSSD Z1, Z9, Z21; VPDPWSSD Z2, Z8, Z23; VPDPWSSD Z3, Z9, Z23; VPDPWSSD Z4, Z8, Z25
-	VPDPWSSD Z5, Z9, Z25; VPDPWSSD Z6, Z8, Z27; VPDPWSSD Z7, Z9, Z27; accumulateInt8_part9; DECQ CX
+	VPDPWSSD Z5, Z9, Z25; VPDPWSSD Z6, Z8, Z27; VPDPWSSD Z7, Z9, Z27; accumulateInt8_part10; DECQ CX
 	JNE group177
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun178
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun178
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun178:
-	accumulateInt8_part14; accumulateInt8_part18
+	accumulateInt8_part15; accumulateInt8_part19
 	VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI)
-	accumulateInt8_part19; VBROADCASTSS 4(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 4(BX), Z30
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part19; VBROADCASTSS 8(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 8(BX), Z30
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part19; VBROADCASTSS 12(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 12(BX), Z30
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part19; VBROADCASTSS 16(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 16(BX), Z30
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI)
-	accumulateInt8_part19; VBROADCASTSS 20(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 20(BX), Z30
 	VCVTDQ2PS Z26, Z26; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMULPS 64(AX), Z30, Z29; VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part15; MOVQ $0x6, BX
+	accumulateInt8_part16; MOVQ $0x6, BX
 	JMP panels169Done
 
 panels169Rows7:
 	// 7 rows × 32 columns.
-	accumulateInt8_part17; VPXORD Z28, Z28, Z28
+	accumulateInt8_part18; VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29; scoreInt8_part15; scoreInt8_part40
 
 group179:
@@ -3223,38 +3158,38 @@ group179:
 	VPBROADCASTD (R13)(R9*2), Z2; VPDPWSSD Z2, Z30, Z26; VPDPWSSD Z2, Z0, Z27
 	VPBROADCASTD 4(R13)(R9*2), Z2; VPDPWSSD Z2, Z31, Z26; VPDPWSSD Z2, Z1, Z27; VPBROADCASTD (R12), Z2
 	VPDPWSSD Z2, Z30, Z28; VPDPWSSD Z2, Z0, Z29; VPBROADCASTD 4(R12), Z2; VPDPWSSD Z2, Z31, Z28
-	VPDPWSSD Z2, Z1, Z29; accumulateInt8_part9; ADDQ $0x8, R12; DECQ CX; JNE group179
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun180
+	VPDPWSSD Z2, Z1, Z29; accumulateInt8_part10; ADDQ $0x8, R12; DECQ CX; JNE group179
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun180
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun180:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z30
+	accumulateInt8_part15; VBROADCASTSS (R12), Z30
 	ADDQ R11, R12; VBROADCASTSS (BX), Z0; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z0, Z31
 	VFMADD213PS Z31, Z30, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z0, Z31
-	VFMADD213PS Z31, Z30, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part27; VBROADCASTSS 4(BX), Z0
+	VFMADD213PS Z31, Z30, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part28; VBROADCASTSS 4(BX), Z0
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z0, Z31; VFMADD213PS Z31, Z30, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z0, Z31; VFMADD213PS Z31, Z30, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part27; VBROADCASTSS 8(BX), Z0
+	accumulateInt8_part28; VBROADCASTSS 8(BX), Z0
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z0, Z31; VFMADD213PS Z31, Z30, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z0, Z31; VFMADD213PS Z31, Z30, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part27; VBROADCASTSS 12(BX), Z0
+	accumulateInt8_part28; VBROADCASTSS 12(BX), Z0
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z0, Z31; VFMADD213PS Z31, Z30, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 64(AX), Z0, Z31; VFMADD213PS Z31, Z30, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part27; VBROADCASTSS 16(BX), Z0
+	accumulateInt8_part28; VBROADCASTSS 16(BX), Z0
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z0, Z31; VFMADD213PS Z31, Z30, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z0, Z31; VFMADD213PS Z31, Z30, Z25; VMOVUPS Z25, 64(DI)
-	accumulateInt8_part27; VBROADCASTSS 20(BX), Z0
+	accumulateInt8_part28; VBROADCASTSS 20(BX), Z0
 	VCVTDQ2PS Z26, Z26; VMULPS (AX), Z0, Z31; VFMADD213PS Z31, Z30, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMULPS 64(AX), Z0, Z31; VFMADD213PS Z31, Z30, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part27; VBROADCASTSS 24(BX), Z0
+	accumulateInt8_part28; VBROADCASTSS 24(BX), Z0
 	VCVTDQ2PS Z28, Z28; VMULPS (AX), Z0, Z31; VFMADD213PS Z31, Z30, Z28; VMOVUPS Z28, (DI)
 	VCVTDQ2PS Z29, Z29; VMULPS 64(AX), Z0, Z31; VFMADD213PS Z31, Z30, Z29; VMOVUPS Z29, 64(DI)
-	accumulateInt8_part15; MOVQ $0x7, BX
+	accumulateInt8_part16; MOVQ $0x7, BX
 	JMP panels169Done
 
 panels169Rows8:
 	// 8 rows × 32 columns.
-	accumulateInt8_part17; VPXORD Z28, Z28, Z28
+	accumulateInt8_part18; VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; scoreInt8_part15
 	scoreInt8_part40
 
@@ -3274,49 +3209,49 @@ group181:
 	VPBROADCASTD 4(R13)(R9*2), Z4; VPDPWSSD Z4, Z1, Z26; VPDPWSSD Z4, Z3, Z27; VPBROADCASTD (R12), Z4
 	VPDPWSSD Z4, Z0, Z28; VPDPWSSD Z4, Z2, Z29; VPBROADCASTD 4(R12), Z4; VPDPWSSD Z4, Z1, Z28
 	VPDPWSSD Z4, Z3, Z29; VPBROADCASTD (R12)(R9*1), Z4; VPDPWSSD Z4, Z0, Z30; VPDPWSSD Z4, Z2, Z31
-	VPBROADCASTD 4(R12)(R9*1), Z4; VPDPWSSD Z4, Z1, Z30; VPDPWSSD Z4, Z3, Z31; accumulateInt8_part9
+	VPBROADCASTD 4(R12)(R9*1), Z4; VPDPWSSD Z4, Z1, Z30; VPDPWSSD Z4, Z3, Z31; accumulateInt8_part10
 	ADDQ $0x8, R12; DECQ CX; JNE group181
-	MOVQ R11, 208(SP); accumulateInt8_part13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun182
+	MOVQ R11, 208(SP); accumulateInt8_part14; MOVQ (SP), AX; TESTQ AX, AX; JNE begun182
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun182:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z0
+	accumulateInt8_part15; VBROADCASTSS (R12), Z0
 	ADDQ R11, R12; VBROADCASTSS (BX), Z2; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z2, Z1
 	VFMADD213PS Z1, Z0, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z2, Z1
-	VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part21; VBROADCASTSS 4(BX), Z2
+	VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part22; VBROADCASTSS 4(BX), Z2
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part21; VBROADCASTSS 8(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 8(BX), Z2
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part21; VBROADCASTSS 12(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 12(BX), Z2
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part21; VBROADCASTSS 16(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 16(BX), Z2
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI)
-	accumulateInt8_part21; VBROADCASTSS 20(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 20(BX), Z2
 	VCVTDQ2PS Z26, Z26; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part21; VBROADCASTSS 24(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 24(BX), Z2
 	VCVTDQ2PS Z28, Z28; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z28; VMOVUPS Z28, (DI)
 	VCVTDQ2PS Z29, Z29; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI)
-	accumulateInt8_part21; VBROADCASTSS 28(BX), Z2
+	accumulateInt8_part22; VBROADCASTSS 28(BX), Z2
 	VCVTDQ2PS Z30, Z30; VMULPS (AX), Z2, Z1; VFMADD213PS Z1, Z0, Z30; VMOVUPS Z30, (DI)
 	VCVTDQ2PS Z31, Z31; VMULPS 64(AX), Z2, Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 64(DI)
-	accumulateInt8_part15; MOVQ $0x8, BX
+	accumulateInt8_part16; MOVQ $0x8, BX
 	JMP panels169Done
 
 panels169Rows12:
 	// 12 rows × 32 columns.
-	accumulateInt8_part17; VPXORD Z28, Z28, Z28
+	accumulateInt8_part18; VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4; VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; scoreInt8_part15; LEAQ (R13)(R9*2), R12; ADDQ R9, R12
 	LEAQ (R12)(R9*2), R11; ADDQ R9, R11; MOVQ 144(SP), CX
 
 group183:
-	VMOVDQU32 (BX), Z9; accumulateInt8_part20; VMOVDQU32 (BX)(R8*1), Z11; VPSLLW $0x8, Z11, Z10
+	VMOVDQU32 (BX), Z9; accumulateInt8_part21; VMOVDQU32 (BX)(R8*1), Z11; VPSLLW $0x8, Z11, Z10
 	VPSRAW $0x8, Z10, Z10; VPSRAW $0x8, Z11, Z11; VPBROADCASTD (AX), Z12; VPDPWSSD Z12, Z8, Z16
 	VPDPWSSD Z12, Z10, Z17; VPBROADCASTD 4(AX), Z12; VPDPWSSD Z12, Z9, Z16; VPDPWSSD Z12, Z11, Z17
 	VPBROADCASTD (AX)(R9*1), Z12; VPDPWSSD Z12, Z8, Z18; VPDPWSSD Z12, Z10, Z19
@@ -3338,48 +3273,48 @@ group183:
 	VPDPWSSD Z12, Z9, Z2; VPDPWSSD Z12, Z11, Z3; VPBROADCASTD (R11)(R9*1), Z12; VPDPWSSD Z12, Z8, Z4
 	VPDPWSSD Z12, Z10, Z5; VPBROADCASTD 4(R11)(R9*1), Z12; VPDPWSSD Z12, Z9, Z4; VPDPWSSD Z12, Z11, Z5
 	VPBROADCASTD (R11)(R9*2), Z12; VPDPWSSD Z12, Z8, Z6; VPDPWSSD Z12, Z10, Z7
-	VPBROADCASTD 4(R11)(R9*2), Z12; VPDPWSSD Z12, Z9, Z6; VPDPWSSD Z12, Z11, Z7; accumulateInt8_part9
+	VPBROADCASTD 4(R11)(R9*2), Z12; VPDPWSSD Z12, Z9, Z6; VPDPWSSD Z12, Z11, Z7; accumulateInt8_part10
 	ADDQ $0x8, R12; ADDQ $0x8, R11; DECQ CX; JNE group183
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun184
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun184:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z8
+	accumulateInt8_part15; VBROADCASTSS (R12), Z8
 	ADDQ R11, R12; VBROADCASTSS (BX), Z10; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z10, Z9
 	VFMADD213PS Z9, Z8, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17; VMULPS 64(AX), Z10, Z9
-	VFMADD213PS Z9, Z8, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part28; VBROADCASTSS 4(BX), Z10
+	VFMADD213PS Z9, Z8, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part29; VBROADCASTSS 4(BX), Z10
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 8(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 8(BX), Z10
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z20; VMOVUPS Z20, (DI)
 	VCVTDQ2PS Z21, Z21; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z21; VMOVUPS Z21, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 12(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 12(BX), Z10
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 16(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 16(BX), Z10
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z24; VMOVUPS Z24, (DI)
 	VCVTDQ2PS Z25, Z25; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z25; VMOVUPS Z25, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 20(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 20(BX), Z10
 	VCVTDQ2PS Z26, Z26; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 24(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 24(BX), Z10
 	VCVTDQ2PS Z28, Z28; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z28; VMOVUPS Z28, (DI)
 	VCVTDQ2PS Z29, Z29; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z29; VMOVUPS Z29, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 28(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 28(BX), Z10
 	VCVTDQ2PS Z30, Z30; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z30; VMOVUPS Z30, (DI)
 	VCVTDQ2PS Z31, Z31; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z31; VMOVUPS Z31, 64(DI)
-	accumulateInt8_part28; VBROADCASTSS 32(BX), Z10
+	accumulateInt8_part29; VBROADCASTSS 32(BX), Z10
 	VCVTDQ2PS Z0, Z0; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z0; VMOVUPS Z0, (DI); VCVTDQ2PS Z1, Z1
-	VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z1; VMOVUPS Z1, 64(DI); accumulateInt8_part28
+	VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z1; VMOVUPS Z1, 64(DI); accumulateInt8_part29
 	VBROADCASTSS 36(BX), Z10; VCVTDQ2PS Z2, Z2; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z2
 	VMOVUPS Z2, (DI); VCVTDQ2PS Z3, Z3; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z3
-	VMOVUPS Z3, 64(DI); accumulateInt8_part28; VBROADCASTSS 40(BX), Z10; VCVTDQ2PS Z4, Z4
+	VMOVUPS Z3, 64(DI); accumulateInt8_part29; VBROADCASTSS 40(BX), Z10; VCVTDQ2PS Z4, Z4
 	VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z4; VMOVUPS Z4, (DI); VCVTDQ2PS Z5, Z5
-	VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z5; VMOVUPS Z5, 64(DI); accumulateInt8_part28
+	VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z5; VMOVUPS Z5, 64(DI); accumulateInt8_part29
 	VBROADCASTSS 44(BX), Z10; VCVTDQ2PS Z6, Z6; VMULPS (AX), Z10, Z9; VFMADD213PS Z9, Z8, Z6
 	VMOVUPS Z6, (DI); VCVTDQ2PS Z7, Z7; VMULPS 64(AX), Z10, Z9; VFMADD213PS Z9, Z8, Z7
-	VMOVUPS Z7, 64(DI); accumulateInt8_part15; MOVQ $0xc, BX
+	VMOVUPS Z7, 64(DI); accumulateInt8_part16; MOVQ $0xc, BX
 
 panels169Done:
 	SUBQ BX, 136(SP); JE panels169Next
@@ -3419,14 +3354,14 @@ group186:
 	VMOVDQU32 (BX), Z18; VPSLLW $0x8, Z18, Z17; VPSRAW $0x8, Z17, Z17; VPSRAW $0x8, Z18, Z18
 	VPBROADCASTD (AX), Z19; VPDPWSSD Z19, Z17, Z16; VPBROADCASTD 4(AX), Z19; VPDPWSSD Z19, Z18, Z16
 	ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX; JNE group186
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun187
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun187:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z17
+	accumulateInt8_part15; VBROADCASTSS (R12), Z17
 	ADDQ R11, R12; VBROADCASTSS (BX), Z19; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z19, Z18
-	VFMADD213PS Z18, Z17, Z16; VMOVUPS Z16, (DI); accumulateInt8_part15; MOVQ $0x1, BX
+	VFMADD213PS Z18, Z17, Z16; VMOVUPS Z16, (DI); accumulateInt8_part16; MOVQ $0x1, BX
 	JMP panels185Done
 
 panels185Rows2:
@@ -3438,16 +3373,16 @@ group188:
 	VPBROADCASTD (AX), Z20; VPDPWSSD Z20, Z18, Z16; VPBROADCASTD 4(AX), Z20; VPDPWSSD Z20, Z19, Z16
 	VPBROADCASTD (AX)(R9*1), Z20; VPDPWSSD Z20, Z18, Z17; VPBROADCASTD 4(AX)(R9*1), Z20
 	VPDPWSSD Z20, Z19, Z17; ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX; JNE group188
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun189
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun189:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z18
+	accumulateInt8_part15; VBROADCASTSS (R12), Z18
 	ADDQ R11, R12; VBROADCASTSS (BX), Z20; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z20, Z19
 	VFMADD213PS Z19, Z18, Z16; VMOVUPS Z16, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z18
 	ADDQ R11, R12; VBROADCASTSS 4(BX), Z20; VCVTDQ2PS Z17, Z17; VMULPS (AX), Z20, Z19
-	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, (DI); accumulateInt8_part15; MOVQ $0x2, BX
+	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, (DI); accumulateInt8_part16; MOVQ $0x2, BX
 	JMP panels185Done
 
 panels185Rows3:
@@ -3461,18 +3396,18 @@ group190:
 	VPDPWSSD Z21, Z20, Z17; VPBROADCASTD (AX)(R9*2), Z21; VPDPWSSD Z21, Z19, Z18
 	VPBROADCASTD 4(AX)(R9*2), Z21; VPDPWSSD Z21, Z20, Z18; ADDQ R10, BX; ADDQ $0x8, AX; DECQ CX
 	JNE group190
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun191
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun191:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z19
+	accumulateInt8_part15; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VBROADCASTSS (BX), Z21; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z21, Z20
 	VFMADD213PS Z20, Z19, Z16; VMOVUPS Z16, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VBROADCASTSS 4(BX), Z21; VCVTDQ2PS Z17, Z17; VMULPS (AX), Z21, Z20
 	VFMADD213PS Z20, Z19, Z17; VMOVUPS Z17, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VBROADCASTSS 8(BX), Z21; VCVTDQ2PS Z18, Z18; VMULPS (AX), Z21, Z20
-	VFMADD213PS Z20, Z19, Z18; VMOVUPS Z18, (DI); accumulateInt8_part15; MOVQ $0x3, BX
+	VFMADD213PS Z20, Z19, Z18; VMOVUPS Z18, (DI); accumulateInt8_part16; MOVQ $0x3, BX
 	JMP panels185Done
 
 panels185Rows4:
@@ -3486,27 +3421,27 @@ group192:
 	VPBROADCASTD (AX)(R9*1), Z22; VPDPWSSD Z22, Z20, Z17; VPBROADCASTD 4(AX)(R9*1), Z22
 	VPDPWSSD Z22, Z21, Z17; VPBROADCASTD (AX)(R9*2), Z22; VPDPWSSD Z22, Z20, Z18
 	VPBROADCASTD 4(AX)(R9*2), Z22; VPDPWSSD Z22, Z21, Z18; VPBROADCASTD (R13), Z22
-	VPDPWSSD Z22, Z20, Z19; VPBROADCASTD 4(R13), Z22; VPDPWSSD Z22, Z21, Z19; accumulateInt8_part9
+	VPDPWSSD Z22, Z20, Z19; VPBROADCASTD 4(R13), Z22; VPDPWSSD Z22, Z21, Z19; accumulateInt8_part10
 	DECQ CX; JNE group192
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun193
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun193:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z20
+	accumulateInt8_part15; VBROADCASTSS (R12), Z20
 	ADDQ R11, R12; VBROADCASTSS (BX), Z22; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z22, Z21
-	VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); accumulateInt8_part16; VBROADCASTSS 4(BX), Z22
+	VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); accumulateInt8_part17; VBROADCASTSS 4(BX), Z22
 	VCVTDQ2PS Z17, Z17; VMULPS (AX), Z22, Z21; VFMADD213PS Z21, Z20, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part16; VBROADCASTSS 8(BX), Z22
+	accumulateInt8_part17; VBROADCASTSS 8(BX), Z22
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z22, Z21; VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI)
-	accumulateInt8_part16; VBROADCASTSS 12(BX), Z22
+	accumulateInt8_part17; VBROADCASTSS 12(BX), Z22
 	VCVTDQ2PS Z19, Z19; VMULPS (AX), Z22, Z21; VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part15; MOVQ $0x4, BX
+	accumulateInt8_part16; MOVQ $0x4, BX
 	JMP panels185Done
 
 panels185Rows5:
 	// 5 rows × 16 columns.
-	accumulateInt8_part22; scoreInt8_part15
+	accumulateInt8_part23; scoreInt8_part15
 	MOVQ 144(SP), CX
 
 group194:
@@ -3517,28 +3452,28 @@ group194:
 	VPBROADCASTD 4(AX)(R9*2), Z23; VPDPWSSD Z23, Z22, Z18; VPBROADCASTD (R13), Z23
 	VPDPWSSD Z23, Z21, Z19; VPBROADCASTD 4(R13), Z23; VPDPWSSD Z23, Z22, Z19
 	VPBROADCASTD (R13)(R9*1), Z23; VPDPWSSD Z23, Z21, Z20; VPBROADCASTD 4(R13)(R9*1), Z23
-	VPDPWSSD Z23, Z22, Z20; accumulateInt8_part9; DECQ CX; JNE group194
-	accumulateInt8_part13; MOVQ (SP), AX
+	VPDPWSSD Z23, Z22, Z20; accumulateInt8_part10; DECQ CX; JNE group194
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun195
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun195:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z21
+	accumulateInt8_part15; VBROADCASTSS (R12), Z21
 	ADDQ R11, R12; VBROADCASTSS (BX), Z23; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z23, Z22
-	VFMADD213PS Z22, Z21, Z16; VMOVUPS Z16, (DI); accumulateInt8_part29; VBROADCASTSS 4(BX), Z23
+	VFMADD213PS Z22, Z21, Z16; VMOVUPS Z16, (DI); accumulateInt8_part30; VBROADCASTSS 4(BX), Z23
 	VCVTDQ2PS Z17, Z17; VMULPS (AX), Z23, Z22; VFMADD213PS Z22, Z21, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part29; VBROADCASTSS 8(BX), Z23
+	accumulateInt8_part30; VBROADCASTSS 8(BX), Z23
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z23, Z22; VFMADD213PS Z22, Z21, Z18; VMOVUPS Z18, (DI)
-	accumulateInt8_part29; VBROADCASTSS 12(BX), Z23
+	accumulateInt8_part30; VBROADCASTSS 12(BX), Z23
 	VCVTDQ2PS Z19, Z19; VMULPS (AX), Z23, Z22; VFMADD213PS Z22, Z21, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part29; VBROADCASTSS 16(BX), Z23
+	accumulateInt8_part30; VBROADCASTSS 16(BX), Z23
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z23, Z22; VFMADD213PS Z22, Z21, Z20; VMOVUPS Z20, (DI)
-	accumulateInt8_part15; MOVQ $0x5, BX
+	accumulateInt8_part16; MOVQ $0x5, BX
 	JMP panels185Done
 
 panels185Rows6:
 	// 6 rows × 16 columns.
-	accumulateInt8_part22; VPXORD Z21, Z21, Z21
+	accumulateInt8_part23; VPXORD Z21, Z21, Z21
 	scoreInt8_part15; MOVQ 144(SP), CX
 
 group196:
@@ -3550,30 +3485,31 @@ group196:
 	VPDPWSSD Z24, Z22, Z19; VPBROADCASTD 4(R13), Z24; VPDPWSSD Z24, Z23, Z19
 	VPBROADCASTD (R13)(R9*1), Z24; VPDPWSSD Z24, Z22, Z20; VPBROADCASTD 4(R13)(R9*1), Z24
 	VPDPWSSD Z24, Z23, Z20; VPBROADCASTD (R13)(R9*2), Z24; VPDPWSSD Z24, Z22, Z21
-	VPBROADCASTD 4(R13)(R9*2), Z24; VPDPWSSD Z24, Z23, Z21; accumulateInt8_part9; DECQ CX; JNE group196
-	accumulateInt8_part13; MOVQ (SP), AX
+	VPBROADCASTD 4(R13)(R9*2), Z24; VPDPWSSD Z24, Z23, Z21; accumulateInt8_part10; DECQ CX
+	JNE group196
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun197
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun197:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z22
+	accumulateInt8_part15; VBROADCASTSS (R12), Z22
 	ADDQ R11, R12; VBROADCASTSS (BX), Z24; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z24, Z23
-	VFMADD213PS Z23, Z22, Z16; VMOVUPS Z16, (DI); accumulateInt8_part23; VBROADCASTSS 4(BX), Z24
+	VFMADD213PS Z23, Z22, Z16; VMOVUPS Z16, (DI); accumulateInt8_part24; VBROADCASTSS 4(BX), Z24
 	VCVTDQ2PS Z17, Z17; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part23; VBROADCASTSS 8(BX), Z24
+	accumulateInt8_part24; VBROADCASTSS 8(BX), Z24
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z18; VMOVUPS Z18, (DI)
-	accumulateInt8_part23; VBROADCASTSS 12(BX), Z24
+	accumulateInt8_part24; VBROADCASTSS 12(BX), Z24
 	VCVTDQ2PS Z19, Z19; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part23; VBROADCASTSS 16(BX), Z24
+	accumulateInt8_part24; VBROADCASTSS 16(BX), Z24
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z20; VMOVUPS Z20, (DI)
-	accumulateInt8_part23; VBROADCASTSS 20(BX), Z24
+	accumulateInt8_part24; VBROADCASTSS 20(BX), Z24
 	VCVTDQ2PS Z21, Z21; VMULPS (AX), Z24, Z23; VFMADD213PS Z23, Z22, Z21; VMOVUPS Z21, (DI)
-	accumulateInt8_part15; MOVQ $0x6, BX
+	accumulateInt8_part16; MOVQ $0x6, BX
 	JMP panels185Done
 
 panels185Rows7:
 	// 7 rows × 16 columns.
-	accumulateInt8_part22; VPXORD Z21, Z21, Z21
+	accumulateInt8_part23; VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22; scoreInt8_part15; scoreInt8_part40
 
 group198:
@@ -3586,33 +3522,33 @@ group198:
 	VPBROADCASTD (R13)(R9*1), Z25; VPDPWSSD Z25, Z23, Z20; VPBROADCASTD 4(R13)(R9*1), Z25
 	VPDPWSSD Z25, Z24, Z20; VPBROADCASTD (R13)(R9*2), Z25; VPDPWSSD Z25, Z23, Z21
 	VPBROADCASTD 4(R13)(R9*2), Z25; VPDPWSSD Z25, Z24, Z21; VPBROADCASTD (R12), Z25
-	VPDPWSSD Z25, Z23, Z22; VPBROADCASTD 4(R12), Z25; VPDPWSSD Z25, Z24, Z22; accumulateInt8_part9
+	VPDPWSSD Z25, Z23, Z22; VPBROADCASTD 4(R12), Z25; VPDPWSSD Z25, Z24, Z22; accumulateInt8_part10
 	ADDQ $0x8, R12; DECQ CX; JNE group198
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun199
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun199:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z23
+	accumulateInt8_part15; VBROADCASTSS (R12), Z23
 	ADDQ R11, R12; VBROADCASTSS (BX), Z25; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z25, Z24
-	VFMADD213PS Z24, Z23, Z16; VMOVUPS Z16, (DI); accumulateInt8_part30; VBROADCASTSS 4(BX), Z25
+	VFMADD213PS Z24, Z23, Z16; VMOVUPS Z16, (DI); accumulateInt8_part31; VBROADCASTSS 4(BX), Z25
 	VCVTDQ2PS Z17, Z17; VMULPS (AX), Z25, Z24; VFMADD213PS Z24, Z23, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part30; VBROADCASTSS 8(BX), Z25
+	accumulateInt8_part31; VBROADCASTSS 8(BX), Z25
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z25, Z24; VFMADD213PS Z24, Z23, Z18; VMOVUPS Z18, (DI)
-	accumulateInt8_part30; VBROADCASTSS 12(BX), Z25
+	accumulateInt8_part31; VBROADCASTSS 12(BX), Z25
 	VCVTDQ2PS Z19, Z19; VMULPS (AX), Z25, Z24; VFMADD213PS Z24, Z23, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part30; VBROADCASTSS 16(BX), Z25
+	accumulateInt8_part31; VBROADCASTSS 16(BX), Z25
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z25, Z24; VFMADD213PS Z24, Z23, Z20; VMOVUPS Z20, (DI)
-	accumulateInt8_part30; VBROADCASTSS 20(BX), Z25
+	accumulateInt8_part31; VBROADCASTSS 20(BX), Z25
 	VCVTDQ2PS Z21, Z21; VMULPS (AX), Z25, Z24; VFMADD213PS Z24, Z23, Z21; VMOVUPS Z21, (DI)
-	accumulateInt8_part30; VBROADCASTSS 24(BX), Z25
+	accumulateInt8_part31; VBROADCASTSS 24(BX), Z25
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z25, Z24; VFMADD213PS Z24, Z23, Z22; VMOVUPS Z22, (DI)
-	accumulateInt8_part15; MOVQ $0x7, BX
+	accumulateInt8_part16; MOVQ $0x7, BX
 	JMP panels185Done
 
 panels185Rows8:
 	// 8 rows × 16 columns.
-	accumulateInt8_part24; scoreInt8_part15
+	accumulateInt8_part25; scoreInt8_part15
 	scoreInt8_part40
 
 group200:
@@ -3627,34 +3563,34 @@ group200:
 	VPBROADCASTD 4(R13)(R9*2), Z26; VPDPWSSD Z26, Z25, Z21; VPBROADCASTD (R12), Z26
 	VPDPWSSD Z26, Z24, Z22; VPBROADCASTD 4(R12), Z26; VPDPWSSD Z26, Z25, Z22
 	VPBROADCASTD (R12)(R9*1), Z26; VPDPWSSD Z26, Z24, Z23; VPBROADCASTD 4(R12)(R9*1), Z26
-	VPDPWSSD Z26, Z25, Z23; accumulateInt8_part9; ADDQ $0x8, R12; DECQ CX; JNE group200
-	accumulateInt8_part13; MOVQ (SP), AX
+	VPDPWSSD Z26, Z25, Z23; accumulateInt8_part10; ADDQ $0x8, R12; DECQ CX; JNE group200
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun201
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun201:
-	accumulateInt8_part14; VBROADCASTSS (R12), Z24
+	accumulateInt8_part15; VBROADCASTSS (R12), Z24
 	ADDQ R11, R12; VBROADCASTSS (BX), Z26; VCVTDQ2PS Z16, Z16; VMULPS (AX), Z26, Z25
-	VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); accumulateInt8_part25; VBROADCASTSS 4(BX), Z26
+	VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); accumulateInt8_part26; VBROADCASTSS 4(BX), Z26
 	VCVTDQ2PS Z17, Z17; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part25; VBROADCASTSS 8(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 8(BX), Z26
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z18; VMOVUPS Z18, (DI)
-	accumulateInt8_part25; VBROADCASTSS 12(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 12(BX), Z26
 	VCVTDQ2PS Z19, Z19; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part25; VBROADCASTSS 16(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 16(BX), Z26
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, (DI)
-	accumulateInt8_part25; VBROADCASTSS 20(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 20(BX), Z26
 	VCVTDQ2PS Z21, Z21; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, (DI)
-	accumulateInt8_part25; VBROADCASTSS 24(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 24(BX), Z26
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, (DI)
-	accumulateInt8_part25; VBROADCASTSS 28(BX), Z26
+	accumulateInt8_part26; VBROADCASTSS 28(BX), Z26
 	VCVTDQ2PS Z23, Z23; VMULPS (AX), Z26, Z25; VFMADD213PS Z25, Z24, Z23; VMOVUPS Z23, (DI)
-	accumulateInt8_part15; MOVQ $0x8, BX
+	accumulateInt8_part16; MOVQ $0x8, BX
 	JMP panels185Done
 
 panels185Rows12:
 	// 12 rows × 16 columns.
-	accumulateInt8_part17; scoreInt8_part15
+	accumulateInt8_part18; scoreInt8_part15
 	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; LEAQ (R12)(R9*2), R11; ADDQ R9, R11; MOVQ 144(SP), CX
 
 group202:
@@ -3674,37 +3610,37 @@ group202:
 	VPDPWSSD Z30, Z28, Z25; VPBROADCASTD 4(R11), Z30; VPDPWSSD Z30, Z29, Z25
 	VPBROADCASTD (R11)(R9*1), Z30; VPDPWSSD Z30, Z28, Z26; VPBROADCASTD 4(R11)(R9*1), Z30
 	VPDPWSSD Z30, Z29, Z26; VPBROADCASTD (R11)(R9*2), Z30; VPDPWSSD Z30, Z28, Z27
-	VPBROADCASTD 4(R11)(R9*2), Z30; VPDPWSSD Z30, Z29, Z27; accumulateInt8_part9; ADDQ $0x8, R12
+	VPBROADCASTD 4(R11)(R9*2), Z30; VPDPWSSD Z30, Z29, Z27; accumulateInt8_part10; ADDQ $0x8, R12
 	ADDQ $0x8, R11; DECQ CX; JNE group202
-	accumulateInt8_part13; MOVQ (SP), AX
+	accumulateInt8_part14; MOVQ (SP), AX
 	TESTQ AX, AX; JNE begun203
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun203:
-	accumulateInt8_part14; accumulateInt8_part18
-	accumulateInt8_part19; VBROADCASTSS 4(BX), Z30
+	accumulateInt8_part15; accumulateInt8_part19
+	accumulateInt8_part20; VBROADCASTSS 4(BX), Z30
 	VCVTDQ2PS Z17, Z17; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part19; VBROADCASTSS 8(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 8(BX), Z30
 	VCVTDQ2PS Z18, Z18; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z18; VMOVUPS Z18, (DI)
-	accumulateInt8_part19; VBROADCASTSS 12(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 12(BX), Z30
 	VCVTDQ2PS Z19, Z19; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part19; VBROADCASTSS 16(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 16(BX), Z30
 	VCVTDQ2PS Z20, Z20; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z20; VMOVUPS Z20, (DI)
-	accumulateInt8_part19; VBROADCASTSS 20(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 20(BX), Z30
 	VCVTDQ2PS Z21, Z21; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, (DI)
-	accumulateInt8_part19; VBROADCASTSS 24(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 24(BX), Z30
 	VCVTDQ2PS Z22, Z22; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z22; VMOVUPS Z22, (DI)
-	accumulateInt8_part19; VBROADCASTSS 28(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 28(BX), Z30
 	VCVTDQ2PS Z23, Z23; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z23; VMOVUPS Z23, (DI)
-	accumulateInt8_part19; VBROADCASTSS 32(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 32(BX), Z30
 	VCVTDQ2PS Z24, Z24; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z24; VMOVUPS Z24, (DI)
-	accumulateInt8_part19; VBROADCASTSS 36(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 36(BX), Z30
 	VCVTDQ2PS Z25, Z25; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, (DI)
-	accumulateInt8_part19; VBROADCASTSS 40(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 40(BX), Z30
 	VCVTDQ2PS Z26, Z26; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z26; VMOVUPS Z26, (DI)
-	accumulateInt8_part19; VBROADCASTSS 44(BX), Z30
+	accumulateInt8_part20; VBROADCASTSS 44(BX), Z30
 	VCVTDQ2PS Z27, Z27; VMULPS (AX), Z30, Z29; VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, (DI)
-	accumulateInt8_part15; MOVQ $0xc, BX
+	accumulateInt8_part16; MOVQ $0xc, BX
 
 panels185Done:
 	SUBQ BX, 136(SP); JE panels185Next
@@ -3718,29 +3654,12 @@ panels185End:
 	RET
 
 // multiplyInt8VNNIAVX512 works like accumulateInt8Generic.
-// func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows int, oStride int, aStride int, fStride int, b *uintptr)
+// func multiplyInt8VNNIAVX512(x *uintptr)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $216-80
-	MOVQ o+0(FP), AX
-	MOVQ AX, 88(SP)
-	MOVQ a+8(FP), AX
-	MOVQ AX, 104(SP)
-	MOVQ v+24(FP), AX
-	MOVQ AX, 112(SP)
-	MOVQ aStride+56(FP), AX
-	MOVQ AX, 152(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 176(SP)
-	MOVQ starts+16(FP), AX
-	MOVQ AX, 192(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 128(SP)
-	MOVQ oStride+48(FP), AX
-	MOVQ AX, 160(SP); SHLQ $0x2, 160(SP)
-	MOVQ fStride+64(FP), AX
-	MOVQ AX, 168(SP); SHLQ $0x2, 168(SP)
-	MOVQ b+72(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used204
+TEXT ·multiplyInt8VNNIAVX512(SB), NOSPLIT, $216-8
+	MOVQ x+0(FP), BX
+	multiplyInt8_part1; XORQ AX, AX
+	CMPB 64(BX), $0x0; JE used204
 	LEAQ zeros<>+0(SB), AX
 
 used204:
@@ -3749,7 +3668,7 @@ used204:
 
 panels205:
 	CMPQ 120(SP), $0x1; JL panels205End
-	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels205Tiles:
 	scoreInt8_part3; MOVQ 136(SP), R13
@@ -3763,58 +3682,58 @@ panels205Tiles:
 
 panels205Rows1:
 	// 1 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs206:
-	multiplyInt8_part3; VPBROADCASTD (AX), Z16
-	VPBROADCASTD all80808080<>+0(SB), Z12; MOVQ SI, AX; multiplyInt8_part4
+	multiplyInt8_part4; VPBROADCASTD (AX), Z16
+	VPBROADCASTD all80808080<>+0(SB), Z12; MOVQ SI, AX; multiplyInt8_part5
 
 group207:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPXORD (BX), Z12, Z17; VPBROADCASTD (AX), Z18
 	VPDPBUSD Z18, Z17, Z16; scoreInt8_part20; JNE group207
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun208
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun208
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun208:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z17; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z18; VFMADD213PS Z18, Z17, Z16; VMOVUPS Z16, (DI); multiplyInt8_part13; JNE inputs206
+	VMOVUPS (AX), Z18; VFMADD213PS Z18, Z17, Z16; VMOVUPS Z16, (DI); multiplyInt8_part14; JNE inputs206
 	MOVQ 56(SP), SI; MOVQ $0x1, BX; JMP panels205Done
 
 panels205Rows2:
 	// 2 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs209:
-	multiplyInt8_part3; VPBROADCASTD (AX), Z16
+	multiplyInt8_part4; VPBROADCASTD (AX), Z16
 	ADDQ CX, AX; VPBROADCASTD (AX), Z17; VPBROADCASTD all80808080<>+0(SB), Z12; MOVQ SI, AX
-	multiplyInt8_part4
+	multiplyInt8_part5
 
 group210:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; VPXORD (BX), Z12, Z18; VPBROADCASTD (AX), Z19
 	VPDPBUSD Z19, Z18, Z16; VPBROADCASTD (AX)(R9*1), Z19; VPDPBUSD Z19, Z18, Z17; scoreInt8_part20
 	JNE group210
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun211
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun211
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun211:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z18; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z19; VFMADD213PS Z19, Z18, Z16; VMOVUPS Z16, (DI); ADDQ R13, AX; ADDQ DX, DI
 	VBROADCASTSS (R12), Z18; ADDQ R11, R12; VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z19
-	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, (DI); multiplyInt8_part13; JNE inputs209
+	VFMADD213PS Z19, Z18, Z17; VMOVUPS Z17, (DI); multiplyInt8_part14; JNE inputs209
 	MOVQ 56(SP), SI; MOVQ $0x2, BX; JMP panels205Done
 
 panels205Rows3:
 	// 3 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs212:
-	multiplyInt8_part3; VPBROADCASTD (AX), Z16
+	multiplyInt8_part4; VPBROADCASTD (AX), Z16
 	ADDQ CX, AX; VPBROADCASTD (AX), Z17; ADDQ CX, AX; VPBROADCASTD (AX), Z18
-	VPBROADCASTD all80808080<>+0(SB), Z12; MOVQ SI, AX; multiplyInt8_part4
+	VPBROADCASTD all80808080<>+0(SB), Z12; MOVQ SI, AX; multiplyInt8_part5
 
 group213:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part28; scoreInt8_part20; JNE group213
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun214
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun214
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun214:
@@ -3823,35 +3742,35 @@ begun214:
 	VBROADCASTSS (R12), Z19; ADDQ R11, R12; VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z20
 	VFMADD213PS Z20, Z19, Z17; VMOVUPS Z17, (DI); ADDQ R13, AX; ADDQ DX, DI; VBROADCASTSS (R12), Z19
 	ADDQ R11, R12; VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z20; VFMADD213PS Z20, Z19, Z18; VMOVUPS Z18, (DI)
-	multiplyInt8_part13; JNE inputs212
+	multiplyInt8_part14; JNE inputs212
 	MOVQ 56(SP), SI; MOVQ $0x3, BX; JMP panels205Done
 
 panels205Rows4:
 	// 4 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs215:
-	multiplyInt8_part3; scoreInt8_part29
-	scoreInt8_part30; multiplyInt8_part4
+	multiplyInt8_part4; scoreInt8_part29
+	scoreInt8_part30; multiplyInt8_part5
 
 group216:
 	PREFETCHT0 (R11); ADDQ $0x40, R11; scoreInt8_part31; scoreInt8_part24; DECQ CX; JNE group216
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun217
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun217
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun217:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z20; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); accumulateInt8_part16
+	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); accumulateInt8_part17
 	VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part16; VCVTDQ2PS Z18, Z18
-	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI); accumulateInt8_part16
+	accumulateInt8_part17; VCVTDQ2PS Z18, Z18
+	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI); accumulateInt8_part17
 	VCVTDQ2PS Z19, Z19; VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, (DI)
-	multiplyInt8_part13; JNE inputs215
+	multiplyInt8_part14; JNE inputs215
 	MOVQ 56(SP), SI; MOVQ $0x4, BX
 
 panels205Done:
 	SUBQ BX, 136(SP); JE panels205Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels205Tiles
 
 panels205Next:
@@ -3862,7 +3781,7 @@ panels205End:
 
 panels218:
 	CMPQ 120(SP), $0x2; JL panels218End
-	IMUL3Q $0x2, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x2, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels218Tiles:
 	scoreInt8_part3; MOVQ 136(SP), R13
@@ -3878,151 +3797,151 @@ panels218Tiles:
 
 panels218Rows5:
 	// 5 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs219:
-	multiplyInt8_part3; scoreInt8_part36
-	VMOVDQU32 Z24, Z25; scoreInt8_part30; multiplyInt8_part4
+	multiplyInt8_part4; scoreInt8_part36
+	VMOVDQU32 Z24, Z25; scoreInt8_part30; multiplyInt8_part5
 
 group220:
 	scoreInt8_part34; scoreInt8_part37
 	scoreInt8_part24; DECQ CX
 	JNE group220
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun221
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun221
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun221:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z26; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part26
+	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part27
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part26; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part27; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part26
+	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part27
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part26; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part27; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z25; VMOVUPS Z25, 64(DI); multiplyInt8_part13
+	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z25; VMOVUPS Z25, 64(DI); multiplyInt8_part14
 	JNE inputs219
 	MOVQ 56(SP), SI; MOVQ $0x5, BX; JMP panels218Done
 
 panels218Rows6:
 	// 6 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs222:
-	multiplyInt8_part3; scoreInt8_part36
+	multiplyInt8_part4; scoreInt8_part36
 	ADDQ CX, AX; VMOVDQU32 Z24, Z25; VPBROADCASTD (AX), Z26; VMOVDQU32 Z26, Z27; scoreInt8_part30
-	multiplyInt8_part4
+	multiplyInt8_part5
 
 group223:
 	scoreInt8_part34; scoreInt8_part38
 	JNE group223
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun224
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun224
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun224:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z28; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part19
+	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part20
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part19; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part20; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part19
+	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part20
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part19; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part20; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part19
+	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part20
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, 64(DI)
-	multiplyInt8_part13; JNE inputs222
+	multiplyInt8_part14; JNE inputs222
 	MOVQ 56(SP), SI; MOVQ $0x6, BX; JMP panels218Done
 
 panels218Rows7:
 	// 7 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs225:
-	multiplyInt8_part3; scoreInt8_part36
+	multiplyInt8_part4; scoreInt8_part36
 	scoreInt8_part39; VMOVDQU32 Z28, Z29
 	scoreInt8_part30; LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12; multiplyInt8_part4
+	ADDQ R9, R12; multiplyInt8_part5
 
 group226:
 	scoreInt8_part34; scoreInt8_part41
 	JNE group226
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun227
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun227
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun227:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z30; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part27
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part28
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part27; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part28; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part27
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part28
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part27; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part28; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part27
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part28
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part27; VCVTDQ2PS Z28, Z28
+	accumulateInt8_part28; VCVTDQ2PS Z28, Z28
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z28; VMOVUPS Z28, (DI); VCVTDQ2PS Z29, Z29
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z29; VMOVUPS Z29, 64(DI); multiplyInt8_part13
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z29; VMOVUPS Z29, 64(DI); multiplyInt8_part14
 	JNE inputs225
 	MOVQ 56(SP), SI; MOVQ $0x7, BX; JMP panels218Done
 
 panels218Rows8:
 	// 8 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs228:
-	multiplyInt8_part3; scoreInt8_part36
+	multiplyInt8_part4; scoreInt8_part36
 	scoreInt8_part39; ADDQ CX, AX
 	VMOVDQU32 Z28, Z29; VPBROADCASTD (AX), Z30; VMOVDQU32 Z30, Z31; scoreInt8_part30
-	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part4
+	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part5
 
 group229:
 	scoreInt8_part34; scoreInt8_part42
 	JNE group229
-	MOVQ R11, 208(SP); multiplyInt8_part5; JNE begun230
+	MOVQ R11, 208(SP); multiplyInt8_part6; JNE begun230
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun230:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z0; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part21; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part22; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part21; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part22; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part21; VCVTDQ2PS Z28, Z28
+	accumulateInt8_part22; VCVTDQ2PS Z28, Z28
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z28; VMOVUPS Z28, (DI); VCVTDQ2PS Z29, Z29
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z30, Z30; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z30; VMOVUPS Z30, (DI)
 	VCVTDQ2PS Z31, Z31; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 64(DI)
-	multiplyInt8_part13; JNE inputs228
+	multiplyInt8_part14; JNE inputs228
 	MOVQ 56(SP), SI; MOVQ $0x8, BX
 
 panels218Done:
 	SUBQ BX, 136(SP); JE panels218Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels218Tiles
 
 panels218Next:
@@ -4031,7 +3950,7 @@ panels218Next:
 panels218End:
 panels231:
 	CMPQ 120(SP), $0x2; JL panels231End
-	IMUL3Q $0x2, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x2, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels231Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 136(SP), R13; CMPQ R13, $0x11; JGE panels231Rows12
@@ -4049,248 +3968,248 @@ panels231Tiles:
 
 panels231Rows4:
 	// 4 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs232:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead233:
-	multiplyInt8_part11; JNE ahead233
-	multiplyInt8_part12; VPBROADCASTD (AX), Z16
+	multiplyInt8_part12; JNE ahead233
+	multiplyInt8_part13; VPBROADCASTD (AX), Z16
 	ADDQ CX, AX; VMOVDQU32 Z16, Z17; VPBROADCASTD (AX), Z18; ADDQ CX, AX; VMOVDQU32 Z18, Z19
 	VPBROADCASTD (AX), Z20; ADDQ CX, AX; VMOVDQU32 Z20, Z21; VPBROADCASTD (AX), Z22; VMOVDQU32 Z22, Z23
-	scoreInt8_part30; multiplyInt8_part4
+	scoreInt8_part30; multiplyInt8_part5
 
 group234:
 	scoreInt8_part35; scoreInt8_part24
 	DECQ CX; JNE group234
-	multiplyInt8_part5; JNE begun235
+	multiplyInt8_part6; JNE begun235
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun235:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z24; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z25; VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part25
+	VMOVUPS 64(AX), Z25; VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part26
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z25; VFMADD213PS Z25, Z24, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part25; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part26; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part25
+	VMOVUPS 64(AX), Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part26
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z25; VFMADD213PS Z25, Z24, Z23; VMOVUPS Z23, 64(DI)
-	multiplyInt8_part13; JNE inputs232
+	multiplyInt8_part14; JNE inputs232
 	MOVQ 56(SP), SI; MOVQ $0x4, BX; JMP panels231Done
 
 panels231Rows5:
 	// 5 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs236:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead237:
-	multiplyInt8_part11; JNE ahead237
-	multiplyInt8_part12; scoreInt8_part36
-	VMOVDQU32 Z24, Z25; scoreInt8_part30; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead237
+	multiplyInt8_part13; scoreInt8_part36
+	VMOVDQU32 Z24, Z25; scoreInt8_part30; multiplyInt8_part5
 
 group238:
 	scoreInt8_part37; scoreInt8_part24
 	DECQ CX; JNE group238
-	multiplyInt8_part5; JNE begun239
+	multiplyInt8_part6; JNE begun239
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun239:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z26; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part26
+	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part27
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part26; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part27; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part26
+	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part27
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part26; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part27; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z27; VFMADD213PS Z27, Z26, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z25; VMOVUPS Z25, 64(DI); multiplyInt8_part13
+	VMOVUPS 64(AX), Z27; VFMADD213PS Z27, Z26, Z25; VMOVUPS Z25, 64(DI); multiplyInt8_part14
 	JNE inputs236
 	MOVQ 56(SP), SI; MOVQ $0x5, BX; JMP panels231Done
 
 panels231Rows6:
 	// 6 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs240:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead241:
-	multiplyInt8_part11; JNE ahead241
-	multiplyInt8_part12; scoreInt8_part36
+	multiplyInt8_part12; JNE ahead241
+	multiplyInt8_part13; scoreInt8_part36
 	ADDQ CX, AX; VMOVDQU32 Z24, Z25; VPBROADCASTD (AX), Z26; VMOVDQU32 Z26, Z27; scoreInt8_part30
-	multiplyInt8_part4
+	multiplyInt8_part5
 
 group242:
 	scoreInt8_part38; JNE group242
-	multiplyInt8_part5; JNE begun243
+	multiplyInt8_part6; JNE begun243
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun243:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z28; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part19
+	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part20
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part19; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part20; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part19
+	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part20
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part19; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part20; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part19
+	VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part20
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z29; VFMADD213PS Z29, Z28, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z29; VFMADD213PS Z29, Z28, Z27; VMOVUPS Z27, 64(DI)
-	multiplyInt8_part13; JNE inputs240
+	multiplyInt8_part14; JNE inputs240
 	MOVQ 56(SP), SI; MOVQ $0x6, BX; JMP panels231Done
 
 panels231Rows7:
 	// 7 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs244:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead245:
-	multiplyInt8_part11; JNE ahead245
-	multiplyInt8_part12; scoreInt8_part36
+	multiplyInt8_part12; JNE ahead245
+	multiplyInt8_part13; scoreInt8_part36
 	scoreInt8_part39; VMOVDQU32 Z28, Z29
 	scoreInt8_part30; LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12; multiplyInt8_part4
+	ADDQ R9, R12; multiplyInt8_part5
 
 group246:
 	scoreInt8_part41; JNE group246
-	multiplyInt8_part5; JNE begun247
+	multiplyInt8_part6; JNE begun247
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun247:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z30; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part27
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part28
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part27; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part28; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part27
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part28
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part27; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part28; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part27
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part28
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part27; VCVTDQ2PS Z28, Z28
+	accumulateInt8_part28; VCVTDQ2PS Z28, Z28
 	VMOVUPS (AX), Z31; VFMADD213PS Z31, Z30, Z28; VMOVUPS Z28, (DI); VCVTDQ2PS Z29, Z29
-	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z29; VMOVUPS Z29, 64(DI); multiplyInt8_part13
+	VMOVUPS 64(AX), Z31; VFMADD213PS Z31, Z30, Z29; VMOVUPS Z29, 64(DI); multiplyInt8_part14
 	JNE inputs244
 	MOVQ 56(SP), SI; MOVQ $0x7, BX; JMP panels231Done
 
 panels231Rows8:
 	// 8 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs248:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead249:
-	multiplyInt8_part11; JNE ahead249
-	multiplyInt8_part12; scoreInt8_part36
+	multiplyInt8_part12; JNE ahead249
+	multiplyInt8_part13; scoreInt8_part36
 	scoreInt8_part39; ADDQ CX, AX
 	VMOVDQU32 Z28, Z29; VPBROADCASTD (AX), Z30; VMOVDQU32 Z30, Z31; scoreInt8_part30
-	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part4
+	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part5
 
 group250:
 	scoreInt8_part42; JNE group250
-	multiplyInt8_part5; JNE begun251
+	multiplyInt8_part6; JNE begun251
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun251:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z0; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part21; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part22; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part21; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part22; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part21; VCVTDQ2PS Z28, Z28
+	accumulateInt8_part22; VCVTDQ2PS Z28, Z28
 	VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z28; VMOVUPS Z28, (DI); VCVTDQ2PS Z29, Z29
-	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI); accumulateInt8_part21
+	VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z29; VMOVUPS Z29, 64(DI); accumulateInt8_part22
 	VCVTDQ2PS Z30, Z30; VMOVUPS (AX), Z1; VFMADD213PS Z1, Z0, Z30; VMOVUPS Z30, (DI)
 	VCVTDQ2PS Z31, Z31; VMOVUPS 64(AX), Z1; VFMADD213PS Z1, Z0, Z31; VMOVUPS Z31, 64(DI)
-	multiplyInt8_part13; JNE inputs248
+	multiplyInt8_part14; JNE inputs248
 	MOVQ 56(SP), SI; MOVQ $0x8, BX; JMP panels231Done
 
 panels231Rows12:
 	// 12 rows × 32 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs252:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead253:
-	multiplyInt8_part11; JNE ahead253
-	multiplyInt8_part12; scoreInt8_part36
+	multiplyInt8_part12; JNE ahead253
+	multiplyInt8_part13; scoreInt8_part36
 	scoreInt8_part39; scoreInt8_part43
 	scoreInt8_part30; LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12; LEAQ (R12)(R9*2), R11; ADDQ R9, R11; multiplyInt8_part4
+	ADDQ R9, R12; LEAQ (R12)(R9*2), R11; ADDQ R9, R11; multiplyInt8_part5
 
 group254:
 	scoreInt8_part44; JNE group254
-	multiplyInt8_part5; JNE begun255
+	multiplyInt8_part6; JNE begun255
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun255:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z8; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z16; VMOVUPS Z16, (DI); VCVTDQ2PS Z17, Z17
-	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part28
+	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z17; VMOVUPS Z17, 64(DI); accumulateInt8_part29
 	VCVTDQ2PS Z18, Z18; VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z18; VMOVUPS Z18, (DI)
 	VCVTDQ2PS Z19, Z19; VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z19; VMOVUPS Z19, 64(DI)
-	accumulateInt8_part28; VCVTDQ2PS Z20, Z20
+	accumulateInt8_part29; VCVTDQ2PS Z20, Z20
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z20; VMOVUPS Z20, (DI); VCVTDQ2PS Z21, Z21
-	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part28
+	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z21; VMOVUPS Z21, 64(DI); accumulateInt8_part29
 	VCVTDQ2PS Z22, Z22; VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z22; VMOVUPS Z22, (DI)
 	VCVTDQ2PS Z23, Z23; VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z23; VMOVUPS Z23, 64(DI)
-	accumulateInt8_part28; VCVTDQ2PS Z24, Z24
+	accumulateInt8_part29; VCVTDQ2PS Z24, Z24
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z24; VMOVUPS Z24, (DI); VCVTDQ2PS Z25, Z25
-	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part28
+	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z25; VMOVUPS Z25, 64(DI); accumulateInt8_part29
 	VCVTDQ2PS Z26, Z26; VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z26; VMOVUPS Z26, (DI)
 	VCVTDQ2PS Z27, Z27; VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z27; VMOVUPS Z27, 64(DI)
-	accumulateInt8_part28; VCVTDQ2PS Z28, Z28
+	accumulateInt8_part29; VCVTDQ2PS Z28, Z28
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z28; VMOVUPS Z28, (DI); VCVTDQ2PS Z29, Z29
-	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z29; VMOVUPS Z29, 64(DI); accumulateInt8_part28
+	VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z29; VMOVUPS Z29, 64(DI); accumulateInt8_part29
 	VCVTDQ2PS Z30, Z30; VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z30; VMOVUPS Z30, (DI)
 	VCVTDQ2PS Z31, Z31; VMOVUPS 64(AX), Z9; VFMADD213PS Z9, Z8, Z31; VMOVUPS Z31, 64(DI)
-	accumulateInt8_part28; VCVTDQ2PS Z0, Z0
+	accumulateInt8_part29; VCVTDQ2PS Z0, Z0
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z0; VMOVUPS Z0, (DI); VCVTDQ2PS Z1, Z1; VMOVUPS 64(AX), Z9
-	VFMADD213PS Z9, Z8, Z1; VMOVUPS Z1, 64(DI); accumulateInt8_part28; VCVTDQ2PS Z2, Z2
+	VFMADD213PS Z9, Z8, Z1; VMOVUPS Z1, 64(DI); accumulateInt8_part29; VCVTDQ2PS Z2, Z2
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z2; VMOVUPS Z2, (DI); VCVTDQ2PS Z3, Z3; VMOVUPS 64(AX), Z9
-	VFMADD213PS Z9, Z8, Z3; VMOVUPS Z3, 64(DI); accumulateInt8_part28; VCVTDQ2PS Z4, Z4
+	VFMADD213PS Z9, Z8, Z3; VMOVUPS Z3, 64(DI); accumulateInt8_part29; VCVTDQ2PS Z4, Z4
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z4; VMOVUPS Z4, (DI); VCVTDQ2PS Z5, Z5; VMOVUPS 64(AX), Z9
-	VFMADD213PS Z9, Z8, Z5; VMOVUPS Z5, 64(DI); accumulateInt8_part28; VCVTDQ2PS Z6, Z6
+	VFMADD213PS Z9, Z8, Z5; VMOVUPS Z5, 64(DI); accumulateInt8_part29; VCVTDQ2PS Z6, Z6
 	VMOVUPS (AX), Z9; VFMADD213PS Z9, Z8, Z6; VMOVUPS Z6, (DI); VCVTDQ2PS Z7, Z7; VMOVUPS 64(AX), Z9
-	VFMADD213PS Z9, Z8, Z7; VMOVUPS Z7, 64(DI); multiplyInt8_part13; JNE inputs252
+	VFMADD213PS Z9, Z8, Z7; VMOVUPS Z7, 64(DI); multiplyInt8_part14; JNE inputs252
 	MOVQ 56(SP), SI; MOVQ $0xc, BX
 
 panels231Done:
 	SUBQ BX, 136(SP); JE panels231Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels231Tiles
 
 panels231Next:
@@ -4299,7 +4218,7 @@ panels231Next:
 panels231End:
 panels256:
 	CMPQ 120(SP), $0x1; JL panels256End
-	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part1
+	IMUL3Q $0x1, R8, AX; ADDQ 112(SP), AX; MOVQ AX, 72(SP); scoreInt8_part2; multiplyInt8_part2
 
 panels256Tiles:
 	MOVQ 152(SP), R9; MOVQ 112(SP), BX; MOVQ 136(SP), R13; CMPQ R13, $0xf; JGE panels256Rows8
@@ -4315,165 +4234,165 @@ panels256Tiles:
 
 panels256Rows4:
 	// 4 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs257:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead258:
-	multiplyInt8_part11; JNE ahead258
-	multiplyInt8_part12; scoreInt8_part29
-	scoreInt8_part30; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead258
+	multiplyInt8_part13; scoreInt8_part29
+	scoreInt8_part30; multiplyInt8_part5
 
 group259:
 	scoreInt8_part31; scoreInt8_part24
 	DECQ CX; JNE group259
-	multiplyInt8_part5; JNE begun260
+	multiplyInt8_part6; JNE begun260
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun260:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z20; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); accumulateInt8_part16
+	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z16; VMOVUPS Z16, (DI); accumulateInt8_part17
 	VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part16; VCVTDQ2PS Z18, Z18
-	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI); accumulateInt8_part16
+	accumulateInt8_part17; VCVTDQ2PS Z18, Z18
+	VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z18; VMOVUPS Z18, (DI); accumulateInt8_part17
 	VCVTDQ2PS Z19, Z19; VMOVUPS (AX), Z21; VFMADD213PS Z21, Z20, Z19; VMOVUPS Z19, (DI)
-	multiplyInt8_part13; JNE inputs257
+	multiplyInt8_part14; JNE inputs257
 	MOVQ 56(SP), SI; MOVQ $0x4, BX; JMP panels256Done
 
 panels256Rows5:
 	// 5 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs261:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead262:
-	multiplyInt8_part11; JNE ahead262
-	multiplyInt8_part12; scoreInt8_part29
-	ADDQ CX, AX; VPBROADCASTD (AX), Z20; scoreInt8_part30; multiplyInt8_part4
+	multiplyInt8_part12; JNE ahead262
+	multiplyInt8_part13; scoreInt8_part29
+	ADDQ CX, AX; VPBROADCASTD (AX), Z20; scoreInt8_part30; multiplyInt8_part5
 
 group263:
 	scoreInt8_part46; scoreInt8_part24
 	DECQ CX; JNE group263
-	multiplyInt8_part5; JNE begun264
+	multiplyInt8_part6; JNE begun264
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun264:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z21; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z16; VMOVUPS Z16, (DI); accumulateInt8_part29
+	VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z16; VMOVUPS Z16, (DI); accumulateInt8_part30
 	VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part29; VCVTDQ2PS Z18, Z18
-	VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z18; VMOVUPS Z18, (DI); accumulateInt8_part29
+	accumulateInt8_part30; VCVTDQ2PS Z18, Z18
+	VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z18; VMOVUPS Z18, (DI); accumulateInt8_part30
 	VCVTDQ2PS Z19, Z19; VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part29; VCVTDQ2PS Z20, Z20
-	VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z20; VMOVUPS Z20, (DI); multiplyInt8_part13; JNE inputs261
+	accumulateInt8_part30; VCVTDQ2PS Z20, Z20
+	VMOVUPS (AX), Z22; VFMADD213PS Z22, Z21, Z20; VMOVUPS Z20, (DI); multiplyInt8_part14; JNE inputs261
 	MOVQ 56(SP), SI; MOVQ $0x5, BX; JMP panels256Done
 
 panels256Rows6:
 	// 6 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs265:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead266:
-	multiplyInt8_part11; JNE ahead266
-	multiplyInt8_part12; scoreInt8_part29
+	multiplyInt8_part12; JNE ahead266
+	multiplyInt8_part13; scoreInt8_part29
 	scoreInt8_part47; scoreInt8_part30
-	multiplyInt8_part4
+	multiplyInt8_part5
 
 group267:
 	scoreInt8_part48; scoreInt8_part24
 	DECQ CX; JNE group267
-	multiplyInt8_part5; JNE begun268
+	multiplyInt8_part6; JNE begun268
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun268:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z22; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z16; VMOVUPS Z16, (DI); accumulateInt8_part23
+	VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z16; VMOVUPS Z16, (DI); accumulateInt8_part24
 	VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part23; VCVTDQ2PS Z18, Z18
-	VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z18; VMOVUPS Z18, (DI); accumulateInt8_part23
+	accumulateInt8_part24; VCVTDQ2PS Z18, Z18
+	VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z18; VMOVUPS Z18, (DI); accumulateInt8_part24
 	VCVTDQ2PS Z19, Z19; VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part23; VCVTDQ2PS Z20, Z20
-	VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z20; VMOVUPS Z20, (DI); accumulateInt8_part23
+	accumulateInt8_part24; VCVTDQ2PS Z20, Z20
+	VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z20; VMOVUPS Z20, (DI); accumulateInt8_part24
 	VCVTDQ2PS Z21, Z21; VMOVUPS (AX), Z23; VFMADD213PS Z23, Z22, Z21; VMOVUPS Z21, (DI)
-	multiplyInt8_part13; JNE inputs265
+	multiplyInt8_part14; JNE inputs265
 	MOVQ 56(SP), SI; MOVQ $0x6, BX; JMP panels256Done
 
 panels256Rows7:
 	// 7 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs269:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead270:
-	multiplyInt8_part11; JNE ahead270
-	multiplyInt8_part12; scoreInt8_part29
+	multiplyInt8_part12; JNE ahead270
+	multiplyInt8_part13; scoreInt8_part29
 	scoreInt8_part47; ADDQ CX, AX
-	VPBROADCASTD (AX), Z22; scoreInt8_part30; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part4
+	VPBROADCASTD (AX), Z22; scoreInt8_part30; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part5
 
 group271:
 	scoreInt8_part49; scoreInt8_part24
 	ADDQ $0x4, R12; DECQ CX; JNE group271
-	multiplyInt8_part5; JNE begun272
+	multiplyInt8_part6; JNE begun272
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun272:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z23; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z16; VMOVUPS Z16, (DI); accumulateInt8_part30
+	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z16; VMOVUPS Z16, (DI); accumulateInt8_part31
 	VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part30; VCVTDQ2PS Z18, Z18
-	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z18; VMOVUPS Z18, (DI); accumulateInt8_part30
+	accumulateInt8_part31; VCVTDQ2PS Z18, Z18
+	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z18; VMOVUPS Z18, (DI); accumulateInt8_part31
 	VCVTDQ2PS Z19, Z19; VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part30; VCVTDQ2PS Z20, Z20
-	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z20; VMOVUPS Z20, (DI); accumulateInt8_part30
+	accumulateInt8_part31; VCVTDQ2PS Z20, Z20
+	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z20; VMOVUPS Z20, (DI); accumulateInt8_part31
 	VCVTDQ2PS Z21, Z21; VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z21; VMOVUPS Z21, (DI)
-	accumulateInt8_part30; VCVTDQ2PS Z22, Z22
-	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z22; VMOVUPS Z22, (DI); multiplyInt8_part13; JNE inputs269
+	accumulateInt8_part31; VCVTDQ2PS Z22, Z22
+	VMOVUPS (AX), Z24; VFMADD213PS Z24, Z23, Z22; VMOVUPS Z22, (DI); multiplyInt8_part14; JNE inputs269
 	MOVQ 56(SP), SI; MOVQ $0x7, BX; JMP panels256Done
 
 panels256Rows8:
 	// 8 rows × 16 columns.
-	multiplyInt8_part2
+	multiplyInt8_part3
 
 inputs273:
 	MOVQ 72(SP), AX; MOVQ 80(SP), CX
 
 ahead274:
-	multiplyInt8_part11; JNE ahead274
-	multiplyInt8_part12; scoreInt8_part29
+	multiplyInt8_part12; JNE ahead274
+	multiplyInt8_part13; scoreInt8_part29
 	scoreInt8_part47; ADDQ CX, AX
 	VPBROADCASTD (AX), Z22; ADDQ CX, AX; VPBROADCASTD (AX), Z23; scoreInt8_part30
-	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part4
+	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; multiplyInt8_part5
 
 group275:
 	scoreInt8_part50; scoreInt8_part24
 	ADDQ $0x4, R12; DECQ CX; JNE group275
-	multiplyInt8_part5; JNE begun276
+	multiplyInt8_part6; JNE begun276
 	MOVQ DI, AX; MOVQ DX, R13
 
 begun276:
 	MOVQ 40(SP), R12; MOVQ 168(SP), R11; VBROADCASTSS (R12), Z24; ADDQ R11, R12; VCVTDQ2PS Z16, Z16
-	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); accumulateInt8_part25
+	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z16; VMOVUPS Z16, (DI); accumulateInt8_part26
 	VCVTDQ2PS Z17, Z17; VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z17; VMOVUPS Z17, (DI)
-	accumulateInt8_part25; VCVTDQ2PS Z18, Z18
-	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z18; VMOVUPS Z18, (DI); accumulateInt8_part25
+	accumulateInt8_part26; VCVTDQ2PS Z18, Z18
+	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z18; VMOVUPS Z18, (DI); accumulateInt8_part26
 	VCVTDQ2PS Z19, Z19; VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z19; VMOVUPS Z19, (DI)
-	accumulateInt8_part25; VCVTDQ2PS Z20, Z20
-	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, (DI); accumulateInt8_part25
+	accumulateInt8_part26; VCVTDQ2PS Z20, Z20
+	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z20; VMOVUPS Z20, (DI); accumulateInt8_part26
 	VCVTDQ2PS Z21, Z21; VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z21; VMOVUPS Z21, (DI)
-	accumulateInt8_part25; VCVTDQ2PS Z22, Z22
-	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, (DI); accumulateInt8_part25
+	accumulateInt8_part26; VCVTDQ2PS Z22, Z22
+	VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z22; VMOVUPS Z22, (DI); accumulateInt8_part26
 	VCVTDQ2PS Z23, Z23; VMOVUPS (AX), Z25; VFMADD213PS Z25, Z24, Z23; VMOVUPS Z23, (DI)
-	multiplyInt8_part13; JNE inputs273
+	multiplyInt8_part14; JNE inputs273
 	MOVQ 56(SP), SI; MOVQ $0x8, BX
 
 panels256Done:
 	SUBQ BX, 136(SP); JE panels256Next
-	scoreInt8_part18; multiplyInt8_part10
+	scoreInt8_part18; multiplyInt8_part11
 	JMP panels256Tiles
 
 panels256Next:

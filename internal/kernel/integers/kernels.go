@@ -78,65 +78,60 @@ func Softmax(cpu *tuning.Row, w []int16, f, s, m, l, alpha, c, scales []float32,
 	return masked
 }
 
-// Accumulate is o_rc = FMA(float32(Σ w_rj·v_jc), f_r, o_rc·alpha_r), with 0 in the place of
-// o_rc·alpha_r if b.overwrite, or o_rc if alpha is nil. Columns are whole panels, w is words of 0
-// to 32767, for at most Block keys.
-func Accumulate(cpu *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.Cols)
-	w.Reads(0, rows, wStride, fStride, kernel.RoundUp(b.Keys, 4), 1)
-	operand.ReadsRows(f, rows, fStride, 1)
-	if alpha != nil {
-		operand.Reads(alpha, rows)
-	}
+// Accumulate adds values that words of 0 to 32767 weigh, for at most Block keys, to whole panels of
+// columns, which begin at 0 if b.Overwrite.
+func Accumulate(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
+	x.operands(b, 1)
 	kernel.ReadsTyped(kernel.I8, v, b)
 	if !Products(cpu) {
-		accumulateInt8Generic(o, w.Words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8Generic(x, v, b)
 		return
 	}
 	if b.Keys > kernel.Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	all := b.Cols
-	cols, step := pieces(callProducts(cpu, w, rows, false), rows, b)
-	for c := 0; c < all; c += cols {
-		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
-		for r := 0; r < rows; r += step {
-			n, to, from := min(step, rows-r), &o[r*oStride+c], &v[c/kernel.Panel*b.PanelStride]
-			var a *float32
-			if alpha != nil {
-				a = &alpha[r]
-			}
-			accumulateInt8Step(cpu, to, w, r, from, a, &f[r*fStride], n, oStride, wStride, fStride, b)
-		}
-	}
-	b.Cols = all
+	x.addPieces(cpu, v, b, false)
 }
 
 // Multiply is Accumulate of rows of inputs by a matrix, without alpha: keys are inputs. Each Group
 // of them has its start and its f, which follow each other, and is added in turn, by kernels that
 // take groups together.
-func Multiply(cpu *tuning.Row, o []float32, w *Rows, v []byte, f []float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout) {
-	operand.UpdatesRows(o, rows, oStride, b.Cols)
+func Multiply(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 	groups := 1
-	if w.Together() {
+	if x.W.Together() {
 		groups = Groups(b.Keys)
 	}
-	w.Reads(0, rows, wStride, fStride, kernel.RoundUp(b.Keys, 4), groups)
-	operand.ReadsRows(f, rows, fStride, groups)
+	x.operands(b, groups)
 	kernel.ReadsTyped(kernel.I8, v, b)
 	if !Products(cpu) {
-		accumulateInt8Generic(o, w.Words, v, nil, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8Generic(x, v, b)
 		return
 	}
+	x.addPieces(cpu, v, b, true)
+}
+
+// addPieces adds in calls of bounded length.
+func (x *Sums) addPieces(cpu *tuning.Row, v []byte, b *kernel.PanelLayout, matrix bool) {
+	var call SumsCall
+	call.Begin(x)
+	call.B = b
 	all := b.Cols
-	cols, step := pieces(callProducts(cpu, w, rows, true), rows, b)
+	cols, step := pieces(callProducts(cpu, x.W, x.Rows, matrix), x.Rows, b)
 	for c := 0; c < all; c += cols {
-		b.Cols = min(cols, all-c)
-		for r := 0; r < rows; r += step {
-			multiplyInt8Step(cpu, &o[r*oStride+c], w, r, &v[c/kernel.Panel*b.PanelStride],
-				&f[r*fStride], min(step, rows-r), oStride, wStride, fStride, b)
+		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
+		call.V = &v[c/kernel.Panel*b.PanelStride]
+		for r := 0; r < x.Rows; r += step {
+			call.Rows = min(step, x.Rows-r)
+			call.O, call.F = &x.O[r*x.OStride+c], &x.F[r*x.FStride]
+			call.W, call.Starts = x.W.At(r*x.WStride, r*x.FStride)
+			if x.Alpha != nil {
+				call.Alpha = &x.Alpha[r]
+			}
+			if matrix {
+				multiplyInt8Step(cpu, x.W, &call)
+			} else {
+				accumulateInt8Step(cpu, x.W, &call)
+			}
 		}
 	}
 	b.Cols = all

@@ -42,51 +42,49 @@ func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scale
 const groupsTogether = true
 
 // accumulateInt8Step is Accumulate of checked operands, in one call.
-func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
-	rows, oStride, wStride, fStride int, b *kernel.PanelLayout) {
+func accumulateInt8Step(cpu *tuning.Row, w *Rows, x *SumsCall) {
 	least := leastTileRows(cpu, w, false)
-	if rows >= least && (alpha != nil || b.Overwrite) {
-		n := tileRows(rows, least)
-		accumulateTiles(o, w, row, v, alpha, f, n, oStride, wStride, fStride, b)
-		if rows -= n; rows == 0 {
+	if x.Rows >= least && (x.Alpha != nil || x.B.Overwrite) {
+		n := tileRows(x.Rows, least)
+		accumulateTiles(x, n)
+		if n == x.Rows {
 			return
 		}
-		o, row, f = operand.At(o, n*oStride), row+n, operand.At(f, n*fStride)
-		if alpha != nil {
-			alpha = operand.At(alpha, n)
-		}
+		rest := x.from(n, bytesOfWord)
+		x = &rest
 	}
-	words := &w.Words[row*wStride]
 	switch {
-	case int8Lanes16(cpu, rows):
-		accumulateInt8VNNIAVX512(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+	case int8Lanes16(cpu, x.Rows):
+		accumulateInt8VNNIAVX512(x)
 	case cpu.DotProduct && !cpu.ISA.Lanes16():
-		accumulateInt8VNNISIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8VNNISIMD(x)
 	default:
-		accumulateInt8SIMD(o, words, v, alpha, f, rows, oStride, wStride, fStride, b)
+		accumulateInt8SIMD(x)
 	}
 }
 
+// bytesOfWord is the bytes of one of Rows.Words.
+const bytesOfWord = 2
+
 // multiplyInt8Step is Multiply of checked operands, in one call. Tiles take a part of a matrix.
-func multiplyInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, f *float32, rows,
-	oStride, wStride, fStride int, b *kernel.PanelLayout) {
+func multiplyInt8Step(cpu *tuning.Row, w *Rows, x *SumsCall) {
 	least := leastTileRows(cpu, w, true)
-	if rows >= least && b.Keys <= 2*Group && b.Stride == 4*kernel.Panel {
-		n := tileRows(rows, least)
-		multiplyTiles(o, w, row, v, f, n, oStride, wStride, fStride, b)
-		if rows -= n; rows == 0 {
+	if x.Rows >= least && x.B.Keys <= 2*Group && x.B.Stride == 4*kernel.Panel {
+		n := tileRows(x.Rows, least)
+		multiplyTiles(x, n)
+		if n == x.Rows {
 			return
 		}
-		o, row, f = operand.At(o, n*oStride), row+n, operand.At(f, n*fStride)
+		rest := x.from(n, 1)
+		x = &rest
 	}
-	at, starts := row*wStride, &w.Starts[row*fStride]
 	switch {
 	case w.Bytes == nil:
-		multiplyInt8SIMD(o, &w.Magnitudes[2*at], starts, v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8SIMD(x)
 	case cpu.ISA.Lanes16():
-		multiplyInt8VNNIAVX512(o, &w.Bytes[at], starts, v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8VNNIAVX512(x)
 	default:
-		multiplyInt8VNNISIMD(o, &w.Bytes[at], starts, v, f, rows, oStride, wStride, fStride, b)
+		multiplyInt8VNNISIMD(x)
 	}
 }
 
@@ -111,40 +109,34 @@ func scoreInt8VNNISIMD(s *float32, q *int8, starts *int32, k *byte, scales *floa
 // accumulateInt8SIMD adds weighted values to the output. It works like accumulateInt8Generic.
 //
 //go:noescape
-func accumulateInt8SIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout)
+func accumulateInt8SIMD(x *SumsCall)
 
 // accumulateInt8VNNISIMD is accumulateInt8SIMD for CPUs with AVX-VNNI.
 //
 //go:noescape
-func accumulateInt8VNNISIMD(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout)
+func accumulateInt8VNNISIMD(x *SumsCall)
 
 // accumulateInt8VNNIAVX512 is accumulateInt8SIMD with 16 lanes, for CPUs with AVX512_VNNI.
 //
 //go:noescape
-func accumulateInt8VNNIAVX512(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout)
+func accumulateInt8VNNIAVX512(x *SumsCall)
 
 // multiplyInt8SIMD is accumulateInt8SIMD of rows of magnitudes, group by group of inputs and
-// without alpha. starts and f have the same stride.
+// without alpha. Starts and f have the same stride.
 //
 //go:noescape
-func multiplyInt8SIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *kernel.PanelLayout)
+func multiplyInt8SIMD(x *SumsCall)
 
 // multiplyInt8VNNISIMD is multiplyInt8SIMD of rows of bytes, for CPUs with AVX-VNNI.
 //
 //go:noescape
-func multiplyInt8VNNISIMD(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *kernel.PanelLayout)
+func multiplyInt8VNNISIMD(x *SumsCall)
 
 // multiplyInt8VNNIAVX512 is multiplyInt8SIMD of rows of bytes, with 16 lanes, for CPUs with
 // AVX512_VNNI.
 //
 //go:noescape
-func multiplyInt8VNNIAVX512(o *float32, a *int8, starts *int32, v *byte, f *float32, rows, oStride,
-	aStride, fStride int, b *kernel.PanelLayout)
+func multiplyInt8VNNIAVX512(x *SumsCall)
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a

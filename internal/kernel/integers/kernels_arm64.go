@@ -17,15 +17,9 @@ func scoreInt8Step(cpu *tuning.Row, s *float32, q *Rows, row int, k *byte, scale
 	scoreInt8Dot(s, &q.Bytes[at], k, scales, rows, qStride, b)
 }
 
-func accumulateInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, alpha, f *float32,
-	rows, oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	accumulateInt8Dot(o, &w.Words[row*wStride], v, alpha, f, rows, oStride, wStride, fStride, b)
-}
+func accumulateInt8Step(_ *tuning.Row, _ *Rows, x *SumsCall) { accumulateInt8Dot(x) }
 
-func multiplyInt8Step(cpu *tuning.Row, o *float32, w *Rows, row int, v *byte, f *float32, rows,
-	oStride, wStride, fStride int, b *kernel.PanelLayout) {
-	multiplyInt8Dot(o, &w.Bytes[row*wStride], v, f, rows, oStride, wStride, fStride, b)
-}
+func multiplyInt8Step(_ *tuning.Row, _ *Rows, x *SumsCall) { multiplyInt8Dot(x) }
 
 // softmaxInt8Step is one online-softmax step in integers. It works like softmaxInt8Generic, but for
 // rows whose largest product is NaN, infinite or below 2⁻¹⁰⁰: it reports whether there was such a
@@ -58,15 +52,13 @@ func scoreInt8Dot(s *float32, q *int8, k *byte, scales *float32, rows, qStride i
 // without alpha.
 //
 //go:noescape
-func multiplyInt8Dot(o *float32, a *int8, v *byte, f *float32, rows, oStride, aStride, fStride int,
-	b *kernel.PanelLayout)
+func multiplyInt8Dot(x *SumsCall)
 
 // accumulateInt8Dot adds weighted values to the output, with SDOT: weights are 0 to 32767. It works
 // like accumulateInt8Generic.
 //
 //go:noescape
-func accumulateInt8Dot(o *float32, w *int16, v *byte, alpha, f *float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout)
+func accumulateInt8Dot(x *SumsCall)
 
 // weightsInt8Dot makes integers of weights times the scales of their values, and leaves these
 // products in the place of the weights. visible may be nil. It works like integersOfProducts, but

@@ -174,17 +174,18 @@ func tryAccumulateInt8(c *kerneltest.Trial, rows, keys, cols int) {
 	case 1:
 		alpha = c.Factors(rows)
 	}
+	x := Sums{got, &w, alpha, f, rows, oStride, wStride, fStride}
 	if of == 0 {
-		Multiply(kerneltest.Tuned, got, &w, v, f, rows, oStride, wStride, fStride, &b)
+		Multiply(kerneltest.Tuned, &x, v, &b)
 	} else {
-		Accumulate(kerneltest.Tuned, got, &w, v, alpha, f, rows, oStride, wStride, fStride, &b)
+		Accumulate(kerneltest.Tuned, &x, v, &b)
 	}
 	for g := range groups {
 		part := b
 		part.Keys = min(Group, keys-g*Group)
 		part.Overwrite = b.Overwrite && g == 0
-		accumulateInt8Generic(want, words[g*Group:], v[g*Group/4*b.Stride:], alpha, f[g:], rows,
-			oStride, wStride, fStride, &part)
+		x.O, x.W, x.F = want, &Rows{Words: words[g*Group:]}, f[g:]
+		accumulateInt8Generic(&x, v[g*Group/4*b.Stride:], &part)
 	}
 }
 
@@ -437,9 +438,8 @@ func TestWordsOfMoreThanABlock(t *testing.T) {
 				t.Errorf("%d keys are accepted", keys)
 			}
 		}()
-		Accumulate(kerneltest.Tuned, o, &Rows{Words: make([]int16, keys)}, make([]byte,
-			2*keys*kernel.Panel), nil, f,
-			1, kernel.Panel, keys, 1, &b)
+		x := Sums{o, &Rows{Words: make([]int16, keys)}, nil, f, 1, kernel.Panel, keys, 1}
+		Accumulate(kerneltest.Tuned, &x, make([]byte, 2*keys*kernel.Panel), &b)
 	})
 }
 

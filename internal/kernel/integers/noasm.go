@@ -21,15 +21,12 @@ func Softmax(cpu *tuning.Row, w []int16, f, s, m, l, alpha, c, scales []float32,
 	return softmaxInt8Generic(cpu, w, f, s, m, l, alpha, c, scales, visible, rows)
 }
 
-func Accumulate(_ *tuning.Row, o []float32, w *Rows, v []byte, alpha, f []float32, rows, oStride,
-	wStride,
-	fStride int, b *kernel.PanelLayout) {
-	accumulateInt8Generic(o, w.Words, v, alpha, f, rows, oStride, wStride, fStride, b)
+func Accumulate(_ *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
+	accumulateInt8Generic(x, v, b)
 }
 
-func Multiply(_ *tuning.Row, o []float32, w *Rows, v []byte, f []float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout) {
-	accumulateInt8Generic(o, w.Words, v, nil, f, rows, oStride, wStride, fStride, b)
+func Multiply(_ *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
+	accumulateInt8Generic(x, v, b)
 }
 
 func QuantizeRows(isa tuning.ISA, dst []int8, scales []float32, starts []int32, x []float32, rows,

@@ -64,32 +64,35 @@ func scoreTiles(s *float32, q *Rows, row int, k *byte, scales *float32, rows, qS
 	}
 }
 
-// multiplyTiles is multiplyInt8Step of rows of bytes, of at most two groups of inputs.
-func multiplyTiles(o *float32, w *Rows, row int, v *byte, f *float32, rows, oStride, wStride,
-	fStride int, b *kernel.PanelLayout) {
+// multiplyTiles is multiplyInt8Step of some rows of bytes, of at most two groups of inputs.
+func multiplyTiles(x *SumsCall, rows int) {
 	for r := 0; r < rows; {
-		n := tilePart(rows - r)
-		multiplyTilesAMX(operand.At(o, r*oStride), &w.Bytes[(row+r)*wStride], v,
-			operand.At(f, r*fStride), n, b.Cols/kernel.Panel, kernel.RoundUp(b.Keys, 4), oStride, wStride,
-			fStride, b.PanelStride, b.Overwrite)
-		r += n
+		part := x.tiles(r, rows, 1)
+		multiplyTilesAMX(&part)
+		r += part.Rows
 	}
 }
 
-// accumulateTiles is accumulateInt8Step of rows of words, which have an alpha unless they
+// accumulateTiles is accumulateInt8Step of some rows of words, which have an alpha unless they
 // overwrite.
-func accumulateTiles(o *float32, w *Rows, row int, v *byte, alpha, f *float32, rows, oStride,
-	wStride, fStride int, b *kernel.PanelLayout) {
-	if alpha == nil {
-		alpha = f // not used
-	}
+func accumulateTiles(x *SumsCall, rows int) {
 	for r := 0; r < rows; {
-		n := tilePart(rows - r)
-		accumulateTilesAMX(operand.At(o, r*oStride), &w.Words[(row+r)*wStride], v,
-			operand.At(alpha, r), operand.At(f, r*fStride), n, b.Cols/kernel.Panel,
-			kernel.RoundUp(b.Keys, 4), oStride, wStride, fStride, b.Stride, b.PanelStride, b.Overwrite)
-		r += n
+		part := x.tiles(r, rows, bytesOfWord)
+		if part.Alpha == nil {
+			part.Alpha = part.F // not used
+		}
+		accumulateTilesAMX(&part)
+		r += part.Rows
 	}
+}
+
+// tiles is a call of tiles of rows from one on up to another, of integers that have some bytes.
+func (x *SumsCall) tiles(row, end, size int) SumsCall {
+	y, b := x.from(row, size), x.B
+	y.Rows = tilePart(end - row)
+	y.Panels, y.Steps = b.Cols/kernel.Panel, kernel.RoundUp(b.Keys, 4)
+	y.VLine, y.VStride, y.Overwrite = b.Stride, b.PanelStride, b.Overwrite
+	return y
 }
 
 // scoreTilesAMX makes scores of rows of bytes, of 1 to 15 or a multiple of 16, and panels of keys
@@ -104,13 +107,11 @@ func scoreTilesAMX(s *float32, q *int8, k *byte, scales *float32, rows, panels, 
 // It works like accumulateInt8Generic, group by group.
 //
 //go:noescape
-func multiplyTilesAMX(o *float32, a *int8, v *byte, f *float32, rows, panels, inputs, oStride,
-	aStride, fStride, vStride int, overwrite bool)
+func multiplyTilesAMX(x *SumsCall)
 
 // accumulateTilesAMX adds values weighted by rows of words, of 1 to 15 or a multiple of 16, and up
 // to 64 keys, a multiple of 4, whose groups of four are vLine bytes apart. It works like
 // accumulateInt8Generic.
 //
 //go:noescape
-func accumulateTilesAMX(o *float32, w *int16, v *byte, alpha, f *float32, rows, panels, keys,
-	oStride, wStride, fStride, vLine, vStride int, overwrite bool)
+func accumulateTilesAMX(x *SumsCall)

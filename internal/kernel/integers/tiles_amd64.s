@@ -27,15 +27,18 @@
 	ADDQ CX, AX; ADDQ R8, BX; ADDQ 8432(SP), R10; ADDQ $0x4, SI; DECQ R12
 
 // multiplyTilesAMX works like accumulateInt8Generic.
-// func multiplyTilesAMX(o *float32, a *int8, v *byte, f *float32, rows int, panels int, inputs int, oStride int, aStride int, fStride int, vStride int, overwrite bool)
+// func multiplyTilesAMX(x *uintptr)
 // Requires: AVX, AVX512F
-TEXT ·multiplyTilesAMX(SB), $8464-89
-	MOVQ inputs+48(FP), AX
+TEXT ·multiplyTilesAMX(SB), $8464-8
+	MOVQ x+0(FP), AX
+	MOVQ 96(AX), AX; MOVQ AX, 8344(SP)
+	MOVQ x+0(FP), R12
+	MOVQ 48(R12), R12
+	MOVQ x+0(FP), AX
+	MOVQ 96(AX), AX
 
 	// What the last tile of inputs has, 1 to 64.
-	DECQ AX; ANDQ $0x3f, AX; INCQ AX
-	MOVQ rows+32(FP), R12
-	CMPQ R12, $0x10; JLE fewRows
+	DECQ AX; ANDQ $0x3f, AX; INCQ AX; CMPQ R12, $0x10; JLE fewRows
 	MOVQ $0x10, R12
 
 fewRows:
@@ -50,39 +53,43 @@ fewRows:
 	LONG $0x80
 	BYTE $0x0
 	MOVL $0xffff, AX
-	CMPB overwrite+88(FP), $0x0
-	JE kept
+	MOVQ x+0(FP), R13
+	CMPB 120(R13), $0x0; JE kept
 	XORL AX, AX
 
 kept:
 	KMOVW AX, K1; MOVQ $0x40, CX
-	MOVQ aStride+64(FP), DX
-	MOVQ fStride+72(FP), R9
-	SHLQ $0x2, R9
-	MOVQ oStride+56(FP), R8
-	SHLQ $0x2, R8
-	MOVQ o+0(FP), AX
-	MOVQ AX, 8376(SP)
-	MOVQ v+16(FP), BX
-	MOVQ panels+40(FP), R12
-	MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
+	MOVQ x+0(FP), DX
+	MOVQ 64(DX), DX
+	MOVQ x+0(FP), R9
+	MOVQ 72(R9), R9; SHLQ $0x2, R9
+	MOVQ x+0(FP), R8
+	MOVQ 56(R8), R8; SHLQ $0x2, R8
+	MOVQ x+0(FP), AX
+	MOVQ (AX), AX; MOVQ AX, 8376(SP)
+	MOVQ x+0(FP), BX
+	MOVQ 24(BX), BX
+	MOVQ x+0(FP), R12
+	MOVQ 88(R12), R12; MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
 
 	// Two panels for all rows: both stay in the L1 cache, and so do the inputs.
 panels:
-	MOVQ vStride+80(FP), R13
-	CMPQ R12, $0x1; JNE two
+	MOVQ x+0(FP), R13
+	MOVQ 112(R13), R13; CMPQ R12, $0x1; JNE two
 	XORL R13, R13
 
 two:
 	MOVQ 8376(SP), DI
-	MOVQ a+8(FP), SI
-	MOVQ f+24(FP), R10
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 8328(SP)
+	MOVQ x+0(FP), SI
+	MOVQ 8(SI), SI
+	MOVQ x+0(FP), R10
+	MOVQ 40(R10), R10
+	MOVQ x+0(FP), AX
+	MOVQ 48(AX), AX; MOVQ AX, 8328(SP)
 
 rows:
-	MOVQ inputs+48(FP), AX
-	CMPQ AX, $0x40; JLE one
+	MOVQ x+0(FP), AX
+	MOVQ 96(AX), AX; CMPQ AX, $0x40; JLE one
 	CMPQ AX, $0x80; JLE twoHalves
 	CMPQ AX, $0xc0; JLE three
 
@@ -442,8 +449,7 @@ multiplied:
 	MOVQ $0x40, R13
 
 previousAlone:
-	CMPQ inputs+48(FP), $0x80
-	JG previousBoth
+	CMPQ 8344(SP), $0x80; JG previousBoth
 
 previousOne:
 	multiplyTiles_part3; VMOVUPS Z16, (BX)
@@ -475,8 +481,7 @@ turned:
 	MOVQ $0x40, R13
 
 lastAlone:
-	CMPQ inputs+48(FP), $0x80
-	JG lastBoth
+	CMPQ 8344(SP), $0x80; JG lastBoth
 
 lastOne:
 	multiplyTiles_part3; VMOVUPS Z16, (BX)
@@ -503,12 +508,11 @@ lastDone:
 // func scoreTilesAMX(s *float32, q *int8, k *byte, scales *float32, rows int, panels int, d int, qStride int, kStride int)
 // Requires: AVX, AVX512F
 TEXT ·scoreTilesAMX(SB), $8464-72
+	MOVQ rows+32(FP), R12
 	MOVQ d+48(FP), AX
 
 	// What the last tile of inputs has, 1 to 64.
-	DECQ AX; ANDQ $0x3f, AX; INCQ AX
-	MOVQ rows+32(FP), R12
-	CMPQ R12, $0x10; JLE fewRows
+	DECQ AX; ANDQ $0x3f, AX; INCQ AX; CMPQ R12, $0x10; JLE fewRows
 	MOVQ $0x10, R12
 
 fewRows:
@@ -651,19 +655,20 @@ last:
 	RET
 
 // accumulateTilesAMX works like accumulateInt8Generic.
-// func accumulateTilesAMX(o *float32, w *int16, v *byte, alpha *float32, f *float32, rows int, panels int, keys int, oStride int, wStride int, fStride int, vLine int, vStride int, overwrite bool)
+// func accumulateTilesAMX(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
-TEXT ·accumulateTilesAMX(SB), $10576-105
-	MOVQ keys+56(FP), AX
+TEXT ·accumulateTilesAMX(SB), $10576-8
+	MOVQ x+0(FP), AX
+	MOVQ 96(AX), AX
 
 	// Which words of a row there are.
 	MOVQ AX, CX; MOVQ $-1, BX; NEGQ CX; ADDQ $0x40, CX; SHRQ CL, BX; KMOVD BX, K2; SHRQ $0x20, BX
 	KMOVD BX, K3
+	MOVQ x+0(FP), R12
+	MOVQ 48(R12), R12
 
 	// What the last tile of inputs has, 1 to 64.
-	DECQ AX; ANDQ $0x3f, AX; INCQ AX
-	MOVQ rows+40(FP), R12
-	CMPQ R12, $0x10; JLE fewRows
+	DECQ AX; ANDQ $0x3f, AX; INCQ AX; CMPQ R12, $0x10; JLE fewRows
 	MOVQ $0x10, R12
 
 fewRows:
@@ -679,29 +684,31 @@ fewRows:
 	LONG $0x80
 	BYTE $0x0
 	MOVL $0xffff, AX
-	CMPB overwrite+104(FP), $0x0
-	JE kept
+	MOVQ x+0(FP), R13
+	CMPB 120(R13), $0x0; JE kept
 	XORL AX, AX
 
 kept:
 	KMOVW AX, K1; MOVQ $0x40, CX
-	MOVQ w+8(FP), SI
-	MOVQ wStride+72(FP), DX
-	SHLQ $0x1, DX
-	MOVQ vLine+88(FP), R9
-	MOVQ oStride+64(FP), R8
-	SHLQ $0x2, R8
-	MOVQ o+0(FP), AX
-	MOVQ AX, 8376(SP)
-	MOVQ rows+40(FP), AX
-	MOVQ AX, 8328(SP)
-	MOVQ f+32(FP), AX
-	MOVQ AX, 8424(SP)
-	MOVQ alpha+24(FP), AX
-	MOVQ AX, 8440(SP)
-	MOVQ fStride+80(FP), AX
-	MOVQ AX, 8432(SP); SHLQ $0x2, 8432(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11
-	ANDQ $-64, R11
+	MOVQ x+0(FP), SI
+	MOVQ 8(SI), SI
+	MOVQ x+0(FP), DX
+	MOVQ 64(DX), DX; SHLQ $0x1, DX
+	MOVQ x+0(FP), R9
+	MOVQ 104(R9), R9
+	MOVQ x+0(FP), R8
+	MOVQ 56(R8), R8; SHLQ $0x2, R8
+	MOVQ x+0(FP), AX
+	MOVQ (AX), AX; MOVQ AX, 8376(SP)
+	MOVQ x+0(FP), AX
+	MOVQ 48(AX), AX; MOVQ AX, 8328(SP)
+	MOVQ x+0(FP), AX
+	MOVQ 40(AX), AX; MOVQ AX, 8424(SP)
+	MOVQ x+0(FP), AX
+	MOVQ 32(AX), AX; MOVQ AX, 8440(SP)
+	MOVQ x+0(FP), AX
+	MOVQ 72(AX), AX; MOVQ AX, 8432(SP); SHLQ $0x2, 8432(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP)
+	LEAQ 127(SP), R11; ANDQ $-64, R11
 
 rows:
 	LEAQ 8527(SP), BX; ANDQ $-64, BX; MOVQ SI, AX; MOVQ 8320(SP), R12; MOVL $0x7f, R10
@@ -723,12 +730,14 @@ split:
 	LONG $0x4000bac
 	WORD $0x0
 	MOVQ 8376(SP), DI
-	MOVQ v+16(FP), BX
-	MOVQ panels+48(FP), R12
+	MOVQ x+0(FP), BX
+	MOVQ 24(BX), BX
+	MOVQ x+0(FP), R12
+	MOVQ 88(R12), R12
 
 panels:
-	MOVQ vStride+96(FP), R13
-	CMPQ R12, $0x1; JNE two
+	MOVQ x+0(FP), R13
+	MOVQ 112(R13), R13; CMPQ R12, $0x1; JNE two
 	XORL R13, R13
 
 two:
