@@ -68,7 +68,7 @@ func (r *runner) bias() attn.Tensor {
 	if r.distance == nil {
 		return attn.Tensor{}
 	}
-	n := r.description.longest
-	return attn.Tensor{Data: r.distance, B: 1, H: r.heads, L: r.tokens, D: r.tokens,
+	n, tokens := r.description.longest, r.tokens/max(1, len(r.seen))
+	return attn.Tensor{Data: r.distance, B: 1, H: r.heads, L: tokens, D: tokens,
 		SB: r.heads * n * n, SH: n * n, SL: n}
 }

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -120,6 +121,7 @@ type reading struct {
 	*Model
 	before string // a prompt or the query
 	pairs  bool
+	within int // tokens of a text, 0 for as many as the model takes
 	inputs []string
 	reads  []folder.Read
 	errs   []error
@@ -154,7 +156,8 @@ func (r *reading) Work(part int) {
 		if r.pairs {
 			r.reads[i], r.errs[i] = r.pair(r.before, r.inputs[i])
 		} else {
-			r.reads[i], r.errs[i] = r.texts.Encode(r.prepare(r.before, r.inputs[i]))
+			longest := cmp.Or(r.within, r.texts.Longest())
+			r.reads[i], r.errs[i] = r.texts.EncodeWithin(r.prepare(r.before, r.inputs[i]), longest)
 		}
 	}
 }

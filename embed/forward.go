@@ -14,6 +14,7 @@ type runner struct {
 	positions []int32 // of its tokens in their texts
 	ids       []int32
 	segments  []int32
+	seen      []int // how many tokens of each text are keys, where all have the same; nil for all
 
 	x, projected, attended []float32 // rows; projected are queries, keys and values
 	slabs                  slabs
@@ -64,13 +65,23 @@ func (r *runner) attend(l *layer) {
 		return
 	}
 	q, k, v := r.projections(0, r.tokens)
-	causal := attn.Full
-	if r.causal {
-		causal = attn.TopLeft
+	o, dst := attn.Options{Documents: r.lens, Window: l.window, Bias: r.bias(),
+		Integers: r.options.Integers}, attn.BLHD(r.attended, 1, r.tokens, r.heads, r.width)
+	if n := len(r.seen); n > 0 {
+		o.Documents, o.KeyLens = nil, r.seen
+		dst, q, k, v = inBatch(dst, n), inBatch(q, n), inBatch(k, n), inBatch(v, n)
 	}
-	r.err = r.pool.Attend(attn.BLHD(r.attended, 1, r.tokens, r.heads, r.width), q, k, v,
-		&attn.Options{Documents: r.lens, Window: l.window, Causal: causal, Bias: r.bias(),
-			Integers: r.options.Integers})
+	if r.causal {
+		o.Causal = attn.TopLeft
+	}
+	r.err = r.pool.Attend(dst, q, k, v, &o)
+}
+
+// inBatch views rows of texts that have the same length as entries of a batch.
+func inBatch(v attn.Tensor, texts int) attn.Tensor {
+	v.B, v.L = texts, v.L/texts
+	v.SB = v.L * v.SL
+	return v
 }
 
 // projections are the queries, keys and values of rows from one on.

@@ -253,6 +253,9 @@ func (m *Model) Labels() []string {
 // more is better. Most models give numbers from 0 to 1, those whose files say Identity any. Where
 // query and text are too long together, the longer one is cut first.
 func (m *Model) Rerank(query string, texts []string) ([]float32, error) {
+	if m.late != nil {
+		return m.maxSims(query, texts)
+	}
 	if m.head != nil && len(m.head.labels) != 1 {
 		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns those of all, "+
 			"or a model with one", m.path, m.head.labels)

@@ -74,7 +74,14 @@ func (m *Model) openFolder(l *folder.Loader) {
 	m.description = readDescription(l)
 	if l.Err == nil {
 		m.sentence = readSentence(l, m.hidden)
+		if m.late != nil {
+			m.sentence.longest = m.description.longest // lengths are of their own
+			m.noVector = errLate
+		}
 		m.texts = l.Texts(m.vocab, m.sentence.longest, m.description.longest)
+		if m.late != nil && l.Err == nil {
+			m.late.find(l, m)
+		}
 	}
 	l.Open()
 }
@@ -152,6 +159,10 @@ func (m *Model) obey() error {
 		}
 		m.prompt = text
 	}
+	if o.MaxTokens > 0 && m.late != nil {
+		return fmt.Errorf("Options.MaxTokens is %d, want 0: query_length and document_length say how "+
+			"many", o.MaxTokens)
+	}
 	if o.MaxTokens > 0 {
 		if err := m.texts.Shorten(o.MaxTokens); err != nil {
 			return fmt.Errorf("Options.MaxTokens is %w", err)
@@ -184,7 +195,7 @@ func (m *Model) checkUseful(o *Options) error {
 		{o.Dimensions != 0, "Dimensions", "%d", o.Dimensions, "0"},
 		{o.Normalize, "Normalize", "%v", o.Normalize, "false"},
 		{o.Prompt != "", "Prompt", "%q", o.Prompt, `""`}} {
-		if of.given && m.noVector != nil {
+		if of.given && m.noVector != nil && (m.late == nil || of.name != "Prompt") {
 			return fmt.Errorf("Options.%s is "+of.form+", want %s: %w", of.name, of.value, of.unset,
 				m.noVector)
 		}
@@ -201,7 +212,12 @@ func (m *Model) Dimensions() int {
 }
 
 // MaxTokens is how many tokens a text may have; the rest of it is left out.
-func (m *Model) MaxTokens() int { return m.texts.Longest() }
+func (m *Model) MaxTokens() int {
+	if m.late != nil {
+		return *m.late.Length
+	}
+	return m.texts.Longest()
+}
 
 // Memory is the bytes of the weights: of matrices, and of tables that are looked up.
 func (m *Model) Memory() (matrices, lookups int) {

@@ -28,6 +28,7 @@ type sentence struct {
 	dimensions int               // of embeddings at most, the rest of which is cut off; 0 is all
 	modes      pooling
 	steps      []step
+	late       *late // nil for a vector of a text
 }
 
 // step is what happens to a pooled row: a layer, or without one it gets length 1.
@@ -60,6 +61,9 @@ func readSentence(l *folder.Loader, width int) sentence {
 	} else {
 		s.listed = true
 		l.Check(file, checkModules(list))
+		if l.Err == nil && list[1].kind() == "Dense" {
+			s.late = newLate()
+		}
 	}
 	s.steps = nil
 	s.readTexts(l)
@@ -69,7 +73,7 @@ func readSentence(l *folder.Loader, width int) sentence {
 			width = s.readPooling(l, m.Path, width)
 		case "Dense":
 			var d *dense
-			d, width = readDense(l, m.Path, width)
+			d, width = readDense(l, m.Path, width, s.late != nil)
 			s.steps = append(s.steps, step{d})
 		case "Normalize":
 			s.steps = append(s.steps, step{})
@@ -79,10 +83,13 @@ func readSentence(l *folder.Loader, width int) sentence {
 }
 
 // checkModules refuses lists that do something else than a Transformer, a Pooling, and any number
-// of Dense and Normalize.
+// of Dense and Normalize, or a Transformer and some Dense, which make vectors of tokens.
 func checkModules(list []module) error {
 	for i, m := range list {
-		kinds := [][]string{{"Transformer"}, {"Pooling"}, {"Dense", "Normalize"}}[min(i, 2)]
+		kinds := [][]string{{"Transformer"}, {"Pooling", "Dense"}, {"Dense", "Normalize"}}[min(i, 2)]
+		if i > 1 && list[1].kind() == "Dense" {
+			kinds = []string{"Dense"}
+		}
 		switch {
 		case m.Index != i || !slices.Contains(kinds, m.kind()):
 			return fmt.Errorf("module %d has idx %d and type %q, want idx %d and %s", i, m.Index, m.Type, i,
@@ -93,7 +100,8 @@ func checkModules(list []module) error {
 		}
 	}
 	if len(list) < 2 {
-		return fmt.Errorf("there are %d modules, want at least a Transformer and a Pooling", len(list))
+		return fmt.Errorf("there are %d modules, want at least a Transformer, and a Pooling or a Dense",
+			len(list))
 	}
 	return nil
 }
@@ -110,6 +118,7 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		Lower   bool `json:"do_lower_case"`
 	}
 	file := l.First(textFiles...)
+	const prompts = promptsJSON
 	l.OptionalJSON(file, &limits, strictjson.Idle{"transformer_task": {`"feature-extraction"`},
 		"module_output_name": {`"token_embeddings"`}, "unpad_inputs": nil, "model_args": {"{}"},
 		"modality_config":   {`{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`},
@@ -124,10 +133,19 @@ func (s *sentence) readTexts(l *folder.Loader) {
 		Default *string           `json:"default_prompt_name"`
 		Width   *int              `json:"truncate_dim"`
 		Compare *string           `json:"similarity_fn_name"`
+		lateFile
 	}
-	const prompts = "config_sentence_transformers.json"
-	l.OptionalJSON(prompts, &texts, strictjson.Idle{"__version__": nil,
-		"model_type": {`"SentenceTransformer"`}})
+	idle := strictjson.Idle{"__version__": nil, "model_type": {`"SentenceTransformer"`}}
+	if s.late != nil {
+		idle["model_type"] = []string{`"ColBERT"`}
+	}
+	l.OptionalJSON(prompts, &texts, idle)
+	if s.late != nil {
+		s.late.obey(l, &texts.lateFile, texts.Width, texts.Compare)
+		s.similarity, texts.Compare, texts.Width = maxSim, nil, nil
+	} else {
+		l.Check(prompts, texts.lateFile.check())
+	}
 	s.prompts = texts.Prompts
 	if texts.Default != nil {
 		var err error
@@ -178,8 +196,8 @@ type dense struct {
 var denseActivations = map[string]nn.Activation{"Tanh": nn.Tanh, "Identity": nn.None,
 	"ReLU": nn.ReLU, "GELU": nn.GELU, "SiLU": nn.SiLU, "Sigmoid": nn.Sigmoid}
 
-// readDense also returns the width of its rows.
-func readDense(l *folder.Loader, path string, width int) (*dense, int) {
+// readDense also returns the width of its rows, which are of tokens or of texts.
+func readDense(l *folder.Loader, path string, width int, tokens bool) (*dense, int) {
 	var c struct {
 		In         int    `json:"in_features"`
 		Out        int    `json:"out_features"`
@@ -187,9 +205,12 @@ func readDense(l *folder.Loader, path string, width int) (*dense, int) {
 		Activation string `json:"activation_function"`
 	}
 	c.Bias, c.Activation = true, "Tanh"
-	file := filepath.Join(path, "config.json")
-	l.JSON(file, &c, strictjson.Idle{"module_input_name": {`"sentence_embedding"`},
-		"module_output_name": {`"sentence_embedding"`}})
+	file, rows := filepath.Join(path, "config.json"), []string{`"sentence_embedding"`}
+	if tokens {
+		c.Activation, rows = "Identity", []string{`"token_embeddings"`}
+	}
+	l.JSON(file, &c, strictjson.Idle{"module_input_name": rows, "module_output_name": rows,
+		"use_residual": {"false"}})
 	l.Check(file, folder.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
 	activation, ok := denseActivations[c.Activation[strings.LastIndex(c.Activation, ".")+1:]]
 	switch {

@@ -42,7 +42,7 @@ func (r *runner) reduce(dst []float32, skip int) {
 		}
 		first += n
 	}
-	r.after(width)
+	r.after(len(r.lens), width)
 	r.copyTo(dst)
 }
 
@@ -84,9 +84,8 @@ func (r *runner) sum(dst, rows []float32, skip int, weigh func(count, place int)
 		attn.BHLD(rows, 1, 1, n, r.hidden)))
 }
 
-// after applies the layers behind the pooling to all rows.
-func (r *runner) after(width int) {
-	n := len(r.lens)
+// after applies the layers behind the pooling to n rows.
+func (r *runner) after(n, width int) {
 	for _, s := range r.steps {
 		x := attn.BHLD(r.pooled, 1, 1, n, width)
 		if s.dense == nil {

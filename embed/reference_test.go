@@ -32,7 +32,10 @@ func pooled(rows [][]float64, mode string) []float64 {
 
 // rows computes what the encoder makes of tokens in float64, one token and one number at a time, as
 // the paper says it.
-func (w weights) rows(ids []int) [][]float64 {
+func (w weights) rows(ids []int) [][]float64 { return w.rowsThatSee(ids, len(ids)) }
+
+// rowsThatSee has only the first tokens as keys.
+func (w weights) rowsThatSee(ids []int, seen int) [][]float64 {
 	var x [][]float64
 	for i, id := range ids {
 		row := make([]float64, 30)
@@ -45,7 +48,7 @@ func (w weights) rows(ids []int) [][]float64 {
 	}
 	for layer := range 2 {
 		at := fmt.Sprintf("encoder.layer.%d.", layer)
-		attended := w.attention(at, x)
+		attended := w.attention(at, x, seen)
 		for i := range x {
 			x[i] = w.normalize(at+"attention.output.LayerNorm",
 				plus(x[i], w.linear(at+"attention.output.dense", attended[i])))
@@ -60,7 +63,7 @@ func (w weights) rows(ids []int) [][]float64 {
 }
 
 // attention has three heads of ten.
-func (w weights) attention(at string, x [][]float64) [][]float64 {
+func (w weights) attention(at string, x [][]float64, seen int) [][]float64 {
 	var q, k, v, out [][]float64
 	for _, row := range x {
 		q = append(q, w.linear(at+"attention.self.query", row))
@@ -71,7 +74,7 @@ func (w weights) attention(at string, x [][]float64) [][]float64 {
 		var row []float64
 		for h := 0; h < 30; h += 10 {
 			head, total := make([]float64, 10), 0.0
-			for j := range x {
+			for j := range seen {
 				e := math.Exp(dot(q[i][h:h+10], k[j][h:h+10]) / math.Sqrt(10))
 				head, total = plus(head, scaled(v[j][h:h+10], e)), total+e
 			}

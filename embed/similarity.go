@@ -23,7 +23,7 @@ func checkSimilarity(name string) error {
 // lengths differ.
 func (m *Model) Similarity(a, b []float32) float32 {
 	switch m.similarity {
-	case "dot":
+	case "dot", maxSim:
 		return attn.Dot(a, b)
 	case "euclidean":
 		return -float32(math.Sqrt(distance(a, b, func(x float64) float64 { return float64(x * x) })))

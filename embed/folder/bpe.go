@@ -87,6 +87,11 @@ func (t *BPE) build(f *tokenizerFile[bpeModel], size int) (err error) {
 
 func (t *BPE) last() (string, int) { return lastOf(t.Vocab) }
 
+func (t *BPE) number(text string) (id int, ok bool) {
+	id, ok = t.Vocab[text]
+	return id, ok
+}
+
 // setText keeps the text of a token, if it is one of a model with some tokens.
 func (t *BPE) setText(id int, text string, size int) {
 	if id < 0 || id >= size {

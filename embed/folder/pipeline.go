@@ -35,6 +35,7 @@ type pipeline struct {
 	size      int          // of the model's vocabulary
 	control   map[int]bool // which tokens users' texts do not become
 	lastAdded addedToken   // that with the largest number, or one below 0
+	addedIDs  map[string]int
 }
 
 // newPipeline puts the stages of a file together.
@@ -64,8 +65,9 @@ func newPipeline(normalizer, preTokenizer, postProcessor []byte, added []addedTo
 // find makes the finders of added tokens.
 func (p *pipeline) find(added []addedToken) (err error) {
 	var raw, normal []addedToken
-	p.control = map[int]bool{}
+	p.control, p.addedIDs = map[int]bool{}, map[string]int{}
 	for _, a := range added {
+		p.addedIDs[a.Content] = a.ID
 		if a.control {
 			p.control[a.ID] = true
 		}

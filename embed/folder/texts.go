@@ -17,6 +17,7 @@ type Texts struct {
 	model interface {
 		word(ids []int, word string) ([]int, error)
 		last() (text string, id int) // the token with the largest number
+		number(text string) (id int, ok bool)
 	}
 	file    string // which says most of it
 	longest int
@@ -159,12 +160,15 @@ func (t *Texts) Shorten(longest int) error {
 
 // Encode returns the tokens of a text, those of control tokens among them whose texts it has. What
 // is no UTF-8 becomes U+FFFD.
-func (t *Texts) Encode(text string) (Read, error) {
+func (t *Texts) Encode(text string) (Read, error) { return t.EncodeWithin(text, t.longest) }
+
+// EncodeWithin is Encode of texts that may have another number of tokens.
+func (t *Texts) EncodeWithin(text string, longest int) (Read, error) {
 	ids, err := t.plain(trust(valid(text)))
 	if err != nil {
 		return Read{}, err
 	}
-	n := min(len(ids), max(0, t.longest-len(t.before)-len(t.after)))
+	n := min(len(ids), max(0, longest-len(t.before)-len(t.after)))
 	left := len(ids) - n
 	ids, err = t.around(ids[:n])
 	return Read{narrow(ids), nil, left}, err

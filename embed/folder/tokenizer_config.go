@@ -16,6 +16,8 @@ type tokenizerConfig struct {
 	Class   string              `json:"tokenizer_class"`
 	Side    string              `json:"truncation_side"` // from which long texts are shortened
 
+	PaddingSide string `json:"padding_side"` // where queries are filled up that have a vector for each token
+
 	// of BPE
 	AddSpace *bool `json:"add_prefix_space"`
 	AddBegin *bool `json:"add_bos_token"`
@@ -40,7 +42,7 @@ var tokenizerConfigIdle = strictjson.Idle{
 	"from_slow": nil, "full_tokenizer_file": nil, "is_local": nil, "legacy": nil,
 	"local_files_only": nil, "max_len": nil, "max_length": nil, "model_input_names": nil,
 	"model_specific_special_tokens": nil, "name_or_path": nil, "never_split": {"[]"},
-	"pad_to_multiple_of": nil, "pad_token_type_id": nil, "padding": nil, "padding_side": nil,
+	"pad_to_multiple_of": nil, "pad_token_type_id": nil, "padding": nil,
 	"processor_class": nil, "response_schema": nil, "sp_model_kwargs": nil,
 	"spaces_between_special_tokens": nil, "special_tokens_map_file": nil,
 	"split_special_tokens": {"false"}, "stride": nil, "tokenizer_file": nil, "truncation": nil,

@@ -88,6 +88,11 @@ func (l *Loader) Unigram(size int) *Unigram {
 
 func (t *Unigram) last() (string, int) { return lastOf(t.ids) }
 
+func (t *Unigram) number(text string) (id int, ok bool) {
+	id, ok = t.ids[text]
+	return id, ok
+}
+
 func (t *Unigram) build(f *tokenizerFile[unigramModel], size int) (err error) {
 	if err := checkTokens(f.Added, t.ids); err != nil {
 		return err

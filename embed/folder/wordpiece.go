@@ -139,6 +139,11 @@ func (l *Loader) vocabulary(t *WordPiece, file string, config *tokenizerConfig, 
 
 func (t *WordPiece) last() (string, int) { return lastOf(t.Vocab) }
 
+func (t *WordPiece) number(text string) (id int, ok bool) {
+	id, ok = t.Vocab[text]
+	return id, ok
+}
+
 // limit says how many tokens a text may have.
 func (t *WordPiece) limit(tokens float64) error {
 	if fixed := len(t.before) + len(t.after); tokens < max(2, float64(fixed)) {

@@ -1,0 +1,74 @@
+package folder
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Late is what a model with a vector for each token (ColBERT) wants to know of its tokenizer.
+type Late struct {
+	Prefixes []int32 // the numbers of tokens by their texts, −1 for a text that is empty
+	Skipped  []int32 // words whose vectors documents do not keep
+	Fill     int32   // fills queries up
+}
+
+// Late finds tokens by their texts. A prefix must be one, as file says it is; a word that is none
+// stands for the token of what is unknown, as in PyLate.
+func (l *Loader) Late(t *Texts, file string, prefixes map[string]string, keys, words []string,
+	fills bool) (late Late) {
+	if l.Err != nil {
+		return late
+	}
+	for _, key := range keys {
+		id := -1
+		if text := prefixes[key]; text != "" {
+			var ok bool
+			if id, ok = t.token(text); !ok {
+				l.Check(file, fmt.Errorf("%s is %q, want a token of the tokenizer", key, text))
+			}
+		}
+		late.Prefixes = append(late.Prefixes, int32(id))
+	}
+	config := l.tokenizerConfig()
+	usual := func(text string) string {
+		if slices.Contains(bertClasses, config.Class) {
+			return text
+		}
+		return ""
+	}
+	for _, word := range words {
+		id, ok := t.token(word)
+		if !ok {
+			id, ok = t.token(cmp.Or(config.Unknown.Content, usual("[UNK]")))
+		}
+		if ok {
+			late.Skipped = append(late.Skipped, int32(id))
+		}
+	}
+	if !fills {
+		return late
+	}
+	if config.PaddingSide != "" && config.PaddingSide != "right" {
+		l.Check(tokenizerConfigJSON, fmt.Errorf("padding_side is %q, want right", config.PaddingSide))
+	}
+	fill, ok := t.token(cmp.Or(config.Mask.Content, usual("[MASK]")))
+	if !ok {
+		fill, ok = t.token(config.Stop.Content)
+	}
+	if !ok {
+		l.Check(tokenizerConfigJSON, errors.New("mask_token and eos_token are no tokens, want one of "+
+			"them, which fills queries up"))
+	}
+	late.Fill = int32(fill)
+	return late
+}
+
+// token is the number of the token with a text, an added one or one of the vocabulary.
+func (t *Texts) token(text string) (id int, ok bool) {
+	if id, ok = t.addedIDs[text]; !ok {
+		id, ok = t.model.number(text)
+	}
+	return id, ok && text != ""
+}
