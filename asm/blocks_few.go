@@ -20,11 +20,13 @@ const (
 	levelsMXFP // likewise, and d is in BF16
 	fiveBits
 	sixBits
+	twoBits
+	threeBits
 )
 
 // wordsOfCodes is how many words of an output 32 inputs have.
 var wordsOfCodes = [...]int{eightBits: 8, fourBits: 4, levelsIQ4: 4, levelsMXFP: 4, fiveBits: 5,
-	sixBits: 6}
+	sixBits: 6, twoBits: 2, threeBits: 3}
 
 // fewForm is what differs between types.
 type fewForm struct {
@@ -49,6 +51,8 @@ var fewForms = []struct {
 	{"fewQ4KDot", fewForm{codes: fourBits, kind: minimaSums, parts: 8}},
 	{"fewQ5KDot", fewForm{codes: fiveBits, kind: minimaSums, parts: 8}},
 	{"fewQ6KDot", fewForm{codes: sixBits, kind: halvesSums, parts: 8, less: true}},
+	{"fewQ3KDot", fewForm{codes: threeBits, kind: halvesSums, parts: 8, less: true, shift: 3}},
+	{"fewTQ2Dot", fewForm{codes: twoBits, kind: plainSums, parts: 8, less: true, shift: 7}},
 	{"fewQ41Dot", fewForm{codes: fourBits, kind: offsetSums, parts: 1}},
 	{"fewQ50Dot", fewForm{codes: fiveBits, kind: plainSums, parts: 1, less: true, shift: 3}},
 	{"fewQ51Dot", fewForm{codes: fiveBits, kind: offsetSums, parts: 1}},
@@ -64,6 +68,14 @@ var (
 func (f *fewForm) header() int { return headers[f.kind] }
 func (f *fewForm) scales() int { return scalesOf[f.kind] }
 func (f *fewForm) size() int   { return f.scales() + panelBytes*wordsOfCodes[f.codes] }
+
+// tiles are numbers of rows: of types that few files have, two and three rows are one at a time.
+func (f *fewForm) tiles() []int {
+	if f.codes == twoBits || f.codes == threeBits || f.kind == scaledSums {
+		return []int{1, 4}
+	}
+	return []int{1, 2, 4}
+}
 
 // halved reports whether sums of each 16 inputs are apart.
 func (f *fewForm) halved() bool { return f.kind == halvesSums }
@@ -102,7 +114,7 @@ var (
 )
 
 const (
-	fewMask   = Vec(30) // 15 in each byte
+	fewMask   = Vec(30) // 15 in each byte, 3 for pairs of bits
 	fewOther  = Vec(31) // another mask
 	fewLevels = Vec(31) // or levels of codes
 )
@@ -133,7 +145,7 @@ func (p *program) multiplyFew(name string, form fewForm) {
 	p.kernelLike("multiplyBlocksGeneric", name, 0, "x", "")
 	p.fewArguments()
 	p.loadTable()
-	for _, rows := range []int{1, 2, 4} {
+	for _, rows := range form.tiles() {
 		other := p.label("rows")
 		p.CmpImm(fewRows, rows)
 		p.Bcond(NE, other)
@@ -198,10 +210,16 @@ func (t *fewTile) constants() {
 	if t.bias != nil {
 		t.constant(t.bias[0], t.float(sumBias))
 	}
-	if t.codes != eightBits {
+	switch t.codes {
+	case eightBits:
+	case twoBits, threeBits:
+		t.bytesOf(fewMask, 3)
+	default:
 		t.bytesOf(fewMask, 0x0f)
 	}
 	switch t.codes {
+	case threeBits:
+		t.bytesOf(fewOther, 4)
 	case levelsIQ4:
 		t.constant(fewLevels, t.words("levels of IQ4_NL", 0xbfad9881, 0xf6eaddcf, 0x26190d01,
 			0x71594535))
@@ -411,13 +429,20 @@ func (t *fewTile) products(half, first int) {
 		t.load(upper, 4, first)
 	case sixBits:
 		t.load(upper, 4+half, first)
+	case threeBits:
+		t.load(upper, 2, first)
 	}
 	for g := range 4 {
-		word := g
-		if t.codes == eightBits {
-			word += 4 * half
+		switch t.codes {
+		case eightBits:
+			t.load(words, 4*half+g, first)
+		case twoBits, threeBits:
+			if g == 0 {
+				t.load(words, half, first)
+			}
+		default:
+			t.load(words, g, first)
 		}
-		t.load(words, word, first)
 		bytes := t.unpack(words, upper, half, g)
 		for i, x := range rows {
 			for v, sum := range t.of(acc, i) {
@@ -442,6 +467,8 @@ func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
 		return words
 	case sixBits:
 		return t.sixBits(words, upper, half, g)
+	case twoBits, threeBits:
+		return t.pairsOfBits(words, upper, half, g)
 	}
 	for _, w := range words {
 		if half == 0 {
@@ -456,30 +483,61 @@ func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
 			t.Tbl1(w, fewLevels, w)
 		}
 	case fiveBits:
-		t.fifthBits(words, upper, 4*half+g)
+		for v, w := range words {
+			t.oneMore(w, upper[v], fewMoved[v%2], 4*half+g, 4)
+		}
 	}
 	return words
 }
 
-// fifthBits puts a bit of bytes above nibbles.
-func (t *fewTile) fifthBits(nibbles, bits []Vec, bit int) {
-	for v, x := range nibbles {
-		to := fewMoved[v%2]
-		switch {
-		case bit < 4:
-			t.ShlB(to, bits[v], 4-bit)
-		case bit == 4:
-			to = bits[v]
-		default:
-			t.UshrB(to, bits[v], bit-4)
-		}
-		t.Bit(x, to, fewOther)
+// oneMore puts a bit of bytes at a place of codes, that of fewOther.
+func (t *fewTile) oneMore(codes, bits, moved Vec, bit, place int) {
+	switch {
+	case bit < place:
+		t.ShlB(moved, bits, place-bit)
+	case bit == place:
+		moved = bits
+	default:
+		t.UshrB(moved, bits, bit-place)
 	}
+	t.Bit(codes, moved, fewOther)
+}
+
+// pairsOfBits are a pair of the bits of words, and third bits if there are any.
+func (t *fewTile) pairsOfBits(words, bits []Vec, half, pair int) []Vec {
+	bytes, moved := fewUpper[:t.vectors], fewCodesOf[3]
+	if t.codes == threeBits {
+		bytes = t.besideUpper()
+	}
+	if t.vectors == 4 {
+		moved = fewInputs[3] // of one row, or of no third bits
+	}
+	for v, x := range bytes {
+		from := words[v]
+		if pair > 0 {
+			t.UshrB(x, from, 2*pair)
+			from = x
+		}
+		if pair < 3 {
+			t.And(x, from, fewMask)
+		}
+	}
+	if t.codes == threeBits {
+		for v, x := range bytes {
+			t.oneMore(x, bits[v], moved, 4*half+pair, 2)
+		}
+	}
+	return bytes
+}
+
+// besideUpper are registers for bytes beside those of words. One row has four vectors.
+func (t *fewTile) besideUpper() []Vec {
+	return append(fewMoved[:2:2], fewInputs[1:]...)[:t.vectors]
 }
 
 // sixBits are a pair of the bits of bytes, and below it the lower or the upper halves of words.
 func (t *fewTile) sixBits(words, pairs []Vec, half, pair int) []Vec {
-	bytes := append(fewMoved[:2:2], fewInputs[1:]...)[:t.vectors] // one row has four vectors
+	bytes := t.besideUpper()
 	for v, x := range bytes {
 		switch pair {
 		case 0:
@@ -644,7 +702,7 @@ func (t *fewSums) d(i int) []Vec {
 // bytes makes floats of bytes at an offset of the 32 inputs: the lowest bits of 2²³, which is taken
 // off. To those with sign 128 is added before.
 func (t *fewSums) bytes(offset int, signed bool) []Vec {
-	const exponent, signs = 0x4b004b00, 0x80808080 // 2²³ in the upper half; of bytes
+	const exponent, signs = 0x4b004b00, 0x80808080 // of 2²³, in both halves; of bytes
 	to, others := t.take(t.n), t.free[len(t.free)-2:]
 	upper, less := others[0], others[1]
 	bias := float32(1 << 23)

@@ -21,6 +21,7 @@
 #define shll2(d, n) WORD $(0x6e613800 | (d)<<0 | (n)<<5)
 #define sshr3(d, n) WORD $(0x4f3d0400 | (d)<<0 | (n)<<5)
 #define sshr4(d, n) WORD $(0x4f3c0400 | (d)<<0 | (n)<<5)
+#define sshr7(d, n) WORD $(0x4f390400 | (d)<<0 | (n)<<5)
 
 #define fewQ8Dot_part1 \
 	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6 \
@@ -99,9 +100,9 @@
 	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
 
 #define fewQ8Dot_part21 \
-	FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16); fmulLane0(21, 19, 16) \
-	VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17) \
-	fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4 \
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17) \
+	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4
 
 #define fewQ8Dot_part22 \
 	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4 \
@@ -206,6 +207,13 @@
 #define fewNibblesDot_part6 \
 	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
+#define fewNibblesDot_part7 \
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4 \
+	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4 \
+	VDUP V18.S[1], V8.S4; VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4 \
+	VDUP V19.S[1], V12.S4; VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4 \
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+
 #define fewLevelsDot_part1 \
 	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
 	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16
@@ -216,7 +224,7 @@
 	VMOV V29.B16, V7.B16
 
 #define fewLevelsDot_part3 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29)
 
 #define fewLevelsDot_part4 \
 	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29); fsub(7, 7, 29)
@@ -304,20 +312,9 @@
 	FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29)
 
 #define fewXSDot_part1 \
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP
 
 #define fewXSDot_part2 \
-	FMOVQ 0(R2), F17; FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28 \
-	FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8 \
-	VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8 \
-	fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29)
-
-#define fewXSDot_part3 \
-	FMOVQ 48(R26), F29; VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
-	VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8 \
-	fsub(18, 18, 29); fsub(19, 19, 29)
-
-#define fewXSDot_part4 \
 	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
 	VUXTL V20.B8, V20.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29)
 
@@ -576,57 +573,239 @@
 	VSRI $4, V19.B16, V22.B16
 
 #define fewQ6KDot_part5 \
+	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 21, 20); sdotLane3(7, 22, 20) \
+	FMOVQ 32(R20), F16; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(2, 2, 29) \
+	fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVQ 0(R2), F17 \
+	FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
+	VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8 \
+	VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8 \
+	fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29); FMOVQ 16(R2), F21 \
+	FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
+	VUXTL2 V21.B16, V23.H8; VUXTL V21.B8, V21.H8; VZIP2 V28.H8, V21.H8, V22.H8 \
+	VZIP1 V28.H8, V21.H8, V21.H8; VZIP2 V28.H8, V23.H8, V24.H8; VZIP1 V28.H8, V23.H8, V23.H8 \
+	fsub(21, 21, 29); fsub(22, 22, 29); fsub(23, 23, 29); fsub(24, 24, 29); fmul(0, 0, 17) \
+	fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); VFMLA V21.S4, V4.S4, V0.S4 \
+	VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4; VFMLA V24.S4, V7.S4, V3.S4 \
+	fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16); fmulLane0(20, 15, 16) \
+	VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4; VFMLA V19.S4, V2.S4, V10.S4 \
+	VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20
+
+#define fewQ6KDot_part6 \
 	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; VADD V29.S4, V16.S4, V16.S4 \
 	VADD V29.S4, V17.S4, V17.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4 \
 	VDUP V17.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4 \
 	VDUP V17.S[3], V7.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
 
-#define fewQ6KDot_part6 \
+#define fewQ6KDot_part7 \
 	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20) \
 	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21)
 
-#define fewQ6KDot_part7 \
+#define fewQ6KDot_part8 \
 	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane1(0, 28, 20) \
 	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
 
-#define fewQ6KDot_part8 \
+#define fewQ6KDot_part9 \
 	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16 \
 	VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21) \
 	sdotLane2(3, 29, 21)
 
-#define fewQ6KDot_part9 \
+#define fewQ6KDot_part10 \
 	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16 \
 	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21) \
 	sdotLane3(3, 29, 21)
 
-#define fewQ6KDot_part10 \
+#define fewQ6KDot_part11 \
 	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
 	VSRI $4, V17.B16, V29.B16
 
-#define fewQ6KDot_part11 \
-	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
-	VSRI $4, V17.B16, V29.B16
-
 #define fewQ6KDot_part12 \
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
+	VSRI $4, V17.B16, V29.B16; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 28, 21) \
+	sdotLane3(7, 29, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29) \
+	fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29) \
+	fsub(7, 7, 29)
+
+#define fewQ6KDot_part13 \
 	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
 	VUXTL V20.B8, V20.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8 \
 	fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18) \
 	fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4 \
 	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4
 
-#define fewQ6KDot_part13 \
-	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4 \
+#define fewQ6KDot_part14 \
 	VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4 \
 	VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4 \
 	VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4 \
 	VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4 \
 	VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
 
-#define fewQ6KDot_part14 \
-	FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
-	VUXTL V21.B8, V21.H8; VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29)
-
 #define fewQ6KDot_part15 \
+	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21) \
+	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
+
+#define fewQ6KDot_part16 \
+	sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21); sdotLane1(11, 29, 21) \
+	sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23); sdotLane1(15, 29, 23)
+
+#define fewQ6KDot_part17 \
+	sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21) \
+	sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23)
+
+#define fewQ6KDot_part18 \
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21) \
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23) \
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29 \
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29) \
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 0(R2), F20; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 16(R2), F21; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20) \
+	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4 \
+	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 0(R13), F20; fcvtl(20, 20) \
+	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15) \
+	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16) \
+	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17) \
+	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19) \
+	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29) \
+	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 4(R2), F20; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 20(R2), F21; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20) \
+	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4 \
+	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 8(R13), F20; fcvtl(20, 20) \
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16) \
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17) \
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19) \
+	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+
+#define fewQ6KDot_part19 \
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21) \
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23) \
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29 \
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29) \
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 8(R2), F20; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 24(R2), F21; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20) \
+	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4 \
+	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 16(R13), F20; fcvtl(20, 20) \
+	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15) \
+	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16) \
+	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17) \
+	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19) \
+	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29) \
+	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 12(R2), F20; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 28(R2), F21; FMOVQ 48(R26), F29 \
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20) \
+	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4 \
+	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 24(R13), F20; fcvtl(20, 20) \
+	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15) \
+	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16) \
+	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17) \
+	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19) \
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+
+#define fewQ3KDot_part1 \
+	VUSHR $2, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16 \
+	VAND V30.B16, V29.B16, V29.B16
+
+#define fewQ3KDot_part2 \
+	VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $4, V17.B16, V29.B16 \
+	VAND V30.B16, V29.B16, V29.B16
+
+#define fewQ3KDot_part3 \
+	sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4 \
+	sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19)
+
+#define fewQ3KDot_part4 \
+	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VSHL $2, V24.B16, V19.B16 \
+	VBIT V31.B16, V19.B16, V28.B16; VSHL $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16 \
+	sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21) \
+	sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23) \
+	VUSHR $2, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16 \
+	VAND V30.B16, V29.B16, V29.B16; VSHL $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16 \
+	VSHL $1, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane1(0, 28, 20) \
+	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21); sdotLane1(4, 28, 22) \
+	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); VUSHR $4, V16.B16, V28.B16 \
+	VAND V30.B16, V28.B16, V28.B16; VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16 \
+	VBIT V31.B16, V24.B16, V28.B16; VBIT V31.B16, V25.B16, V29.B16; sdotLane2(0, 28, 20) \
+	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); sdotLane2(4, 28, 22) \
+	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); VUSHR $6, V16.B16, V28.B16 \
+	VUSHR $6, V17.B16, V29.B16; VUSHR $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16 \
+	VUSHR $1, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane3(0, 28, 20) \
+	sdotLane3(1, 29, 20); sdotLane3(2, 28, 21); sdotLane3(3, 29, 21); sdotLane3(4, 28, 22) \
+	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); FMOVQ 16(R20), F20 \
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+
+#define fewTQ2Dot_part1 \
+	VAND V30.B16, V16.B16, V24.B16; VAND V30.B16, V17.B16, V25.B16; VAND V30.B16, V18.B16, V26.B16 \
+	VAND V30.B16, V19.B16, V27.B16; sdotLane0(0, 24, 20); sdotLane0(1, 25, 20); sdotLane0(2, 26, 20) \
+	sdotLane0(3, 27, 20); VUSHR $2, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16 \
+	VUSHR $2, V17.B16, V25.B16; VAND V30.B16, V25.B16, V25.B16; VUSHR $2, V18.B16, V26.B16 \
+	VAND V30.B16, V26.B16, V26.B16; VUSHR $2, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16 \
+	sdotLane1(0, 24, 20); sdotLane1(1, 25, 20); sdotLane1(2, 26, 20); sdotLane1(3, 27, 20) \
+	VUSHR $4, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16; VUSHR $4, V17.B16, V25.B16 \
+	VAND V30.B16, V25.B16, V25.B16; VUSHR $4, V18.B16, V26.B16; VAND V30.B16, V26.B16, V26.B16 \
+	VUSHR $4, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16; sdotLane2(0, 24, 20) \
+	sdotLane2(1, 25, 20); sdotLane2(2, 26, 20); sdotLane2(3, 27, 20); VUSHR $6, V16.B16, V24.B16 \
+	VUSHR $6, V17.B16, V25.B16; VUSHR $6, V18.B16, V26.B16; VUSHR $6, V19.B16, V27.B16 \
+	sdotLane3(0, 24, 20); sdotLane3(1, 25, 20); sdotLane3(2, 26, 20); sdotLane3(3, 27, 20)
+
+#define fewTQ2Dot_part2 \
+	VAND V30.B16, V16.B16, V24.B16; VAND V30.B16, V17.B16, V25.B16; VAND V30.B16, V18.B16, V26.B16 \
+	VAND V30.B16, V19.B16, V27.B16; sdotLane0(0, 24, 20); sdotLane0(1, 25, 20); sdotLane0(2, 26, 20) \
+	sdotLane0(3, 27, 20); sdotLane0(4, 24, 21); sdotLane0(5, 25, 21); sdotLane0(6, 26, 21) \
+	sdotLane0(7, 27, 21); sdotLane0(8, 24, 22); sdotLane0(9, 25, 22); sdotLane0(10, 26, 22) \
+	sdotLane0(11, 27, 22); sdotLane0(12, 24, 23); sdotLane0(13, 25, 23); sdotLane0(14, 26, 23) \
+	sdotLane0(15, 27, 23); VUSHR $2, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16 \
+	VUSHR $2, V17.B16, V25.B16; VAND V30.B16, V25.B16, V25.B16; VUSHR $2, V18.B16, V26.B16 \
+	VAND V30.B16, V26.B16, V26.B16; VUSHR $2, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16 \
+	sdotLane1(0, 24, 20); sdotLane1(1, 25, 20); sdotLane1(2, 26, 20); sdotLane1(3, 27, 20) \
+	sdotLane1(4, 24, 21); sdotLane1(5, 25, 21); sdotLane1(6, 26, 21); sdotLane1(7, 27, 21) \
+	sdotLane1(8, 24, 22); sdotLane1(9, 25, 22); sdotLane1(10, 26, 22); sdotLane1(11, 27, 22) \
+	sdotLane1(12, 24, 23); sdotLane1(13, 25, 23); sdotLane1(14, 26, 23); sdotLane1(15, 27, 23) \
+	VUSHR $4, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16; VUSHR $4, V17.B16, V25.B16 \
+	VAND V30.B16, V25.B16, V25.B16; VUSHR $4, V18.B16, V26.B16; VAND V30.B16, V26.B16, V26.B16 \
+	VUSHR $4, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16; sdotLane2(0, 24, 20) \
+	sdotLane2(1, 25, 20); sdotLane2(2, 26, 20); sdotLane2(3, 27, 20); sdotLane2(4, 24, 21) \
+	sdotLane2(5, 25, 21); sdotLane2(6, 26, 21); sdotLane2(7, 27, 21); sdotLane2(8, 24, 22) \
+	sdotLane2(9, 25, 22); sdotLane2(10, 26, 22); sdotLane2(11, 27, 22); sdotLane2(12, 24, 23) \
+	sdotLane2(13, 25, 23); sdotLane2(14, 26, 23); sdotLane2(15, 27, 23); VUSHR $6, V16.B16, V24.B16 \
+	VUSHR $6, V17.B16, V25.B16; VUSHR $6, V18.B16, V26.B16; VUSHR $6, V19.B16, V27.B16 \
+	sdotLane3(0, 24, 20); sdotLane3(1, 25, 20); sdotLane3(2, 26, 20); sdotLane3(3, 27, 20) \
+	sdotLane3(4, 24, 21); sdotLane3(5, 25, 21); sdotLane3(6, 26, 21); sdotLane3(7, 27, 21) \
+	sdotLane3(8, 24, 22); sdotLane3(9, 25, 22); sdotLane3(10, 26, 22); sdotLane3(11, 27, 22) \
+	sdotLane3(12, 24, 23); sdotLane3(13, 25, 23); sdotLane3(14, 26, 23); sdotLane3(15, 27, 23)
+
+#define fewTQ2Dot_part3 \
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29) \
+	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16) \
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17) \
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18) \
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19) \
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29) \
+	fsub(5, 5, 29); fsub(9, 9, 29); fsub(13, 13, 29); FMOVD 8(R13), F20; fcvtl(20, 20) \
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16) \
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17) \
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19) \
+	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29) \
+	FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16) \
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17) \
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18) \
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19) \
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29) \
+	fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29); FMOVD 24(R13), F20; fcvtl(20, 20) \
+	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15) \
+	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16) \
+	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17) \
+	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19) \
 	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
 
 #define fewQ41Dot_part1 \
@@ -688,7 +867,8 @@
 	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 48(R16); FMOVQ 48(R17), F27 \
 	fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
 	FMOVQ F27, 48(R17); FMOVQ 48(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4 \
-	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19)
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19); ADD $56, R20, R20 \
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
 
 #define multiplyPlainDot_part1 \
 	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3 \
@@ -829,9 +1009,11 @@ block10:
 	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part18; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
 	fewQ8Dot_part19; FLDPQ 448(R25), (F16, F17)
 	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part20; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31)
-	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ8Dot_part21; fsub(2, 2, 31); fsub(3, 3, 31)
-	fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22
-	ADD $512, R2, R2; fewQ8Dot_part10; CBNZ R11, block10
+	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fewQ8Dot_part21; fsub(2, 2, 31)
+	fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fewQ8Dot_part22; ADD $512, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block10
 	fewQ8Dot_part23; CBNZ R9, panel9
 	RET
 rows8:
@@ -917,8 +1099,9 @@ block28:
 	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20
 	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31); fsub(1, 1, 31); fsub(4, 4, 31)
-	fsub(5, 5, 31); fewQ8Dot_part21; fsub(2, 2, 31); fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31)
-	FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; ADD $256, R2, R2
+	fsub(5, 5, 31); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part21; fsub(2, 2, 31)
+	fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fewQ8Dot_part22; ADD $256, R2, R2
 	fewQ8Dot_part10; CBNZ R11, block28
 	fewQ8Dot_part23; CBNZ R9, panel27
 	RET
@@ -935,10 +1118,7 @@ block34:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part32
 	sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; sshr4(17, 17); VADD V31.S4, V17.S4, V17.S4
 	sshr4(18, 18); VADD V31.S4, V18.S4, V18.S4; sshr4(19, 19); VADD V31.S4, V19.S4, V19.S4
-	fewNibblesDot_part5; VDUP V18.S[1], V8.S4
-	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
-	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; FMOVQ 0(R20), F20
-	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	fewNibblesDot_part7; FLDPQ 0(R25), (F16, F17)
 	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
 	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
@@ -1018,10 +1198,11 @@ block46:
 	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part19
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part20; fewLevelsDot_part3
-	fsub(4, 4, 29); fsub(5, 5, 29); fewQ8Dot_part21; fewLevelsDot_part4; FMOVQ 16(R13), F18
-	fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; ADD $256, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block46
+	fewQ8Dot_part20; FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fewQ8Dot_part21; fewLevelsDot_part4
+	FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; ADD $256, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block46
 	fewQ8Dot_part23; CBNZ R9, panel45
 	RET
 rows44:
@@ -1105,12 +1286,11 @@ block64:
 	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part19
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part20; fewLevelsDot_part3
-	fsub(4, 4, 29); fsub(5, 5, 29); FMOVQ 0(R13), F18; shll2(19, 18); shll(18, 18)
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
-	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
-	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; fewLevelsDot_part4; FMOVQ 16(R13), F18
-	shll2(19, 18); shll(18, 18); fewQ8Dot_part22; ADD $256, R2, R2; fewQ8Dot_part10; CBNZ R11, block64
+	fewQ8Dot_part20; FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; shll2(19, 18); shll(18, 18)
+	fewQ8Dot_part21; fewLevelsDot_part4
+	FMOVQ 16(R13), F18; shll2(19, 18); shll(18, 18); fewQ8Dot_part22; ADD $256, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block64
 	fewQ8Dot_part23; CBNZ R9, panel63
 	RET
 rows62:
@@ -1148,8 +1328,8 @@ load78:
 ready79:
 	MOVD R10, R11
 block76:
-	fewXSDot_part1; FLDPQ 0(R13), (F8, F10)
-	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
+	fewXSDot_part1; ADD $32, R5, R5
+	FLDPQ 0(R13), (F8, F10); fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
 part77:
 	fewQ8Dot_part3; ADD $272, R5, R5
 	ADD $16, R2, R25; VMOV V12.B16, V0.B16; VMOV V12.B16, V1.B16; VMOV V12.B16, V2.B16
@@ -1165,98 +1345,67 @@ part77:
 	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
 	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part8
-	FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12); fsub(3, 3, 12); fewXSDot_part2
-	fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); fmulLane0(17, 8, 16)
-	fmulLane0(18, 9, 16); fmulLane0(19, 10, 16); fmulLane0(20, 11, 16); VFMLA V17.S4, V0.S4, V4.S4
+	FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12); fsub(3, 3, 12)
+	FMOVQ 0(R2), F17; FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28
+	FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8
+	VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8
+	fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29); fmul(0, 0, 17)
+	fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); fmulLane0(17, 8, 16); fmulLane0(18, 9, 16)
+	fmulLane0(19, 10, 16); fmulLane0(20, 11, 16); VFMLA V17.S4, V0.S4, V4.S4
 	VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4
 	ADD $56, R20, R20; ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part77
 	fewQ8Dot_part10; CBNZ R11, block76
 	fewQ8Dot_part11; CBNZ R9, panel75
 	RET
 rows74:
-	CMP $2, R8; BNE rows80
+	CMP $4, R8; BNE rows80
 	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel81:
-	fewQ8Dot_part12; CBZ R14, load84
-	fewQ8Dot_part13; B ready85
+	fewQ8Dot_part24; CBZ R14, load84
+	fewQ8Dot_part25; B ready85
 load84:
-	fewQ8Dot_part14
 ready85:
 	MOVD R10, R11
 block82:
-	fewXSDot_part1; MOVD $8, R12
+	fewXSDot_part1; ADD $32, R5, R5
+	MOVD $8, R12
 part83:
 	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; fewLevelsDot_part2; fewQ8Dot_part16; fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part18
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part20
-	fewNibblesDot_part6; fewNibblesDot_part4
-	fewLevelsDot_part1; fewQ8Dot_part17
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part19
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part20; fewLevelsDot_part3
-	fsub(4, 4, 29); fsub(5, 5, 29); FMOVD 0(R2), F18; fewXSDot_part3; fmul(0, 0, 18); fmul(1, 1, 19)
-	fmul(4, 4, 18); fmul(5, 5, 19); fewQ8Dot_part21; fewLevelsDot_part4; FMOVD 8(R2), F18
-	fewXSDot_part3; fmul(2, 2, 18)
-	fmul(3, 3, 19); fmul(6, 6, 18); fmul(7, 7, 19); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fewQ8Dot_part22; ADD $272, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part83
-	fewQ8Dot_part10; CBNZ R11, block82
-	fewQ8Dot_part23; CBNZ R9, panel81
-	RET
-rows80:
-	CMP $4, R8; BNE rows86
-	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
-panel87:
-	fewQ8Dot_part24; CBZ R14, load90
-	fewQ8Dot_part25; B ready91
-load90:
-ready91:
-	MOVD R10, R11
-block88:
-	fewXSDot_part1; MOVD $8, R12
-part89:
-	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; fewLevelsDot_part5; FMOVS 0(R2), F20; fewXSDot_part4; fmul(0, 0, 20)
+	ADD $16, R2, R25; fewLevelsDot_part5; FMOVS 0(R2), F20; fewXSDot_part2; fmul(0, 0, 20)
 	fmul(4, 4, 20); fmul(8, 8, 20); fmul(12, 12, 20); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33
 	fewLevelsDot_part6; FMOVS 4(R2), F20
-	fewXSDot_part4; fmul(1, 1, 20)
+	fewXSDot_part2; fmul(1, 1, 20)
 	fmul(5, 5, 20); fmul(9, 9, 20); fmul(13, 13, 20); FMOVD 8(R13), F20; fcvtl(20, 20); fewQ8Dot_part34
 	fewLevelsDot_part7; FMOVS 8(R2), F20
-	fewXSDot_part4; fmul(2, 2, 20)
+	fewXSDot_part2; fmul(2, 2, 20)
 	fmul(6, 6, 20); fmul(10, 10, 20); fmul(14, 14, 20); FMOVD 16(R13), F20; fcvtl(20, 20)
 	fewQ8Dot_part35; fewLevelsDot_part8
-	FMOVS 12(R2), F20; fewXSDot_part4; fmul(3, 3, 20); fmul(7, 7, 20); fmul(11, 11, 20)
+	FMOVS 12(R2), F20; fewXSDot_part2; fmul(3, 3, 20); fmul(7, 7, 20); fmul(11, 11, 20)
 	fmul(15, 15, 20); FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; ADD $272, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part89
-	fewQ8Dot_part10; CBNZ R11, block88
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel87
+	SUB $1, R12, R12; CBNZ R12, part83
+	fewQ8Dot_part10; CBNZ R11, block82
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel81
 	RET
-rows86:
+rows80:
 	RET
 
 // fewQ4KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ4KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows92
+	fewQ8Dot_part1; BNE rows86
 	fewNibblesDot_part1
-panel93:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load96
-	fewQ8Dot_part2; B ready97
-load96:
+panel87:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load90
+	fewQ8Dot_part2; B ready91
+load90:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready97:
+ready91:
 	MOVD R10, R11
-block94:
+block88:
 	fewQ4KDot_part1; FLDPQ 0(R13), (F8, F10)
 	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
 	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
-part95:
+part89:
 	fewQ8Dot_part3; ADD $288, R5, R5
 	ADD $32, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
 	VMOV V31.B16, V3.B16; fewQ8Dot_part4; fewNibblesDot_part2; fewQ8Dot_part5
@@ -1270,23 +1419,23 @@ part95:
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8; FMOVQ 32(R20), F16
 	FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31)
 	fewQ4KDot_part2; ADD $288, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part95
-	fewQ8Dot_part10; CBNZ R11, block94
-	fewQ8Dot_part11; CBNZ R9, panel93
+	SUB $1, R12, R12; CBNZ R12, part89
+	fewQ8Dot_part10; CBNZ R11, block88
+	fewQ8Dot_part11; CBNZ R9, panel87
 	RET
-rows92:
-	CMP $2, R8; BNE rows98
+rows86:
+	CMP $2, R8; BNE rows92
 	fewNibblesDot_part1
-panel99:
-	fewQ8Dot_part12; CBZ R14, load102
-	fewQ8Dot_part13; B ready103
-load102:
+panel93:
+	fewQ8Dot_part12; CBZ R14, load96
+	fewQ8Dot_part13; B ready97
+load96:
 	fewQ8Dot_part14
-ready103:
+ready97:
 	MOVD R10, R11
-block100:
+block94:
 	fewQ4KDot_part1; MOVD $8, R12
-part101:
+part95:
 	fewQ8Dot_part3; ADD $288, R5, R5
 	ADD $32, R2, R25; fewQ8Dot_part15; fewQ8Dot_part16; fewNibblesDot_part2; fewQ8Dot_part17
 	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part18
@@ -1299,22 +1448,22 @@ part101:
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20; fewQ4KDot_part3; fsub(0, 0, 31)
 	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ4KDot_part4; fsub(2, 2, 31); fsub(3, 3, 31)
 	fsub(6, 6, 31); fsub(7, 7, 31); fewQ4KDot_part5; ADD $288, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part101
-	fewQ8Dot_part10; CBNZ R11, block100
-	fewQ8Dot_part23; CBNZ R9, panel99
+	CBNZ R12, part95
+	fewQ8Dot_part10; CBNZ R11, block94
+	fewQ8Dot_part23; CBNZ R9, panel93
 	RET
-rows98:
-	CMP $4, R8; BNE rows104
+rows92:
+	CMP $4, R8; BNE rows98
 	fewNibblesDot_part1
-panel105:
-	fewQ8Dot_part24; CBZ R14, load108
-	fewQ8Dot_part25; B ready109
-load108:
-ready109:
+panel99:
+	fewQ8Dot_part24; CBZ R14, load102
+	fewQ8Dot_part25; B ready103
+load102:
+ready103:
 	MOVD R10, R11
-block106:
+block100:
 	fewQ4KDot_part1; MOVD $8, R12
-part107:
+part101:
 	fewQ8Dot_part3; ADD $288, R5, R5
 	ADD $32, R2, R25; fewQ8Dot_part26; fewNibblesDot_part2; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
 	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
@@ -1329,30 +1478,30 @@ part107:
 	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ4KDot_part8; fsub(2, 2, 31); fsub(6, 6, 31)
 	fsub(10, 10, 31); fsub(14, 14, 31); fewQ4KDot_part9; fsub(3, 3, 31); fsub(7, 7, 31)
 	fsub(11, 11, 31); fsub(15, 15, 31); fewQ4KDot_part10; ADD $288, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part107
-	fewQ8Dot_part10; CBNZ R11, block106
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel105
+	CBNZ R12, part101
+	fewQ8Dot_part10; CBNZ R11, block100
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel99
 	RET
-rows104:
+rows98:
 	RET
 
 // fewQ5KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ5KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows110
+	fewQ8Dot_part1; BNE rows104
 	fewQ5KDot_part1
-panel111:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load114
-	fewQ8Dot_part2; B ready115
-load114:
+panel105:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load108
+	fewQ8Dot_part2; B ready109
+load108:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready115:
+ready109:
 	MOVD R10, R11
-block112:
+block106:
 	fewQ4KDot_part1; FLDPQ 0(R13), (F8, F10)
 	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
 	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
-part113:
+part107:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	ADD $352, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
 	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2
@@ -1371,23 +1520,23 @@ part113:
 	fewQ8Dot_part8; FMOVQ 32(R20), F16
 	FMOVS 48(R20), F17; scvtf(17, 17); FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
 	fsub(2, 2, 29); fsub(3, 3, 29); fewQ4KDot_part2; ADD $352, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part113
-	fewQ8Dot_part10; CBNZ R11, block112
-	fewQ8Dot_part11; CBNZ R9, panel111
+	CBNZ R12, part107
+	fewQ8Dot_part10; CBNZ R11, block106
+	fewQ8Dot_part11; CBNZ R9, panel105
 	RET
-rows110:
-	CMP $2, R8; BNE rows116
+rows104:
+	CMP $2, R8; BNE rows110
 	fewQ5KDot_part1
-panel117:
-	fewQ8Dot_part12; CBZ R14, load120
-	fewQ8Dot_part13; B ready121
-load120:
+panel111:
+	fewQ8Dot_part12; CBZ R14, load114
+	fewQ8Dot_part13; B ready115
+load114:
 	fewQ8Dot_part14
-ready121:
+ready115:
 	MOVD R10, R11
-block118:
+block112:
 	fewQ4KDot_part1; MOVD $8, R12
-part119:
+part113:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	ADD $352, R5, R5; ADD $32, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
 	fewQ5KDot_part2; fewNibblesDot_part2
@@ -1403,24 +1552,24 @@ part119:
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part19
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
 	fewQ8Dot_part20; fewQ4KDot_part3
-	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29); fewQ4KDot_part4
+	fewLevelsDot_part3; fewQ4KDot_part4
 	fewLevelsDot_part4; fewQ4KDot_part5
-	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part119
-	fewQ8Dot_part10; CBNZ R11, block118
-	fewQ8Dot_part23; CBNZ R9, panel117
+	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part113
+	fewQ8Dot_part10; CBNZ R11, block112
+	fewQ8Dot_part23; CBNZ R9, panel111
 	RET
-rows116:
-	CMP $4, R8; BNE rows122
+rows110:
+	CMP $4, R8; BNE rows116
 	fewQ5KDot_part1
-panel123:
-	fewQ8Dot_part24; CBZ R14, load126
-	fewQ8Dot_part25; B ready127
-load126:
-ready127:
+panel117:
+	fewQ8Dot_part24; CBZ R14, load120
+	fewQ8Dot_part25; B ready121
+load120:
+ready121:
 	MOVD R10, R11
-block124:
+block118:
 	fewQ4KDot_part1; MOVD $8, R12
-part125:
+part119:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	ADD $352, R5, R5; ADD $32, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
 	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
@@ -1429,30 +1578,31 @@ part125:
 	fewLevelsDot_part6; fewQ4KDot_part8
 	fewLevelsDot_part7; fewQ4KDot_part9
 	fewLevelsDot_part8; fewQ4KDot_part10
-	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part125
-	fewQ8Dot_part10; CBNZ R11, block124
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel123
+	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part119
+	fewQ8Dot_part10; CBNZ R11, block118
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel117
 	RET
-rows122:
+rows116:
 	RET
 
 // fewQ6KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ6KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows128
+	fewQ8Dot_part1; BNE rows122
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
-panel129:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load132
+panel123:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load126
 	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
-	VEOR V11.B16, V11.B16, V11.B16; B ready133
-load132:
+	VEOR V11.B16, V11.B16, V11.B16; B ready127
+load126:
 	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11)
-ready133:
+ready127:
 	MOVD R10, R11
-block130:
-	fewXSDot_part1; FLDPQ 0(R13), (F12, F14)
-	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
-part131:
+block124:
+	fewXSDot_part1; ADD $32, R5, R5
+	FLDPQ 0(R13), (F12, F14); fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14)
+	MOVD $8, R12
+part125:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16
 	VADD V29.S4, V16.S4, V16.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4
@@ -1484,190 +1634,302 @@ part131:
 	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 21, 20); sdotLane2(7, 22, 20)
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16
 	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16; fewQ6KDot_part4
-	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 21, 20); sdotLane3(7, 22, 20)
-	FMOVQ 32(R20), F16; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(2, 2, 29)
-	fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); fewXSDot_part2
-	FMOVQ 16(R2), F21; FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28
-	FMOVQ 80(R26), F29; VUXTL2 V21.B16, V23.H8; VUXTL V21.B8, V21.H8; VZIP2 V28.H8, V21.H8, V22.H8
-	VZIP1 V28.H8, V21.H8, V21.H8; VZIP2 V28.H8, V23.H8, V24.H8; VZIP1 V28.H8, V23.H8, V23.H8
-	fsub(21, 21, 29); fsub(22, 22, 29); fsub(23, 23, 29); fsub(24, 24, 29); fmul(0, 0, 17)
-	fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); VFMLA V21.S4, V4.S4, V0.S4
-	VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4; VFMLA V24.S4, V7.S4, V3.S4
-	fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16); fmulLane0(20, 15, 16)
-	VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4; VFMLA V19.S4, V2.S4, V10.S4
-	VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $416, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part131
-	fewQ8Dot_part10; CBNZ R11, block130
+	fewQ6KDot_part5; ADD $416, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part125
+	fewQ8Dot_part10; CBNZ R11, block124
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
-	CBNZ R9, panel129
+	CBNZ R9, panel123
 	RET
-rows128:
-	CMP $2, R8; BNE rows134
+rows122:
+	CMP $2, R8; BNE rows128
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
-panel135:
-	fewQ8Dot_part12; CBZ R14, load138
-	fewQ8Dot_part13; B ready139
-load138:
+panel129:
+	fewQ8Dot_part12; CBZ R14, load132
+	fewQ8Dot_part13; B ready133
+load132:
 	fewQ8Dot_part14
-ready139:
+ready133:
 	MOVD R10, R11
-block136:
-	fewXSDot_part1; MOVD $8, R12
-part137:
+block130:
+	fewXSDot_part1; ADD $32, R5, R5
+	MOVD $8, R12
+part131:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; fewQ6KDot_part5
-	FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6
-	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part7; FLDPQ 128(R25), (F16, F17)
-	fewQ6KDot_part8; FLDPQ 192(R25), (F16, F17)
-	fewQ6KDot_part9; FMOVQ 16(R20), F20
+	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; fewQ6KDot_part6
+	FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part7
+	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part8; FLDPQ 128(R25), (F16, F17)
+	fewQ6KDot_part9; FLDPQ 192(R25), (F16, F17)
+	fewQ6KDot_part10; FMOVQ 16(R20), F20
 	FMOVQ 16(R21), F21; FLDPQ 320(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
 	sdotLane0(6, 28, 21); sdotLane0(7, 29, 21); FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
-	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17); fewQ6KDot_part10
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17); fewQ6KDot_part11
 	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
-	FLDPQ 192(R25), (F16, F17); fewQ6KDot_part11; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
-	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); fewLevelsDot_part3; fsub(2, 2, 29); fsub(3, 3, 29)
-	fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVD 0(R2), F18; fewXSDot_part3
-	FMOVD 16(R2), F20; fewQ6KDot_part12; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	FLDPQ 192(R25), (F16, F17); fewQ6KDot_part12; FMOVD 0(R2), F18; FMOVQ 48(R26), F29
+	VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V18.B8, V18.H8
+	VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8; fsub(18, 18, 29); fsub(19, 19, 29)
+	FMOVD 16(R2), F20; fewQ6KDot_part13; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
 	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
 	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
-	VFMLA V20.S4, V2.S4, V12.S4; VFMLA V21.S4, V3.S4, V13.S4; fewQ6KDot_part5
-	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6
-	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part7; FLDPQ 160(R25), (F16, F17)
-	fewQ6KDot_part8; FLDPQ 224(R25), (F16, F17)
-	fewQ6KDot_part9; FMOVQ 16(R20), F20
+	VFMLA V20.S4, V2.S4, V12.S4; VFMLA V21.S4, V3.S4, V13.S4; fewQ6KDot_part6
+	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part7
+	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part8; FLDPQ 160(R25), (F16, F17)
+	fewQ6KDot_part9; FLDPQ 224(R25), (F16, F17)
+	fewQ6KDot_part10; FMOVQ 16(R20), F20
 	FMOVQ 16(R21), F21; FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
 	sdotLane0(6, 28, 21); sdotLane0(7, 29, 21); FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
-	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17); fewQ6KDot_part10
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17); fewQ6KDot_part11
 	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
-	FLDPQ 224(R25), (F16, F17); fewQ6KDot_part11; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
-	sdotLane3(6, 28, 21); sdotLane3(7, 29, 21); fewLevelsDot_part3; fsub(2, 2, 29); fsub(3, 3, 29)
-	fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVD 8(R2), F18; fewXSDot_part3
-	FMOVD 24(R2), F20; fewQ6KDot_part12; FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	FLDPQ 224(R25), (F16, F17); fewQ6KDot_part12; FMOVD 8(R2), F18; FMOVQ 48(R26), F29
+	VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V18.B8, V18.H8
+	VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8; fsub(18, 18, 29); fsub(19, 19, 29)
+	FMOVD 24(R2), F20; fewQ6KDot_part13; FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
 	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V10.S4
 	VFMLA V21.S4, V1.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
 	VFMLA V20.S4, V2.S4, V14.S4; VFMLA V21.S4, V3.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
-	ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part137
-	fewQ8Dot_part10; CBNZ R11, block136
-	fewQ8Dot_part23; CBNZ R9, panel135
+	ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part131
+	fewQ8Dot_part10; CBNZ R11, block130
+	fewQ8Dot_part23; CBNZ R9, panel129
 	RET
-rows134:
-	CMP $4, R8; BNE rows140
+rows128:
+	CMP $4, R8; BNE rows134
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
-panel141:
-	fewQ8Dot_part24; CBZ R14, load144
-	fewQ8Dot_part25; B ready145
-load144:
-ready145:
+panel135:
+	fewQ8Dot_part24; CBZ R14, load138
+	fewQ8Dot_part25; B ready139
+load138:
+ready139:
 	MOVD R10, R11
-block142:
-	fewXSDot_part1; MOVD $8, R12
-part143:
+block136:
+	fewXSDot_part1; ADD $32, R5, R5
+	MOVD $8, R12
+part137:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32
-	fewQ6KDot_part13; FLDPQ 256(R25), (F24, F25)
-	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6; sdotLane0(4, 28, 22)
+	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4
+	fewQ6KDot_part14; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part7; sdotLane0(4, 28, 22)
 	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 64(R25), (F16, F17)
-	fewQ6KDot_part3; fewQ6KDot_part7
+	fewQ6KDot_part3; fewQ6KDot_part8
 	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
-	FLDPQ 128(R25), (F16, F17); fewQ6KDot_part8; sdotLane2(4, 28, 22); sdotLane2(5, 29, 22)
-	sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17); fewQ6KDot_part9
+	FLDPQ 128(R25), (F16, F17); fewQ6KDot_part9; sdotLane2(4, 28, 22); sdotLane2(5, 29, 22)
+	sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17); fewQ6KDot_part10
 	sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23)
 	fewQ8Dot_part31; FLDPQ 320(R25), (F24, F25)
 	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
-	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21)
-	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
-	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
-	sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21); sdotLane1(11, 29, 21)
-	sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23); sdotLane1(15, 29, 23)
-	FLDPQ 128(R25), (F16, F17); fewQ6KDot_part10; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20)
-	sdotLane2(10, 28, 21); sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22)
-	sdotLane2(14, 28, 23); sdotLane2(15, 29, 23); FLDPQ 192(R25), (F16, F17); fewQ6KDot_part11
-	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
-	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
-	fewQ8Dot_part32; FMOVQ 0(R26), F29
-	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
-	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 0(R2), F20; fewXSDot_part4; FMOVS 16(R2), F21
-	fewQ6KDot_part14; fmul(0, 0, 20)
-	fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4
-	VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4
-	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
-	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
-	VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
-	VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
-	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29)
-	fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29); fsub(11, 11, 29); fsub(13, 13, 29)
-	fsub(15, 15, 29); FMOVS 4(R2), F20; fewXSDot_part4; FMOVS 20(R2), F21; fewQ6KDot_part14
-	fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20); fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4
-	VFMLA V21.S4, V11.S4, V3.S4; VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4
-	FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
-	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
-	VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
-	VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
-	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 0(R26), F29; fewQ8Dot_part32
-	fewQ6KDot_part13; FLDPQ 288(R25), (F24, F25)
-	FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part6; sdotLane0(4, 28, 22)
-	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 96(R25), (F16, F17)
-	fewQ6KDot_part3; fewQ6KDot_part7
-	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
-	FLDPQ 160(R25), (F16, F17); fewQ6KDot_part8; sdotLane2(4, 28, 22); sdotLane2(5, 29, 22)
-	sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 224(R25), (F16, F17); fewQ6KDot_part9
-	sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23)
-	fewQ8Dot_part31; FLDPQ 352(R25), (F24, F25)
-	FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
-	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21)
-	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
-	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
-	sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21); sdotLane1(11, 29, 21)
-	sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23); sdotLane1(15, 29, 23)
-	FLDPQ 160(R25), (F16, F17); fewQ6KDot_part10; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20)
-	sdotLane2(10, 28, 21); sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22)
-	sdotLane2(14, 28, 23); sdotLane2(15, 29, 23); FLDPQ 224(R25), (F16, F17); fewQ6KDot_part11
-	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
-	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
-	fewQ8Dot_part32; FMOVQ 0(R26), F29
-	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
-	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 8(R2), F20; fewXSDot_part4; FMOVS 24(R2), F21
-	fewQ6KDot_part14; fmul(0, 0, 20)
-	fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4
-	VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4
-	FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
-	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
-	VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
-	VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
-	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29)
-	fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29); fsub(11, 11, 29); fsub(13, 13, 29)
-	fsub(15, 15, 29); FMOVS 12(R2), F20; fewXSDot_part4; FMOVS 28(R2), F21; fewQ6KDot_part14
-	fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20); fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4
-	VFMLA V21.S4, V11.S4, V3.S4; VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4
-	FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
-	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
-	VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
-	VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
-	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19); fewQ6KDot_part15; ADD $416, R2, R2
+	fewQ6KDot_part15; FLDPQ 64(R25), (F16, F17)
+	fewQ6KDot_part3; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; fewQ6KDot_part16; FLDPQ 128(R25), (F16, F17); fewQ6KDot_part11
+	fewQ6KDot_part17; FLDPQ 192(R25), (F16, F17)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; fewQ6KDot_part18; VADD V29.S4, V16.S4, V16.S4
+	VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4; fewQ6KDot_part14
+	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; fewQ6KDot_part7
+	sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23)
+	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3; fewQ6KDot_part8; sdotLane1(4, 28, 22)
+	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); FLDPQ 160(R25), (F16, F17)
+	fewQ6KDot_part9; sdotLane2(4, 28, 22)
+	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 224(R25), (F16, F17)
+	fewQ6KDot_part10; sdotLane3(4, 28, 22)
+	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); fewQ8Dot_part31
+	FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part1; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; fewQ6KDot_part15; FLDPQ 96(R25), (F16, F17); fewQ6KDot_part3
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; fewQ6KDot_part16; FLDPQ 160(R25), (F16, F17)
+	fewQ6KDot_part11; fewQ6KDot_part17
+	FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; fewQ6KDot_part19; ADD $416, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part137
+	fewQ8Dot_part10; CBNZ R11, block136
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel135
+	RET
+rows134:
+	RET
+
+// fewQ3KDot works like multiplyBlocksGeneric.
+TEXT ·fewQ3KDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	fewQ8Dot_part1; BNE rows140
+	MOVD $50529027, R13; VDUP R13, V30.S4; MOVD $67372036, R13; VDUP R13, V31.S4
+panel141:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load144
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; B ready145
+load144:
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11)
+ready145:
+	MOVD R10, R11
+block142:
+	fewXSDot_part1; ADD $32, R5, R5
+	FLDPQ 0(R13), (F12, F14); fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14)
+	MOVD $8, R12
+part143:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; sshr3(16, 16)
+	VADD V29.S4, V16.S4, V16.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4
+	VDUP V16.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V16.S[3], V6.S4
+	VDUP V16.S[3], V7.S4; FMOVQ 0(R20), F20; FLDPQ 128(R25), (F24, F25); FLDPQ 160(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V28.B16
+	VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16; VAND V30.B16, V19.B16, V22.B16
+	VSHL $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VSHL $2, V25.B16, V23.B16
+	VBIT V31.B16, V23.B16, V29.B16; VSHL $2, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
+	VSHL $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 21, 20); sdotLane0(3, 22, 20); fewQ3KDot_part1
+	VUSHR $2, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16; VUSHR $2, V19.B16, V22.B16
+	VAND V30.B16, V22.B16, V22.B16; VSHL $1, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VSHL $1, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VSHL $1, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VSHL $1, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20)
+	fewQ3KDot_part2; VUSHR $4, V18.B16, V21.B16
+	VAND V30.B16, V21.B16, V21.B16; VUSHR $4, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16
+	VBIT V31.B16, V24.B16, V28.B16; VBIT V31.B16, V25.B16, V29.B16; VBIT V31.B16, V26.B16, V21.B16
+	VBIT V31.B16, V27.B16, V22.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 21, 20)
+	sdotLane2(3, 22, 20); VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16
+	VUSHR $6, V18.B16, V21.B16; VUSHR $6, V19.B16, V22.B16; VUSHR $1, V24.B16, V23.B16
+	VBIT V31.B16, V23.B16, V28.B16; VUSHR $1, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16
+	VUSHR $1, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16; VUSHR $1, V27.B16, V23.B16
+	VBIT V31.B16, V23.B16, V22.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 21, 20)
+	sdotLane3(3, 22, 20); FMOVQ 16(R20), F20; FLDPQ 128(R25), (F24, F25); FLDPQ 160(R25), (F26, F27)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V28.B16
+	VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16; VAND V30.B16, V19.B16, V22.B16
+	VUSHR $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $2, V25.B16, V23.B16
+	VBIT V31.B16, V23.B16, V29.B16; VUSHR $2, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
+	VUSHR $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane0(4, 28, 20)
+	sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20); fewQ3KDot_part1
+	VUSHR $2, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16; VUSHR $2, V19.B16, V22.B16
+	VAND V30.B16, V22.B16, V22.B16; VUSHR $3, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VUSHR $3, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $3, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VUSHR $3, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20)
+	fewQ3KDot_part2; VUSHR $4, V18.B16, V21.B16
+	VAND V30.B16, V21.B16, V21.B16; VUSHR $4, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16
+	VUSHR $4, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $4, V25.B16, V23.B16
+	VBIT V31.B16, V23.B16, V29.B16; VUSHR $4, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
+	VUSHR $4, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane2(4, 28, 20)
+	sdotLane2(5, 29, 20); sdotLane2(6, 21, 20); sdotLane2(7, 22, 20); VUSHR $6, V16.B16, V28.B16
+	VUSHR $6, V17.B16, V29.B16; VUSHR $6, V18.B16, V21.B16; VUSHR $6, V19.B16, V22.B16
+	VUSHR $5, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $5, V25.B16, V23.B16
+	VBIT V31.B16, V23.B16, V29.B16; VUSHR $5, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
+	VUSHR $5, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; fewQ6KDot_part5; ADD $224, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part143
 	fewQ8Dot_part10; CBNZ R11, block142
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel141
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
+	CBNZ R9, panel141
 	RET
 rows140:
+	CMP $4, R8; BNE rows146
+	MOVD $50529027, R13; VDUP R13, V30.S4; MOVD $67372036, R13; VDUP R13, V31.S4
+panel147:
+	fewQ8Dot_part24; CBZ R14, load150
+	fewQ8Dot_part25; B ready151
+load150:
+ready151:
+	MOVD R10, R11
+block148:
+	fewXSDot_part1; ADD $32, R5, R5
+	MOVD $8, R12
+part149:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32; fewQ3KDot_part3
+	fewQ6KDot_part14; FLDPQ 128(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 128(R25), (F24, F25); FLDPQ 64(R25), (F16, F17)
+	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V28.B16; VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
+	fewQ6KDot_part15; fewQ3KDot_part1
+	VUSHR $3, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VUSHR $3, V25.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part16; fewQ3KDot_part2; VUSHR $4, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V28.B16; VUSHR $4, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
+	fewQ6KDot_part17; VUSHR $6, V16.B16, V28.B16
+	VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
+	VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part18; fewQ3KDot_part3
+	fewQ6KDot_part14; FLDPQ 160(R25), (F24, F25)
+	FLDPQ 32(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 160(R25), (F24, F25); FLDPQ 96(R25), (F16, F17)
+	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V28.B16; VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
+	fewQ6KDot_part15; fewQ3KDot_part1
+	VUSHR $3, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VUSHR $3, V25.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part16; fewQ3KDot_part2; VUSHR $4, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V28.B16; VUSHR $4, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
+	fewQ6KDot_part17; VUSHR $6, V16.B16, V28.B16
+	VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
+	VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part19; ADD $224, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part149
+	fewQ8Dot_part10; CBNZ R11, block148
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel147
+	RET
+rows146:
+	RET
+
+// fewTQ2Dot works like multiplyBlocksGeneric.
+TEXT ·fewTQ2Dot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R13
+	fewQ8Dot_part1; BNE rows152
+	FMOVQ 0(R26), F12; MOVD $50529027, R13; VDUP R13, V30.S4
+panel153:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load156
+	fewQ8Dot_part2; B ready157
+load156:
+	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
+ready157:
+	MOVD R10, R11
+block154:
+	fewXSDot_part1; ADD $32, R5, R5
+	FLDPQ 0(R13), (F8, F10); fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
+part155:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; ADD $128, R5, R5; ADD $0, R2, R25
+	FMOVQ 32(R20), F16; sshr7(16, 16); VADD V12.S4, V16.S4, V16.S4; VDUP V16.S[1], V0.S4
+	VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; fewQ8Dot_part4; fewTQ2Dot_part1
+	FMOVQ 16(R20), F20; FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewTQ2Dot_part1
+	FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12); fsub(3, 3, 12)
+	fmulLane0(17, 8, 16); fmulLane0(18, 9, 16); fmulLane0(19, 10, 16); fmulLane0(20, 11, 16)
+	VFMLA V17.S4, V0.S4, V4.S4; VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4
+	VFMLA V20.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $128, R2, R2; SUB $1, R12, R12
+	CBNZ R12, part155
+	fewQ8Dot_part10; CBNZ R11, block154
+	fewQ8Dot_part11; CBNZ R9, panel153
+	RET
+rows152:
+	CMP $4, R8; BNE rows158
+	MOVD $50529027, R13; VDUP R13, V30.S4
+panel159:
+	fewQ8Dot_part24; CBZ R14, load162
+	fewQ8Dot_part25; B ready163
+load162:
+ready163:
+	MOVD R10, R11
+block160:
+	fewXSDot_part1; ADD $32, R5, R5
+	MOVD $8, R12
+part161:
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; ADD $128, R5, R5; ADD $0, R2, R25; FMOVQ 0(R26), F29
+	fewQ8Dot_part32; sshr7(16, 16)
+	VADD V29.S4, V16.S4, V16.S4; sshr7(17, 17); VADD V29.S4, V17.S4, V17.S4; sshr7(18, 18)
+	VADD V29.S4, V18.S4, V18.S4; sshr7(19, 19); VADD V29.S4, V19.S4, V19.S4; fewNibblesDot_part7
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewTQ2Dot_part2; fewQ8Dot_part31
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewTQ2Dot_part2; fewQ8Dot_part32
+	fewTQ2Dot_part3; ADD $128, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part161
+	fewQ8Dot_part10; CBNZ R11, block160
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel159
+	RET
+rows158:
 	RET
 
 // fewQ41Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ41Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows146
+	fewQ8Dot_part1; BNE rows164
 	fewNibblesDot_part1
-panel147:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load150
-	fewQ8Dot_part2; B ready151
-load150:
+panel165:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load168
+	fewQ8Dot_part2; B ready169
+load168:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready151:
+ready169:
 	MOVD R10, R11
-block148:
+block166:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25
 	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16
 	fewQ8Dot_part4; fewNibblesDot_part2
@@ -1681,20 +1943,20 @@ block148:
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8
 	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31)
 	fsub(2, 2, 31); fsub(3, 3, 31); fewQ41Dot_part1; ADD $256, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block148
-	fewQ8Dot_part11; CBNZ R9, panel147
+	CBNZ R11, block166
+	fewQ8Dot_part11; CBNZ R9, panel165
 	RET
-rows146:
-	CMP $2, R8; BNE rows152
+rows164:
+	CMP $2, R8; BNE rows170
 	fewNibblesDot_part1
-panel153:
-	fewQ8Dot_part12; CBZ R14, load156
-	fewQ8Dot_part13; B ready157
-load156:
+panel171:
+	fewQ8Dot_part12; CBZ R14, load174
+	fewQ8Dot_part13; B ready175
+load174:
 	fewQ8Dot_part14
-ready157:
+ready175:
 	MOVD R10, R11
-block154:
+block172:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part15
 	fewQ8Dot_part16; fewNibblesDot_part2
 	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
@@ -1708,19 +1970,19 @@ block154:
 	fewQ4KDot_part3; fsub(0, 0, 31)
 	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ41Dot_part2; fsub(2, 2, 31); fsub(3, 3, 31)
 	fsub(6, 6, 31); fsub(7, 7, 31); fewQ41Dot_part3; ADD $256, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block154
-	fewQ8Dot_part23; CBNZ R9, panel153
+	CBNZ R11, block172
+	fewQ8Dot_part23; CBNZ R9, panel171
 	RET
-rows152:
-	CMP $4, R8; BNE rows158
+rows170:
+	CMP $4, R8; BNE rows176
 	fewNibblesDot_part1
-panel159:
-	fewQ8Dot_part24; CBZ R14, load162
-	fewQ8Dot_part25; B ready163
-load162:
-ready163:
+panel177:
+	fewQ8Dot_part24; CBZ R14, load180
+	fewQ8Dot_part25; B ready181
+load180:
+ready181:
 	MOVD R10, R11
-block160:
+block178:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part26
 	fewNibblesDot_part2; fewQ8Dot_part27
 	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28
@@ -1734,26 +1996,26 @@ block160:
 	fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); fewQ41Dot_part4; fsub(1, 1, 31)
 	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ41Dot_part5; fsub(2, 2, 31); fsub(6, 6, 31)
 	fsub(10, 10, 31); fsub(14, 14, 31); fewQ41Dot_part6; fsub(3, 3, 31); fsub(7, 7, 31)
-	fsub(11, 11, 31); fsub(15, 15, 31); fewQ41Dot_part7; fewQ6KDot_part15; ADD $256, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block160
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel159
+	fsub(11, 11, 31); fsub(15, 15, 31); fewQ41Dot_part7; ADD $256, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block178
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel177
 	RET
-rows158:
+rows176:
 	RET
 
 // fewQ50Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ50Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows164
+	fewQ8Dot_part1; BNE rows182
 	FMOVQ 0(R26), F8; fewQ5KDot_part1
-panel165:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load168
-	fewQ8Dot_part2; B ready169
-load168:
+panel183:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load186
+	fewQ8Dot_part2; B ready187
+load186:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready169:
+ready187:
 	MOVD R10, R11
-block166:
+block184:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
 	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VADD V8.S4, V16.S4, V16.S4
 	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
@@ -1771,20 +2033,20 @@ block166:
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
 	fewQ8Dot_part8; FMOVQ 32(R20), F16
 	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part9; ADD $320, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block166
-	fewQ8Dot_part11; CBNZ R9, panel165
+	fewQ8Dot_part10; CBNZ R11, block184
+	fewQ8Dot_part11; CBNZ R9, panel183
 	RET
-rows164:
-	CMP $2, R8; BNE rows170
+rows182:
+	CMP $2, R8; BNE rows188
 	fewQ5KDot_part1
-panel171:
-	fewQ8Dot_part12; CBZ R14, load174
-	fewQ8Dot_part13; B ready175
-load174:
+panel189:
+	fewQ8Dot_part12; CBZ R14, load192
+	fewQ8Dot_part13; B ready193
+load192:
 	fewQ8Dot_part14
-ready175:
+ready193:
 	MOVD R10, R11
-block172:
+block190:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
 	ADD $0, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr3(16, 16)
 	VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4; fewNibblesDot_part5
@@ -1800,51 +2062,46 @@ block172:
 	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
 	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20
-	fewLevelsDot_part3; fsub(4, 4, 29)
-	fsub(5, 5, 29); fewQ8Dot_part21; fewLevelsDot_part4; FMOVQ 16(R13), F18; fcvtl2(19, 18)
-	fcvtl(18, 18); fewQ8Dot_part22; ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block172
-	fewQ8Dot_part23; CBNZ R9, panel171
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; fcvtl2(19, 18)
+	fcvtl(18, 18); fewQ8Dot_part21; fewLevelsDot_part4; FMOVQ 16(R13), F18; fcvtl2(19, 18)
+	fcvtl(18, 18); fewQ8Dot_part22; ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block190
+	fewQ8Dot_part23; CBNZ R9, panel189
 	RET
-rows170:
-	CMP $4, R8; BNE rows176
+rows188:
+	CMP $4, R8; BNE rows194
 	fewQ5KDot_part1
-panel177:
-	fewQ8Dot_part24; CBZ R14, load180
-	fewQ8Dot_part25; B ready181
-load180:
-ready181:
+panel195:
+	fewQ8Dot_part24; CBZ R14, load198
+	fewQ8Dot_part25; B ready199
+load198:
+ready199:
 	MOVD R10, R11
-block178:
+block196:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32; sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4
-	sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4; sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4
-	sshr3(19, 19); VADD V29.S4, V19.S4, V19.S4; fewNibblesDot_part5; VDUP V18.S[1], V8.S4
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32; fewQ3KDot_part3; VADD V29.S4, V19.S4, V19.S4
+	fewNibblesDot_part5; VDUP V18.S[1], V8.S4
 	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
 	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; fewQ5KDot_part11
-	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29)
-	FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33; fewLevelsDot_part6; FMOVD 8(R13), F20
-	fcvtl(20, 20); fewQ8Dot_part34; fewLevelsDot_part7; FMOVD 16(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part35; fewLevelsDot_part8
-	FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; ADD $320, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block178
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel177
+	fewTQ2Dot_part3; ADD $320, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block196
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel195
 	RET
-rows176:
+rows194:
 	RET
 
 // fewQ51Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ51Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows182
+	fewQ8Dot_part1; BNE rows200
 	FMOVQ 0(R26), F8; fewQ5KDot_part1
-panel183:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load186
-	fewQ8Dot_part2; B ready187
-load186:
+panel201:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load204
+	fewQ8Dot_part2; B ready205
+load204:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready187:
+ready205:
 	MOVD R10, R11
-block184:
+block202:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
 	ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16
 	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part5
@@ -1862,20 +2119,20 @@ block184:
 	fewQ8Dot_part8; FMOVQ 32(R20), F16
 	FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8)
 	fewQ41Dot_part1; ADD $320, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block184
-	fewQ8Dot_part11; CBNZ R9, panel183
+	fewQ8Dot_part10; CBNZ R11, block202
+	fewQ8Dot_part11; CBNZ R9, panel201
 	RET
-rows182:
-	CMP $2, R8; BNE rows188
+rows200:
+	CMP $2, R8; BNE rows206
 	fewQ5KDot_part1
-panel189:
-	fewQ8Dot_part12; CBZ R14, load192
-	fewQ8Dot_part13; B ready193
-load192:
+panel207:
+	fewQ8Dot_part12; CBZ R14, load210
+	fewQ8Dot_part13; B ready211
+load210:
 	fewQ8Dot_part14
-ready193:
+ready211:
 	MOVD R10, R11
-block190:
+block208:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
 	ADD $0, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; fewQ5KDot_part2
 	fewNibblesDot_part2; fewQ5KDot_part3
@@ -1890,21 +2147,21 @@ block190:
 	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
 	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20; fewQ4KDot_part3
-	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29); fewQ41Dot_part2
+	fewLevelsDot_part3; fewQ41Dot_part2
 	fewLevelsDot_part4; fewQ41Dot_part3
-	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block190
-	fewQ8Dot_part23; CBNZ R9, panel189
+	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block208
+	fewQ8Dot_part23; CBNZ R9, panel207
 	RET
-rows188:
-	CMP $4, R8; BNE rows194
+rows206:
+	CMP $4, R8; BNE rows212
 	fewQ5KDot_part1
-panel195:
-	fewQ8Dot_part24; CBZ R14, load198
-	fewQ8Dot_part25; B ready199
-load198:
-ready199:
+panel213:
+	fewQ8Dot_part24; CBZ R14, load216
+	fewQ8Dot_part25; B ready217
+load216:
+ready217:
 	MOVD R10, R11
-block196:
+block214:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
 	ADD $0, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
 	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
@@ -1913,29 +2170,28 @@ block196:
 	fewLevelsDot_part6; fewQ41Dot_part5
 	fewLevelsDot_part7; fewQ41Dot_part6
 	fewLevelsDot_part8; fewQ41Dot_part7
-	fewQ6KDot_part15; ADD $320, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block196
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel195
+	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block214
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel213
 	RET
-rows194:
+rows212:
 	RET
 
 // multiplyPlainDot works like multiplyBlocksGeneric.
 TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
-tiles200:
-	CMP $4, R12; BLT fewer201
+tiles218:
+	CMP $4, R12; BLT fewer219
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready202
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready220
 	multiplyPlainDot_part2; multiplyPlainDot_part3
-ready202:
+ready220:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block203:
+block221:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
 	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
@@ -1949,24 +2205,25 @@ block203:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
 	ADD $512, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
 	multiplyPlainDot_part10; multiplyPlainDot_part9
-	multiplyPlainDot_part11; fewQ6KDot_part15
-	ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block203
+	multiplyPlainDot_part11; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8
+	CBNZ R8, block221
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles200
+	CBNZ R12, tiles218
 	RET
-fewer201:
-	CMP $2, R12; BLT fewer204
+fewer219:
+	CMP $2, R12; BLT fewer222
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready205
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready223
 	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready205:
+ready223:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block206:
+block224:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
@@ -1978,21 +2235,21 @@ block206:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
 	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
 	multiplyPlainDot_part8; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block206
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles200
+	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block224
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles218
 	RET
-fewer204:
-	CMP $1, R12; BLT fewer207
+fewer222:
+	CMP $1, R12; BLT fewer225
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready208
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready226
 	multiplyPlainDot_part2
-ready208:
+ready226:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block209:
+block227:
 	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
@@ -2002,28 +2259,28 @@ block209:
 	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
 	fewQ8Dot_part8; scvtf(0, 0)
 	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14
-	ADD $56, R20, R20; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block209
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles200
+	ADD $56, R20, R20; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block227
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles218
 	RET
-fewer207:
+fewer225:
 	RET
 
 // multiplyMinimaDot works like multiplyBlocksGeneric.
 TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
-tiles210:
-	CMP $4, R12; BLT fewer211
+tiles228:
+	CMP $4, R12; BLT fewer229
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready212
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready230
 	multiplyPlainDot_part2; multiplyPlainDot_part3
-ready212:
+ready230:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block213:
+block231:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
 	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
@@ -2049,24 +2306,24 @@ block213:
 	fmul(15, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17
 	multiplyPlainDot_part9; multiplyPlainDot_part10
 	multiplyPlainDot_part9; multiplyPlainDot_part11
-	fewQ6KDot_part15; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block213
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block231
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles210
+	CBNZ R12, tiles228
 	RET
-fewer211:
-	CMP $2, R12; BLT fewer214
+fewer229:
+	CMP $2, R12; BLT fewer232
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready215
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready233
 	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready215:
+ready233:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block216:
+block234:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
@@ -2083,21 +2340,21 @@ block216:
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
 	ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
 	fmul(6, 18, 20); fmul(7, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block216
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles210
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block234
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles228
 	RET
-fewer214:
-	CMP $1, R12; BLT fewer217
+fewer232:
+	CMP $1, R12; BLT fewer235
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready218
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready236
 	multiplyPlainDot_part2
-ready218:
+ready236:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block219:
+block237:
 	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
@@ -2111,29 +2368,29 @@ block219:
 	fmul(3, 3, 19); ADD $512, R7, R17; multiplyPlainDot_part14; ADD $704, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
 	ADD $576, R7, R17; multiplyPlainDot_part14; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block219
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles210
+	CBNZ R8, block237
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles228
 	RET
-fewer217:
+fewer235:
 	RET
 
 // multiplyHalvesDot works like multiplyBlocksGeneric.
 TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
-tiles220:
-	CMP $2, R12; BLT fewer221
+tiles238:
+	CMP $2, R12; BLT fewer239
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready222
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready240
 	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready222:
+ready240:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block223:
+block241:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
@@ -2152,21 +2409,21 @@ block223:
 	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
 	fmul(7, 7, 19); fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12)
 	fadd(5, 5, 13); fadd(6, 6, 14); fadd(7, 7, 15); ADD $512, R7, R17; multiplyPlainDot_part8
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block223
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles220
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block241
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles238
 	RET
-fewer221:
-	CMP $1, R12; BLT fewer224
+fewer239:
+	CMP $1, R12; BLT fewer242
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready225
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready243
 	multiplyPlainDot_part2
-ready225:
+ready243:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block226:
+block244:
 	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
@@ -2179,29 +2436,29 @@ block226:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $640, R7, R17
 	multiplyHalvesDot_part1; fadd(0, 0, 4)
 	fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7); ADD $512, R7, R17; multiplyPlainDot_part14
-	ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block226
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles220
+	ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block244
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles238
 	RET
-fewer224:
+fewer242:
 	RET
 
 // multiplyPairsDot works like multiplyBlocksGeneric.
 TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
-tiles227:
-	CMP $2, R12; BLT fewer228
+tiles245:
+	CMP $2, R12; BLT fewer246
 
 	// 2 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready229
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready247
 	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
 	ADD R3, R17, R17
-ready229:
+ready247:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block230:
+block248:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
@@ -2221,21 +2478,21 @@ block230:
 	ADD $44, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4
 	VFMLA V20.S4, V17.S4, V5.S4; VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4
 	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block230
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles227
+	SUB $1, R8, R8; CBNZ R8, block248
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles245
 	RET
-fewer228:
-	CMP $1, R12; BLT fewer231
+fewer246:
+	CMP $1, R12; BLT fewer249
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready232
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready250
 	multiplyPlainDot_part2
-ready232:
+ready250:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block233:
+block251:
 	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
@@ -2251,28 +2508,28 @@ block233:
 	scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
 	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4; ADD $576, R7, R17
 	multiplyPlainDot_part14; ADD $56, R20, R20
-	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block233
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles227
+	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block251
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles245
 	RET
-fewer231:
+fewer249:
 	RET
 
 // multiplyFloatsDot works like multiplyBlocksGeneric.
 TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
-tiles234:
-	CMP $4, R12; BLT fewer235
+tiles252:
+	CMP $4, R12; BLT fewer253
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready236
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready254
 	multiplyPlainDot_part2; multiplyPlainDot_part3
-ready236:
+ready254:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block237:
+block255:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
 	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
@@ -2291,23 +2548,24 @@ block237:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
 	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
 	multiplyPlainDot_part10; multiplyPlainDot_part9
-	multiplyPlainDot_part11; fewQ6KDot_part15
-	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block237
+	multiplyPlainDot_part11; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $640, R7, R7; SUB $1, R8, R8
+	CBNZ R8, block255
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles234
+	CBNZ R12, tiles252
 	RET
-fewer235:
-	CMP $1, R12; BLT fewer238
+fewer253:
+	CMP $1, R12; BLT fewer256
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready239
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready257
 	multiplyPlainDot_part2
-ready239:
+ready257:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block240:
+block258:
 	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
@@ -2318,10 +2576,10 @@ block240:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
 	scvtf(2, 2); scvtf(3, 3); ADD $576, R7, R17; multiplyPlainDot_part14; ADD $56, R20, R20
-	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block240
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles234
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block258
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles252
 	RET
-fewer238:
+fewer256:
 	RET
 
 // Constants, 16 bytes each.

@@ -48,16 +48,20 @@ func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
 	switch t {
 	case blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K, blocks.MXFP4,
-		blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.IQ4_XS:
+		blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.Q3_K, blocks.IQ4_XS, blocks.TQ2_0:
 		return rows <= fewRows && hasProducts(cpu)
 	}
 	return false
 }
 
 // fewTile is how many of some rows fewRowsStep takes.
-func fewTile(_ *tuning.Row, _ blocks.Type, rows int) int {
+func fewTile(_ *tuning.Row, t blocks.Type, rows int) int {
 	if rows >= 4 {
 		return 4
+	}
+	switch t {
+	case blocks.Q3_K, blocks.IQ4_XS, blocks.TQ2_0: // which few files have
+		return 1
 	}
 	return min(2, rows)
 }
@@ -85,8 +89,12 @@ func fewRowsStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
 		fewQ50Dot(x)
 	case blocks.Q5_1:
 		fewQ51Dot(x)
+	case blocks.Q3_K:
+		fewQ3KDot(x)
 	case blocks.IQ4_XS:
 		fewXSDot(x)
+	case blocks.TQ2_0:
+		fewTQ2Dot(x)
 	}
 }
 
@@ -369,3 +377,9 @@ func fewQ51Dot(x *blockCall)
 
 //go:noescape
 func fewXSDot(x *blockCall)
+
+//go:noescape
+func fewQ3KDot(x *blockCall)
+
+//go:noescape
+func fewTQ2Dot(x *blockCall)
