@@ -69,10 +69,11 @@ func fewRowsKernels(wide, dot, narrow blockSet) {
 	narrow.multiplyFew("fewTQ2SIMD", formTQ2, 8, 7)
 }
 
-// eightRows are the forms that have a tile of eight rows: those of most files.
+// eightRows are the forms that have a tile of eight rows: those of most files. Others need more
+// registers, or are of few files.
 func (f blockForm) eightRows() bool {
 	return f == formQ8 || f == formNibbles || f == formQ4K || f == formQ5K || f == formQ6K ||
-		f == formQ50
+		f == formQ50 || f == formMXFP || f == formXS || f == formQ41 || f == formQ51
 }
 
 // multiplyFew emits products of 1 to 4 rows by panels, and of some forms 8. Of 3 rows the last one

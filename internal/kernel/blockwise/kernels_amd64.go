@@ -316,7 +316,7 @@ func fewTile(cpu *tuning.Row, t blocks.Type, rows int) int {
 	if rows >= 8 && vnni(cpu) {
 		switch t {
 		case blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K,
-			blocks.Q5_0:
+			blocks.Q5_0, blocks.MXFP4, blocks.IQ4_XS, blocks.Q4_1, blocks.Q5_1:
 			return 8
 		}
 	}
