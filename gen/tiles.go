@@ -59,6 +59,7 @@ type tilesProgram struct {
 	panel, panelStep, out, outNext                    Mem
 	lastOut, lastSecond, lastTurn, lastScale, pending Mem
 	scale, scaleStep, alpha, lastAlpha, row           Mem
+	ahead, fours                                      Mem
 }
 
 // begin reserves the frame, and makes tiles of the sizes of the call: rows, and what is left of the
@@ -70,7 +71,7 @@ func (p *tilesProgram) begin(name, signature string) {
 	stackSlots(&p.rows, &p.rowsLeft, &p.panels, &p.inputs, &p.panel, &p.panelStep, &p.out, &p.outNext,
 		&p.lastOut, &p.lastSecond, &p.lastTurn, &p.lastScale, &p.pending, &p.scale, &p.scaleStep,
 		&p.alpha,
-		&p.lastAlpha, &p.row)
+		&p.lastAlpha, &p.row, &p.ahead, &p.fours)
 }
 
 // configure fills the sizes in. rows and rest, inputs after whole tiles, are in registers. If
@@ -179,7 +180,7 @@ func (p *tilesProgram) multiply(name string) {
 	argument("SumsCall.Steps", tilesTemp)
 	p.sizes(tilesTemp, false)
 	p.keepOutputs()
-	MOVQ(U32(64), tilesLine)
+	p.share()
 	argument("SumsCall.WStride", tilesRowStep)
 	argument("SumsCall.FStride", tilesScaleBy)
 	SHLQ(Imm(2), tilesScaleBy)
@@ -197,7 +198,10 @@ func (p *tilesProgram) multiply(name string) {
 	argument("SumsCall.W", tilesRow)
 	argument("SumsCall.F", tilesScale)
 	spillArgument("SumsCall.Rows", p.rowsLeft)
+	LEAQ(Mem{Base: tilesPanel, Disp: panelsAhead}, tilesTemp)
+	MOVQ(tilesTemp, p.ahead)
 	Label("rows")
+	p.request()
 	argument("SumsCall.Steps", tilesTemp)
 	for halves := 1; halves < mostHalves; halves++ {
 		CMPQ(tilesTemp, U32(halves*tileInputs))
@@ -237,6 +241,53 @@ func (p *tilesProgram) multiply(name string) {
 	tileRelease()
 	VZEROUPPER()
 	RET()
+}
+
+// panelsAhead is how many bytes ahead panels are requested, four of them or more. Most are a page,
+// where the processor stops; within it, it goes on by itself from every fourth line.
+const panelsAhead = 4 * 256 * 16
+
+const requestBytes = 4 * 64 // of which one line is requested
+
+// share finds how many requests come with each tile of rows, in fours.
+func (p *tilesProgram) share() {
+	tiles := tilesOut
+	Comment("Two panels have 32 bytes for each input.")
+	argument("SumsCall.Rows", tiles)
+	ADDQ(Imm(rowsOfTile-1), tiles)
+	SHRQ(Imm(4), tiles)
+	argument("SumsCall.Steps", tilesTemp)
+	ADDQ(Imm(4*requestBytes/32-1), tilesTemp)
+	SHRQ(Imm(5), tilesTemp)
+	ADDQ(tiles, tilesTemp)
+	DECQ(tilesTemp)
+	XORL(reg.EDX, reg.EDX)
+	DIVQ(tiles)
+	Comment("One tile of rows waits for memory whatever is requested.")
+	CMPQ(tiles, Imm(1))
+	JG(LabelRef("requests"))
+	XORL(tilesTemp.As32(), tilesTemp.As32())
+	Label("requests")
+	MOVQ(tilesTemp, p.fours)
+}
+
+// request requests a share of the panels ahead.
+func (p *tilesProgram) request() {
+	at, left := tilesTemp, tilesLine
+	MOVQ(p.ahead, at)
+	MOVQ(p.fours, left)
+	TESTQ(left, left)
+	JEQ(LabelRef("requested"))
+	Label("request")
+	for i := range 4 {
+		PREFETCHT1(Mem{Base: at, Disp: requestBytes * i})
+	}
+	ADDQ(imm(4*requestBytes), at)
+	DECQ(left)
+	JNE(LabelRef("request"))
+	MOVQ(at, p.ahead)
+	Label("requested")
+	MOVQ(U32(64), tilesLine)
 }
 
 func halvesLabel(halves int) string {

@@ -28,8 +28,8 @@
 
 // multiplyTilesAMX works like accumulateInt8Generic.
 // func multiplyTilesAMX(x *uintptr)
-// Requires: AVX, AVX512F
-TEXT ·multiplyTilesAMX(SB), $8464-8
+// Requires: AVX, AVX512F, MMX+
+TEXT ·multiplyTilesAMX(SB), $8480-8
 	MOVQ x+0(FP), AX
 	MOVQ 96(AX), AX; MOVQ AX, 8344(SP)
 	MOVQ x+0(FP), R12
@@ -58,7 +58,20 @@ fewRows:
 	XORL AX, AX
 
 kept:
-	KMOVW AX, K1; MOVQ $0x40, CX
+	KMOVW AX, K1
+
+	// Two panels have 32 bytes for each input.
+	MOVQ x+0(FP), DI
+	MOVQ 48(DI), DI; ADDQ $0xf, DI; SHRQ $0x4, DI
+	MOVQ x+0(FP), AX
+	MOVQ 96(AX), AX; ADDQ $0x1f, AX; SHRQ $0x5, AX; ADDQ DI, AX; DECQ AX; XORL DX, DX; DIVQ DI
+
+	// One tile of rows waits for memory whatever is requested.
+	CMPQ DI, $0x1; JG requests
+	XORL AX, AX
+
+requests:
+	MOVQ AX, 8472(SP)
 	MOVQ x+0(FP), DX
 	MOVQ 64(DX), DX
 	MOVQ x+0(FP), R9
@@ -85,9 +98,18 @@ two:
 	MOVQ x+0(FP), R10
 	MOVQ 40(R10), R10
 	MOVQ x+0(FP), AX
-	MOVQ 48(AX), AX; MOVQ AX, 8328(SP)
+	MOVQ 48(AX), AX; MOVQ AX, 8328(SP); LEAQ 16384(BX), AX; MOVQ AX, 8464(SP)
 
 rows:
+	MOVQ 8464(SP), AX; MOVQ 8472(SP), CX; TESTQ CX, CX; JEQ requested
+
+request:
+	PREFETCHT1 (AX); PREFETCHT1 256(AX); PREFETCHT1 512(AX); PREFETCHT1 768(AX); ADDQ $0x400, AX
+	DECQ CX; JNE request
+	MOVQ AX, 8464(SP)
+
+requested:
+	MOVQ $0x40, CX
 	MOVQ x+0(FP), AX
 	MOVQ 96(AX), AX; CMPQ AX, $0x40; JLE one
 	CMPQ AX, $0x80; JLE twoHalves
@@ -507,7 +529,7 @@ lastDone:
 // scoreTilesAMX works like scoreInt8Generic.
 // func scoreTilesAMX(s *float32, q *int8, k *byte, scales *float32, rows int, panels int, d int, qStride int, kStride int)
 // Requires: AVX, AVX512F
-TEXT ·scoreTilesAMX(SB), $8464-72
+TEXT ·scoreTilesAMX(SB), $8480-72
 	MOVQ rows+32(FP), R12
 	MOVQ d+48(FP), AX
 
@@ -657,7 +679,7 @@ last:
 // accumulateTilesAMX works like accumulateInt8Generic.
 // func accumulateTilesAMX(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
-TEXT ·accumulateTilesAMX(SB), $10576-8
+TEXT ·accumulateTilesAMX(SB), $10592-8
 	MOVQ x+0(FP), AX
 	MOVQ 96(AX), AX
 
@@ -711,14 +733,14 @@ kept:
 	LEAQ 127(SP), R11; ANDQ $-64, R11
 
 rows:
-	LEAQ 8527(SP), BX; ANDQ $-64, BX; MOVQ SI, AX; MOVQ 8320(SP), R12; MOVL $0x7f, R10
+	LEAQ 8543(SP), BX; ANDQ $-64, BX; MOVQ SI, AX; MOVQ 8320(SP), R12; MOVL $0x7f, R10
 	VPBROADCASTW R10, Z16; VMOVDQU64 tilesOrder<>+0(SB), Z17
 
 split:
 	VMOVDQU16.Z (AX), K2, Z18; VMOVDQU16.Z 64(AX), K3, Z19; VPANDD Z16, Z18, Z20; VPSRLW $0x7, Z18, Z18
 	VPANDD Z16, Z19, Z21; VPSRLW $0x7, Z19, Z19; VPERMT2B Z19, Z17, Z18; VMOVDQU64 Z18, (BX)
 	VPERMT2B Z21, Z17, Z20; VMOVDQU64 Z20, 1024(BX); ADDQ DX, AX; ADDQ $0x40, BX; DECQ R12; JNE split
-	LEAQ 8527(SP), BX; ANDQ $-64, BX
+	LEAQ 8543(SP), BX; ANDQ $-64, BX
 
 	// tileloadd tmm4, [rbx + rcx]
 	LONG $0x4b7be2c4
