@@ -150,4 +150,6 @@ const (
 	lessThan  = 0x11
 	notLess   = 0x15
 	notAtMost = 0x16
+
+	notAtLeast = 0x19
 )

@@ -176,8 +176,8 @@ func (v floats) geluTail(a reg.VecVirtual) reg.VecVirtual {
 }
 
 // geluTanhTail is a/(1 + e^(2u)) of large a.
-func (v floats) geluTanhTail(a reg.VecVirtual) reg.VecVirtual {
-	a = v.most(a, "geluTanhMost")
+func (v floats) geluTanhTail(x reg.VecVirtual) reg.VecVirtual {
+	a := v.most(x, "geluTanhMost")
 	z, rest := v.new(), v.copy(a)
 	VMULPS(a, a, z)
 	VFMSUB213PS(z, a, rest)
@@ -199,9 +199,27 @@ func (v floats) geluTanhTail(a reg.VecVirtual) reg.VecVirtual {
 	VMULPS(f, a, rest)
 	VFMADD231PS(g, rest, a)
 	VFMADD231PS(g, f, e)
-	e = v.timesPower(e, t)
+	Comment("Less than 2⁻⁶⁰ changes no a, but takes processors many cycles where it is subnormal.")
+	least := v.all(f32(float32(elementary.Get("expBias")) - 60))
+	VMAXPS(t, least, least) // t wins if it is NaN
+	e = v.timesPower(e, least)
 	VFNMADD213PS(a, a, e) // a − e·a
+	v.zeroFrom(e, x, "geluTanhMost")
 	return v.timesPower(e, t)
+}
+
+// zeroFrom makes p 0 where x is a limit or more, from which its product by a power of 2 is 0: the
+// product of a number takes processors many cycles there. NaN stays.
+func (v floats) zeroFrom(p, x reg.VecVirtual, limit string) {
+	if v.wide {
+		k := K()
+		VCMPPS(Imm(notAtLeast), v.value(limit), x, k)
+		VMOVAPS_Z(p, k, p)
+		return
+	}
+	below := v.new()
+	VCMPPS(Imm(notAtLeast), v.value(limit), x, below)
+	VANDPS(below, p, p)
 }
 
 // most is a, at most a limit, in a new register.
