@@ -117,7 +117,7 @@ const hugeUnit = 1 << 120
 // findUnit finds the unit of the scores of row r of a chunk from the scale of its integers, which
 // are made here if there is none.
 func (w *intScratch) findUnit(p *plan, c *chunk, q []float32, r int, scale float32) {
-	row, unit := c.at+r, p.int8Unit(scale, 1)
+	row, unit := c.at+r, online.IntegerUnit(p.scoreScale, scale, 1)
 	if scale != scale {
 		h, i := p.locate(c.kv, c.row+r)
 		finite := false
@@ -143,23 +143,10 @@ func (w *intScratch) quantizeQuery(p *plan, q, query []float32) (unit float32, f
 		floats.Scale(tuned.ISA, q, query, factor)
 		p.rotateQueries(q)
 		if scale := integers.QuantizeToken(tuned.ISA, w.row[:p.d], q); scale == scale {
-			return p.int8Unit(scale, factor), true
+			return online.IntegerUnit(p.scoreScale, scale, factor), true
 		}
 	}
-	return p.int8Unit(0, 1), false
-}
-
-// int8Unit is the unit of products with a query whose integers have a scale, after it was
-// multiplied by a factor.
-func (p *plan) int8Unit(scale, factor float32) float32 {
-	if scale == 0 {
-		return p.scoreScale // all products are 0, in any unit
-	}
-	unit := float64(p.scoreScale) * float64(scale) // exact, and what follows
-	if factor != 1 {
-		unit /= math.Abs(float64(factor))
-	}
-	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
+	return online.IntegerUnit(p.scoreScale, 0, 1), false
 }
 
 // setUnit says in which unit the products of a row are.
@@ -181,7 +168,7 @@ func (w *intScratch) scores(p *plan, s []float32, row int, k []byte, scales []fl
 	}
 	for _, bad := range w.bad {
 		if r := bad - row; r >= 0 && r < rows {
-			fillNaN(s[r*Block:][:n])
+			online.FillNaN(s[r*Block:][:n])
 		}
 	}
 }
@@ -196,12 +183,6 @@ func (w *intScratch) accumulate(p *plan, o []float32, values []byte, alpha []flo
 		int4.Accumulate(&tuned, &x, values, layout)
 	} else {
 		integers.Accumulate(&tuned, &x, values, layout)
-	}
-}
-
-func fillNaN(x []float32) {
-	for i := range x {
-		x[i] = float32(math.NaN())
 	}
 }
 

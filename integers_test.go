@@ -11,6 +11,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/f32"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
+	"github.com/seed-1415985d/attn/internal/online"
 )
 
 func int8Problem(r *rand.Rand, s shape) *problem {
@@ -513,7 +514,7 @@ func TestUnitsOfRows(t *testing.T) {
 			want := &intScratch{units: make([]float32, n), factors: make([]float32, n)}
 			w.quantizeQueries(p, &chunk{rows: n}, nil, n)
 			for row, s := range scales {
-				want.setUnit(p, row, p.int8Unit(s, 1))
+				want.setUnit(p, row, online.IntegerUnit(p.scoreScale, s, 1))
 			}
 			if !slices.Equal(w.units, want.units) || !slices.Equal(w.factors, want.factors) {
 				t.Fatalf("scale %v, natural %v: units or factors differ", scale, natural)

@@ -126,7 +126,7 @@ func (p *multiplication) makespan(workers int) float64 {
 		packed = heads
 	}
 	each := float64(min(p.cols, p.dst.D)) * (heads*float64(p.rows) + packed*again)
-	return makespan(p.tasks(), workers, each, 1)
+	return tuning.Makespan(p.tasks(), workers, each, 1)
 }
 
 // tasks is how many tasks there are.

@@ -222,7 +222,7 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 	for n := least; n == least || n <= partsOf(all, minChunkRows) && heads*n <= maxTasks*workers; n++ {
 		p.chunkRows = min(p.chunkRows, kernel.RoundUp(partsOf(all, n), evenRows))
 		tasks, each := p.countChunks(), float64(p.chunkRows+p.againRows())
-		if t := makespan(tasks, workers, each, mean); t < fewer*shortest {
+		if t := tuning.Makespan(tasks, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, 0, 1
 		}
 		if segments == 1 || tasks >= workers*tasksPerWorker || !p.holdsSegments(segments) {
@@ -230,7 +230,7 @@ func (p *plan) chooseChunks(workers, first, segments int) {
 		}
 		const merging = 1.04 // of the time of a chunk with its segments
 		each *= merging / float64(segments)
-		if t := makespan(tasks*segments, workers, each, mean); t < fewer*shortest {
+		if t := tuning.Makespan(tasks*segments, workers, each, mean); t < fewer*shortest {
 			shortest, rows, p.segment, p.segments = t, p.chunkRows, first, segments
 		}
 	}
@@ -270,16 +270,6 @@ func (p *plan) meanShare() float64 {
 	flops, _ := p.work(&c, 0)
 	every := 2 * float64(c.rows) * float64(c.keys-c.from) * float64(p.d+p.dv)
 	return min(1, max(flops/every, 1./maxTasks))
-}
-
-// makespan is how long workers take for tasks which take some time each at most, and a part of that
-// on average. Tasks of one length go in rounds, and the last worker ends somewhat after the others;
-// of different length, small ones fill what large ones leave.
-func makespan(tasks, workers int, each, mean float64) float64 {
-	if mean == 1 {
-		return (float64(partsOf(tasks, workers)) + 1./4) * each
-	}
-	return max(float64(tasks)*mean/float64(workers), 1)*each + each/4
 }
 
 // partitionLists is partition where rows have lists: they share what is gathered, so they are apart

@@ -7,7 +7,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/online"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/segment"
-	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -138,18 +137,14 @@ func (s *State) rows() int { return s.b * s.h * s.l }
 func (s *State) load(dst, node *online.State, p *plan, c *chunk) {
 	dst.Overwrite = false // its outputs go on from what the node holds
 	for r := range c.heads * c.rows {
-		row := p.rowIndex(c, r)
-		dst.M[r], dst.L[r] = node.M[row], node.L[row]
-		stop.Copy(dst.O[r*p.oStride:], node.O[row*s.d:][:s.d])
+		dst.CopyRow(r, p.oStride, node, p.rowIndex(c, r), s.d, s.d)
 	}
 }
 
 // store copies the rows of a chunk into a node.
 func (s *State) store(node, src *online.State, p *plan, c *chunk) {
 	for r := range c.heads * c.rows {
-		row := p.rowIndex(c, r)
-		node.M[row], node.L[row] = src.M[r], src.L[r]
-		stop.Copy(node.O[row*s.d:][:s.d], src.O[r*p.oStride:])
+		node.CopyRow(p.rowIndex(c, r), s.d, src, r, p.oStride, s.d)
 	}
 }
 

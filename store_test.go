@@ -842,6 +842,8 @@ func TestSequencesShareItems(t *testing.T) {
 		seqs = append(seqs, s)
 	}
 	slices.Reverse(seqs) // the one alone is the last
+	cpu := tuned
+	cpu.FlopsPerNs, cpu.BytesPerNs = 80, 40 // one that reads fast: what is shared is not less work
 	for _, c := range []struct {
 		workers, items, chunks int
 		opt                    Options
@@ -855,7 +857,7 @@ func TestSequencesShareItems(t *testing.T) {
 		opt.Causal = BottomRight
 		p := newPlan(zeros(1, 4, 9, 64), zeros(1, 4, 9, 64), Tensor{}, Tensor{}, opt)
 		must(t, p.initSequences(&r, seqs, opt))
-		p.decideSequences(&tuned, c.workers)
+		p.decideSequences(&cpu, c.workers)
 		if len(r.items) != c.items || p.chunks != c.chunks {
 			t.Errorf("%d workers: %d items, %d chunks, want %d, %d",
 				c.workers, len(r.items), p.chunks, c.items, c.chunks)

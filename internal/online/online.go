@@ -43,6 +43,12 @@ func (s *State) Copy(t *State, rows, stride int) {
 	stop.Copy(s.O[:rows*stride], t.O)
 }
 
+// CopyRow makes a row that of another state, of d outputs. Rows of outputs are strides apart.
+func (s *State) CopyRow(row, stride int, t *State, from, tStride, d int) {
+	s.M[row], s.L[row] = t.M[from], t.L[from]
+	stop.Copy(s.O[row*stride:], t.O[from*tStride:][:d])
+}
+
 // Restart is reset but for the outputs, for a state that gets a block next: then
 // each tile clears its own, which also brings them to the cache.
 func (s *State) Restart(rows int) {
@@ -224,5 +230,25 @@ func (s *State) ToNatural(rows int, u *Units) {
 		if unit, _ := u.Of(r); unit != 1 && m != kernel.NegInf {
 			s.M[r] = min(max(float32(m*unit), -math.MaxFloat32), math.MaxFloat32)
 		}
+	}
+}
+
+// IntegerUnit is the unit of products with a query whose integers have a scale, after it was
+// multiplied by a factor, where those of numbers are in a unit.
+func IntegerUnit(of, scale, factor float32) float32 {
+	if scale == 0 {
+		return of // all products are 0, in any unit
+	}
+	unit := float64(of) * float64(scale) // exact, and what follows
+	if factor != 1 {
+		unit /= math.Abs(float64(factor))
+	}
+	return float32(min(max(unit, math.SmallestNonzeroFloat32), math.MaxFloat32))
+}
+
+// FillNaN makes scores NaN.
+func FillNaN(s []float32) {
+	for i := range s {
+		s[i] = float32(math.NaN())
 	}
 }

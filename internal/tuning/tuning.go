@@ -329,3 +329,14 @@ func (t *Row) Ahead(block int) int {
 func (t *Row) Cost(flops, bytes float64) float64 {
 	return max(flops/t.FlopsPerNs, bytes/t.BytesPerNs)
 }
+
+// Makespan estimates how long workers take for tasks which take some time each at most, and a part
+// of that on average. Tasks of one length go in rounds, and the last worker ends somewhat after the
+// others; of different length, small ones fill what large ones leave.
+func Makespan(tasks, workers int, each, mean float64) float64 {
+	if mean == 1 {
+		rounds := (tasks + workers - 1) / workers
+		return (float64(rounds) + 1./4) * each
+	}
+	return max(float64(tasks)*mean/float64(workers), 1)*each + each/4
+}
