@@ -56,9 +56,9 @@ func (p *program) blockKernels() {
 		name  string
 		sums  blockSums
 		sizes []int
-	}{{"multiplyPlainDot", plainSums, []int{4, 2, 1}},
-		{"multiplyMinimaDot", minimaSums, []int{4, 2, 1}},
-		{"multiplyHalvesDot", halvesSums, []int{2, 1}},
+	}{{"multiplyPlainDot", plainSums, []int{4, 1}}, // blocks_few.go has other rows of most types
+		{"multiplyMinimaDot", minimaSums, []int{4}},
+		{"multiplyHalvesDot", halvesSums, []int{2}},
 		{"multiplyPairsDot", pairsSums, []int{2, 1}},
 		{"multiplyFloatsDot", floatsSums, []int{4, 1}}} {
 		p.multiplyBlocks(k.name, k.sums, k.sizes)

@@ -20,13 +20,12 @@ const (
 	levelsMXFP // likewise, and d is in BF16
 	fiveBits
 	sixBits
-	twoBits
 	threeBits
 )
 
 // wordsOfCodes is how many words of an output 32 inputs have.
 var wordsOfCodes = [...]int{eightBits: 8, fourBits: 4, levelsIQ4: 4, levelsMXFP: 4, fiveBits: 5,
-	sixBits: 6, twoBits: 2, threeBits: 3}
+	sixBits: 6, threeBits: 3}
 
 // fewForm is what differs between types.
 type fewForm struct {
@@ -52,7 +51,6 @@ var fewForms = []struct {
 	{"fewQ5KDot", fewForm{codes: fiveBits, kind: minimaSums, parts: 8}},
 	{"fewQ6KDot", fewForm{codes: sixBits, kind: halvesSums, parts: 8, less: true}},
 	{"fewQ3KDot", fewForm{codes: threeBits, kind: halvesSums, parts: 8, less: true, shift: 3}},
-	{"fewTQ2Dot", fewForm{codes: twoBits, kind: plainSums, parts: 8, less: true, shift: 7}},
 	{"fewQ41Dot", fewForm{codes: fourBits, kind: offsetSums, parts: 1}},
 	{"fewQ50Dot", fewForm{codes: fiveBits, kind: plainSums, parts: 1, less: true, shift: 3}},
 	{"fewQ51Dot", fewForm{codes: fiveBits, kind: offsetSums, parts: 1}},
@@ -71,7 +69,7 @@ func (f *fewForm) size() int   { return f.scales() + panelBytes*wordsOfCodes[f.c
 
 // tiles are numbers of rows: of types that few files have, two and three rows are one at a time.
 func (f *fewForm) tiles() []int {
-	if f.codes == twoBits || f.codes == threeBits || f.kind == scaledSums {
+	if f.codes == threeBits || f.kind == scaledSums {
 		return []int{1, 4}
 	}
 	return []int{1, 2, 4}
@@ -212,7 +210,7 @@ func (t *fewTile) constants() {
 	}
 	switch t.codes {
 	case eightBits:
-	case twoBits, threeBits:
+	case threeBits:
 		t.bytesOf(fewMask, 3)
 	default:
 		t.bytesOf(fewMask, 0x0f)
@@ -424,19 +422,19 @@ func (t *fewTile) products(half, first int) {
 	if t.halved() {
 		acc = t.acc[half]
 	}
-	switch t.codes {
-	case fiveBits:
-		t.load(upper, 4, first)
-	case sixBits:
+	switch {
+	case t.codes == sixBits:
 		t.load(upper, 4+half, first)
-	case threeBits:
+	case t.codes == fiveBits && half == 0: // which both halves have bits in
+		t.load(upper, 4, first)
+	case t.codes == threeBits && half == 0:
 		t.load(upper, 2, first)
 	}
 	for g := range 4 {
 		switch t.codes {
 		case eightBits:
 			t.load(words, 4*half+g, first)
-		case twoBits, threeBits:
+		case threeBits:
 			if g == 0 {
 				t.load(words, half, first)
 			}
@@ -467,8 +465,8 @@ func (t *fewTile) unpack(words, upper []Vec, half, g int) []Vec {
 		return words
 	case sixBits:
 		return t.sixBits(words, upper, half, g)
-	case twoBits, threeBits:
-		return t.pairsOfBits(words, upper, half, g)
+	case threeBits:
+		return t.threeBits(words, upper, half, g)
 	}
 	for _, w := range words {
 		if half == 0 {
@@ -503,14 +501,11 @@ func (t *fewTile) oneMore(codes, bits, moved Vec, bit, place int) {
 	t.Bit(codes, moved, fewOther)
 }
 
-// pairsOfBits are a pair of the bits of words, and third bits if there are any.
-func (t *fewTile) pairsOfBits(words, bits []Vec, half, pair int) []Vec {
-	bytes, moved := fewUpper[:t.vectors], fewCodesOf[3]
-	if t.codes == threeBits {
-		bytes = t.besideUpper()
-	}
+// threeBits are a pair of the bits of words, and above it a bit of others.
+func (t *fewTile) threeBits(words, bits []Vec, half, pair int) []Vec {
+	bytes, moved := t.besideUpper(), fewCodesOf[3]
 	if t.vectors == 4 {
-		moved = fewInputs[3] // of one row, or of no third bits
+		moved = fewInputs[3] // of one row
 	}
 	for v, x := range bytes {
 		from := words[v]
@@ -522,10 +517,8 @@ func (t *fewTile) pairsOfBits(words, bits []Vec, half, pair int) []Vec {
 			t.And(x, from, fewMask)
 		}
 	}
-	if t.codes == threeBits {
-		for v, x := range bytes {
-			t.oneMore(x, bits[v], moved, 4*half+pair, 2)
-		}
+	for v, x := range bytes {
+		t.oneMore(x, bits[v], moved, 4*half+pair, 2)
 	}
 	return bytes
 }

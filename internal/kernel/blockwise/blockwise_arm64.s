@@ -21,7 +21,6 @@
 #define shll2(d, n) WORD $(0x6e613800 | (d)<<0 | (n)<<5)
 #define sshr3(d, n) WORD $(0x4f3d0400 | (d)<<0 | (n)<<5)
 #define sshr4(d, n) WORD $(0x4f3c0400 | (d)<<0 | (n)<<5)
-#define sshr7(d, n) WORD $(0x4f390400 | (d)<<0 | (n)<<5)
 
 #define fewQ8Dot_part1 \
 	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6 \
@@ -207,13 +206,6 @@
 #define fewNibblesDot_part6 \
 	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
 
-#define fewNibblesDot_part7 \
-	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4 \
-	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4 \
-	VDUP V18.S[1], V8.S4; VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4 \
-	VDUP V19.S[1], V12.S4; VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4 \
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
-
 #define fewLevelsDot_part1 \
 	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
 	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16
@@ -312,7 +304,7 @@
 	FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29)
 
 #define fewXSDot_part1 \
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5
 
 #define fewXSDot_part2 \
 	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
@@ -519,42 +511,41 @@
 	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22) \
 	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23) \
 	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22 \
-	FMOVQ 16(R23), F23; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27) \
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16 \
-	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16 \
-	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16 \
-	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20) \
-	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21) \
-	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22) \
-	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23) \
-	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19) \
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19) \
 	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
-	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16 \
-	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16 \
-	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20) \
-	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21) \
-	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22) \
-	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23) \
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16 \
+	VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16 \
+	VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20) \
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21) \
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22) \
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23) \
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17) \
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16 \
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16 \
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16 \
+	VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16 \
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20) \
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21) \
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22) \
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23) \
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19) \
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
+	VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16 \
+	VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16 \
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16 \
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20) \
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21) \
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22) \
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23) \
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16 \
 	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16 \
-	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20) \
-	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21) \
-	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22) \
-	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23) \
-	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17) \
-	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16 \
-	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16 \
-	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20) \
-	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21) \
-	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22) \
-	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23) \
-	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18 \
-	FMOVQ 32(R23), F19
+	VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16 \
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
+	VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20) \
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21) \
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22) \
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23) \
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16 \
+	FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
 
 #define fewQ6KDot_part1 \
 	VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16 \
@@ -743,71 +734,6 @@
 	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); FMOVQ 16(R20), F20 \
 	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
 
-#define fewTQ2Dot_part1 \
-	VAND V30.B16, V16.B16, V24.B16; VAND V30.B16, V17.B16, V25.B16; VAND V30.B16, V18.B16, V26.B16 \
-	VAND V30.B16, V19.B16, V27.B16; sdotLane0(0, 24, 20); sdotLane0(1, 25, 20); sdotLane0(2, 26, 20) \
-	sdotLane0(3, 27, 20); VUSHR $2, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16 \
-	VUSHR $2, V17.B16, V25.B16; VAND V30.B16, V25.B16, V25.B16; VUSHR $2, V18.B16, V26.B16 \
-	VAND V30.B16, V26.B16, V26.B16; VUSHR $2, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16 \
-	sdotLane1(0, 24, 20); sdotLane1(1, 25, 20); sdotLane1(2, 26, 20); sdotLane1(3, 27, 20) \
-	VUSHR $4, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16; VUSHR $4, V17.B16, V25.B16 \
-	VAND V30.B16, V25.B16, V25.B16; VUSHR $4, V18.B16, V26.B16; VAND V30.B16, V26.B16, V26.B16 \
-	VUSHR $4, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16; sdotLane2(0, 24, 20) \
-	sdotLane2(1, 25, 20); sdotLane2(2, 26, 20); sdotLane2(3, 27, 20); VUSHR $6, V16.B16, V24.B16 \
-	VUSHR $6, V17.B16, V25.B16; VUSHR $6, V18.B16, V26.B16; VUSHR $6, V19.B16, V27.B16 \
-	sdotLane3(0, 24, 20); sdotLane3(1, 25, 20); sdotLane3(2, 26, 20); sdotLane3(3, 27, 20)
-
-#define fewTQ2Dot_part2 \
-	VAND V30.B16, V16.B16, V24.B16; VAND V30.B16, V17.B16, V25.B16; VAND V30.B16, V18.B16, V26.B16 \
-	VAND V30.B16, V19.B16, V27.B16; sdotLane0(0, 24, 20); sdotLane0(1, 25, 20); sdotLane0(2, 26, 20) \
-	sdotLane0(3, 27, 20); sdotLane0(4, 24, 21); sdotLane0(5, 25, 21); sdotLane0(6, 26, 21) \
-	sdotLane0(7, 27, 21); sdotLane0(8, 24, 22); sdotLane0(9, 25, 22); sdotLane0(10, 26, 22) \
-	sdotLane0(11, 27, 22); sdotLane0(12, 24, 23); sdotLane0(13, 25, 23); sdotLane0(14, 26, 23) \
-	sdotLane0(15, 27, 23); VUSHR $2, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16 \
-	VUSHR $2, V17.B16, V25.B16; VAND V30.B16, V25.B16, V25.B16; VUSHR $2, V18.B16, V26.B16 \
-	VAND V30.B16, V26.B16, V26.B16; VUSHR $2, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16 \
-	sdotLane1(0, 24, 20); sdotLane1(1, 25, 20); sdotLane1(2, 26, 20); sdotLane1(3, 27, 20) \
-	sdotLane1(4, 24, 21); sdotLane1(5, 25, 21); sdotLane1(6, 26, 21); sdotLane1(7, 27, 21) \
-	sdotLane1(8, 24, 22); sdotLane1(9, 25, 22); sdotLane1(10, 26, 22); sdotLane1(11, 27, 22) \
-	sdotLane1(12, 24, 23); sdotLane1(13, 25, 23); sdotLane1(14, 26, 23); sdotLane1(15, 27, 23) \
-	VUSHR $4, V16.B16, V24.B16; VAND V30.B16, V24.B16, V24.B16; VUSHR $4, V17.B16, V25.B16 \
-	VAND V30.B16, V25.B16, V25.B16; VUSHR $4, V18.B16, V26.B16; VAND V30.B16, V26.B16, V26.B16 \
-	VUSHR $4, V19.B16, V27.B16; VAND V30.B16, V27.B16, V27.B16; sdotLane2(0, 24, 20) \
-	sdotLane2(1, 25, 20); sdotLane2(2, 26, 20); sdotLane2(3, 27, 20); sdotLane2(4, 24, 21) \
-	sdotLane2(5, 25, 21); sdotLane2(6, 26, 21); sdotLane2(7, 27, 21); sdotLane2(8, 24, 22) \
-	sdotLane2(9, 25, 22); sdotLane2(10, 26, 22); sdotLane2(11, 27, 22); sdotLane2(12, 24, 23) \
-	sdotLane2(13, 25, 23); sdotLane2(14, 26, 23); sdotLane2(15, 27, 23); VUSHR $6, V16.B16, V24.B16 \
-	VUSHR $6, V17.B16, V25.B16; VUSHR $6, V18.B16, V26.B16; VUSHR $6, V19.B16, V27.B16 \
-	sdotLane3(0, 24, 20); sdotLane3(1, 25, 20); sdotLane3(2, 26, 20); sdotLane3(3, 27, 20) \
-	sdotLane3(4, 24, 21); sdotLane3(5, 25, 21); sdotLane3(6, 26, 21); sdotLane3(7, 27, 21) \
-	sdotLane3(8, 24, 22); sdotLane3(9, 25, 22); sdotLane3(10, 26, 22); sdotLane3(11, 27, 22) \
-	sdotLane3(12, 24, 23); sdotLane3(13, 25, 23); sdotLane3(14, 26, 23); sdotLane3(15, 27, 23)
-
-#define fewTQ2Dot_part3 \
-	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29) \
-	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16) \
-	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17) \
-	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18) \
-	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19) \
-	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29) \
-	fsub(5, 5, 29); fsub(9, 9, 29); fsub(13, 13, 29); FMOVD 8(R13), F20; fcvtl(20, 20) \
-	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
-	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16) \
-	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17) \
-	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19) \
-	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29) \
-	FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16) \
-	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17) \
-	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18) \
-	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19) \
-	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29) \
-	fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29); FMOVD 24(R13), F20; fcvtl(20, 20) \
-	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15) \
-	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16) \
-	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17) \
-	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19) \
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-
 #define fewQ41Dot_part1 \
 	FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18); fcvtl(18, 18); fcvtl2(21, 20); fcvtl(20, 20) \
 	FLDPQ 32(R13), (F22, F24); fcvtl2(23, 22); fcvtl(22, 22); fcvtl2(25, 24); fcvtl(24, 24) \
@@ -908,41 +834,39 @@
 	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
 	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20) \
 	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
-
-#define multiplyPlainDot_part9 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
-
-#define multiplyPlainDot_part10 \
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17 \
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
 	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20) \
 	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
-
-#define multiplyPlainDot_part11 \
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17 \
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
 	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20) \
 	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4 \
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
 
-#define multiplyPlainDot_part12 \
-	ADD $0, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-
-#define multiplyPlainDot_part13 \
-	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-
-#define multiplyPlainDot_part14 \
+#define multiplyPlainDot_part9 \
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
 	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
 	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
 	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4 \
 	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
 
-#define multiplyMinimaDot_part1 \
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20) \
-	fmul(3, 19, 20)
-
 #define multiplyHalvesDot_part1 \
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16); scvtf(1, 1) \
-	fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19)
+	fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19); scvtf(4, 4) \
+	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7) \
+	fmul(7, 7, 19)
+
+#define multiplyHalvesDot_part2 \
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4 \
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17 \
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20) \
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4 \
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
 
 
 // unpackNibblesDot works like unpackBlockGeneric.
@@ -1118,7 +1042,10 @@ block34:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part32
 	sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; sshr4(17, 17); VADD V31.S4, V17.S4, V17.S4
 	sshr4(18, 18); VADD V31.S4, V18.S4, V18.S4; sshr4(19, 19); VADD V31.S4, V19.S4, V19.S4
-	fewNibblesDot_part7; FLDPQ 0(R25), (F16, F17)
+	fewNibblesDot_part5; VDUP V18.S[1], V8.S4
+	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
+	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
 	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part27; FLDPQ 64(R25), (F16, F17)
 	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29; FLDPQ 192(R25), (F16, F17)
@@ -1328,8 +1255,8 @@ load78:
 ready79:
 	MOVD R10, R11
 block76:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F8, F10); fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
+	fewXSDot_part1; FLDPQ 0(R13), (F8, F10)
+	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
 part77:
 	fewQ8Dot_part3; ADD $272, R5, R5
 	ADD $16, R2, R25; VMOV V12.B16, V0.B16; VMOV V12.B16, V1.B16; VMOV V12.B16, V2.B16
@@ -1367,8 +1294,7 @@ load84:
 ready85:
 	MOVD R10, R11
 block82:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	fewXSDot_part1; MOVD $8, R12
 part83:
 	fewQ8Dot_part3; ADD $272, R5, R5
 	ADD $16, R2, R25; fewLevelsDot_part5; FMOVS 0(R2), F20; fewXSDot_part2; fmul(0, 0, 20)
@@ -1510,16 +1436,15 @@ part107:
 	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part7
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part8; FMOVQ 16(R20), F20
-	fewQ5KDot_part2; fewNibblesDot_part4
-	fewQ5KDot_part7; fewQ8Dot_part5
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
-	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part7
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
-	fewQ8Dot_part8; FMOVQ 32(R20), F16
-	FMOVS 48(R20), F17; scvtf(17, 17); FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
-	fsub(2, 2, 29); fsub(3, 3, 29); fewQ4KDot_part2; ADD $352, R2, R2; SUB $1, R12, R12
+	fewQ8Dot_part8; fewNibblesDot_part3
+	fewNibblesDot_part4; fewQ5KDot_part7
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
+	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part8
+	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); FMOVQ 0(R26), F29; fsub(0, 0, 29)
+	fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); fewQ4KDot_part2; ADD $352, R2, R2; SUB $1, R12, R12
 	CBNZ R12, part107
 	fewQ8Dot_part10; CBNZ R11, block106
 	fewQ8Dot_part11; CBNZ R9, panel105
@@ -1545,13 +1470,13 @@ part113:
 	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part19
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part20; FMOVQ 16(R20), F20
-	FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part4; fewQ5KDot_part7; fewQ8Dot_part17
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
-	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part19
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
-	fewQ8Dot_part20; fewQ4KDot_part3
+	fewQ8Dot_part20; fewNibblesDot_part6
+	fewNibblesDot_part4; fewQ5KDot_part7
+	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part18
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
+	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20; fewQ4KDot_part3
 	fewLevelsDot_part3; fewQ4KDot_part4
 	fewLevelsDot_part4; fewQ4KDot_part5
 	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part113
@@ -1599,9 +1524,8 @@ load126:
 ready127:
 	MOVD R10, R11
 block124:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F12, F14); fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14)
-	MOVD $8, R12
+	fewXSDot_part1; FLDPQ 0(R13), (F12, F14)
+	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part125:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16
@@ -1651,8 +1575,7 @@ load132:
 ready133:
 	MOVD R10, R11
 block130:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	fewXSDot_part1; MOVD $8, R12
 part131:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; fewQ6KDot_part6
@@ -1704,8 +1627,7 @@ load138:
 ready139:
 	MOVD R10, R11
 block136:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	fewXSDot_part1; MOVD $8, R12
 part137:
 	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
 	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32
@@ -1762,9 +1684,8 @@ load144:
 ready145:
 	MOVD R10, R11
 block142:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F12, F14); fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14)
-	MOVD $8, R12
+	fewXSDot_part1; FLDPQ 0(R13), (F12, F14)
+	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part143:
 	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
 	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; sshr3(16, 16)
@@ -1791,28 +1712,28 @@ part143:
 	VBIT V31.B16, V23.B16, V28.B16; VUSHR $1, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16
 	VUSHR $1, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16; VUSHR $1, V27.B16, V23.B16
 	VBIT V31.B16, V23.B16, V22.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 21, 20)
-	sdotLane3(3, 22, 20); FMOVQ 16(R20), F20; FLDPQ 128(R25), (F24, F25); FLDPQ 160(R25), (F26, F27)
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V28.B16
-	VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16; VAND V30.B16, V19.B16, V22.B16
-	VUSHR $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $2, V25.B16, V23.B16
-	VBIT V31.B16, V23.B16, V29.B16; VUSHR $2, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VUSHR $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane0(4, 28, 20)
-	sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20); fewQ3KDot_part1
-	VUSHR $2, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16; VUSHR $2, V19.B16, V22.B16
-	VAND V30.B16, V22.B16, V22.B16; VUSHR $3, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
-	VUSHR $3, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $3, V26.B16, V23.B16
-	VBIT V31.B16, V23.B16, V21.B16; VUSHR $3, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
-	sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20)
-	fewQ3KDot_part2; VUSHR $4, V18.B16, V21.B16
-	VAND V30.B16, V21.B16, V21.B16; VUSHR $4, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16
-	VUSHR $4, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $4, V25.B16, V23.B16
-	VBIT V31.B16, V23.B16, V29.B16; VUSHR $4, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VUSHR $4, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane2(4, 28, 20)
-	sdotLane2(5, 29, 20); sdotLane2(6, 21, 20); sdotLane2(7, 22, 20); VUSHR $6, V16.B16, V28.B16
-	VUSHR $6, V17.B16, V29.B16; VUSHR $6, V18.B16, V21.B16; VUSHR $6, V19.B16, V22.B16
-	VUSHR $5, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $5, V25.B16, V23.B16
-	VBIT V31.B16, V23.B16, V29.B16; VUSHR $5, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VUSHR $5, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; fewQ6KDot_part5; ADD $224, R2, R2
+	sdotLane3(3, 22, 20); FMOVQ 16(R20), F20; FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16
+	VAND V30.B16, V19.B16, V22.B16; VUSHR $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VUSHR $2, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $2, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VUSHR $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20)
+	fewQ3KDot_part1; VUSHR $2, V18.B16, V21.B16
+	VAND V30.B16, V21.B16, V21.B16; VUSHR $2, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16
+	VUSHR $3, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $3, V25.B16, V23.B16
+	VBIT V31.B16, V23.B16, V29.B16; VUSHR $3, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
+	VUSHR $3, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane1(4, 28, 20)
+	sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20); fewQ3KDot_part2
+	VUSHR $4, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16; VUSHR $4, V19.B16, V22.B16
+	VAND V30.B16, V22.B16, V22.B16; VUSHR $4, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VUSHR $4, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $4, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VUSHR $4, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 21, 20); sdotLane2(7, 22, 20)
+	VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16; VUSHR $6, V18.B16, V21.B16
+	VUSHR $6, V19.B16, V22.B16; VUSHR $5, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VUSHR $5, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $5, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VUSHR $5, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	fewQ6KDot_part5; ADD $224, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part143
 	fewQ8Dot_part10; CBNZ R11, block142
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
@@ -1828,13 +1749,12 @@ load150:
 ready151:
 	MOVD R10, R11
 block148:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	fewXSDot_part1; MOVD $8, R12
 part149:
 	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
 	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32; fewQ3KDot_part3
 	fewQ6KDot_part14; FLDPQ 128(R25), (F24, F25)
-	FLDPQ 0(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 128(R25), (F24, F25); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 0(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 64(R25), (F16, F17)
 	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16
 	VBIT V31.B16, V19.B16, V28.B16; VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
 	fewQ6KDot_part15; fewQ3KDot_part1
@@ -1845,7 +1765,7 @@ part149:
 	VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
 	VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part18; fewQ3KDot_part3
 	fewQ6KDot_part14; FLDPQ 160(R25), (F24, F25)
-	FLDPQ 32(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 160(R25), (F24, F25); FLDPQ 96(R25), (F16, F17)
+	FLDPQ 32(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 96(R25), (F16, F17)
 	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16
 	VBIT V31.B16, V19.B16, V28.B16; VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
 	fewQ6KDot_part15; fewQ3KDot_part1
@@ -1862,11 +1782,11 @@ part149:
 rows146:
 	RET
 
-// fewTQ2Dot works like multiplyBlocksGeneric.
-TEXT ·fewTQ2Dot(SB), NOSPLIT, $0-8
+// fewQ41Dot works like multiplyBlocksGeneric.
+TEXT ·fewQ41Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
 	fewQ8Dot_part1; BNE rows152
-	FMOVQ 0(R26), F12; MOVD $50529027, R13; VDUP R13, V30.S4
+	fewNibblesDot_part1
 panel153:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load156
 	fewQ8Dot_part2; B ready157
@@ -1875,61 +1795,6 @@ load156:
 ready157:
 	MOVD R10, R11
 block154:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F8, F10); fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
-part155:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; ADD $128, R5, R5; ADD $0, R2, R25
-	FMOVQ 32(R20), F16; sshr7(16, 16); VADD V12.S4, V16.S4, V16.S4; VDUP V16.S[1], V0.S4
-	VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; fewQ8Dot_part4; fewTQ2Dot_part1
-	FMOVQ 16(R20), F20; FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewTQ2Dot_part1
-	FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12); fsub(3, 3, 12)
-	fmulLane0(17, 8, 16); fmulLane0(18, 9, 16); fmulLane0(19, 10, 16); fmulLane0(20, 11, 16)
-	VFMLA V17.S4, V0.S4, V4.S4; VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4
-	VFMLA V20.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $128, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part155
-	fewQ8Dot_part10; CBNZ R11, block154
-	fewQ8Dot_part11; CBNZ R9, panel153
-	RET
-rows152:
-	CMP $4, R8; BNE rows158
-	MOVD $50529027, R13; VDUP R13, V30.S4
-panel159:
-	fewQ8Dot_part24; CBZ R14, load162
-	fewQ8Dot_part25; B ready163
-load162:
-ready163:
-	MOVD R10, R11
-block160:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
-part161:
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; ADD $128, R5, R5; ADD $0, R2, R25; FMOVQ 0(R26), F29
-	fewQ8Dot_part32; sshr7(16, 16)
-	VADD V29.S4, V16.S4, V16.S4; sshr7(17, 17); VADD V29.S4, V17.S4, V17.S4; sshr7(18, 18)
-	VADD V29.S4, V18.S4, V18.S4; sshr7(19, 19); VADD V29.S4, V19.S4, V19.S4; fewNibblesDot_part7
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewTQ2Dot_part2; fewQ8Dot_part31
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewTQ2Dot_part2; fewQ8Dot_part32
-	fewTQ2Dot_part3; ADD $128, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part161
-	fewQ8Dot_part10; CBNZ R11, block160
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel159
-	RET
-rows158:
-	RET
-
-// fewQ41Dot works like multiplyBlocksGeneric.
-TEXT ·fewQ41Dot(SB), NOSPLIT, $0-8
-	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows164
-	fewNibblesDot_part1
-panel165:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load168
-	fewQ8Dot_part2; B ready169
-load168:
-	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready169:
-	MOVD R10, R11
-block166:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25
 	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16
 	fewQ8Dot_part4; fewNibblesDot_part2
@@ -1943,20 +1808,20 @@ block166:
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8
 	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31)
 	fsub(2, 2, 31); fsub(3, 3, 31); fewQ41Dot_part1; ADD $256, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block166
-	fewQ8Dot_part11; CBNZ R9, panel165
+	CBNZ R11, block154
+	fewQ8Dot_part11; CBNZ R9, panel153
 	RET
-rows164:
-	CMP $2, R8; BNE rows170
+rows152:
+	CMP $2, R8; BNE rows158
 	fewNibblesDot_part1
-panel171:
-	fewQ8Dot_part12; CBZ R14, load174
-	fewQ8Dot_part13; B ready175
-load174:
+panel159:
+	fewQ8Dot_part12; CBZ R14, load162
+	fewQ8Dot_part13; B ready163
+load162:
 	fewQ8Dot_part14
-ready175:
+ready163:
 	MOVD R10, R11
-block172:
+block160:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part15
 	fewQ8Dot_part16; fewNibblesDot_part2
 	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
@@ -1970,19 +1835,19 @@ block172:
 	fewQ4KDot_part3; fsub(0, 0, 31)
 	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ41Dot_part2; fsub(2, 2, 31); fsub(3, 3, 31)
 	fsub(6, 6, 31); fsub(7, 7, 31); fewQ41Dot_part3; ADD $256, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block172
-	fewQ8Dot_part23; CBNZ R9, panel171
+	CBNZ R11, block160
+	fewQ8Dot_part23; CBNZ R9, panel159
 	RET
-rows170:
-	CMP $4, R8; BNE rows176
+rows158:
+	CMP $4, R8; BNE rows164
 	fewNibblesDot_part1
-panel177:
-	fewQ8Dot_part24; CBZ R14, load180
-	fewQ8Dot_part25; B ready181
-load180:
-ready181:
+panel165:
+	fewQ8Dot_part24; CBZ R14, load168
+	fewQ8Dot_part25; B ready169
+load168:
+ready169:
 	MOVD R10, R11
-block178:
+block166:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part26
 	fewNibblesDot_part2; fewQ8Dot_part27
 	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28
@@ -1997,25 +1862,25 @@ block178:
 	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ41Dot_part5; fsub(2, 2, 31); fsub(6, 6, 31)
 	fsub(10, 10, 31); fsub(14, 14, 31); fewQ41Dot_part6; fsub(3, 3, 31); fsub(7, 7, 31)
 	fsub(11, 11, 31); fsub(15, 15, 31); fewQ41Dot_part7; ADD $256, R2, R2; fewQ8Dot_part10
-	CBNZ R11, block178
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel177
+	CBNZ R11, block166
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel165
 	RET
-rows176:
+rows164:
 	RET
 
 // fewQ50Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ50Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows182
+	fewQ8Dot_part1; BNE rows170
 	FMOVQ 0(R26), F8; fewQ5KDot_part1
-panel183:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load186
-	fewQ8Dot_part2; B ready187
-load186:
+panel171:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load174
+	fewQ8Dot_part2; B ready175
+load174:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready187:
+ready175:
 	MOVD R10, R11
-block184:
+block172:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
 	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VADD V8.S4, V16.S4, V16.S4
 	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
@@ -2024,29 +1889,28 @@ block184:
 	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part7
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part8; FMOVQ 16(R20), F20
-	fewQ5KDot_part2; fewNibblesDot_part4
-	fewQ5KDot_part7; fewQ8Dot_part5
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
-	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part7
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
-	fewQ8Dot_part8; FMOVQ 32(R20), F16
-	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part9; ADD $320, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block184
-	fewQ8Dot_part11; CBNZ R9, panel183
+	fewQ8Dot_part8; fewNibblesDot_part3
+	fewNibblesDot_part4; fewQ5KDot_part7
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
+	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part8
+	FMOVQ 32(R20), F16; fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part9
+	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block172
+	fewQ8Dot_part11; CBNZ R9, panel171
 	RET
-rows182:
-	CMP $2, R8; BNE rows188
+rows170:
+	CMP $2, R8; BNE rows176
 	fewQ5KDot_part1
-panel189:
-	fewQ8Dot_part12; CBZ R14, load192
-	fewQ8Dot_part13; B ready193
-load192:
+panel177:
+	fewQ8Dot_part12; CBZ R14, load180
+	fewQ8Dot_part13; B ready181
+load180:
 	fewQ8Dot_part14
-ready193:
+ready181:
 	MOVD R10, R11
-block190:
+block178:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
 	ADD $0, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr3(16, 16)
 	VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4; fewNibblesDot_part5
@@ -2056,52 +1920,58 @@ block190:
 	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5
 	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6; fewQ8Dot_part20
-	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part18
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; fcvtl2(19, 18)
-	fcvtl(18, 18); fewQ8Dot_part21; fewLevelsDot_part4; FMOVQ 16(R13), F18; fcvtl2(19, 18)
-	fcvtl(18, 18); fewQ8Dot_part22; ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block190
-	fewQ8Dot_part23; CBNZ R9, panel189
+	fewNibblesDot_part6; fewNibblesDot_part4
+	fewQ5KDot_part7; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
+	fewQ8Dot_part20; FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fewQ8Dot_part21; fewLevelsDot_part4
+	FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; ADD $320, R2, R2
+	fewQ8Dot_part10; CBNZ R11, block178
+	fewQ8Dot_part23; CBNZ R9, panel177
 	RET
-rows188:
-	CMP $4, R8; BNE rows194
+rows176:
+	CMP $4, R8; BNE rows182
 	fewQ5KDot_part1
-panel195:
-	fewQ8Dot_part24; CBZ R14, load198
-	fewQ8Dot_part25; B ready199
-load198:
-ready199:
+panel183:
+	fewQ8Dot_part24; CBZ R14, load186
+	fewQ8Dot_part25; B ready187
+load186:
+ready187:
 	MOVD R10, R11
-block196:
+block184:
 	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
 	ADD $0, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part32; fewQ3KDot_part3; VADD V29.S4, V19.S4, V19.S4
 	fewNibblesDot_part5; VDUP V18.S[1], V8.S4
 	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
 	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; fewQ5KDot_part11
-	fewTQ2Dot_part3; ADD $320, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block196
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel195
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29)
+	FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part33; fewLevelsDot_part6; FMOVD 8(R13), F20
+	fcvtl(20, 20); fewQ8Dot_part34; fewLevelsDot_part7; FMOVD 16(R13), F20; fcvtl(20, 20)
+	fewQ8Dot_part35; fewLevelsDot_part8
+	FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; ADD $320, R2, R2; fewQ8Dot_part10
+	CBNZ R11, block184
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel183
 	RET
-rows194:
+rows182:
 	RET
 
 // fewQ51Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ51Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows200
+	fewQ8Dot_part1; BNE rows188
 	FMOVQ 0(R26), F8; fewQ5KDot_part1
-panel201:
-	MOVD R1, R20; MOVD R0, R15; CBZ R14, load204
-	fewQ8Dot_part2; B ready205
-load204:
+panel189:
+	MOVD R1, R20; MOVD R0, R15; CBZ R14, load192
+	fewQ8Dot_part2; B ready193
+load192:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
-ready205:
+ready193:
 	MOVD R10, R11
-block202:
+block190:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
 	ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16
 	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part5
@@ -2109,30 +1979,28 @@ block202:
 	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
 	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part7
 	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part8; FMOVQ 16(R20), F20
-	fewQ5KDot_part2; fewNibblesDot_part4
-	fewQ5KDot_part7; fewQ8Dot_part5
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
-	fewQ8Dot_part6; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part7
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
-	fewQ8Dot_part8; FMOVQ 32(R20), F16
-	FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8)
-	fewQ41Dot_part1; ADD $320, R2, R2
-	fewQ8Dot_part10; CBNZ R11, block202
-	fewQ8Dot_part11; CBNZ R9, panel201
+	fewQ8Dot_part8; fewNibblesDot_part3
+	fewNibblesDot_part4; fewQ5KDot_part7
+	fewQ8Dot_part5; FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part6
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
+	fewQ8Dot_part7; FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part8
+	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8)
+	fsub(3, 3, 8); fewQ41Dot_part1; ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block190
+	fewQ8Dot_part11; CBNZ R9, panel189
 	RET
-rows200:
-	CMP $2, R8; BNE rows206
+rows188:
+	CMP $2, R8; BNE rows194
 	fewQ5KDot_part1
-panel207:
-	fewQ8Dot_part12; CBZ R14, load210
-	fewQ8Dot_part13; B ready211
-load210:
+panel195:
+	fewQ8Dot_part12; CBZ R14, load198
+	fewQ8Dot_part13; B ready199
+load198:
 	fewQ8Dot_part14
-ready211:
+ready199:
 	MOVD R10, R11
-block208:
+block196:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
 	ADD $0, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; fewQ5KDot_part2
 	fewNibblesDot_part2; fewQ5KDot_part3
@@ -2141,27 +2009,28 @@ block208:
 	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5
 	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
 	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6; fewQ8Dot_part20
-	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; fewQ5KDot_part2; fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part17; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part18
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part19; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part20; fewQ4KDot_part3
+	fewNibblesDot_part6; fewNibblesDot_part4
+	fewQ5KDot_part7; fewQ8Dot_part17
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
+	fewQ8Dot_part18; FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part19
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
+	fewQ8Dot_part20; fewQ4KDot_part3
 	fewLevelsDot_part3; fewQ41Dot_part2
 	fewLevelsDot_part4; fewQ41Dot_part3
-	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block208
-	fewQ8Dot_part23; CBNZ R9, panel207
+	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block196
+	fewQ8Dot_part23; CBNZ R9, panel195
 	RET
-rows206:
-	CMP $4, R8; BNE rows212
+rows194:
+	CMP $4, R8; BNE rows200
 	fewQ5KDot_part1
-panel213:
-	fewQ8Dot_part24; CBZ R14, load216
-	fewQ8Dot_part25; B ready217
-load216:
-ready217:
+panel201:
+	fewQ8Dot_part24; CBZ R14, load204
+	fewQ8Dot_part25; B ready205
+load204:
+ready205:
 	MOVD R10, R11
-block214:
+block202:
 	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
 	ADD $0, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
 	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
@@ -2170,28 +2039,28 @@ block214:
 	fewLevelsDot_part6; fewQ41Dot_part5
 	fewLevelsDot_part7; fewQ41Dot_part6
 	fewLevelsDot_part8; fewQ41Dot_part7
-	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block214
-	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel213
+	ADD $320, R2, R2; fewQ8Dot_part10; CBNZ R11, block202
+	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel201
 	RET
-rows212:
+rows200:
 	RET
 
 // multiplyPlainDot works like multiplyBlocksGeneric.
 TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
-tiles218:
-	CMP $4, R12; BLT fewer219
+tiles206:
+	CMP $4, R12; BLT fewer207
 
 	// 4 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready220
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready208
 	multiplyPlainDot_part2; multiplyPlainDot_part3
-ready220:
+ready208:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block221:
+block209:
 	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
 	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
@@ -2203,15 +2072,129 @@ block221:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
-	ADD $512, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
-	multiplyPlainDot_part10; multiplyPlainDot_part9
-	multiplyPlainDot_part11; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block221
+	ADD $512, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22
+	ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block209
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles218
+	CBNZ R12, tiles206
 	RET
-fewer219:
+fewer207:
+	CMP $1, R12; BLT fewer210
+
+	// 1 rows.
+	MOVD x+0(FP), R17
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready211
+	multiplyPlainDot_part2
+ready211:
+	MOVD R10, R20; ADD R4, R20, R10
+	MOVD x+0(FP), R17
+	MOVD 16(R17), R7; MOVD 56(R17), R8
+block212:
+	MOVD R7, R19; multiplyPlainDot_part4; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $16, R20, R17
+	VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part9; ADD $56, R20, R20
+	ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block212
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles206
+	RET
+fewer210:
+	RET
+
+// multiplyMinimaDot works like multiplyBlocksGeneric.
+TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R16
+	multiplyPlainDot_part1
+tiles213:
+	CMP $4, R12; BLT fewer214
+
+	// 4 rows.
+	MOVD x+0(FP), R17
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready215
+	multiplyPlainDot_part2; multiplyPlainDot_part3
+ready215:
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
+	MOVD x+0(FP), R17
+	MOVD 16(R17), R7; MOVD 56(R17), R8
+block216:
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
+	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part6
+	ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17)
+	fmul(2, 2, 18); fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16)
+	fmul(13, 13, 17); fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; multiplyPlainDot_part8
+	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20)
+	fmul(3, 19, 20); ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20)
+	fmul(5, 17, 20); fmul(6, 18, 20); fmul(7, 19, 20); ADD $48, R22, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); fmul(8, 16, 20); fmul(9, 17, 20); fmul(10, 18, 20); fmul(11, 19, 20)
+	ADD $48, R23, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(12, 16, 20); fmul(13, 17, 20)
+	fmul(14, 18, 20); fmul(15, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7; SUB $1, R8, R8
+	CBNZ R8, block216
+	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
+	CBNZ R12, tiles213
+	RET
+fewer214:
+	RET
+
+// multiplyHalvesDot works like multiplyBlocksGeneric.
+TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R16
+	multiplyPlainDot_part1
+tiles217:
+	CMP $2, R12; BLT fewer218
+
+	// 2 rows.
+	MOVD x+0(FP), R17
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready219
+	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
+ready219:
+	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
+	MOVD x+0(FP), R17
+	MOVD 16(R17), R7; MOVD 56(R17), R8
+block220:
+	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; ADD $576, R7, R17
+	multiplyHalvesDot_part1; VMOV V0.B16, V8.B16
+	VMOV V1.B16, V9.B16; VMOV V2.B16, V10.B16; VMOV V3.B16, V11.B16; VMOV V4.B16, V12.B16
+	VMOV V5.B16, V13.B16; VMOV V6.B16, V14.B16; VMOV V7.B16, V15.B16; multiplyPlainDot_part4
+	fewQ8Dot_part2; multiplyPlainDot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; ADD $640, R7, R17
+	multiplyHalvesDot_part1; fadd(0, 0, 8)
+	fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12); fadd(5, 5, 13); fadd(6, 6, 14)
+	fadd(7, 7, 15); ADD $512, R7, R17; multiplyHalvesDot_part2; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block220
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles217
+	RET
+fewer218:
+	RET
+
+// multiplyPairsDot works like multiplyBlocksGeneric.
+TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-8
+	MOVD x+0(FP), R16
+	multiplyPlainDot_part1
+tiles221:
 	CMP $2, R12; BLT fewer222
 
 	// 2 rows.
@@ -2234,9 +2217,18 @@ block224:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
 	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
-	multiplyPlainDot_part8; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block224
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles218
+	multiplyHalvesDot_part2; ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
+	ADD $40, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
+	fmul(6, 18, 20); fmul(7, 19, 20); ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $44, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
+	ADD $44, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4
+	VFMLA V20.S4, V17.S4, V5.S4; VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4
+	ADD $576, R7, R17; multiplyHalvesDot_part2; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block224
+	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles221
 	RET
 fewer222:
 	CMP $1, R12; BLT fewer225
@@ -2250,23 +2242,29 @@ ready226:
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block227:
-	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+	MOVD R7, R19; multiplyPlainDot_part4; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; multiplyPlainDot_part13
-	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; scvtf(0, 0)
-	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14
-	ADD $56, R20, R20; ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block227
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles218
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $16, R20, R17
+	VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part5
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
+	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part9; ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
+	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
+	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4; ADD $576, R7, R17; multiplyPlainDot_part9
+	ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block227
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles221
 	RET
 fewer225:
 	RET
 
-// multiplyMinimaDot works like multiplyBlocksGeneric.
-TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-8
+// multiplyFloatsDot works like multiplyBlocksGeneric.
+TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
 	multiplyPlainDot_part1
 tiles228:
@@ -2286,300 +2284,47 @@ block231:
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part6
-	ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
-	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17)
-	fmul(2, 2, 18); fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
-	fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16)
-	fmul(13, 13, 17); fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; multiplyPlainDot_part8
-	ADD $32, R22, R17; multiplyPlainDot_part9; multiplyPlainDot_part10; multiplyPlainDot_part9
-	multiplyPlainDot_part11; ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
-	ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
-	fmul(6, 18, 20); fmul(7, 19, 20); ADD $48, R22, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20)
-	fmul(8, 16, 20); fmul(9, 17, 20); fmul(10, 18, 20); fmul(11, 19, 20); ADD $48, R23, R17
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(12, 16, 20); fmul(13, 17, 20); fmul(14, 18, 20)
-	fmul(15, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17
-	multiplyPlainDot_part9; multiplyPlainDot_part10
-	multiplyPlainDot_part9; multiplyPlainDot_part11
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block231
-	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles228
-	RET
-fewer229:
-	CMP $2, R12; BLT fewer232
-
-	// 2 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready233
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-ready233:
-	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block234:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; multiplyPlainDot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
-	fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19); ADD $512, R7, R17
-	multiplyPlainDot_part8; ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
-	ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
-	fmul(6, 18, 20); fmul(7, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block234
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles228
-	RET
-fewer232:
-	CMP $1, R12; BLT fewer235
-
-	// 1 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready236
-	multiplyPlainDot_part2
-ready236:
-	MOVD R10, R20; ADD R4, R20, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block237:
-	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; multiplyPlainDot_part13
-	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; scvtf(0, 0)
-	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
-	fmul(3, 3, 19); ADD $512, R7, R17; multiplyPlainDot_part14; ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17; multiplyMinimaDot_part1
-	ADD $576, R7, R17; multiplyPlainDot_part14; ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block237
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles228
-	RET
-fewer235:
-	RET
-
-// multiplyHalvesDot works like multiplyBlocksGeneric.
-TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-8
-	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
-tiles238:
-	CMP $2, R12; BLT fewer239
-
-	// 2 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready240
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-ready240:
-	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block241:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; ADD $576, R7, R17
-	multiplyHalvesDot_part1; scvtf(4, 4)
-	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
-	fmul(7, 7, 19); VMOV V0.B16, V8.B16; VMOV V1.B16, V9.B16; VMOV V2.B16, V10.B16
-	VMOV V3.B16, V11.B16; VMOV V4.B16, V12.B16; VMOV V5.B16, V13.B16; VMOV V6.B16, V14.B16
-	VMOV V7.B16, V15.B16; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; ADD $640, R7, R17
-	multiplyHalvesDot_part1; scvtf(4, 4)
-	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
-	fmul(7, 7, 19); fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12)
-	fadd(5, 5, 13); fadd(6, 6, 14); fadd(7, 7, 15); ADD $512, R7, R17; multiplyPlainDot_part8
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block241
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles238
-	RET
-fewer239:
-	CMP $1, R12; BLT fewer242
-
-	// 1 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready243
-	multiplyPlainDot_part2
-ready243:
-	MOVD R10, R20; ADD R4, R20, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block244:
-	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $576, R7, R17
-	multiplyHalvesDot_part1; VMOV V0.B16, V4.B16
-	VMOV V1.B16, V5.B16; VMOV V2.B16, V6.B16; VMOV V3.B16, V7.B16; multiplyPlainDot_part4
-	multiplyPlainDot_part13; fewQ8Dot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; ADD $640, R7, R17
-	multiplyHalvesDot_part1; fadd(0, 0, 4)
-	fadd(1, 1, 5); fadd(2, 2, 6); fadd(3, 3, 7); ADD $512, R7, R17; multiplyPlainDot_part14
-	ADD $56, R20, R20; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block244
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles238
-	RET
-fewer242:
-	RET
-
-// multiplyPairsDot works like multiplyBlocksGeneric.
-TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-8
-	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
-tiles245:
-	CMP $2, R12; BLT fewer246
-
-	// 2 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready247
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
-ready247:
-	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block248:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; multiplyPlainDot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part17
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
-	multiplyPlainDot_part8; ADD $640, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; multiplyMinimaDot_part1
-	ADD $40, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
-	fmul(6, 18, 20); fmul(7, 19, 20); ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD $44, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4
-	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
-	ADD $44, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4
-	VFMLA V20.S4, V17.S4, V5.S4; VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4
-	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20; ADD $56, R21, R21; ADD $768, R7, R7
-	SUB $1, R8, R8; CBNZ R8, block248
-	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles245
-	RET
-fewer246:
-	CMP $1, R12; BLT fewer249
-
-	// 1 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready250
-	multiplyPlainDot_part2
-ready250:
-	MOVD R10, R20; ADD R4, R20, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block251:
-	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; multiplyPlainDot_part13
-	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; scvtf(0, 0)
-	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14
-	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17
-	multiplyMinimaDot_part1; ADD $704, R7, R17
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17; VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
-	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4; ADD $576, R7, R17
-	multiplyPlainDot_part14; ADD $56, R20, R20
-	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block251
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles245
-	RET
-fewer249:
-	RET
-
-// multiplyFloatsDot works like multiplyBlocksGeneric.
-TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-8
-	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
-tiles252:
-	CMP $4, R12; BLT fewer253
-
-	// 4 rows.
-	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready254
-	multiplyPlainDot_part2; multiplyPlainDot_part3
-ready254:
-	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
-	MOVD x+0(FP), R17
-	MOVD 16(R17), R7; MOVD 56(R17), R8
-block255:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13; multiplyPlainDot_part5
-	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
-	ADD $512, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
-	multiplyPlainDot_part10; multiplyPlainDot_part9
-	multiplyPlainDot_part11; multiplyPlainDot_part4
-	fewQ8Dot_part2; fewQ8Dot_part13
+	ADD $512, R7, R17; multiplyPlainDot_part8; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part13
 	multiplyPlainDot_part6; ADD $16, R22, R17
 	VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part27
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part28
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30; multiplyPlainDot_part7
-	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $32, R22, R17; multiplyPlainDot_part9
-	multiplyPlainDot_part10; multiplyPlainDot_part9
-	multiplyPlainDot_part11; ADD $56, R20, R20
-	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $640, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block255
+	ADD $576, R7, R17; multiplyPlainDot_part8; ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22
+	ADD $56, R23, R23; ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block231
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
-	CBNZ R12, tiles252
+	CBNZ R12, tiles228
 	RET
-fewer253:
-	CMP $1, R12; BLT fewer256
+fewer229:
+	CMP $1, R12; BLT fewer232
 
 	// 1 rows.
 	MOVD x+0(FP), R17
-	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready257
+	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready233
 	multiplyPlainDot_part2
-ready257:
+ready233:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
-block258:
-	MOVD R7, R19; multiplyPlainDot_part4; multiplyPlainDot_part12; fewQ8Dot_part5
+block234:
+	MOVD R7, R19; multiplyPlainDot_part4; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part5
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
 	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part14; multiplyPlainDot_part4
-	multiplyPlainDot_part13; fewQ8Dot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); ADD $576, R7, R17; multiplyPlainDot_part14; ADD $56, R20, R20
-	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block258
-	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles252
+	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part9; multiplyPlainDot_part4
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fewQ8Dot_part5; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	fewQ8Dot_part8; scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $576, R7, R17; multiplyPlainDot_part9; ADD $56, R20, R20
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block234
+	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles228
 	RET
-fewer256:
+fewer232:
 	RET
 
 // Constants, 16 bytes each.

@@ -33,6 +33,9 @@ func Multiply(cpu *tuning.Row, x *Product, memory *Memory) {
 		few := x.from(rows)
 		MultiplyFew(cpu, &few, nil)
 	}
+	if rows == 0 { // nothing to unpack for
+		return
+	}
 	step := kernel.CallIntegers / (chunk * unpackedBytes) / unit * unit
 	if x.Panels > 1 {
 		tiles := max(1, (rows+Tile-1)/Tile)

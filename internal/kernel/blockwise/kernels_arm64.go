@@ -42,14 +42,28 @@ func unpackSigned(_ tuning.ISA, t blocks.Type, dst, packed *byte, n int) {
 }
 
 // rowsOfTile is how many rows, or multiples of them, multiplyBlocksStep takes.
-func rowsOfTile(*tuning.Row, blocks.Type) int { return 1 }
+func rowsOfTile(_ *tuning.Row, t blocks.Type) int {
+	s := t.Traits().Scaling
+	switch {
+	case !hasFew(t):
+		return 1
+	case s == blocks.Halves || s == blocks.Scaled:
+		return 2
+	}
+	return 4
+}
 
 // Few reports whether MultiplyFew is for a type and a number of rows.
 func Few(cpu *tuning.Row, t blocks.Type, rows int) bool {
+	return rows <= fewRows && hasFew(t) && hasProducts(cpu)
+}
+
+// hasFew reports whether there are kernels of few rows by a type.
+func hasFew(t blocks.Type) bool {
 	switch t {
 	case blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K, blocks.Q5_K, blocks.Q6_K, blocks.MXFP4,
-		blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.Q3_K, blocks.IQ4_XS, blocks.TQ2_0:
-		return rows <= fewRows && hasProducts(cpu)
+		blocks.Q4_1, blocks.Q5_0, blocks.Q5_1, blocks.Q3_K, blocks.IQ4_XS:
+		return true
 	}
 	return false
 }
@@ -60,7 +74,7 @@ func fewTile(_ *tuning.Row, t blocks.Type, rows int) int {
 		return 4
 	}
 	switch t {
-	case blocks.Q3_K, blocks.IQ4_XS, blocks.TQ2_0: // which few files have
+	case blocks.Q3_K, blocks.IQ4_XS: // which few files have
 		return 1
 	}
 	return min(2, rows)
@@ -93,8 +107,6 @@ func fewRowsStep(_ *tuning.Row, t blocks.Type, x *blockCall) {
 		fewQ3KDot(x)
 	case blocks.IQ4_XS:
 		fewXSDot(x)
-	case blocks.TQ2_0:
-		fewTQ2Dot(x)
 	}
 }
 
@@ -380,6 +392,3 @@ func fewXSDot(x *blockCall)
 
 //go:noescape
 func fewQ3KDot(x *blockCall)
-
-//go:noescape
-func fewTQ2Dot(x *blockCall)

@@ -156,7 +156,7 @@ func TestFew(t *testing.T) {
 		has := cpu.ISA.Integers() || cpu.ISA == tuning.NEON && cpu.DotProduct
 		for _, typ := range []blocks.Type{blocks.Q8_0, blocks.Q4_0, blocks.IQ4_NL, blocks.Q4_K,
 			blocks.Q5_K, blocks.Q6_K, blocks.MXFP4, blocks.Q4_1, blocks.Q5_0, blocks.Q5_1,
-			blocks.Q3_K, blocks.IQ4_XS, blocks.TQ2_0} {
+			blocks.Q3_K, blocks.IQ4_XS} {
 			for _, rows := range []int{1, fewRows, fewRows + 1} {
 				if got, want := Few(cpu, typ, rows), has && rows <= fewRows; got != want {
 					t.Errorf("%v, %d rows: %v, want %v", typ, rows, got, want)
