@@ -312,6 +312,35 @@ func TestPartOfRows(t *testing.T) {
 	}
 }
 
+// Sums of MatMul that are gathered, of some rows or heads at a time, are those that are not.
+func TestMatMulGathers(t *testing.T) {
+	r, row := random(t.Name()), tuned
+	for _, c := range []struct{ b, h, rightB, rightH, rows, cols int }{
+		{1, 1, 1, 1, gatheredRows + 9, 3}, {2, 3, 1, 1, 7, 37}, {2, 3, 2, 3, 9, 16},
+		{1, 3, 1, 1, gatheredRows/2 + 1, 2}, {2, 2, 1, 2, gatheredRows / 4, 2},
+	} {
+		a := tensor(r, normal, c.b, c.h, c.rows, product.Inner+3)
+		right := tensor(r, normal, c.rightB, c.rightH, product.Inner+3, c.cols)
+		multiplied := func(l2 int, gathers bool) Tensor {
+			row.L2 = l2
+			useTuning(t, row)
+			all := zeros(c.b, c.rows, c.h, c.cols)
+			dst := BLHD(all.Data, c.b, c.rows, c.h, c.cols)
+			p := multiplication{dst: dst, a: a, b: right}
+			must(t, p.check())
+			if p.partition(1); p.gathered != gathers {
+				t.Fatalf("%+v: gathers %t with an L2 cache of %d bytes", c, p.gathered, l2)
+			}
+			must(t, MatMul(dst, a, right))
+			return dst
+		}
+		got, want := multiplied(0, true), multiplied(1<<30, false)
+		if i := firstDifference(got.Data, want.Data); i >= 0 {
+			t.Errorf("%+v: element %d is %v, want %v", c, i, got.Data[i], want.Data[i])
+		}
+	}
+}
+
 // Products for several workers have blocks of which a quarter does not keep the others waiting for
 // long, unless a does not stay in the cache. Few rows for one worker have as few blocks as can be.
 func TestPartitionForWorkers(t *testing.T) {
