@@ -25,12 +25,22 @@ const (
 	rerankInstruction = "Given a web search query, retrieve relevant passages that answer the query"
 )
 
+// answersOnly is the rows of yes and no that converters keep of a GGUF file's output.
+const answersOnly = "cls.output.weight"
+
+// question is what it is asked.
+func question(instruction, query, text string) string {
+	return "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: " + text
+}
+
 // takeDecoderHead takes the head of a decoder, unless the files say that it makes vectors, and how.
 func (m *Model) takeDecoderHead(b *builder) {
 	if m.listed {
 		return
 	}
-	if m.options.Pooling == nil {
+	if m.options.Pooling != nil {
+		m.noVector = nil
+	} else if m.noVector == nil {
 		m.noVector = errors.New("it has no modules.json that says how vectors are made, want one, or " +
 			"Options.Pooling; without both the model is for Rerank")
 	}
@@ -61,37 +71,47 @@ func (m *Model) takeAnswers(b *builder) *head {
 			break
 		}
 		row := make([]float32, m.hidden)
-		m.outputs(b).Row(row, int(ids[0]))
+		if table := m.outputs(b); table != nil && !b.Has(answersOnly) {
+			table.Row(row, int(ids[0]))
+		}
 		a.rows = append(a.rows, row...)
+	}
+	if b.Has(answersOnly) {
+		a.rows = b.Tensor(answersOnly, 2, m.hidden) // of yes and of no
 	}
 	if fixed := len(a.before) + len(a.after); err == nil && fixed >= m.texts.Longest() {
 		err = fmt.Errorf("texts have at most %d tokens, want more than %d, which a question has",
 			m.texts.Longest(), fixed)
 	}
-	b.Check("tokenizer.json", err)
+	file := "tokenizer.json"
+	if m.blocks {
+		file = ""
+	}
+	b.Check(file, err)
 	return &head{pooling: "lasttoken", labels: []string{"yes"}, answers: a}
 }
 
 // outputs is the table of weights of tokens that are answered: of its own, or that of tokens that
 // are read.
 func (m *Model) outputs(b *builder) *folder.Table {
-	if b.Has("lm_head.weight") {
-		return b.Table("lm_head.weight", m.vocab, m.hidden, nil)
+	for _, name := range []string{"lm_head.weight", "output.weight"} {
+		if b.Has(name) {
+			return b.Table(name, m.vocab, m.hidden, nil)
+		}
 	}
 	return m.tables.words
 }
 
 // pair asks whether a text is what a query looks for. What is too long is cut at its end.
 func (a *answers) pair(t *folder.Texts, query, text string) (r folder.Read, err error) {
-	question, err := t.Plain("<Instruct>: " + a.instruction + "\n<Query>: " + query +
-		"\n<Document>: " + text)
+	asked, err := t.Plain(question(a.instruction, query, text))
 	if err != nil {
 		return r, err
 	}
 	room := t.Longest() - len(a.before) - len(a.after)
-	n := min(len(question), room)
-	r.Left = len(question) - n
-	for _, part := range [][]int32{a.before, question[:n], a.after} {
+	n := min(len(asked), room)
+	r.Left = len(asked) - n
+	for _, part := range [][]int32{a.before, asked[:n], a.after} {
 		r.Tokens = append(r.Tokens, part...)
 	}
 	return r, nil

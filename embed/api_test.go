@@ -257,11 +257,9 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// qwenTokenizer has the tokens that Qwen3-Reranker needs, with bytes as letters.
-func qwenTokenizer(vocab int) string {
-	tokens := []string{`"<|im_start|>": 0`, `"<|im_end|>": 1`, `"<|endoftext|>": 2`, `"yes": 3`, `"no": 4`,
-		`"ye": 5`}
-	id := 6
+// qwenTokens are those that Qwen3-Reranker needs, with bytes as letters.
+func qwenTokens() []string {
+	tokens := []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "yes", "no", "ye"}
 	next := 0
 	for b := range 256 { // as GPT-2 writes bytes
 		letter := rune(b)
@@ -269,11 +267,19 @@ func qwenTokenizer(vocab int) string {
 			letter = rune(256 + next)
 			next++
 		}
-		tokens = append(tokens, fmt.Sprintf("%q: %d", string(letter), id))
-		id++
+		tokens = append(tokens, string(letter))
 	}
-	if id > vocab {
+	return tokens
+}
+
+// qwenTokenizer has these tokens, which are no more than some.
+func qwenTokenizer(vocab int) string {
+	tokens := qwenTokens()
+	if len(tokens) > vocab {
 		panic("the vocabulary is too small")
+	}
+	for id, text := range tokens {
+		tokens[id] = fmt.Sprintf("%q: %d", text, id)
 	}
 	return `{"added_tokens": [{"id": 0, "content": "<|im_start|>", "special": true},
 		{"id": 1, "content": "<|im_end|>", "special": true}, {"id": 2, "content": "<|endoftext|>",

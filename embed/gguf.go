@@ -51,7 +51,7 @@ var ggufNames = names{
 // rankPooling is the number of pooling_type for models that score.
 const rankPooling = 4
 
-// openGGUF reads a BERT or a Nomic of a GGUF file.
+// openGGUF reads a BERT, a Nomic or a Qwen3 of a GGUF file.
 func (m *Model) openGGUF(l *folder.Loader) {
 	var general struct {
 		Architecture string `json:"architecture"`
@@ -61,9 +61,13 @@ func (m *Model) openGGUF(l *folder.Loader) {
 		return
 	}
 	kind := general.Architecture
+	if kind == "qwen3" {
+		m.openGGUFQwen3(l)
+		return
+	}
 	if kind != "bert" && kind != "nomic-bert" {
-		l.Check("", fmt.Errorf("general.architecture is %q, want bert or nomic-bert; models of other "+
-			"kinds are read from folders", kind))
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert, nomic-bert or qwen3; models "+
+			"of other kinds are read from folders", kind))
 		return
 	}
 	k := ggufKeys{Epsilon: 1e-12}

@@ -353,7 +353,7 @@ func testGGUFHeads(t *testing.T, without string, lacks func(name string) bool) {
 // TestDamagedGGUF changes one thing each.
 func TestDamagedGGUF(t *testing.T) {
 	for want, change := range map[string]func(f *gguftest.File){
-		`general.architecture is "llama", want bert or nomic-bert`: func(f *gguftest.File) {
+		`general.architecture is "llama", want bert, nomic-bert or qwen3`: func(f *gguftest.File) {
 			f.Set("general.architecture", "llama")
 		},
 		"bert.rope.freq_base is 10000, want none": func(f *gguftest.File) {

@@ -59,12 +59,12 @@ func (m *Model) takeHead(b *builder) {
 	if b.Err != nil {
 		return
 	}
-	if m.blocks {
-		m.takeGGUFHead(b)
-		return
-	}
 	if m.answers {
 		m.takeDecoderHead(b)
+		return
+	}
+	if m.blocks {
+		m.takeGGUFHead(b)
 		return
 	}
 	var f labelsFile

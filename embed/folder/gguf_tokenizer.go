@@ -28,6 +28,7 @@ type Vocabulary struct {
 	AddEnd   *bool     `json:"ggml.add_eos_token"`
 	AddSpace *bool     `json:"ggml.add_space_prefix"`
 	Template string    `json:"chat_template"` // of conversations; "" for none
+	Rerank   string    `json:"chat_template.rerank"`
 }
 
 // vocabularyIdle are keys without effect: tokens for other tasks, which texts may have, and what
@@ -168,6 +169,14 @@ func (l *Loader) VocabularyBPE(v *Vocabulary) *BPE {
 		t.after = []int{*v.End}
 	}
 	return t
+}
+
+// TextsOfBPE is the tokenizer of a decoder in a GGUF file for vectors and scores, and the template
+// of questions for scores, "" for none.
+func (l *Loader) TextsOfBPE(positions int) (*Texts, string) {
+	v := l.Vocabulary()
+	t := l.VocabularyBPE(v)
+	return &Texts{&t.pipeline, t, "the metadata", positions}, v.Rerank
 }
 
 // text is that of a token, "" for none.
