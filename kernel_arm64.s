@@ -53,6 +53,16 @@
 	FMOVQ 160(R26), F12; VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16 \
 	VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12; VFMLA V0.S4, V16.S4, V12.S4
 
+#define expSum_part1 \
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fsub(0, 0, 28); fsub(1, 1, 28); fsub(2, 2, 28) \
+	fsub(3, 3, 28); fmin(0, 0, 29); fmin(1, 1, 29); fmin(2, 2, 29); fmin(3, 3, 29); fcmgt(4, 22, 0) \
+	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
+
+#define expSum_part2 \
+	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4 \
+	VSHL $23, V11.S4, V11.S4; fmul(12, 12, 8); fmul(13, 13, 9); fmul(14, 14, 10); fmul(15, 15, 11) \
+	bic(12, 12, 4); bic(13, 13, 5); bic(14, 14, 6); bic(15, 15, 7)
+
 
 // dotSIMD works like dotGeneric.
 TEXT ·dotSIMD(SB), NOSPLIT, $256-28
@@ -259,9 +269,7 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-44
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end23
 loop22:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fsub(0, 0, 28); fsub(1, 1, 28); fsub(2, 2, 28)
-	fsub(3, 3, 28); fmin(0, 0, 29); fmin(1, 1, 29); fmin(2, 2, 29); fmin(3, 3, 29); fcmgt(4, 22, 0)
-	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
+	expSum_part1
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	exp_part1
@@ -270,9 +278,7 @@ loop22:
 	exp_part2
 
 	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4; VSHL $23, V11.S4, V11.S4
-	fmul(12, 12, 8); fmul(13, 13, 9); fmul(14, 14, 10); fmul(15, 15, 11); bic(12, 12, 4)
-	bic(13, 13, 5); bic(14, 14, 6); bic(15, 15, 7); VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	expSum_part2; VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	fadd(24, 24, 12); fadd(25, 25, 13); fadd(26, 26, 14); fadd(27, 27, 15); SUBS $16, R2, R2
 	BGE loop22
 end23:
@@ -331,9 +337,7 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-36
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end30
 loop29:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fsub(0, 0, 28); fsub(1, 1, 28); fsub(2, 2, 28)
-	fsub(3, 3, 28); fmin(0, 0, 29); fmin(1, 1, 29); fmin(2, 2, 29); fmin(3, 3, 29); fcmgt(4, 22, 0)
-	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
+	expSum_part1
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
 	exp_part1
@@ -342,10 +346,8 @@ loop29:
 	exp_part2
 
 	// 2ⁿ·exp(r), 0 below the least exponent
-	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4; VSHL $23, V11.S4, V11.S4
-	fmul(12, 12, 8); fmul(13, 13, 9); fmul(14, 14, 10); fmul(15, 15, 11); bic(12, 12, 4)
-	bic(13, 13, 5); bic(14, 14, 6); bic(15, 15, 7); fadd(24, 24, 12); fadd(25, 25, 13)
-	fadd(26, 26, 14); fadd(27, 27, 15); SUBS $16, R2, R2; BGE loop29
+	expSum_part2; fadd(24, 24, 12)
+	fadd(25, 25, 13); fadd(26, 26, 14); fadd(27, 27, 15); SUBS $16, R2, R2; BGE loop29
 end30:
 	ADD $16, R2, R2; CBZ R2, end31
 	MOVD $lanes-64(SP), R3; VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3); MOVD $lanes-64(SP), R3

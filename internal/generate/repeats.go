@@ -24,7 +24,7 @@ func Repeats(text []byte, part func(line string) bool) (definitions, rest []byte
 // A macro saves at least this number of bytes, and has at least this number of instructions: others
 // are not worth that readers look them up.
 const (
-	least  = 200
+	least  = 150
 	fewest = 3
 )
 

@@ -154,20 +154,22 @@
 
 #define gelu_part5 \
 	FMOVQ 48(R26), F22; VSUB V22.S4, V16.S4, V8.S4; sshr1(14, 8); VSUB V14.S4, V8.S4, V8.S4 \
-	VSUB V22.S4, V17.S4, V9.S4; sshr1(15, 9); VSUB V15.S4, V9.S4, V9.S4; FMOVQ 112(R26), F22 \
-	VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4; VSHL $23, V14.S4, V14.S4 \
-	VSHL $23, V8.S4, V8.S4
+	VSUB V22.S4, V17.S4, V9.S4; sshr1(15, 9); VSUB V15.S4, V9.S4, V9.S4
 
 #define gelu_part6 \
+	FMOVQ 112(R26), F22; VADD V22.S4, V14.S4, V14.S4; VADD V22.S4, V8.S4, V8.S4 \
+	VSHL $23, V14.S4, V14.S4; VSHL $23, V8.S4, V8.S4
+
+#define gelu_part7 \
 	VFMLA V22.S4, V0.S4, V8.S4; FMOVQ 416(R26), F22; fmul(6, 0, 22); fmin(8, 8, 6); fcvtzs(8, 8) \
 	VSHL $2, V8.S4, V8.S4; FMOVQ 432(R26), F20; FMOVQ 448(R26), F22; VTBL V20.B16, [V8.B16], V8.B16 \
 	VORR V22.B16, V8.B16, V8.B16; FMOVQ 128(R26), F22; fmin(6, 6, 22)
 
-#define gelu_part7 \
+#define gelu_part8 \
 	VTBL V8.B16, [V20.B16, V21.B16], V14.B16; fsub(10, 0, 10); VMOV V2.B16, V4.B16 \
 	VFMLS V6.S4, V14.S4, V4.S4
 
-#define gelu_part8 \
+#define gelu_part9 \
 	FMOVQ 528(R26), F20; FMOVQ 544(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V12.B16 \
 	FMOVQ 560(R26), F20; FMOVQ 576(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16 \
 	VFMLA V10.S4, V12.S4, V14.S4; FMOVQ 592(R26), F20; FMOVQ 608(R26), F21 \
@@ -180,7 +182,7 @@
 	FMOVQ 752(R26), F20; FMOVQ 768(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V14.B16 \
 	VFMLA V10.S4, V12.S4, V14.S4; VFMLS V10.S4, V14.S4, V4.S4
 
-#define gelu_part9 \
+#define gelu_part10 \
 	fcmgt(18, 22, 0); FMOVQ 800(R26), F22; fmin(0, 0, 22); fmul(6, 0, 0); fsub(8, 23, 6) \
 	VFMLA V0.S4, V0.S4, V8.S4; FMOVQ 48(R26), F20; FMOVQ 816(R26), F21; FMOVQ 832(R26), F22 \
 	VMOV V20.B16, V16.B16; VFMLS V21.S4, V6.S4, V16.S4; fsub(10, 20, 16); VFMLS V21.S4, V6.S4, V10.S4 \
@@ -1142,7 +1144,7 @@ loop123:
 	VFMLA V8.S4, V12.S4, V14.S4; VFMLA V9.S4, V13.S4, V15.S4; FMOVQ 928(R26), F12; FMOVQ 928(R26), F13
 	VFMLA V8.S4, V14.S4, V12.S4; VFMLA V9.S4, V15.S4, V13.S4; VMOV V12.B16, V0.B16; fmul(6, 12, 10)
 	VMOV V13.B16, V1.B16; fmul(7, 13, 11); gelu_part4; VFMLA V12.S4, V6.S4, V0.S4
-	VFMLA V13.S4, V7.S4, V1.S4; gelu_part5; fmul(12, 0, 14); fmul(12, 12, 8)
+	VFMLA V13.S4, V7.S4, V1.S4; gelu_part5; gelu_part6; fmul(12, 0, 14); fmul(12, 12, 8)
 	VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
 	VSHL $23, V9.S4, V9.S4; fmul(13, 1, 15); fmul(13, 13, 9); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
@@ -1157,19 +1159,19 @@ loop126:
 	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; gelu_part6
+	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; gelu_part7
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 464(R26), F20; FMOVQ 480(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 496(R26), F20; FMOVQ 512(R26), F21; gelu_part7
+	FMOVQ 496(R26), F20; FMOVQ 512(R26), F21; gelu_part8
 
 	// The polynomial
-	gelu_part8
+	gelu_part9
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
 	CBNZ R3, below128
-	gelu_part9
+	gelu_part10
 below128:
 	fadd(4, 4, 23); VST1.P [V4.S4], 16(R0); SUBS $4, R2, R2; BGE loop126
 end127:
@@ -1181,19 +1183,19 @@ loop129:
 	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; gelu_part6
+	FMOVQ 384(R26), F22; FMOVQ 400(R26), F8; gelu_part7
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 464(R26), F20; FMOVQ 480(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 496(R26), F20; FMOVQ 512(R26), F21; gelu_part7
+	FMOVQ 496(R26), F20; FMOVQ 512(R26), F21; gelu_part8
 
 	// The polynomial
-	gelu_part8
+	gelu_part9
 
 	// Is there an element beyond the limit, or NaN?
 	VMOV V0.B16, V14.B16; fmaxv(14, 14); FMOVQ 784(R26), F22; fcmgt(14, 22, 14); VMOV V14.S[0], R3
 	CBNZ R3, below131
-	gelu_part9
+	gelu_part10
 below131:
 	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop129
 end130:
@@ -1249,12 +1251,12 @@ loop132:
 	gelu_part4; FMOVQ 128(R26), F22
 	VFMLA V12.S4, V6.S4, V0.S4; VMOV V22.B16, V6.B16; VFMLA V12.S4, V10.S4, V6.S4
 	VFMLA V13.S4, V7.S4, V1.S4; VMOV V22.B16, V7.B16; VFMLA V13.S4, V11.S4, V7.S4; gelu_part5
-	fmul(10, 6, 14); fmul(10, 10, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4
-	VSHL $23, V15.S4, V15.S4; VSHL $23, V9.S4, V9.S4; fmul(11, 7, 15); fmul(11, 11, 9)
-	VMOV V0.B16, V6.B16; VFMLS V0.S4, V10.S4, V6.S4; VMOV V1.B16, V7.B16; VFMLS V1.S4, V11.S4, V7.S4
-	gelu_part5; fmul(12, 6, 14)
-	fmul(12, 12, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
-	VSHL $23, V9.S4, V9.S4; fmul(13, 7, 15); fmul(13, 13, 9); fsub(12, 2, 12)
+	gelu_part6; fmul(10, 6, 14)
+	fmul(10, 10, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4; VSHL $23, V15.S4, V15.S4
+	VSHL $23, V9.S4, V9.S4; fmul(11, 7, 15); fmul(11, 11, 9); VMOV V0.B16, V6.B16
+	VFMLS V0.S4, V10.S4, V6.S4; VMOV V1.B16, V7.B16; VFMLS V1.S4, V11.S4, V7.S4; gelu_part5; gelu_part6
+	fmul(12, 6, 14); fmul(12, 12, 8); VADD V22.S4, V15.S4, V15.S4; VADD V22.S4, V9.S4, V9.S4
+	VSHL $23, V15.S4, V15.S4; VSHL $23, V9.S4, V9.S4; fmul(13, 7, 15); fmul(13, 13, 9); fsub(12, 2, 12)
 	VBIF V18.B16, V12.B16, V4.B16; fsub(13, 3, 13); VBIF V19.B16, V13.B16, V5.B16
 below134:
 	fadd(4, 4, 23); fadd(5, 5, 23); VST1.P [V4.S4, V5.S4], 32(R0); SUBS $8, R2, R2; BGE loop132
@@ -1267,11 +1269,11 @@ loop135:
 	VLD1.P 16(R1), [V0.S4]; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; gelu_part6
+	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; gelu_part7
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 1088(R26), F20; FMOVQ 1104(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21; gelu_part7
+	FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21; gelu_part8
 
 	// The polynomial
 	geluTanh_part1
@@ -1291,11 +1293,11 @@ loop138:
 	FMOVS.P 4(R1), F0; fmax(2, 0, 23); fabs(0, 0)
 
 	// Which polynomial
-	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; gelu_part6
+	FMOVQ 1056(R26), F22; FMOVQ 1072(R26), F8; gelu_part7
 
 	// d, and max(x, 0) − s(c)
 	FMOVQ 1088(R26), F20; FMOVQ 1104(R26), F21; VTBL V8.B16, [V20.B16, V21.B16], V10.B16
-	FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21; gelu_part7
+	FMOVQ 1120(R26), F20; FMOVQ 1136(R26), F21; gelu_part8
 
 	// The polynomial
 	geluTanh_part1

@@ -85,6 +85,11 @@
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16)
 
 #define score_part6 \
+	FSTPQ (F4, F5), 64(R16); FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16) \
+	FSTPQ (F10, F11), 160(R16); FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16) \
+	ADD $256, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7
+
+#define score_part7 \
 	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24) \
 	fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31) \
 	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25) \
@@ -109,7 +114,7 @@
 	FLDPQ 32(R20), (F30, F31); fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(7, 31, 24) \
 	fmlaLane3(15, 31, 25); ADD R5, R20, R20; SUBS $4, R15, R15
 
-#define score_part7 \
+#define score_part8 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24) \
 	fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25) \
 	fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31) \
@@ -117,10 +122,14 @@
 	FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24) \
 	fmlaLane0(15, 31, 25); ADD R5, R20, R20
 
-#define score_part8 \
+#define score_part9 \
 	ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
 
-#define score_part9 \
+#define score_part10 \
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16 \
+	VEOR V19.B16, V19.B16, V19.B16
+
+#define score_part11 \
 	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FMOVQ.P 16(R23), F26; FLDPQ 0(R19), (F30, F31) \
 	fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26); fmlaLane0(1, 31, 24) \
 	fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24) \
@@ -153,7 +162,7 @@
 	fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(22, 30, 26); fmlaLane3(7, 31, 24) \
 	fmlaLane3(15, 31, 25); fmlaLane3(23, 31, 26); ADD R5, R20, R20; SUBS $4, R15, R15
 
-#define score_part10 \
+#define score_part12 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26) \
 	fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31) \
 	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24) \
@@ -163,13 +172,13 @@
 	fmlaLane0(14, 30, 25); fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25) \
 	fmlaLane0(23, 31, 26); ADD R5, R20, R20
 
-#define score_part11 \
+#define score_part13 \
 	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16)
 
-#define score_part12 \
+#define score_part14 \
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23
 
-#define score_part13 \
+#define score_part15 \
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27 \
 	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24) \
 	fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28) \
@@ -200,10 +209,10 @@
 	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28) \
 	fmlaLane3(23, 31, 29); ADD R5, R19, R19; SUBS $4, R15, R15
 
-#define score_part14 \
+#define score_part16 \
 	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
 
-#define score_part15 \
+#define score_part17 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
 	fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24) \
 	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28) \
@@ -212,25 +221,28 @@
 	fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27) \
 	fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29); ADD R5, R19, R19
 
-#define score_part16 \
+#define score_part18 \
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16 \
 	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16) \
 	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
 
-#define score_part17 \
+#define score_part19 \
 	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
 
-#define score_part18 \
+#define score_part20 \
 	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22 \
 	MOVD R22, 0(R20); MOVD 16(R20), R22
 
-#define score_part19 \
+#define score_part21 \
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22
+
+#define score_part22 \
 	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22
 
-#define score_part20 \
+#define score_part23 \
 	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
 
-#define score_part21 \
+#define score_part24 \
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27 \
 	FMOVQ.P 16(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25) \
 	fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24) \
@@ -257,7 +269,7 @@
 	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28) \
 	ADD R5, R19, R19; SUBS $4, R15, R15
 
-#define score_part22 \
+#define score_part25 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
 	fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25) \
 	fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); FLDPQ 32(R19), (F30, F31) \
@@ -265,7 +277,7 @@
 	fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26) \
 	fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19
 
-#define score_part23 \
+#define score_part26 \
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
 	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26) \
@@ -288,20 +300,23 @@
 	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); ADD R5, R19, R19 \
 	SUBS $4, R15, R15
 
-#define score_part24 \
+#define score_part27 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
 	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26) \
 	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25) \
 	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25) \
 	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19
 
-#define score_part25 \
+#define score_part28 \
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
 	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
 	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16 \
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 
-#define score_part26 \
+#define score_part29 \
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21
+
+#define score_part30 \
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31) \
 	fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(1, 31, 24) \
 	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24) \
@@ -319,30 +334,34 @@
 	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(3, 31, 24) \
 	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15
 
-#define score_part27 \
+#define score_part31 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25)
 
-#define score_part28 \
+#define score_part32 \
 	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25)
 
-#define score_part29 \
+#define score_part33 \
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16 \
 	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16)
 
-#define score_part30 \
+#define score_part34 \
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
 
-#define score_part31 \
+#define score_part35 \
 	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
 
-#define score_part32 \
+#define score_part36 \
 	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
 
-#define score_part33 \
+#define score_part37 \
 	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
 
-#define score_part34 \
+#define score_part38 \
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+
+#define score_part39 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24); FLDPQ 32(R19), (F30, F31) \
 	fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
 
@@ -353,38 +372,43 @@
 	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30)
 
 #define accumulate_part3 \
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7) \
+	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13) \
+	FLDPQ 96(R16), (F14, F15)
+
+#define accumulate_part4 \
 	fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4] \
 	fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
 
-#define accumulate_part4 \
+#define accumulate_part5 \
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5) \
 	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11) \
 	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15)
 
-#define accumulate_part5 \
+#define accumulate_part6 \
 	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30) \
 	fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30) \
 	fmul(10, 10, 30); fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30) \
 	fmul(14, 14, 30); fmul(15, 15, 30)
 
-#define accumulate_part6 \
+#define accumulate_part7 \
 	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
 
-#define accumulate_part7 \
+#define accumulate_part8 \
 	ADD R3, R0, R0; ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13 \
 	SUB $1, R12, R12
 
-#define accumulate_part8 \
+#define accumulate_part9 \
 	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16 \
 	FLDPQ 0(R16), (F4, F5); ADD R15, R16, R16; FLDPQ 0(R16), (F6, F7)
 
-#define accumulate_part9 \
+#define accumulate_part10 \
 	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26)
 
-#define accumulate_part10 \
+#define accumulate_part11 \
 	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); fmlaLane0(7, 31, 27)
 
-#define accumulate_part11 \
+#define accumulate_part12 \
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16 \
 	FSTPQ (F4, F5), 0(R16); ADD R3, R16, R16; FSTPQ (F6, F7), 0(R16)
 
@@ -419,16 +443,19 @@
 	VLD1 (R13), V28.S[3]; VLD1.P 4(R22), V28.S[0]; fmlaLane0(3, 28, 16)
 
 #define scoreRows_part6 \
-	FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23
+	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13 \
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13
 
 #define scoreRows_part7 \
-	VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2] \
-	VLD1.P 4(R22), V28.S[3]
+	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21 \
+	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22
 
 #define scoreRows_part8 \
-	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21 \
-	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22 \
-	VEOR V0.B16, V0.B16, V0.B16
+	FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23
+
+#define scoreRows_part9 \
+	VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2] \
+	VLD1.P 4(R22), V28.S[3]
 
 #define softmax_part1 \
 	fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16; VEOR V31.B16, V31.B16, V31.B16 \
@@ -470,6 +497,11 @@
 	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fcmge(2, 22, 6) \
 	VSHL $23, V6.S4, V6.S4; fcmge(3, 22, 7); VSHL $23, V7.S4, V7.S4; fmul(8, 8, 4); fmul(9, 9, 5) \
 	fmul(10, 10, 6); fmul(11, 11, 7); bic(8, 8, 0); bic(9, 9, 1); bic(10, 10, 2); bic(11, 11, 3)
+
+#define softmax_part8 \
+	fadd(24, 24, 26); fadd(25, 25, 27); fadd(24, 24, 25); VEXT $8, V24.B16, V24.B16, V31.B16 \
+	fadd(24, 24, 31); faddp(24, 24); FMOVS.P 4(R3), F0; FMOVS 0(R2), F1; VFMLA V1.S4, V0.S4, V24.S4 \
+	FMOVS.P F24, 4(R2); SUB $1, R5, R5
 
 #define packKeys_part1 \
 	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4 \
@@ -518,6 +550,10 @@
 	VFMLA V8.S4, V20.S4, V4.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16; VFMLA V4.S4, V20.S4, V12.S4 \
 	fcmgt(8, 26, 8); VBIF V8.B16, V16.B16, V12.B16
 
+#define maskBiasRow_part1 \
+	VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4; ORR R4, R2, R2; VADDV V28.S4, V28 \
+	VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5
+
 
 // scoreSIMD works like scoreGeneric.
 TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
@@ -545,10 +581,8 @@ tail4:
 one5:
 	FMOVS.P 4(R23), F24; score_part4; SUB $1, R15, R15; CBNZ R15, one5
 end6:
-	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
-	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
-	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group2
+	score_part5; score_part6
+	B group2
 next1:
 	CMP $2, R11; BNE next7
 group8:
@@ -559,14 +593,14 @@ group8:
 	score_part2; MOVD R2, R19
 	ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail10
 loop9:
-	score_part6; BGE loop9
+	score_part7; BGE loop9
 tail10:
 	ADD $4, R15, R15; CBZ R15, end12
 one11:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; score_part7; SUB $1, R15, R15; CBNZ R15, one11
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; score_part8; SUB $1, R15, R15; CBNZ R15, one11
 end12:
 	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part8; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
+	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
 	ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7; B group8
 next7:
 	CMP $3, R11; BNE next13
@@ -575,22 +609,21 @@ group14:
 	score_part1
 
 	// 3 rows × 32 columns.
-	score_part2; VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
+	score_part2; score_part10
 	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16; MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22
 	ADD R4, R22, R23; SUBS $4, R6, R15; BLT tail16
 loop15:
-	score_part9; BGE loop15
+	score_part11; BGE loop15
 tail16:
 	ADD $4, R15, R15; CBZ R15, end18
 one17:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; score_part10; SUB $1, R15, R15
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; score_part12; SUB $1, R15, R15
 	CBNZ R15, one17
 end18:
 	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part8; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
-	score_part11; FSTPQ (F20, F21), 64(R16)
+	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
+	score_part13; FSTPQ (F20, F21), 64(R16)
 	FSTPQ (F22, F23), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7
 	B group14
 next13:
@@ -611,20 +644,19 @@ panelRows:
 panel6:
 
 	// 6 rows × 16 columns.
-	score_part2; VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
+	score_part2; score_part10
 	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16; score_part12; ADD R4, R23, R24; ADD R4, R24, R25; SUBS $4, R6, R15
+	VEOR V23.B16, V23.B16, V23.B16; score_part14; ADD R4, R23, R24; ADD R4, R24, R25; SUBS $4, R6, R15
 	BLT tail20
 loop19:
-	score_part13; BGE loop19
+	score_part15; BGE loop19
 tail20:
 	ADD $4, R15, R15; CBZ R15, end22
 one21:
-	score_part14; FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29; score_part15; SUB $1, R15, R15; CBNZ R15, one21
+	score_part16; FMOVS.P 4(R24), F28
+	FMOVS.P 4(R25), F29; score_part17; SUB $1, R15, R15; CBNZ R15, one21
 end22:
-	score_part16; score_part11
+	score_part18; score_part13
 	ADD R3, R16, R16; FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd27
@@ -635,34 +667,33 @@ dueRun24:
 	MOVD 24(R20), R22; CBNZ R22, dueFound25
 
 	// The next run.
-	score_part17; CBNZ R22, dueRun24
+	score_part19; CBNZ R22, dueRun24
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd27
 dueFound25:
-	score_part18
+	score_part20
 dueLine26:
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine26
-	score_part19; BLE dueRow23
+	score_part21; CBNZ R22, dueLine26
+	score_part22; BLE dueRow23
 dueEnd27:
-	score_part20; score_part20
-	score_part20; SUB $6, R12, R12
+	score_part23; score_part23
+	score_part23; SUB $6, R12, R12
 	B panelRows
 panel5:
 
 	// 5 rows × 16 columns.
-	score_part2; VEOR V16.B16, V16.B16, V16.B16
-	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
-	score_part12; ADD R4, R23, R24
+	score_part2; score_part10
+	score_part14; ADD R4, R23, R24
 	SUBS $4, R6, R15; BLT tail29
 loop28:
-	score_part21; BGE loop28
+	score_part24; BGE loop28
 tail29:
 	ADD $4, R15, R15; CBZ R15, end31
 one30:
-	score_part14; FMOVS.P 4(R24), F28
-	score_part22; SUB $1, R15, R15
+	score_part16; FMOVS.P 4(R24), F28
+	score_part25; SUB $1, R15, R15
 	CBNZ R15, one30
 end31:
-	score_part16; score_part11
+	score_part18; score_part13
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd36
 	MOVD 0(R19), R22; SUBS $5, R22, R22; MOVD R22, 0(R19); BGT dueEnd36
@@ -672,30 +703,30 @@ dueRun33:
 	MOVD 24(R20), R22; CBNZ R22, dueFound34
 
 	// The next run.
-	score_part17; CBNZ R22, dueRun33
+	score_part19; CBNZ R22, dueRun33
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd36
 dueFound34:
-	score_part18
+	score_part20
 dueLine35:
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine35
-	score_part19; BLE dueRow32
+	score_part21; CBNZ R22, dueLine35
+	score_part22; BLE dueRow32
 dueEnd36:
-	score_part20; score_part20
+	score_part23; score_part23
 	ADD R3, R0, R0; ADD R4, R1, R1; SUB $5, R12, R12; B panelRows
 panel4:
 
 	// 4 rows × 16 columns.
-	score_part2; score_part12
+	score_part2; score_part14
 	SUBS $4, R6, R15; BLT tail38
 loop37:
-	score_part23; BGE loop37
+	score_part26; BGE loop37
 tail38:
 	ADD $4, R15, R15; CBZ R15, end40
 one39:
-	score_part14; score_part24
+	score_part16; score_part27
 	SUB $1, R15, R15; CBNZ R15, one39
 end40:
-	score_part16
+	score_part18
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd45
 	MOVD 0(R19), R22; SUBS $4, R22, R22; MOVD R22, 0(R19); BGT dueEnd45
@@ -705,32 +736,32 @@ dueRun42:
 	MOVD 24(R20), R22; CBNZ R22, dueFound43
 
 	// The next run.
-	score_part17; CBNZ R22, dueRun42
+	score_part19; CBNZ R22, dueRun42
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd45
 dueFound43:
-	score_part18
+	score_part20
 dueLine44:
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine44
-	score_part19; BLE dueRow41
+	score_part21; CBNZ R22, dueLine44
+	score_part22; BLE dueRow41
 dueEnd45:
-	score_part20; score_part20
+	score_part23; score_part23
 	SUB $4, R12, R12; B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
-	score_part25; MOVD R2, R19
-	MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail47
+	score_part28; score_part29
+	ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail47
 loop46:
-	score_part26; BGE loop46
+	score_part30; BGE loop46
 tail47:
 	ADD $4, R15, R15; CBZ R15, end49
 one48:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; score_part27; fmlaLane0(8, 30, 26)
-	fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); score_part28
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; score_part31; fmlaLane0(8, 30, 26)
+	fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); score_part32
 	fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26)
 	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one48
 end49:
-	score_part29; score_part8
+	score_part33; score_part9
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd54
 	MOVD 0(R19), R22; SUBS $3, R22, R22; MOVD R22, 0(R19); BGT dueEnd54
@@ -740,41 +771,40 @@ dueRun51:
 	MOVD 24(R20), R22; CBNZ R22, dueFound52
 
 	// The next run.
-	score_part17; CBNZ R22, dueRun51
+	score_part19; CBNZ R22, dueRun51
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd54
 dueFound52:
-	score_part18
+	score_part20
 dueLine53:
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine53
-	score_part19; BLE dueRow50
+	score_part21; CBNZ R22, dueLine53
+	score_part22; BLE dueRow50
 dueEnd54:
-	score_part20; ADD R3, R0, R0
+	score_part23; ADD R3, R0, R0
 	ADD R4, R1, R1; SUB $3, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	score_part30; VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19
-	MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail56
+	score_part34; score_part29
+	SUBS $4, R6, R15; BLT tail56
 loop55:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; score_part27; fmlaLane0(1, 31, 24)
-	fmlaLane0(5, 31, 25); score_part28; fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); score_part31
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; score_part31; fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); score_part32; fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); score_part35
 	fmlaLane1(4, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); FLDPQ 32(R19), (F30, F31)
 	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25)
-	score_part32; fmlaLane2(4, 30, 25)
+	score_part36; fmlaLane2(4, 30, 25)
 	fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
-	fmlaLane2(6, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); score_part33
+	fmlaLane2(6, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); score_part37
 	fmlaLane3(4, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); FLDPQ 32(R19), (F30, F31)
 	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(3, 31, 24); fmlaLane3(7, 31, 25)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop55
 tail56:
 	ADD $4, R15, R15; CBZ R15, end58
 one57:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; score_part27; fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25)
-	score_part28; fmlaLane0(3, 31, 24)
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; score_part31; fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25)
+	score_part32; fmlaLane0(3, 31, 24)
 	fmlaLane0(7, 31, 25); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one57
 end58:
-	score_part29
+	score_part33
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd63
 	MOVD 0(R19), R22; SUBS $2, R22, R22; MOVD R22, 0(R19); BGT dueEnd63
@@ -784,32 +814,32 @@ dueRun60:
 	MOVD 24(R20), R22; CBNZ R22, dueFound61
 
 	// The next run.
-	score_part17; CBNZ R22, dueRun60
+	score_part19; CBNZ R22, dueRun60
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd63
 dueFound61:
-	score_part18
+	score_part20
 dueLine62:
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine62
-	score_part19; BLE dueRow59
+	score_part21; CBNZ R22, dueLine62
+	score_part22; BLE dueRow59
 dueEnd63:
-	score_part20; SUB $2, R12, R12
+	score_part23; SUB $2, R12, R12
 	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	score_part30; MOVD R2, R19
-	MOVD R1, R20; SUBS $4, R6, R15; BLT tail65
+	score_part38; VEOR V3.B16, V3.B16, V3.B16
+	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail65
 loop64:
-	FMOVQ.P 16(R20), F24; score_part34; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
+	FMOVQ.P 16(R20), F24; score_part39; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
 	fmlaLane1(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24)
-	score_part32; fmlaLane2(1, 31, 24)
-	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); score_part33
+	score_part36; fmlaLane2(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); score_part37
 	fmlaLane3(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop64
 tail65:
 	ADD $4, R15, R15; CBZ R15, end67
 one66:
-	FMOVS.P 4(R20), F24; score_part34; SUB $1, R15, R15; CBNZ R15, one66
+	FMOVS.P 4(R20), F24; score_part39; SUB $1, R15, R15; CBNZ R15, one66
 end67:
 	score_part5
 	MOVD next+48(FP), R19
@@ -821,13 +851,13 @@ dueRun69:
 	MOVD 24(R20), R22; CBNZ R22, dueFound70
 
 	// The next run.
-	score_part17; CBNZ R22, dueRun69
+	score_part19; CBNZ R22, dueRun69
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd72
 dueFound70:
-	score_part18
+	score_part20
 dueLine71:
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine71
-	score_part19; BLE dueRow68
+	score_part21; CBNZ R22, dueLine71
+	score_part22; BLE dueRow68
 dueEnd72:
 	ADD R3, R0, R0; ADD R4, R1, R1; SUB $1, R12, R12; B panelRows
 panelNext:
@@ -881,10 +911,8 @@ tail78:
 one79:
 	FMOVS.P 4(R23), F24; score_part4; SUB $1, R15, R15; CBNZ R15, one79
 end80:
-	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
-	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
-	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group74
+	score_part5; score_part6
+	B group74
 next73:
 	CMP $2, R11; BNE next81
 group82:
@@ -895,25 +923,23 @@ group82:
 	accumulate_part1; BNE used83
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used83:
-	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
-	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
-	FLDPQ 96(R16), (F14, F15); BLE ready84
+	accumulate_part3; BLE ready84
 
 	// o·alpha
 	accumulate_part2; fmul(2, 2, 30)
-	fmul(3, 3, 30); accumulate_part3; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(3, 3, 30); accumulate_part4; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
 	fmul(15, 15, 30)
 ready84:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail86
 loop85:
-	score_part6; BGE loop85
+	score_part7; BGE loop85
 tail86:
 	ADD $4, R15, R15; CBZ R15, end88
 one87:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; score_part7; SUB $1, R15, R15; CBNZ R15, one87
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; score_part8; SUB $1, R15, R15; CBNZ R15, one87
 end88:
 	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part8; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
+	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
 	ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7; B group82
 next81:
 	CMP $3, R11; BNE next89
@@ -925,30 +951,29 @@ group90:
 	accumulate_part1; BNE used91
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used91:
-	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
-	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
-	FLDPQ 96(R16), (F14, F15); ADD R15, R16, R16; FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19)
-	FLDPQ 64(R16), (F20, F21); FLDPQ 96(R16), (F22, F23); BLE ready92
+	accumulate_part3; ADD R15, R16, R16
+	FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19); FLDPQ 64(R16), (F20, F21)
+	FLDPQ 96(R16), (F22, F23); BLE ready92
 
 	// o·alpha
 	accumulate_part2; fmul(2, 2, 30)
-	fmul(3, 3, 30); accumulate_part3; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(3, 3, 30); accumulate_part4; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
 	fmul(15, 15, 30); VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30)
 	fmul(19, 19, 30); fmul(20, 20, 30); fmul(21, 21, 30); fmul(22, 22, 30); fmul(23, 23, 30)
 ready92:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
 	BLT tail94
 loop93:
-	score_part9; BGE loop93
+	score_part11; BGE loop93
 tail94:
 	ADD $4, R15, R15; CBZ R15, end96
 one95:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; score_part10; SUB $1, R15, R15
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; score_part12; SUB $1, R15, R15
 	CBNZ R15, one95
 end96:
 	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part8; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
-	score_part11; FSTPQ (F20, F21), 64(R16)
+	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
+	score_part13; FSTPQ (F20, F21), 64(R16)
 	FSTPQ (F22, F23), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7
 	B group90
 next89:
@@ -972,28 +997,28 @@ panel6:
 	accumulate_part1; BNE used97
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used97:
-	accumulate_part4; ADD R15, R16, R16
+	accumulate_part5; ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19); ADD R15, R16, R16; FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23); BLE ready98
 
 	// o·alpha
-	accumulate_part2; accumulate_part5
+	accumulate_part2; accumulate_part6
 	VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30); fmul(19, 19, 30)
 	VLD1R.P 4(R16), [V30.S4]; fmul(20, 20, 30); fmul(21, 21, 30); fmul(22, 22, 30); fmul(23, 23, 30)
 ready98:
-	score_part12; ADD R4, R23, R24
+	score_part14; ADD R4, R23, R24
 	ADD R4, R24, R25; SUBS $4, R6, R15; BLT tail100
 loop99:
-	score_part13; BGE loop99
+	score_part15; BGE loop99
 tail100:
 	ADD $4, R15, R15; CBZ R15, end102
 one101:
-	score_part14; FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29; score_part15; SUB $1, R15, R15; CBNZ R15, one101
+	score_part16; FMOVS.P 4(R24), F28
+	FMOVS.P 4(R25), F29; score_part17; SUB $1, R15, R15; CBNZ R15, one101
 end102:
-	score_part16; score_part11
-	ADD R3, R16, R16; FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16); score_part20; score_part20
-	score_part20; ADD $24, R13, R16
+	score_part18; score_part13
+	ADD R3, R16, R16; FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16); score_part23; score_part23
+	score_part23; ADD $24, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $6, R12, R12; B panelRows
 panel5:
 
@@ -1001,26 +1026,26 @@ panel5:
 	accumulate_part1; BNE used103
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used103:
-	accumulate_part4; ADD R15, R16, R16
+	accumulate_part5; ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19); BLE ready104
 
 	// o·alpha
-	accumulate_part2; accumulate_part5
+	accumulate_part2; accumulate_part6
 	VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30); fmul(19, 19, 30)
 ready104:
-	score_part12; ADD R4, R23, R24
+	score_part14; ADD R4, R23, R24
 	SUBS $4, R6, R15; BLT tail106
 loop105:
-	score_part21; BGE loop105
+	score_part24; BGE loop105
 tail106:
 	ADD $4, R15, R15; CBZ R15, end108
 one107:
-	score_part14; FMOVS.P 4(R24), F28
-	score_part22; SUB $1, R15, R15
+	score_part16; FMOVS.P 4(R24), F28
+	score_part25; SUB $1, R15, R15
 	CBNZ R15, one107
 end108:
-	score_part16; score_part11
-	score_part20; score_part20
+	score_part18; score_part13
+	score_part23; score_part23
 	ADD R3, R0, R0; ADD R4, R1, R1; ADD $20, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
 	SUB $5, R12, R12; B panelRows
 panel4:
@@ -1029,23 +1054,23 @@ panel4:
 	accumulate_part1; BNE used109
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used109:
-	accumulate_part4; BLE ready110
+	accumulate_part5; BLE ready110
 
 	// o·alpha
-	accumulate_part2; accumulate_part5
+	accumulate_part2; accumulate_part6
 ready110:
-	score_part12; SUBS $4, R6, R15
+	score_part14; SUBS $4, R6, R15
 	BLT tail112
 loop111:
-	score_part23; BGE loop111
+	score_part26; BGE loop111
 tail112:
 	ADD $4, R15, R15; CBZ R15, end114
 one113:
-	score_part14; score_part24
+	score_part16; score_part27
 	SUB $1, R15, R15; CBNZ R15, one113
 end114:
-	score_part16; score_part20
-	score_part20; ADD $16, R13, R16
+	score_part18; score_part23
+	score_part23; ADD $16, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
 panel3:
 
@@ -1059,21 +1084,22 @@ used115:
 
 	// o·alpha
 	accumulate_part2; fmul(2, 2, 30)
-	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; accumulate_part3
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; accumulate_part4
 ready116:
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail118
+	score_part29; ADD R4, R21, R22
+	SUBS $4, R6, R15; BLT tail118
 loop117:
-	score_part26; BGE loop117
+	score_part30; BGE loop117
 tail118:
 	ADD $4, R15, R15; CBZ R15, end120
 one119:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; score_part27; fmlaLane0(8, 30, 26)
-	fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); score_part28
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; score_part31; fmlaLane0(8, 30, 26)
+	fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); score_part32
 	fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26)
 	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one119
 end120:
-	score_part29; score_part8
-	score_part20; ADD R3, R0, R0
+	score_part33; score_part9
+	score_part23; ADD R3, R0, R0
 	ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $3, R12, R12
 	B panelRows
 panel2:
@@ -1086,29 +1112,30 @@ used121:
 	FLDPQ 32(R16), (F6, F7); BLE ready122
 
 	// o·alpha
-	accumulate_part2; accumulate_part6
+	accumulate_part2; accumulate_part7
 	fmul(6, 6, 30); fmul(7, 7, 30)
 ready122:
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail124
+	score_part29; SUBS $4, R6, R15
+	BLT tail124
 loop123:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; score_part27; fmlaLane0(1, 31, 24)
-	fmlaLane0(5, 31, 25); score_part28; fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); score_part31
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; score_part31; fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); score_part32; fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); score_part35
 	fmlaLane1(4, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); FLDPQ 32(R19), (F30, F31)
 	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25)
-	score_part32; fmlaLane2(4, 30, 25)
+	score_part36; fmlaLane2(4, 30, 25)
 	fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
-	fmlaLane2(6, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); score_part33
+	fmlaLane2(6, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); score_part37
 	fmlaLane3(4, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); FLDPQ 32(R19), (F30, F31)
 	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(3, 31, 24); fmlaLane3(7, 31, 25)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop123
 tail124:
 	ADD $4, R15, R15; CBZ R15, end126
 one125:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; score_part27; fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25)
-	score_part28; fmlaLane0(3, 31, 24)
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; score_part31; fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25)
+	score_part32; fmlaLane0(3, 31, 24)
 	fmlaLane0(7, 31, 25); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one125
 end126:
-	score_part29; score_part20
+	score_part33; score_part23
 	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
 panel1:
 
@@ -1124,18 +1151,18 @@ used127:
 ready128:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail130
 loop129:
-	FMOVQ.P 16(R20), F24; score_part34; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
+	FMOVQ.P 16(R20), F24; score_part39; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
 	fmlaLane1(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24)
-	score_part32; fmlaLane2(1, 31, 24)
-	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); score_part33
+	score_part36; fmlaLane2(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); score_part37
 	fmlaLane3(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop129
 tail130:
 	ADD $4, R15, R15; CBZ R15, end132
 one131:
-	FMOVS.P 4(R20), F24; score_part34; SUB $1, R15, R15; CBNZ R15, one131
+	FMOVS.P 4(R20), F24; score_part39; SUB $1, R15, R15; CBNZ R15, one131
 end132:
-	score_part5; accumulate_part7
+	score_part5; accumulate_part8
 	B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
@@ -1164,42 +1191,42 @@ half6:
 	accumulate_part1; BNE used133
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used133:
-	accumulate_part8; ADD R15, R16, R16
+	accumulate_part9; ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9); ADD R15, R16, R16; FLDPQ 0(R16), (F10, F11); BLE ready134
 
 	// o·alpha
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part6; VLD1R.P 4(R16), [V30.S4]
+	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
 	fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30)
 	VLD1R.P 4(R16), [V30.S4]; fmul(10, 10, 30); fmul(11, 11, 30)
 ready134:
-	score_part12; ADD R4, R23, R24
+	score_part14; ADD R4, R23, R24
 	ADD R4, R24, R25; SUBS $4, R6, R15; BLT tail136
 loop135:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
-	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; accumulate_part9; fmlaLane0(6, 30, 27)
-	fmlaLane0(8, 30, 28); fmlaLane0(10, 30, 29); accumulate_part10; fmlaLane0(9, 31, 28)
-	fmlaLane0(11, 31, 29); score_part31; fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26)
+	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; accumulate_part10; fmlaLane0(6, 30, 27)
+	fmlaLane0(8, 30, 28); fmlaLane0(10, 30, 29); accumulate_part11; fmlaLane0(9, 31, 28)
+	fmlaLane0(11, 31, 29); score_part35; fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26)
 	fmlaLane1(6, 30, 27); fmlaLane1(8, 30, 28); fmlaLane1(10, 30, 29); fmlaLane1(1, 31, 24)
 	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); fmlaLane1(9, 31, 28)
-	fmlaLane1(11, 31, 29); score_part32; fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
+	fmlaLane1(11, 31, 29); score_part36; fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
 	fmlaLane2(6, 30, 27); fmlaLane2(8, 30, 28); fmlaLane2(10, 30, 29); fmlaLane2(1, 31, 24)
 	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); fmlaLane2(9, 31, 28)
-	fmlaLane2(11, 31, 29); score_part33; fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26)
+	fmlaLane2(11, 31, 29); score_part37; fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26)
 	fmlaLane3(6, 30, 27); fmlaLane3(8, 30, 28); fmlaLane3(10, 30, 29); fmlaLane3(1, 31, 24)
 	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); fmlaLane3(7, 31, 27); fmlaLane3(9, 31, 28)
 	fmlaLane3(11, 31, 29); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop135
 tail136:
 	ADD $4, R15, R15; CBZ R15, end138
 one137:
-	score_part14; FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29; accumulate_part9; fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
-	fmlaLane0(10, 30, 29); accumulate_part10; fmlaLane0(9, 31, 28); fmlaLane0(11, 31, 29)
+	score_part16; FMOVS.P 4(R24), F28
+	FMOVS.P 4(R25), F29; accumulate_part10; fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
+	fmlaLane0(10, 30, 29); accumulate_part11; fmlaLane0(9, 31, 28); fmlaLane0(11, 31, 29)
 	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one137
 end138:
-	accumulate_part11; ADD R3, R16, R16
-	FSTPQ (F8, F9), 0(R16); ADD R3, R16, R16; FSTPQ (F10, F11), 0(R16); score_part20; score_part20
-	score_part20; ADD $24, R13, R16
+	accumulate_part12; ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16); ADD R3, R16, R16; FSTPQ (F10, F11), 0(R16); score_part23; score_part23
+	score_part23; ADD $24, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $6, R12, R12; B halfRows
 half5:
 
@@ -1207,40 +1234,40 @@ half5:
 	accumulate_part1; BNE used139
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used139:
-	accumulate_part8; ADD R15, R16, R16
+	accumulate_part9; ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9); BLE ready140
 
 	// o·alpha
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part6; VLD1R.P 4(R16), [V30.S4]
+	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
 	fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30)
 ready140:
-	score_part12; ADD R4, R23, R24
+	score_part14; ADD R4, R23, R24
 	SUBS $4, R6, R15; BLT tail142
 loop141:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
-	FMOVQ.P 16(R24), F28; accumulate_part9; fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
-	accumulate_part10; fmlaLane0(9, 31, 28)
-	score_part31; fmlaLane1(2, 30, 25)
+	FMOVQ.P 16(R24), F28; accumulate_part10; fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
+	accumulate_part11; fmlaLane0(9, 31, 28)
+	score_part35; fmlaLane1(2, 30, 25)
 	fmlaLane1(4, 30, 26); fmlaLane1(6, 30, 27); fmlaLane1(8, 30, 28); fmlaLane1(1, 31, 24)
 	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); fmlaLane1(9, 31, 28)
-	score_part32; fmlaLane2(2, 30, 25)
+	score_part36; fmlaLane2(2, 30, 25)
 	fmlaLane2(4, 30, 26); fmlaLane2(6, 30, 27); fmlaLane2(8, 30, 28); fmlaLane2(1, 31, 24)
 	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); fmlaLane2(9, 31, 28)
-	score_part33; fmlaLane3(2, 30, 25)
+	score_part37; fmlaLane3(2, 30, 25)
 	fmlaLane3(4, 30, 26); fmlaLane3(6, 30, 27); fmlaLane3(8, 30, 28); fmlaLane3(1, 31, 24)
 	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); fmlaLane3(7, 31, 27); fmlaLane3(9, 31, 28)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop141
 tail142:
 	ADD $4, R15, R15; CBZ R15, end144
 one143:
-	score_part14; FMOVS.P 4(R24), F28
-	accumulate_part9; fmlaLane0(6, 30, 27)
-	fmlaLane0(8, 30, 28); accumulate_part10; fmlaLane0(9, 31, 28); ADD R5, R19, R19; SUB $1, R15, R15
+	score_part16; FMOVS.P 4(R24), F28
+	accumulate_part10; fmlaLane0(6, 30, 27)
+	fmlaLane0(8, 30, 28); accumulate_part11; fmlaLane0(9, 31, 28); ADD R5, R19, R19; SUB $1, R15, R15
 	CBNZ R15, one143
 end144:
-	accumulate_part11; ADD R3, R16, R16
-	FSTPQ (F8, F9), 0(R16); score_part20; score_part20; ADD R3, R0, R0; ADD R4, R1, R1
+	accumulate_part12; ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16); score_part23; score_part23; ADD R3, R0, R0; ADD R4, R1, R1
 	ADD $20, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $5, R12, R12; B halfRows
 half4:
 
@@ -1248,34 +1275,34 @@ half4:
 	accumulate_part1; BNE used145
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used145:
-	accumulate_part8; BLE ready146
+	accumulate_part9; BLE ready146
 
 	// o·alpha
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part6; VLD1R.P 4(R16), [V30.S4]
+	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
 	fmul(6, 6, 30); fmul(7, 7, 30)
 ready146:
-	score_part12; SUBS $4, R6, R15
+	score_part14; SUBS $4, R6, R15
 	BLT tail148
 loop147:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
-	accumulate_part9; fmlaLane0(6, 30, 27)
-	accumulate_part10; score_part31
+	accumulate_part10; fmlaLane0(6, 30, 27)
+	accumulate_part11; score_part35
 	fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26); fmlaLane1(6, 30, 27); fmlaLane1(1, 31, 24)
-	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); score_part32
+	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); score_part36
 	fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26); fmlaLane2(6, 30, 27); fmlaLane2(1, 31, 24)
-	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); score_part33
+	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); score_part37
 	fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26); fmlaLane3(6, 30, 27); fmlaLane3(1, 31, 24)
 	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); fmlaLane3(7, 31, 27); ADD R5, R19, R19
 	SUBS $4, R15, R15; BGE loop147
 tail148:
 	ADD $4, R15, R15; CBZ R15, end150
 one149:
-	score_part14; accumulate_part9
-	fmlaLane0(6, 30, 27); accumulate_part10; ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one149
+	score_part16; accumulate_part10
+	fmlaLane0(6, 30, 27); accumulate_part11; ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one149
 end150:
-	accumulate_part11; score_part20
-	score_part20; ADD $16, R13, R16
+	accumulate_part12; score_part23
+	score_part23; ADD $16, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B halfRows
 half3:
 
@@ -1288,26 +1315,27 @@ used151:
 
 	// o·alpha
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part6
+	accumulate_part7
 ready152:
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail154
+	score_part29; ADD R4, R21, R22
+	SUBS $4, R6, R15; BLT tail154
 loop153:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; accumulate_part9
-	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); score_part31
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; accumulate_part10
+	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); score_part35
 	fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(3, 31, 25)
-	fmlaLane1(5, 31, 26); score_part32; fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
-	fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); score_part33
+	fmlaLane1(5, 31, 26); score_part36; fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
+	fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); score_part37
 	fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26); fmlaLane3(1, 31, 24); fmlaLane3(3, 31, 25)
 	fmlaLane3(5, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop153
 tail154:
 	ADD $4, R15, R15; CBZ R15, end156
 one155:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; accumulate_part9
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; accumulate_part10
 	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); ADD R5, R19, R19
 	SUB $1, R15, R15; CBNZ R15, one155
 end156:
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16
-	FSTPQ (F4, F5), 0(R16); score_part20; ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16
+	FSTPQ (F4, F5), 0(R16); score_part23; ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $3, R12, R12; B halfRows
 half2:
 
@@ -1321,12 +1349,13 @@ used157:
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
 	fmul(2, 2, 30); fmul(3, 3, 30)
 ready158:
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail160
+	score_part29; SUBS $4, R6, R15
+	BLT tail160
 loop159:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
-	fmlaLane0(2, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); score_part31
-	fmlaLane1(2, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(3, 31, 25); score_part32
-	fmlaLane2(2, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); score_part33
+	fmlaLane0(2, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); score_part35
+	fmlaLane1(2, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(3, 31, 25); score_part36
+	fmlaLane2(2, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); score_part37
 	fmlaLane3(2, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(3, 31, 25); ADD R5, R19, R19
 	SUBS $4, R15, R15; BGE loop159
 tail160:
@@ -1336,7 +1365,7 @@ one161:
 	fmlaLane0(2, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); ADD R5, R19, R19
 	SUB $1, R15, R15; CBNZ R15, one161
 end162:
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); score_part20
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); score_part23
 	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B halfRows
 half1:
 
@@ -1352,9 +1381,9 @@ ready164:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail166
 loop165:
 	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
-	score_part31; fmlaLane1(1, 31, 24)
-	score_part32; fmlaLane2(1, 31, 24)
-	score_part33; fmlaLane3(1, 31, 24)
+	score_part35; fmlaLane1(1, 31, 24)
+	score_part36; fmlaLane2(1, 31, 24)
+	score_part37; fmlaLane3(1, 31, 24)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop165
 tail166:
 	ADD $4, R15, R15; CBZ R15, end168
@@ -1362,7 +1391,7 @@ one167:
 	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
 	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one167
 end168:
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); accumulate_part7; B halfRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); accumulate_part8; B halfRows
 halfNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B half
 halfEnd:
@@ -1399,12 +1428,12 @@ panel4:
 	accumulate_part1; BNE used169
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used169:
-	accumulate_part4; BLE ready170
+	accumulate_part5; BLE ready170
 
 	// o·alpha
-	accumulate_part2; accumulate_part5
+	accumulate_part2; accumulate_part6
 ready170:
-	score_part12; MOVD R6, R15
+	score_part14; MOVD R6, R15
 one171:
 	accumulateMasked_part1; VLD1R.P 4(R21), [V16.S4]
 	accumulateMasked_part2; bic(20, 24, 17)
@@ -1416,8 +1445,8 @@ one171:
 	accumulateMasked_part2; bic(20, 24, 17)
 	bic(21, 25, 17); VFMLA V16.S4, V18.S4, V12.S4; VFMLA V16.S4, V19.S4, V13.S4
 	VFMLA V16.S4, V20.S4, V14.S4; VFMLA V16.S4, V21.S4, V15.S4; SUB $1, R15, R15; CBNZ R15, one171
-	score_part16; score_part20
-	score_part20; ADD $16, R13, R16
+	score_part18; score_part23
+	score_part23; ADD $16, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
 panel2:
 
@@ -1429,16 +1458,16 @@ used172:
 	FLDPQ 32(R16), (F6, F7); BLE ready173
 
 	// o·alpha
-	accumulate_part2; accumulate_part6
+	accumulate_part2; accumulate_part7
 	fmul(6, 6, 30); fmul(7, 7, 30)
 ready173:
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; MOVD R6, R15
+	score_part29; MOVD R6, R15
 one174:
 	accumulateMasked_part1; VLD1R.P 4(R21), [V16.S4]
 	accumulateMasked_part2; bic(20, 24, 17)
 	bic(21, 25, 17); VFMLA V16.S4, V18.S4, V4.S4; VFMLA V16.S4, V19.S4, V5.S4
 	VFMLA V16.S4, V20.S4, V6.S4; VFMLA V16.S4, V21.S4, V7.S4; SUB $1, R15, R15; CBNZ R15, one174
-	score_part29; score_part20
+	score_part33; score_part23
 	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
 panel1:
 
@@ -1456,7 +1485,7 @@ ready176:
 one177:
 	accumulateMasked_part1; SUB $1, R15, R15
 	CBNZ R15, one177
-	score_part5; accumulate_part7
+	score_part5; accumulate_part8
 	B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
@@ -1479,14 +1508,14 @@ half4:
 	accumulate_part1; BNE used178
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used178:
-	accumulate_part8; BLE ready179
+	accumulate_part9; BLE ready179
 
 	// o·alpha
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part6; VLD1R.P 4(R16), [V30.S4]
+	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
 	fmul(6, 6, 30); fmul(7, 7, 30)
 ready179:
-	score_part12; MOVD R6, R15
+	score_part14; MOVD R6, R15
 one180:
 	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; accumulateMasked_part2
 	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VLD1R.P 4(R21), [V16.S4]
@@ -1495,8 +1524,8 @@ one180:
 	VFMLA V16.S4, V18.S4, V4.S4; VFMLA V16.S4, V19.S4, V5.S4; VLD1R.P 4(R23), [V16.S4]
 	accumulateMasked_part2; VFMLA V16.S4, V18.S4, V6.S4
 	VFMLA V16.S4, V19.S4, V7.S4; SUB $1, R15, R15; CBNZ R15, one180
-	accumulate_part11; score_part20
-	score_part20; ADD $16, R13, R16
+	accumulate_part12; score_part23
+	score_part23; ADD $16, R13, R16
 	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B halfRows
 half2:
 
@@ -1510,13 +1539,13 @@ used181:
 	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
 	fmul(2, 2, 30); fmul(3, 3, 30)
 ready182:
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; MOVD R6, R15
+	score_part29; MOVD R6, R15
 one183:
 	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; accumulateMasked_part2
 	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VLD1R.P 4(R21), [V16.S4]
 	accumulateMasked_part2; VFMLA V16.S4, V18.S4, V2.S4
 	VFMLA V16.S4, V19.S4, V3.S4; SUB $1, R15, R15; CBNZ R15, one183
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); score_part20
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); score_part23
 	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B halfRows
 half1:
 
@@ -1533,7 +1562,7 @@ ready185:
 one186:
 	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; accumulateMasked_part2
 	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; SUB $1, R15, R15; CBNZ R15, one186
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); accumulate_part7; B halfRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); accumulate_part8; B halfRows
 halfNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B half
 halfEnd:
@@ -1598,22 +1627,19 @@ one189:
 	fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); fmlaLane0(15, 28, 19); SUB $1, R12, R12
 	CBNZ R12, one189
 end190:
-	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13); ADD $256, R13, R13
-	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
-	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for4
+	scoreRows_part6; VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13)
+	ADD $256, R13, R13; VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R13); ADD $256, R13, R13
+	ADD R5<<4, R10, R10; ADD $64, R11, R11; SUB $16, R9, R9; B keys16for4
 
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for4:
 	CMP $0, R9; BLE next4
-	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21
-	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22; score_part30
-	MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; ADD R14, R17, R25; SUBS $4, R4, R12
-	BLT tail192
+	scoreRows_part7; score_part38
+	VEOR V3.B16, V3.B16, V3.B16; MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; ADD R14, R17, R25
+	SUBS $4, R4, R12; BLT tail192
 loop191:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; FMOVQ.P 16(R25), F19
-	scoreRows_part6; scoreRows_part1
+	scoreRows_part8; scoreRows_part1
 	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane0(3, 28, 19)
 	fmlaLane1(0, 29, 16); fmlaLane1(1, 29, 17); fmlaLane1(2, 29, 18); fmlaLane1(3, 29, 19)
 	fmlaLane2(0, 30, 16); fmlaLane2(1, 30, 17); fmlaLane2(2, 30, 18); fmlaLane2(3, 30, 19)
@@ -1622,7 +1648,7 @@ loop191:
 tail192:
 	ADD $4, R12, R12; CBZ R12, end194
 one193:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; FMOVS.P 4(R25), F19; scoreRows_part7
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; FMOVS.P 4(R25), F19; scoreRows_part9
 	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane0(3, 28, 19)
 	SUB $1, R12, R12; CBNZ R12, one193
 end194:
@@ -1656,7 +1682,7 @@ rows3:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for3:
 	CMP $16, R9; BLT keys4for3
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part25
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part28
 	MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; SUBS $4, R4, R12; BLT tail200
 loop199:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; ldrq(21, 19, 5); ldrq(22, 19, 6)
@@ -1684,19 +1710,16 @@ one201:
 	fmlaLane0(9, 28, 18); scoreRows_part4; fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); scoreRows_part5
 	fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); SUB $1, R12, R12; CBNZ R12, one201
 end202:
-	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13
-	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
-	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for3
+	scoreRows_part6; VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13)
+	ADD $256, R13, R13; ADD R5<<4, R10, R10; ADD $64, R11, R11; SUB $16, R9, R9; B keys16for3
 
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for3:
 	CMP $0, R9; BLE next3
-	scoreRows_part8; VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16; MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; SUBS $4, R4, R12
-	BLT tail204
+	scoreRows_part7; score_part38
+	MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; SUBS $4, R4, R12; BLT tail204
 loop203:
-	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; scoreRows_part6; scoreRows_part1
+	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; scoreRows_part8; scoreRows_part1
 	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane1(0, 29, 16)
 	fmlaLane1(1, 29, 17); fmlaLane1(2, 29, 18); fmlaLane2(0, 30, 16); fmlaLane2(1, 30, 17)
 	fmlaLane2(2, 30, 18); fmlaLane3(0, 31, 16); fmlaLane3(1, 31, 17); fmlaLane3(2, 31, 18)
@@ -1704,7 +1727,7 @@ loop203:
 tail204:
 	ADD $4, R12, R12; CBZ R12, end206
 one205:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; scoreRows_part7
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; scoreRows_part9
 	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); SUB $1, R12, R12
 	CBNZ R12, one205
 end206:
@@ -1732,9 +1755,8 @@ rows2:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for2:
 	CMP $16, R9; BLT keys4for2
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part30
-	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
-	VEOR V7.B16, V7.B16, V7.B16; MOVD R1, R15; ADD R14, R15, R16; SUBS $4, R4, R12; BLT tail211
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part34
+	MOVD R1, R15; ADD R14, R15, R16; SUBS $4, R4, R12; BLT tail211
 loop210:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; ldrq(21, 19, 5); ldrq(22, 19, 6); ldrq(23, 19, 7)
 	FMOVQ.P 16(R19), F20; scoreRows_part1; fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17)
@@ -1756,23 +1778,22 @@ one212:
 	fmlaLane0(5, 28, 17); scoreRows_part4; fmlaLane0(6, 28, 17); scoreRows_part5; fmlaLane0(7, 28, 17)
 	SUB $1, R12, R12; CBNZ R12, one212
 end213:
-	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
+	scoreRows_part6; ADD R5<<4, R10, R10
 	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for2
 
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for2:
 	CMP $0, R9; BLE next2
-	scoreRows_part8; VEOR V1.B16, V1.B16, V1.B16
-	MOVD R1, R15; ADD R14, R15, R16; SUBS $4, R4, R12; BLT tail215
+	scoreRows_part7; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; MOVD R1, R15; ADD R14, R15, R16; SUBS $4, R4, R12; BLT tail215
 loop214:
-	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; scoreRows_part6; scoreRows_part1; fmlaLane0(0, 28, 16)
+	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; scoreRows_part8; scoreRows_part1; fmlaLane0(0, 28, 16)
 	fmlaLane0(1, 28, 17); fmlaLane1(0, 29, 16); fmlaLane1(1, 29, 17); fmlaLane2(0, 30, 16)
 	fmlaLane2(1, 30, 17); fmlaLane3(0, 31, 16); fmlaLane3(1, 31, 17); SUBS $4, R12, R12; BGE loop214
 tail215:
 	ADD $4, R12, R12; CBZ R12, end217
 one216:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; scoreRows_part7; fmlaLane0(0, 28, 16)
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; scoreRows_part9; fmlaLane0(0, 28, 16)
 	fmlaLane0(1, 28, 17); SUB $1, R12, R12; CBNZ R12, one216
 end217:
 	ADD $0, R11, R13; VST1.P V0.S[0], 4(R13); CMP $1, R9; BLE stored218
@@ -1794,8 +1815,8 @@ rows1:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for1:
 	CMP $16, R9; BLT keys4for1
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part30
-	MOVD R1, R15; SUBS $4, R4, R12; BLT tail221
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part38
+	VEOR V3.B16, V3.B16, V3.B16; MOVD R1, R15; SUBS $4, R4, R12; BLT tail221
 loop220:
 	FMOVQ.P 16(R15), F16; ldrq(21, 19, 5); ldrq(22, 19, 6); ldrq(23, 19, 7); FMOVQ.P 16(R19), F20
 	scoreRows_part1; fmlaLane0(0, 28, 16)
@@ -1818,15 +1839,15 @@ end223:
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for1:
 	CMP $0, R9; BLE next1
-	scoreRows_part8; MOVD R1, R15
-	SUBS $4, R4, R12; BLT tail225
+	scoreRows_part7; VEOR V0.B16, V0.B16, V0.B16
+	MOVD R1, R15; SUBS $4, R4, R12; BLT tail225
 loop224:
-	FMOVQ.P 16(R15), F16; scoreRows_part6; scoreRows_part1; fmlaLane0(0, 28, 16); fmlaLane1(0, 29, 16)
+	FMOVQ.P 16(R15), F16; scoreRows_part8; scoreRows_part1; fmlaLane0(0, 28, 16); fmlaLane1(0, 29, 16)
 	fmlaLane2(0, 30, 16); fmlaLane3(0, 31, 16); SUBS $4, R12, R12; BGE loop224
 tail225:
 	ADD $4, R12, R12; CBZ R12, end227
 one226:
-	FMOVS.P 4(R15), F16; scoreRows_part7; fmlaLane0(0, 28, 16); SUB $1, R12, R12; CBNZ R12, one226
+	FMOVS.P 4(R15), F16; scoreRows_part9; fmlaLane0(0, 28, 16); SUB $1, R12, R12; CBNZ R12, one226
 end227:
 	ADD $0, R11, R13; VST1.P V0.S[0], 4(R13); CMP $1, R9; BLE stored228
 	VST1.P V0.S[1], 4(R13); CMP $2, R9; BLE stored228
@@ -1930,9 +1951,7 @@ quarter:
 	softmax_part7; fadd(24, 24, 8)
 	fadd(25, 25, 9); fadd(26, 26, 10); fadd(27, 27, 11); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	SUB $1, R8, R8; CBNZ R8, quarter
-	fadd(24, 24, 26); fadd(25, 25, 27); fadd(24, 24, 25); VEXT $8, V24.B16, V24.B16, V31.B16
-	fadd(24, 24, 31); faddp(24, 24); FMOVS.P 4(R3), F0; FMOVS 0(R2), F1; VFMLA V1.S4, V0.S4, V24.S4
-	FMOVS.P F24, 4(R2); SUB $1, R5, R5; CBNZ R5, expRow
+	softmax_part8; CBNZ R5, expRow
 	MOVB R6, masked+48(FP)
 	RET
 
@@ -2061,9 +2080,7 @@ quarterRest:
 	VMOV V30.B16, V8.B16; VMOV V30.B16, V9.B16; VMOV V30.B16, V10.B16; VMOV V30.B16, V11.B16
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUB $1, R8, R8; CBNZ R8, quarterRest
 quarterEnd:
-	fadd(24, 24, 26); fadd(25, 25, 27); fadd(24, 24, 25); VEXT $8, V24.B16, V24.B16, V31.B16
-	fadd(24, 24, 31); faddp(24, 24); FMOVS.P 4(R3), F0; FMOVS 0(R2), F1; VFMLA V1.S4, V0.S4, V24.S4
-	FMOVS.P F24, 4(R2); SUB $1, R5, R5; CBNZ R5, expRow
+	softmax_part8; CBNZ R5, expRow
 	MOVB R6, masked+56(FP)
 	RET
 
@@ -2118,7 +2135,7 @@ group:
 	CSEL GT, R21, R20, R21; CMP $3, R3; ADD R2, R21, R22; CSEL GT, R22, R21, R22; MOVD R0, R10
 	SUBS $4, R4, R7; BLT tail242
 loop241:
-	scoreRows_part6; scoreRows_part1
+	scoreRows_part8; scoreRows_part1
 	VAND V16.B16, V28.B16, V28.B16; FMOVQ F28, 0(R10); ADD R9, R10, R10; VAND V16.B16, V29.B16, V29.B16
 	FMOVQ F29, 0(R10); ADD R9, R10, R10; VAND V16.B16, V30.B16, V30.B16; FMOVQ F30, 0(R10)
 	ADD R9, R10, R10; VAND V16.B16, V31.B16, V31.B16; FMOVQ F31, 0(R10); ADD R9, R10, R10
@@ -2126,7 +2143,7 @@ loop241:
 tail242:
 	ADD $4, R7, R7; CBZ R7, end244
 one243:
-	scoreRows_part7; VAND V16.B16, V28.B16, V28.B16
+	scoreRows_part9; VAND V16.B16, V28.B16, V28.B16
 	FMOVQ F28, 0(R10); ADD R9, R10, R10; SUB $1, R7, R7; CBNZ R7, one243
 end244:
 
@@ -2527,9 +2544,7 @@ loop290:
 	VORR V25.B16, V24.B16, V24.B16; VORR V29.B16, V28.B16, V28.B16; fcmeq(4, 2, 16); bic(26, 22, 4)
 	fcmeq(4, 2, 17); bic(30, 26, 4); VORR V26.B16, V24.B16, V24.B16; VORR V30.B16, V28.B16, V28.B16
 	fcmeq(4, 3, 16); bic(27, 23, 4); fcmeq(4, 3, 17); bic(31, 27, 4); VORR V27.B16, V24.B16, V24.B16
-	VORR V31.B16, V28.B16, V28.B16; VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4
-	ORR R4, R2, R2; VADDV V28.S4, V28; VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5
-	ADD $16, R3, R3; SUBS $16, R1, R1; BGE loop290
+	VORR V31.B16, V28.B16, V28.B16; maskBiasRow_part1; ADD $16, R3, R3; SUBS $16, R1, R1; BGE loop290
 end291:
 	ADD $16, R1, R1
 
@@ -2537,8 +2552,8 @@ end291:
 	SUBS $4, R1, R1; BLT end293
 loop292:
 	VLD1.P 16(R0), [V0.S4]; fcmeq(4, 0, 16); bic(24, 20, 4); fcmeq(4, 0, 17); bic(28, 24, 4)
-	VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4; ORR R4, R2, R2; VADDV V28.S4, V28
-	VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5; ADD $4, R3, R3; SUBS $4, R1, R1; BGE loop292
+	maskBiasRow_part1; ADD $4, R3, R3
+	SUBS $4, R1, R1; BGE loop292
 end293:
 	ADD $4, R1, R1
 
@@ -2547,9 +2562,7 @@ end293:
 loop294:
 	FMOVS.P 4(R0), F0; fcmeq(4, 0, 16); bic(24, 20, 4); fcmeq(4, 0, 17); bic(28, 24, 4)
 	FMOVQ 144(R26), F31; VAND V31.B16, V24.B16, V24.B16; FMOVQ 144(R26), F31
-	VAND V31.B16, V28.B16, V28.B16; VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4
-	ORR R4, R2, R2; VADDV V28.S4, V28; VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5
-	ADD $1, R3, R3; SUBS $1, R1, R1; BGE loop294
+	VAND V31.B16, V28.B16, V28.B16; maskBiasRow_part1; ADD $1, R3, R3; SUBS $1, R1, R1; BGE loop294
 end295:
 	ADD $1, R1, R1
 	MOVD R2, visible+16(FP)

@@ -18,6 +18,9 @@
 	VCVTDQ2PS (AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 1024(AX), Z20 \
 	VFMADD231PS Z18, Z20, Z17
 
+#define multiplyTiles_part4 \
+	VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12
+
 #define accumulateTiles_part1 \
 	VBROADCASTSS (SI), Z16; VBROADCASTSS (R10), Z17; VMOVUPS.Z    (BX), K1, Z18 \
 	VMULPS.Z     Z16, Z18, K1, Z18; VPSLLD $0x7, (AX), Z20; VPADDD 1024(AX), Z20, Z20 \
@@ -474,16 +477,15 @@ previousAlone:
 	CMPQ 8344(SP), $0x80; JG previousBoth
 
 previousOne:
-	multiplyTiles_part3; VMOVUPS Z16, (BX)
-	VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12; JNE previousOne
+	multiplyTiles_part3; multiplyTiles_part4
+	JNE previousOne
 	JMP previousDone
 
 previousBoth:
 previousTwo:
 	multiplyTiles_part3; VBROADCASTSS 4(R10), Z18
 	VCVTDQ2PS 2048(AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 3072(AX), Z20
-	VFMADD231PS Z18, Z20, Z17; VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX
-	ADDQ R9, R10; DECQ R12; JNE previousTwo
+	VFMADD231PS Z18, Z20, Z17; multiplyTiles_part4; JNE previousTwo
 
 previousDone:
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8368(SP), R10; MOVQ 8336(SP), R12
@@ -506,16 +508,15 @@ lastAlone:
 	CMPQ 8344(SP), $0x80; JG lastBoth
 
 lastOne:
-	multiplyTiles_part3; VMOVUPS Z16, (BX)
-	VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ R9, R10; DECQ R12; JNE lastOne
+	multiplyTiles_part3; multiplyTiles_part4
+	JNE lastOne
 	JMP lastDone
 
 lastBoth:
 lastTwo:
 	multiplyTiles_part3; VBROADCASTSS 4(R10), Z18
 	VCVTDQ2PS 2048(AX), Z19; VFMADD231PS Z18, Z19, Z16; VCVTDQ2PS 3072(AX), Z20
-	VFMADD231PS Z18, Z20, Z17; VMOVUPS Z16, (BX); VMOVUPS Z17, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX
-	ADDQ R9, R10; DECQ R12; JNE lastTwo
+	VFMADD231PS Z18, Z20, Z17; multiplyTiles_part4; JNE lastTwo
 
 lastDone:
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8368(SP), R10; MOVQ 8336(SP), R12

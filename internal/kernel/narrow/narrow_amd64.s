@@ -81,139 +81,143 @@
 	VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI
 
 #define accumulateF16_part21 \
+	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9 \
+	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11
+
+#define accumulateF16_part22 \
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part22 \
+#define accumulateF16_part23 \
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS (AX)(R9*2), Y14
 
-#define accumulateF16_part23 \
+#define accumulateF16_part24 \
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ R10, BX
 
-#define accumulateF16_part24 \
+#define accumulateF16_part25 \
 	VBROADCASTSS 4(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 4(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS 4(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part25 \
+#define accumulateF16_part26 \
 	VBROADCASTSS 4(AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 4(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS 4(AX)(R9*2), Y14
 
-#define accumulateF16_part26 \
+#define accumulateF16_part27 \
 	VBROADCASTSS 8(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 8(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS 8(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part27 \
+#define accumulateF16_part28 \
 	VBROADCASTSS 8(AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 8(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS 8(AX)(R9*2), Y14
 
-#define accumulateF16_part28 \
+#define accumulateF16_part29 \
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 
-#define accumulateF16_part29 \
+#define accumulateF16_part30 \
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7 \
 	VBROADCASTSS 12(AX)(R9*2), Y14
 
-#define accumulateF16_part30 \
+#define accumulateF16_part31 \
 	VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9; VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11
 
-#define accumulateF16_part31 \
+#define accumulateF16_part32 \
 	ADDQ $0x80, 32(SP); IMUL3Q $0x2, R11, AX; ADDQ AX, 48(SP); SUBQ $0x2, 56(SP)
 
-#define accumulateF16_part32 \
+#define accumulateF16_part33 \
 	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; ADDQ R10, BX
 
-#define accumulateF16_part33 \
+#define accumulateF16_part34 \
 	ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x10, AX
 
-#define accumulateF16_part34 \
+#define accumulateF16_part35 \
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3
 
-#define accumulateF16_part35 \
+#define accumulateF16_part36 \
 	VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1; VFMADD231PS Y4, Y7, Y2; VFMADD231PS Y5, Y7, Y3
 
-#define accumulateF16_part36 \
+#define accumulateF16_part37 \
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; ADDQ R8, AX \
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5
 
-#define accumulateF16_part37 \
+#define accumulateF16_part38 \
 	VFMADD231PS Y6, Y8, Y0; VFMADD231PS Y7, Y8, Y1; VFMADD231PS Y6, Y9, Y2; VFMADD231PS Y7, Y9, Y3 \
 	VFMADD231PS Y6, Y10, Y4; VFMADD231PS Y7, Y10, Y5
 
-#define accumulateF16_part38 \
+#define accumulateF16_part39 \
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI) \
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI
 
-#define accumulateF16_part39 \
+#define accumulateF16_part40 \
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; ADDQ R8, AX \
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5; ADDQ R8, AX \
 	VBROADCASTSS 12(CX), Y14; VMULPS (AX), Y14, Y6; VMULPS 32(AX), Y14, Y7
 
-#define accumulateF16_part40 \
+#define accumulateF16_part41 \
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 80(SP), CX
 
-#define accumulateF16_part41 \
+#define accumulateF16_part42 \
 	VFMADD231PS Y8, Y10, Y0; VFMADD231PS Y9, Y10, Y1; VFMADD231PS Y8, Y11, Y2 \
 	VFMADD231PS Y9, Y11, Y3; VFMADD231PS Y8, Y12, Y4; VFMADD231PS Y9, Y12, Y5 \
 	VFMADD231PS Y8, Y13, Y6; VFMADD231PS Y9, Y13, Y7
 
-#define accumulateF16_part42 \
+#define accumulateF16_part43 \
 	MOVQ CX, R12; ANDQ $0x3, R12; LEAQ -16(AX)(R12*4), AX; LEAQ -16(R13)(R12*4), R13
 
-#define accumulateF16_part43 \
+#define accumulateF16_part44 \
 	SUBQ R12, CX; ADDQ $0x4, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12; CMPQ 104(SP), $0x2
 
-#define accumulateF16_part44 \
+#define accumulateF16_part45 \
 	ADDQ R8, AX; VBROADCASTSS 16(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
 
-#define accumulateF16_part45 \
+#define accumulateF16_part46 \
 	VBROADCASTSS (AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS (AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS (AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS (R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS (R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9
 
-#define accumulateF16_part46 \
+#define accumulateF16_part47 \
 	VBROADCASTSS 4(AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS 4(AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS 4(AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS 4(R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS 4(R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9
 
-#define accumulateF16_part47 \
+#define accumulateF16_part48 \
 	VBROADCASTSS 8(AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS 8(AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS 8(AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS 8(R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS 8(R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9
 
-#define accumulateF16_part48 \
+#define accumulateF16_part49 \
 	VBROADCASTSS 12(AX), Y12; VFMADD231PS Y10, Y12, Y0; VFMADD231PS Y11, Y12, Y1 \
 	VBROADCASTSS 12(AX)(R9*1), Y12; VFMADD231PS Y10, Y12, Y2; VFMADD231PS Y11, Y12, Y3 \
 	VBROADCASTSS 12(AX)(R9*2), Y12; VFMADD231PS Y10, Y12, Y4; VFMADD231PS Y11, Y12, Y5 \
 	VBROADCASTSS 12(R13), Y12; VFMADD231PS Y10, Y12, Y6; VFMADD231PS Y11, Y12, Y7 \
 	VBROADCASTSS 12(R13)(R9*1), Y12; VFMADD231PS Y10, Y12, Y8; VFMADD231PS Y11, Y12, Y9; ADDQ R10, BX
 
-#define accumulateF16_part49 \
+#define accumulateF16_part50 \
 	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX
 
-#define accumulateF16_part50 \
+#define accumulateF16_part51 \
 	VMOVUPS Y6, (DI); VMOVUPS Y7, 32(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI) \
 	ADDQ R8, DI
 
-#define accumulateF16_part51 \
+#define accumulateF16_part52 \
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -221,7 +225,7 @@
 	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9 \
 	VBROADCASTSS (R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
 
-#define accumulateF16_part52 \
+#define accumulateF16_part53 \
 	VBROADCASTSS 4(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 4(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 4(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -229,7 +233,7 @@
 	VBROADCASTSS 4(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9 \
 	VBROADCASTSS 4(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
 
-#define accumulateF16_part53 \
+#define accumulateF16_part54 \
 	VBROADCASTSS 8(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 8(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 8(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -237,7 +241,7 @@
 	VBROADCASTSS 8(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9 \
 	VBROADCASTSS 8(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
 
-#define accumulateF16_part54 \
+#define accumulateF16_part55 \
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1 \
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3 \
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5 \
@@ -246,221 +250,246 @@
 	VBROADCASTSS 12(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11 \
 	ADDQ R10, BX
 
-#define accumulateF16_part55 \
+#define accumulateF16_part56 \
 	ADDQ $0x40, 32(SP); IMUL3Q $0x1, R11, AX; ADDQ AX, 48(SP); SUBQ $0x1, 56(SP)
 
-#define accumulateF16_part56 \
+#define accumulateF16_part57 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; VMULPS 128(AX), Z12, Z18 \
 	VMULPS 192(AX), Z12, Z19; ADDQ R8, AX; VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z20 \
 	VMULPS 64(AX), Z12, Z21; VMULPS 128(AX), Z12, Z22; VMULPS 192(AX), Z12, Z23
 
-#define accumulateF16_part57 \
+#define accumulateF16_part58 \
 	MOVQ SI, AX; MOVQ 80(SP), CX; TESTQ $0x1, CX
 
-#define accumulateF16_part58 \
+#define accumulateF16_part59 \
 	VCVTPH2PS (BX), Z24; VFMADD231PS Z24, Z25, Z16; VFMADD231PS Z24, Z26, Z20 \
 	VCVTPH2PS (BX)(R11*1), Z24; VFMADD231PS Z24, Z25, Z17; VFMADD231PS Z24, Z26, Z21 \
 	VCVTPH2PS (BX)(R11*2), Z24; VFMADD231PS Z24, Z25, Z18; VFMADD231PS Z24, Z26, Z22 \
 	VCVTPH2PS (DX)(R11*2), Z24; VFMADD231PS Z24, Z25, Z19; VFMADD231PS Z24, Z26, Z23
 
-#define accumulateF16_part59 \
+#define accumulateF16_part60 \
 	ADDQ R10, BX; ADDQ R10, DX; ADDQ $0x100, R12
 
-#define accumulateF16_part60 \
+#define accumulateF16_part61 \
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI); ADDQ R8, DI \
 	VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI); ADDQ R8, DI
 
-#define accumulateF16_part61 \
+#define accumulateF16_part62 \
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 
-#define accumulateF16_part62 \
+#define accumulateF16_part63 \
 	MOVQ CX, R12; ANDQ $0x1, R12; LEAQ -8(AX)(R12*4), AX
 
-#define accumulateF16_part63 \
+#define accumulateF16_part64 \
 	SUBQ R12, CX; ADDQ $0x2, CX; MOVQ R12, 104(SP); MOVQ 96(SP), R12
 
-#define accumulateF16_part64 \
+#define accumulateF16_part65 \
 	ADDQ R8, AX; VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25 \
 	VMULPS 128(AX), Z12, Z26; VMULPS 192(AX), Z12, Z27
 
-#define accumulateF16_part65 \
+#define accumulateF16_part66 \
 	VBROADCASTSS (AX), Z29; VBROADCASTSS (AX)(R9*1), Z30; VBROADCASTSS (AX)(R9*2), Z31
 
-#define accumulateF16_part66 \
+#define accumulateF16_part67 \
 	VFMADD231PS Z28, Z29, Z16; VFMADD231PS Z28, Z30, Z20; VFMADD231PS Z28, Z31, Z24
 
-#define accumulateF16_part67 \
+#define accumulateF16_part68 \
 	VFMADD231PS Z28, Z29, Z17; VFMADD231PS Z28, Z30, Z21; VFMADD231PS Z28, Z31, Z25
 
-#define accumulateF16_part68 \
+#define accumulateF16_part69 \
 	VFMADD231PS Z28, Z29, Z18; VFMADD231PS Z28, Z30, Z22; VFMADD231PS Z28, Z31, Z26
 
-#define accumulateF16_part69 \
+#define accumulateF16_part70 \
 	VFMADD231PS Z28, Z29, Z19; VFMADD231PS Z28, Z30, Z23; VFMADD231PS Z28, Z31, Z27
 
-#define accumulateF16_part70 \
+#define accumulateF16_part71 \
 	VBROADCASTSS 4(AX), Z29; VBROADCASTSS 4(AX)(R9*1), Z30; VBROADCASTSS 4(AX)(R9*2), Z31
 
-#define accumulateF16_part71 \
-	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI); ADDQ R8, DI \
-	MOVQ $0x3, BX
-
 #define accumulateF16_part72 \
-	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
+	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI); ADDQ R8, DI
 
 #define accumulateF16_part73 \
+	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
+
+#define accumulateF16_part74 \
 	VBROADCASTSS (AX), Z1; VBROADCASTSS (AX)(R9*1), Z2; VBROADCASTSS (AX)(R9*2), Z3 \
 	VBROADCASTSS (R13), Z4
 
-#define accumulateF16_part74 \
+#define accumulateF16_part75 \
 	VFMADD231PS Z0, Z1, Z16; VFMADD231PS Z0, Z2, Z20; VFMADD231PS Z0, Z3, Z24 \
 	VFMADD231PS Z0, Z4, Z28
 
-#define accumulateF16_part75 \
+#define accumulateF16_part76 \
 	VFMADD231PS Z0, Z1, Z17; VFMADD231PS Z0, Z2, Z21; VFMADD231PS Z0, Z3, Z25 \
 	VFMADD231PS Z0, Z4, Z29
 
-#define accumulateF16_part76 \
+#define accumulateF16_part77 \
 	VFMADD231PS Z0, Z1, Z18; VFMADD231PS Z0, Z2, Z22; VFMADD231PS Z0, Z3, Z26 \
 	VFMADD231PS Z0, Z4, Z30
 
-#define accumulateF16_part77 \
+#define accumulateF16_part78 \
 	VFMADD231PS Z0, Z1, Z19; VFMADD231PS Z0, Z2, Z23; VFMADD231PS Z0, Z3, Z27 \
 	VFMADD231PS Z0, Z4, Z31
 
-#define accumulateF16_part78 \
+#define accumulateF16_part79 \
 	VBROADCASTSS 4(AX), Z1; VBROADCASTSS 4(AX)(R9*1), Z2; VBROADCASTSS 4(AX)(R9*2), Z3 \
 	VBROADCASTSS 4(R13), Z4
 
-#define accumulateF16_part79 \
+#define accumulateF16_part80 \
 	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI); ADDQ R8, DI \
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); VMOVUPS Z30, 128(DI); VMOVUPS Z31, 192(DI); ADDQ R8, DI \
 	MOVQ $0x4, BX
 
-#define accumulateF16_part80 \
+#define accumulateF16_part81 \
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31
 
-#define accumulateF16_part81 \
-	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX \
-	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19
-
 #define accumulateF16_part82 \
-	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
+	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI) \
+	ADDQ R8, DI; MOVQ $0x2, BX
 
 #define accumulateF16_part83 \
-	VFMADD231PS Z22, Z23, Z16; VFMADD231PS Z22, Z24, Z18; VFMADD231PS Z22, Z25, Z20
+	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 
 #define accumulateF16_part84 \
-	VFMADD231PS Z22, Z23, Z17; VFMADD231PS Z22, Z24, Z19; VFMADD231PS Z22, Z25, Z21
+	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX \
+	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19; ADDQ R8, AX \
+	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21
 
 #define accumulateF16_part85 \
+	VFMADD231PS Z22, Z23, Z16; VFMADD231PS Z22, Z24, Z18; VFMADD231PS Z22, Z25, Z20
+
+#define accumulateF16_part86 \
+	VFMADD231PS Z22, Z23, Z17; VFMADD231PS Z22, Z24, Z19; VFMADD231PS Z22, Z25, Z21
+
+#define accumulateF16_part87 \
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI) \
 	ADDQ R8, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ R8, DI
 
-#define accumulateF16_part86 \
+#define accumulateF16_part88 \
+	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19 \
+	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21
+
+#define accumulateF16_part89 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX \
 	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19; ADDQ R8, AX \
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21; ADDQ R8, AX \
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z22; VMULPS 64(AX), Z12, Z23
 
-#define accumulateF16_part87 \
+#define accumulateF16_part90 \
 	VFMADD231PS Z24, Z25, Z16; VFMADD231PS Z24, Z26, Z18; VFMADD231PS Z24, Z27, Z20 \
 	VFMADD231PS Z24, Z28, Z22
 
-#define accumulateF16_part88 \
+#define accumulateF16_part91 \
 	VFMADD231PS Z24, Z25, Z17; VFMADD231PS Z24, Z26, Z19; VFMADD231PS Z24, Z27, Z21 \
 	VFMADD231PS Z24, Z28, Z23
 
-#define accumulateF16_part89 \
+#define accumulateF16_part92 \
 	ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13
 
-#define accumulateF16_part90 \
+#define accumulateF16_part93 \
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI) \
 	ADDQ R8, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ R8, DI; VMOVUPS Z22, (DI) \
 	VMOVUPS Z23, 64(DI); ADDQ R8, DI
 
-#define accumulateF16_part91 \
+#define accumulateF16_part94 \
+	VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28; VBROADCASTSS (AX)(R9*2), Z29 \
+	VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31
+
+#define accumulateF16_part95 \
 	VFMADD231PS Z26, Z27, Z16; VFMADD231PS Z26, Z28, Z18; VFMADD231PS Z26, Z29, Z20 \
 	VFMADD231PS Z26, Z30, Z22; VFMADD231PS Z26, Z31, Z24
 
-#define accumulateF16_part92 \
+#define accumulateF16_part96 \
 	VFMADD231PS Z26, Z27, Z17; VFMADD231PS Z26, Z28, Z19; VFMADD231PS Z26, Z29, Z21 \
 	VFMADD231PS Z26, Z30, Z23; VFMADD231PS Z26, Z31, Z25
 
-#define accumulateF16_part93 \
+#define accumulateF16_part97 \
 	VBROADCASTSS 4(AX), Z27; VBROADCASTSS 4(AX)(R9*1), Z28; VBROADCASTSS 4(AX)(R9*2), Z29 \
 	VBROADCASTSS 4(R13), Z30; VBROADCASTSS 4(R13)(R9*1), Z31
 
-#define accumulateF16_part94 \
+#define accumulateF16_part98 \
 	ADDQ R8, AX; VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25 \
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z26; VMULPS 64(AX), Z12, Z27
 
-#define accumulateF16_part95 \
+#define accumulateF16_part99 \
 	VFMADD231PS Z28, Z29, Z16; VFMADD231PS Z28, Z30, Z18; VFMADD231PS Z28, Z31, Z20 \
 	VFMADD231PS Z28, Z0, Z22; VFMADD231PS Z28, Z1, Z24; VFMADD231PS Z28, Z2, Z26
 
-#define accumulateF16_part96 \
+#define accumulateF16_part100 \
 	VFMADD231PS Z28, Z29, Z17; VFMADD231PS Z28, Z30, Z19; VFMADD231PS Z28, Z31, Z21 \
 	VFMADD231PS Z28, Z0, Z23; VFMADD231PS Z28, Z1, Z25; VFMADD231PS Z28, Z2, Z27
 
-#define accumulateF16_part97 \
+#define accumulateF16_part101 \
 	VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); ADDQ R8, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI) \
 	ADDQ R8, DI
 
-#define accumulateF16_part98 \
+#define accumulateF16_part102 \
+	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
+
+#define accumulateF16_part103 \
 	MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), DX; ADDQ R9, DX \
 	MOVQ 80(SP), CX
 
-#define accumulateF16_part99 \
+#define accumulateF16_part104 \
 	VBROADCASTSS (AX), Z31; VBROADCASTSS (AX)(R9*1), Z0; VBROADCASTSS (AX)(R9*2), Z1 \
 	VBROADCASTSS (R13), Z2; VBROADCASTSS (R13)(R9*1), Z3; VBROADCASTSS (R13)(R9*2), Z4 \
 	VBROADCASTSS (DX), Z5
 
-#define accumulateF16_part100 \
+#define accumulateF16_part105 \
 	VFMADD231PS Z30, Z31, Z16; VFMADD231PS Z30, Z0, Z18; VFMADD231PS Z30, Z1, Z20 \
 	VFMADD231PS Z30, Z2, Z22; VFMADD231PS Z30, Z3, Z24; VFMADD231PS Z30, Z4, Z26 \
 	VFMADD231PS Z30, Z5, Z28
 
-#define accumulateF16_part101 \
+#define accumulateF16_part106 \
 	VFMADD231PS Z30, Z31, Z17; VFMADD231PS Z30, Z0, Z19; VFMADD231PS Z30, Z1, Z21 \
 	VFMADD231PS Z30, Z2, Z23; VFMADD231PS Z30, Z3, Z25; VFMADD231PS Z30, Z4, Z27 \
 	VFMADD231PS Z30, Z5, Z29
 
-#define accumulateF16_part102 \
+#define accumulateF16_part107 \
 	VBROADCASTSS 4(AX), Z31; VBROADCASTSS 4(AX)(R9*1), Z0; VBROADCASTSS 4(AX)(R9*2), Z1 \
 	VBROADCASTSS 4(R13), Z2; VBROADCASTSS 4(R13)(R9*1), Z3; VBROADCASTSS 4(R13)(R9*2), Z4 \
 	VBROADCASTSS 4(DX), Z5
 
-#define accumulateF16_part103 \
+#define accumulateF16_part108 \
 	VFMADD231PS Z0, Z1, Z16; VFMADD231PS Z0, Z2, Z18; VFMADD231PS Z0, Z3, Z20 \
 	VFMADD231PS Z0, Z4, Z22; VFMADD231PS Z0, Z5, Z24; VFMADD231PS Z0, Z6, Z26 \
 	VFMADD231PS Z0, Z7, Z28; VFMADD231PS Z0, Z8, Z30
 
-#define accumulateF16_part104 \
+#define accumulateF16_part109 \
 	VFMADD231PS Z0, Z1, Z17; VFMADD231PS Z0, Z2, Z19; VFMADD231PS Z0, Z3, Z21 \
 	VFMADD231PS Z0, Z4, Z23; VFMADD231PS Z0, Z5, Z25; VFMADD231PS Z0, Z6, Z27 \
 	VFMADD231PS Z0, Z7, Z29; VFMADD231PS Z0, Z8, Z31; ADDQ R10, BX
 
-#define accumulateF16_part105 \
+#define accumulateF16_part110 \
+	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI) \
+	ADDQ R8, DI; MOVQ $0x8, BX
+
+#define accumulateF16_part111 \
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; ADDQ R8, AX; VBROADCASTSS 4(CX), Z12 \
 	VMULPS (AX), Z12, Z17
 
-#define accumulateF16_part106 \
+#define accumulateF16_part112 \
+	VFMADD231PS Z18, Z19, Z16; VFMADD231PS Z18, Z20, Z17; ADDQ R10, BX
+
+#define accumulateF16_part113 \
 	VFMADD231PS Z19, Z20, Z16; VFMADD231PS Z19, Z21, Z17; VFMADD231PS Z19, Z22, Z18
 
-#define accumulateF16_part107 \
+#define accumulateF16_part114 \
+	VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21; VBROADCASTSS 4(AX)(R9*2), Z22
+
+#define accumulateF16_part115 \
 	VMOVUPS Z16, (DI); ADDQ R8, DI; VMOVUPS Z17, (DI); ADDQ R8, DI; VMOVUPS Z18, (DI); ADDQ R8, DI
 
-#define accumulateF16_part108 \
+#define accumulateF16_part116 \
 	VBROADCASTSS (AX), Z21; VBROADCASTSS (AX)(R9*1), Z22; VBROADCASTSS (AX)(R9*2), Z23 \
 	VBROADCASTSS (R13), Z24
 
-#define accumulateF16_part109 \
+#define accumulateF16_part117 \
 	VFMADD231PS Z20, Z21, Z16; VFMADD231PS Z20, Z22, Z17; VFMADD231PS Z20, Z23, Z18 \
 	VFMADD231PS Z20, Z24, Z19
 
-#define accumulateF16_part110 \
+#define accumulateF16_part118 \
 	VBROADCASTSS 4(AX), Z21; VBROADCASTSS 4(AX)(R9*1), Z22; VBROADCASTSS 4(AX)(R9*2), Z23 \
 	VBROADCASTSS 4(R13), Z24
 
@@ -513,9 +542,22 @@
 	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8
 
 #define accumulateBF16_part9 \
-	VMOVDQU (BX), Y12; VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12
+	VPERM2F128 $0x20, Y9, Y8, Y13; VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8 \
+	VSHUFPS $0xdd, Y14, Y13, Y9; VPERM2F128 $0x20, Y11, Y10, Y13; VPERM2F128 $0x31, Y11, Y10, Y14 \
+	VSHUFPS $0x88, Y14, Y13, Y10; VSHUFPS $0xdd, Y14, Y13, Y11
 
 #define accumulateBF16_part10 \
+	VMOVDQU (BX), Y12; VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12
+
+#define accumulateBF16_part11 \
+	VMOVDQU (BX)(R11*1), Y12; VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12
+
+#define accumulateBF16_part12 \
+	VUNPCKLPS Y9, Y8, Y13; VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8 \
+	VPERM2F128 $0x31, Y14, Y13, Y9; VUNPCKLPS Y11, Y10, Y13; VUNPCKHPS Y11, Y10, Y14 \
+	VPERM2F128 $0x20, Y14, Y13, Y10; VPERM2F128 $0x31, Y14, Y13, Y11
+
+#define accumulateBF16_part13 \
 	VPMOVZXWD (BX), Z24; VPSLLD $0x10, Z24, Z24; VFMADD231PS Z24, Z25, Z16; VFMADD231PS Z24, Z26, Z20 \
 	VPMOVZXWD (BX)(R11*1), Z24; VPSLLD $0x10, Z24, Z24; VFMADD231PS Z24, Z25, Z17 \
 	VFMADD231PS Z24, Z26, Z21; VPMOVZXWD (BX)(R11*2), Z24; VPSLLD $0x10, Z24, Z24 \
@@ -573,6 +615,12 @@
 
 #define accumulateI4_part6 \
 	VPERMPS Z12, Z18, Z18; VFMADD231PS Z18, Z19, Z16; VFMADD231PS Z18, Z20, Z17
+
+#define narrowBF16_part1 \
+	VCMPPS $0x3, Y0, Y0, Y1; VPSRLD $0x10, Y0, Y3; VPAND all00000001<>+0(SB), Y3, Y2 \
+	VPADDD all00007fff<>+0(SB), Y2, Y2; VPADDD Y0, Y2, Y2; VPSRLD $0x10, Y2, Y2 \
+	VPOR all00000040<>+0(SB), Y3, Y3; VBLENDVPS Y1, Y3, Y2, Y2; VEXTRACTI128 $0x1, Y2, X3 \
+	VPACKUSDW X3, X2, X2
 
 // accumulateF16SIMD works like accumulateTypedGeneric.
 // func accumulateF16SIMD(o *float32, p *float32, v *byte, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
@@ -756,38 +804,37 @@ panels8Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop11Zero
 	accumulateF16_part5; accumulateF16_part17
-	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
-	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11
+	accumulateF16_part21
 
 loop11Begun:
 	accumulateF16_part6; JNE loop11Part
 
 loop11:
-	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part21
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part22
-	accumulateF16_part23
+	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part22
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part23
+	accumulateF16_part24
 
 loop11Step1:
-	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part24
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part25
-	accumulateF16_part23
+	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part25
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part26
+	accumulateF16_part24
 
 loop11Step2:
-	PREFETCHT0 128(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part26
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part27
-	accumulateF16_part23
+	PREFETCHT0 128(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part27
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part28
+	accumulateF16_part24
 
 loop11Step3:
-	PREFETCHT0 192(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part28
-	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part29
-	accumulateF16_part23; ADDQ $0x100, R12
+	PREFETCHT0 192(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part29
+	VCVTPH2PS (BX)(R11*1), Y12; VCVTPH2PS 16(BX)(R11*1), Y13; accumulateF16_part30
+	accumulateF16_part24; ADDQ $0x100, R12
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop11
 	accumulateF16_part20; VMOVUPS Y8, (DI)
 	VMOVUPS Y9, 32(DI); VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; MOVQ $0x3, BX
 	JMP panels8Done
 
 loop11Zero:
-	accumulateF16_part9; accumulateF16_part30
+	accumulateF16_part9; accumulateF16_part31
 	JMP loop11Begun
 
 loop11Part:
@@ -804,7 +851,7 @@ laterTile12:
 	accumulateF16_part12; JMP panels8Tiles
 
 panels8Next:
-	accumulateF16_part31; JMP panels8
+	accumulateF16_part32; JMP panels8
 
 panels8End:
 panels13:
@@ -833,18 +880,18 @@ loop14Begun:
 	accumulateF16_part6; JNE loop14Part
 
 loop14:
-	VBROADCASTSS (AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part32
+	VBROADCASTSS (AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part33
 
 loop14Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3
-	accumulateF16_part32
+	accumulateF16_part33
 
 loop14Step2:
-	VBROADCASTSS 8(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part32
+	VBROADCASTSS 8(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3; accumulateF16_part33
 
 loop14Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y4; VCVTPH2PS (BX), Y2; VCVTPH2PS 16(BX), Y3
-	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part33; SUBQ $0x4, CX; JG loop14
+	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part34; SUBQ $0x4, CX; JG loop14
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX; JMP panels13Done
 
 loop14Zero:
@@ -858,26 +905,26 @@ loop14Part:
 panels13Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop15Zero
-	accumulateF16_part34
+	accumulateF16_part35
 
 loop15Begun:
 	accumulateF16_part6; JNE loop15Part
 
 loop15:
 	VBROADCASTSS (AX), Y6; VBROADCASTSS (AX)(R9*1), Y7; VCVTPH2PS (BX), Y4; VCVTPH2PS 16(BX), Y5
-	accumulateF16_part35; ADDQ R10, BX
+	accumulateF16_part36; ADDQ R10, BX
 
 loop15Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y6; VBROADCASTSS 4(AX)(R9*1), Y7; VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5; accumulateF16_part35; ADDQ R10, BX
+	VCVTPH2PS 16(BX), Y5; accumulateF16_part36; ADDQ R10, BX
 
 loop15Step2:
 	VBROADCASTSS 8(AX), Y6; VBROADCASTSS 8(AX)(R9*1), Y7; VCVTPH2PS (BX), Y4; VCVTPH2PS 16(BX), Y5
-	accumulateF16_part35; ADDQ R10, BX
+	accumulateF16_part36; ADDQ R10, BX
 
 loop15Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y6; VBROADCASTSS 12(AX)(R9*1), Y7; VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5; accumulateF16_part35; accumulateF16_part33; SUBQ $0x4, CX; JG loop15
+	VCVTPH2PS 16(BX), Y5; accumulateF16_part36; accumulateF16_part34; SUBQ $0x4, CX; JG loop15
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels13Done
 
@@ -892,30 +939,30 @@ loop15Part:
 panels13Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop16Zero
-	accumulateF16_part36
+	accumulateF16_part37
 
 loop16Begun:
 	accumulateF16_part6; JNE loop16Part
 
 loop16:
 	VBROADCASTSS (AX), Y8; VBROADCASTSS (AX)(R9*1), Y9; VBROADCASTSS (AX)(R9*2), Y10
-	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37; ADDQ R10, BX
+	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part38; ADDQ R10, BX
 
 loop16Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y8; VBROADCASTSS 4(AX)(R9*1), Y9
-	VBROADCASTSS 4(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37
+	VBROADCASTSS 4(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part38
 	ADDQ R10, BX
 
 loop16Step2:
 	VBROADCASTSS 8(AX), Y8; VBROADCASTSS 8(AX)(R9*1), Y9; VBROADCASTSS 8(AX)(R9*2), Y10
-	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37; ADDQ R10, BX
+	VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part38; ADDQ R10, BX
 
 loop16Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y8; VBROADCASTSS 12(AX)(R9*1), Y9
-	VBROADCASTSS 12(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part37
-	accumulateF16_part33; SUBQ $0x4, CX
+	VBROADCASTSS 12(AX)(R9*2), Y10; VCVTPH2PS (BX), Y6; VCVTPH2PS 16(BX), Y7; accumulateF16_part38
+	accumulateF16_part34; SUBQ $0x4, CX
 	JG loop16
-	accumulateF16_part38; MOVQ $0x3, BX
+	accumulateF16_part39; MOVQ $0x3, BX
 	JMP panels13Done
 
 loop16Zero:
@@ -930,40 +977,40 @@ loop16Part:
 panels13Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop17Zero
-	accumulateF16_part39
+	accumulateF16_part40
 
 loop17Begun:
-	accumulateF16_part40; TESTQ $0x3, CX
+	accumulateF16_part41; TESTQ $0x3, CX
 	JNE loop17Part
 
 loop17:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VBROADCASTSS (AX)(R9*2), Y12
-	VBROADCASTSS (R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part41
+	VBROADCASTSS (R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part42
 	ADDQ R10, BX
 
 loop17Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11
 	VBROADCASTSS 4(AX)(R9*2), Y12; VBROADCASTSS 4(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9
-	accumulateF16_part41; ADDQ R10, BX
+	accumulateF16_part42; ADDQ R10, BX
 
 loop17Step2:
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VBROADCASTSS 8(AX)(R9*2), Y12
-	VBROADCASTSS 8(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part41
+	VBROADCASTSS 8(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9; accumulateF16_part42
 	ADDQ R10, BX
 
 loop17Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11
 	VBROADCASTSS 12(AX)(R9*2), Y12; VBROADCASTSS 12(R13), Y13; VCVTPH2PS (BX), Y8; VCVTPH2PS 16(BX), Y9
-	accumulateF16_part41; accumulateF16_part33
+	accumulateF16_part42; accumulateF16_part34
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop17
-	accumulateF16_part38; VMOVUPS Y6, (DI)
+	accumulateF16_part39; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP panels13Done
 
 loop17Zero:
 	accumulateF16_part9; JMP loop17Begun
 
 loop17Part:
-	accumulateF16_part42; accumulateF16_part43
+	accumulateF16_part43; accumulateF16_part44
 	JB loop17Step3
 	JE loop17Step2
 	JMP loop17Step1
@@ -971,25 +1018,25 @@ loop17Part:
 panels13Rows5:
 	// 5 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop18Zero
-	accumulateF16_part39; accumulateF16_part44
+	accumulateF16_part40; accumulateF16_part45
 
 loop18Begun:
-	accumulateF16_part40; TESTQ $0x3, CX
+	accumulateF16_part41; TESTQ $0x3, CX
 	JNE loop18Part
 
 loop18:
-	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part45; ADDQ R10, BX
+	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part46; ADDQ R10, BX
 
 loop18Step1:
-	PREFETCHT0 (R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part46; ADDQ R10, BX
+	PREFETCHT0 (R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part47; ADDQ R10, BX
 
 loop18Step2:
-	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part47; ADDQ R10, BX
+	VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part48; ADDQ R10, BX
 
 loop18Step3:
-	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part48
-	ADDQ $0x80, R12; accumulateF16_part49; JG loop18
-	accumulateF16_part38; accumulateF16_part50
+	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y10; VCVTPH2PS 16(BX), Y11; accumulateF16_part49
+	ADDQ $0x80, R12; accumulateF16_part50; JG loop18
+	accumulateF16_part39; accumulateF16_part51
 	MOVQ $0x5, BX; JMP panels13Done
 
 loop18Zero:
@@ -997,7 +1044,7 @@ loop18Zero:
 	VXORPS Y9, Y9, Y9; JMP loop18Begun
 
 loop18Part:
-	accumulateF16_part42; accumulateF16_part43
+	accumulateF16_part43; accumulateF16_part44
 	JB loop18Step3
 	JE loop18Step2
 	JMP loop18Step1
@@ -1005,34 +1052,34 @@ loop18Part:
 panels13Rows6:
 	// 6 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop19Zero
-	accumulateF16_part39; accumulateF16_part44
+	accumulateF16_part40; accumulateF16_part45
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11
 
 loop19Begun:
-	accumulateF16_part40; TESTQ $0x3, CX
+	accumulateF16_part41; TESTQ $0x3, CX
 	JNE loop19Part
 
 loop19:
-	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part51; ADDQ R10, BX
+	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part52; ADDQ R10, BX
 
 loop19Step1:
-	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part52; ADDQ R10, BX
+	PREFETCHT0 (R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part53; ADDQ R10, BX
 
 loop19Step2:
-	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part53; ADDQ R10, BX
+	VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part54; ADDQ R10, BX
 
 loop19Step3:
-	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part54
-	ADDQ $0x80, R12; accumulateF16_part49; JG loop19
-	accumulateF16_part38; accumulateF16_part50
+	PREFETCHT0 64(R12); VCVTPH2PS (BX), Y12; VCVTPH2PS 16(BX), Y13; accumulateF16_part55
+	ADDQ $0x80, R12; accumulateF16_part50; JG loop19
+	accumulateF16_part39; accumulateF16_part51
 	VMOVUPS Y10, (DI); VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels13Done
 
 loop19Zero:
-	accumulateF16_part9; accumulateF16_part30
+	accumulateF16_part9; accumulateF16_part31
 	JMP loop19Begun
 
 loop19Part:
-	accumulateF16_part42; accumulateF16_part43
+	accumulateF16_part43; accumulateF16_part44
 	JB loop19Step3
 	JE loop19Step2
 	JMP loop19Step1
@@ -1046,7 +1093,7 @@ laterTile20:
 	accumulateF16_part12; JMP panels13Tiles
 
 panels13Next:
-	accumulateF16_part55; JMP panels13
+	accumulateF16_part56; JMP panels13
 
 panels13End:
 	VZEROUPPER
@@ -1115,100 +1162,100 @@ panels25Tiles:
 panels25Rows2:
 	// 2 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop26Zero
-	accumulateF16_part56
+	accumulateF16_part57
 
 loop26Begun:
-	accumulateF16_part57; JNE loop26Part
+	accumulateF16_part58; JNE loop26Part
 
 loop26:
 	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
-	accumulateF16_part58; ADDQ R10, BX
+	accumulateF16_part59; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop26Step1:
 	PREFETCHT0 128(R12); PREFETCHT0 192(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
-	accumulateF16_part58; accumulateF16_part59
+	accumulateF16_part59; accumulateF16_part60
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop26
-	accumulateF16_part60; MOVQ $0x2, BX
+	accumulateF16_part61; MOVQ $0x2, BX
 	JMP panels25Done
 
 loop26Zero:
-	accumulateF16_part61; JMP loop26Begun
+	accumulateF16_part62; JMP loop26Begun
 
 loop26Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop26Step1
 
 panels25Rows3:
 	// 3 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop27Zero
-	accumulateF16_part56; accumulateF16_part64
+	accumulateF16_part57; accumulateF16_part65
 
 loop27Begun:
-	accumulateF16_part57; JNE loop27Part
+	accumulateF16_part58; JNE loop27Part
 
 loop27:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part65; VCVTPH2PS (BX), Z28
-	accumulateF16_part66; VCVTPH2PS (BX)(R11*1), Z28
-	accumulateF16_part67; VCVTPH2PS (BX)(R11*2), Z28
-	accumulateF16_part68; VCVTPH2PS (DX)(R11*2), Z28
-	accumulateF16_part69; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part66; VCVTPH2PS (BX), Z28
+	accumulateF16_part67; VCVTPH2PS (BX)(R11*1), Z28
+	accumulateF16_part68; VCVTPH2PS (BX)(R11*2), Z28
+	accumulateF16_part69; VCVTPH2PS (DX)(R11*2), Z28
+	accumulateF16_part70; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop27Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part70; VCVTPH2PS (BX), Z28
-	accumulateF16_part66; VCVTPH2PS (BX)(R11*1), Z28
-	accumulateF16_part67; VCVTPH2PS (BX)(R11*2), Z28
-	accumulateF16_part68; VCVTPH2PS (DX)(R11*2), Z28
-	accumulateF16_part69; accumulateF16_part59
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part71; VCVTPH2PS (BX), Z28
+	accumulateF16_part67; VCVTPH2PS (BX)(R11*1), Z28
+	accumulateF16_part68; VCVTPH2PS (BX)(R11*2), Z28
+	accumulateF16_part69; VCVTPH2PS (DX)(R11*2), Z28
+	accumulateF16_part70; accumulateF16_part60
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop27
-	accumulateF16_part60; accumulateF16_part71
-	JMP panels25Done
+	accumulateF16_part61; accumulateF16_part72
+	MOVQ $0x3, BX; JMP panels25Done
 
 loop27Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop27Begun
 
 loop27Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop27Step1
 
 panels25Rows4:
 	// 4 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop28Zero
-	accumulateF16_part56; accumulateF16_part64
+	accumulateF16_part57; accumulateF16_part65
 	ADDQ R8, AX; VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
 	VMULPS 128(AX), Z12, Z30; VMULPS 192(AX), Z12, Z31
 
 loop28Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop28Part
 
 loop28:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part73; VCVTPH2PS (BX), Z0
-	accumulateF16_part74; VCVTPH2PS (BX)(R11*1), Z0
-	accumulateF16_part75; VCVTPH2PS (BX)(R11*2), Z0
-	accumulateF16_part76; VCVTPH2PS (DX)(R11*2), Z0
-	accumulateF16_part77; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part74; VCVTPH2PS (BX), Z0
+	accumulateF16_part75; VCVTPH2PS (BX)(R11*1), Z0
+	accumulateF16_part76; VCVTPH2PS (BX)(R11*2), Z0
+	accumulateF16_part77; VCVTPH2PS (DX)(R11*2), Z0
+	accumulateF16_part78; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop28Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part78; VCVTPH2PS (BX), Z0
-	accumulateF16_part74; VCVTPH2PS (BX)(R11*1), Z0
-	accumulateF16_part75; VCVTPH2PS (BX)(R11*2), Z0
-	accumulateF16_part76; VCVTPH2PS (DX)(R11*2), Z0
-	accumulateF16_part77; accumulateF16_part59
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part79; VCVTPH2PS (BX), Z0
+	accumulateF16_part75; VCVTPH2PS (BX)(R11*1), Z0
+	accumulateF16_part76; VCVTPH2PS (BX)(R11*2), Z0
+	accumulateF16_part77; VCVTPH2PS (DX)(R11*2), Z0
+	accumulateF16_part78; accumulateF16_part60
 	ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop28
-	accumulateF16_part60; accumulateF16_part79
+	accumulateF16_part61; accumulateF16_part80
 	JMP panels25Done
 
 loop28Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop28Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop28Begun
 
 loop28Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop28Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop28Step1
 
 panels25Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile29
@@ -1244,10 +1291,11 @@ panels30Tiles:
 panels30Rows2:
 	// 2 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop31Zero
-	accumulateF16_part81
+	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX
+	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19
 
 loop31Begun:
-	accumulateF16_part57; JNE loop31Part
+	accumulateF16_part58; JNE loop31Part
 
 loop31:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z21; VBROADCASTSS (AX)(R9*1), Z22; VCVTPH2PS (BX), Z20
@@ -1259,194 +1307,188 @@ loop31Step1:
 	VFMADD231PS Z20, Z21, Z16; VFMADD231PS Z20, Z22, Z18; VCVTPH2PS (BX)(R11*1), Z20
 	VFMADD231PS Z20, Z21, Z17; VFMADD231PS Z20, Z22, Z19; ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX
 	SUBQ $0x2, CX; JG loop31
-	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI)
-	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels30Done
+	accumulateF16_part82; JMP panels30Done
 
 loop31Zero:
-	accumulateF16_part82; JMP loop31Begun
+	accumulateF16_part83; JMP loop31Begun
 
 loop31Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop31Step1
 
 panels30Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop32Zero
-	accumulateF16_part81; ADDQ R8, AX
-	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21
+	accumulateF16_part84
 
 loop32Begun:
-	accumulateF16_part57; JNE loop32Part
+	accumulateF16_part58; JNE loop32Part
 
 loop32:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z23; VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part83; VCVTPH2PS (BX)(R11*1), Z22
-	accumulateF16_part84; ADDQ R10, BX
+	VBROADCASTSS (AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part85; VCVTPH2PS (BX)(R11*1), Z22
+	accumulateF16_part86; ADDQ R10, BX
 
 loop32Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z23; VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part83
-	VCVTPH2PS (BX)(R11*1), Z22; accumulateF16_part84; ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX
+	VBROADCASTSS 4(AX)(R9*2), Z25; VCVTPH2PS (BX), Z22; accumulateF16_part85
+	VCVTPH2PS (BX)(R11*1), Z22; accumulateF16_part86; ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX
 	SUBQ $0x2, CX; JG loop32
-	accumulateF16_part85; MOVQ $0x3, BX
+	accumulateF16_part87; MOVQ $0x3, BX
 	JMP panels30Done
 
 loop32Zero:
-	accumulateF16_part82; VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21; JMP loop32Begun
+	accumulateF16_part88; JMP loop32Begun
 
 loop32Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop32Step1
 
 panels30Rows4:
 	// 4 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop33Zero
-	accumulateF16_part86
+	accumulateF16_part89
 
 loop33Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop33Part
 
 loop33:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
-	VBROADCASTSS (AX)(R9*2), Z27; VBROADCASTSS (R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part87
-	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part88; ADDQ R10, BX
+	VBROADCASTSS (AX)(R9*2), Z27; VBROADCASTSS (R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part90
+	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part91; ADDQ R10, BX
 
 loop33Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
-	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part87
-	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part88; accumulateF16_part89; SUBQ $0x2, CX; JG loop33
-	accumulateF16_part90; MOVQ $0x4, BX
+	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VCVTPH2PS (BX), Z24; accumulateF16_part90
+	VCVTPH2PS (BX)(R11*1), Z24; accumulateF16_part91; accumulateF16_part92; SUBQ $0x2, CX; JG loop33
+	accumulateF16_part93; MOVQ $0x4, BX
 	JMP panels30Done
 
 loop33Zero:
-	accumulateF16_part61; JMP loop33Begun
+	accumulateF16_part62; JMP loop33Begun
 
 loop33Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop33Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop33Step1
 
 panels30Rows5:
 	// 5 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop34Zero
-	accumulateF16_part86; ADDQ R8, AX
+	accumulateF16_part89; ADDQ R8, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25
 
 loop34Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop34Part
 
 loop34:
-	PREFETCHT0 (R12); VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28
-	VBROADCASTSS (AX)(R9*2), Z29; VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31
-	VCVTPH2PS (BX), Z26; accumulateF16_part91; VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part92
-	ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part94; VCVTPH2PS (BX), Z26; accumulateF16_part95
+	VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part96; ADDQ R10, BX
 
 loop34Step1:
-	PREFETCHT0 64(R12); accumulateF16_part93; VCVTPH2PS (BX), Z26; accumulateF16_part91
-	VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part92; accumulateF16_part89; SUBQ $0x2, CX; JG loop34
-	accumulateF16_part90; VMOVUPS Z24, (DI)
+	PREFETCHT0 64(R12); accumulateF16_part97; VCVTPH2PS (BX), Z26; accumulateF16_part95
+	VCVTPH2PS (BX)(R11*1), Z26; accumulateF16_part96; accumulateF16_part92; SUBQ $0x2, CX; JG loop34
+	accumulateF16_part93; VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI); ADDQ R8, DI; MOVQ $0x5, BX; JMP panels30Done
 
 loop34Zero:
-	accumulateF16_part61; VPXORD Z24, Z24, Z24
+	accumulateF16_part62; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; JMP loop34Begun
 
 loop34Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop34Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop34Step1
 
 panels30Rows6:
 	// 6 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop35Zero
-	accumulateF16_part86; accumulateF16_part94
+	accumulateF16_part89; accumulateF16_part98
 
 loop35Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop35Part
 
 loop35:
-	PREFETCHT0 (R12); accumulateF16_part65; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part95; VCVTPH2PS (BX)(R11*1), Z28
-	accumulateF16_part96; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part66; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
+	VBROADCASTSS (R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part99; VCVTPH2PS (BX)(R11*1), Z28
+	accumulateF16_part100; ADDQ R10, BX
 
 loop35Step1:
-	PREFETCHT0 64(R12); accumulateF16_part70; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part95
-	VCVTPH2PS (BX)(R11*1), Z28; accumulateF16_part96; accumulateF16_part89; SUBQ $0x2, CX; JG loop35
-	accumulateF16_part90; accumulateF16_part97
+	PREFETCHT0 64(R12); accumulateF16_part71; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
+	VBROADCASTSS 4(R13)(R9*2), Z2; VCVTPH2PS (BX), Z28; accumulateF16_part99
+	VCVTPH2PS (BX)(R11*1), Z28; accumulateF16_part100; accumulateF16_part92; SUBQ $0x2, CX; JG loop35
+	accumulateF16_part93; accumulateF16_part101
 	MOVQ $0x6, BX; JMP panels30Done
 
 loop35Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop35Begun
 
 loop35Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop35Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop35Step1
 
 panels30Rows7:
 	// 7 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop36Zero
-	accumulateF16_part86; accumulateF16_part94
-	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
+	accumulateF16_part89; accumulateF16_part98
+	accumulateF16_part102
 
 loop36Begun:
-	accumulateF16_part98; TESTQ $0x1, CX
+	accumulateF16_part103; TESTQ $0x1, CX
 	JNE loop36Part
 
 loop36:
-	PREFETCHT0 (R12); accumulateF16_part99; VCVTPH2PS (BX), Z30; accumulateF16_part100
-	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part101; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part104; VCVTPH2PS (BX), Z30; accumulateF16_part105
+	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part106; ADDQ R10, BX
 
 loop36Step1:
-	PREFETCHT0 64(R12); accumulateF16_part102; VCVTPH2PS (BX), Z30; accumulateF16_part100
-	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part101; accumulateF16_part89; ADDQ $0x8, DX
+	PREFETCHT0 64(R12); accumulateF16_part107; VCVTPH2PS (BX), Z30; accumulateF16_part105
+	VCVTPH2PS (BX)(R11*1), Z30; accumulateF16_part106; accumulateF16_part92; ADDQ $0x8, DX
 	SUBQ $0x2, CX; JG loop36
-	accumulateF16_part90; accumulateF16_part97
+	accumulateF16_part93; accumulateF16_part101
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; MOVQ $0x7, BX; JMP panels30Done
 
 loop36Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; JMP loop36Begun
 
 loop36Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop36Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part64; JMP loop36Step1
 
 panels30Rows8:
 	// 8 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop37Zero
-	accumulateF16_part86; accumulateF16_part94
-	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29; ADDQ R8, AX
+	accumulateF16_part89; accumulateF16_part98
+	accumulateF16_part102; ADDQ R8, AX
 	VBROADCASTSS 28(CX), Z12; VMULPS (AX), Z12, Z30; VMULPS 64(AX), Z12, Z31
 
 loop37Begun:
-	accumulateF16_part98; TESTQ $0x1, CX
+	accumulateF16_part103; TESTQ $0x1, CX
 	JNE loop37Part
 
 loop37:
-	PREFETCHT0 (R12); accumulateF16_part73; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
-	VBROADCASTSS (DX), Z7; VBROADCASTSS (DX)(R9*1), Z8; VCVTPH2PS (BX), Z0; accumulateF16_part103
-	VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part104
+	PREFETCHT0 (R12); accumulateF16_part74; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
+	VBROADCASTSS (DX), Z7; VBROADCASTSS (DX)(R9*1), Z8; VCVTPH2PS (BX), Z0; accumulateF16_part108
+	VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part109
 
 loop37Step1:
-	PREFETCHT0 64(R12); accumulateF16_part78; VBROADCASTSS 4(R13)(R9*1), Z5
+	PREFETCHT0 64(R12); accumulateF16_part79; VBROADCASTSS 4(R13)(R9*1), Z5
 	VBROADCASTSS 4(R13)(R9*2), Z6; VBROADCASTSS 4(DX), Z7; VBROADCASTSS 4(DX)(R9*1), Z8
-	VCVTPH2PS (BX), Z0; accumulateF16_part103; VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part104
+	VCVTPH2PS (BX), Z0; accumulateF16_part108; VCVTPH2PS (BX)(R11*1), Z0; accumulateF16_part109
 	ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13; ADDQ $0x8, DX; SUBQ $0x2, CX; JG loop37
-	accumulateF16_part90; accumulateF16_part97
-	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI)
-	ADDQ R8, DI; MOVQ $0x8, BX; JMP panels30Done
+	accumulateF16_part93; accumulateF16_part101
+	accumulateF16_part110; JMP panels30Done
 
 loop37Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop37Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop37Begun
 
 loop37Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop37Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part64; JMP loop37Step1
 
 panels30Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile38
@@ -1457,7 +1499,7 @@ laterTile38:
 	accumulateF16_part12; JMP panels30Tiles
 
 panels30Next:
-	accumulateF16_part31; JMP panels30
+	accumulateF16_part32; JMP panels30
 
 panels30End:
 panels39:
@@ -1476,82 +1518,80 @@ panels39Tiles:
 panels39Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop40Zero
-	accumulateF16_part105
+	accumulateF16_part111
 
 loop40Begun:
-	accumulateF16_part57; JNE loop40Part
+	accumulateF16_part58; JNE loop40Part
 
 loop40:
-	VBROADCASTSS (AX), Z19; VBROADCASTSS (AX)(R9*1), Z20; VCVTPH2PS (BX), Z18
-	VFMADD231PS Z18, Z19, Z16; VFMADD231PS Z18, Z20, Z17; ADDQ R10, BX
+	VBROADCASTSS (AX), Z19; VBROADCASTSS (AX)(R9*1), Z20; VCVTPH2PS (BX), Z18; accumulateF16_part112
 
 loop40Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z19; VBROADCASTSS 4(AX)(R9*1), Z20; VCVTPH2PS (BX), Z18
-	VFMADD231PS Z18, Z19, Z16; VFMADD231PS Z18, Z20, Z17; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x8, AX
-	SUBQ $0x2, CX; JG loop40
+	accumulateF16_part112; ADDQ $0x40, R12
+	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop40
 	VMOVUPS Z16, (DI); ADDQ R8, DI; VMOVUPS Z17, (DI); ADDQ R8, DI; MOVQ $0x2, BX; JMP panels39Done
 
 loop40Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; JMP loop40Begun
 
 loop40Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop40Step1
 
 panels39Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop41Zero
-	accumulateF16_part105; ADDQ R8, AX
+	accumulateF16_part111; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18
 
 loop41Begun:
-	accumulateF16_part57; JNE loop41Part
+	accumulateF16_part58; JNE loop41Part
 
 loop41:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VCVTPH2PS (BX), Z19; accumulateF16_part106; ADDQ R10, BX
+	VCVTPH2PS (BX), Z19; accumulateF16_part113; ADDQ R10, BX
 
 loop41Step1:
-	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22; VCVTPH2PS (BX), Z19; accumulateF16_part106; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part114; VCVTPH2PS (BX), Z19; accumulateF16_part113; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop41
-	accumulateF16_part107; MOVQ $0x3, BX
+	accumulateF16_part115; MOVQ $0x3, BX
 	JMP panels39Done
 
 loop41Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; JMP loop41Begun
 
 loop41Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop41Step1
 
 panels39Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop42Zero
-	accumulateF16_part105; ADDQ R8, AX
+	accumulateF16_part111; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ R8, AX; VBROADCASTSS 12(CX), Z12
 	VMULPS (AX), Z12, Z19
 
 loop42Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop42Part
 
 loop42:
-	accumulateF16_part108; VCVTPH2PS (BX), Z20
-	accumulateF16_part109; ADDQ R10, BX
+	accumulateF16_part116; VCVTPH2PS (BX), Z20
+	accumulateF16_part117; ADDQ R10, BX
 
 loop42Step1:
-	PREFETCHT0 (R12); accumulateF16_part110; VCVTPH2PS (BX), Z20; accumulateF16_part109; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part118; VCVTPH2PS (BX), Z20; accumulateF16_part117; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop42
-	accumulateF16_part107; VMOVUPS Z19, (DI)
+	accumulateF16_part115; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels39Done
 
 loop42Zero:
-	accumulateF16_part82; JMP loop42Begun
+	accumulateF16_part83; JMP loop42Begun
 
 loop42Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop42Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop42Step1
 
 panels39Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile43
@@ -1562,7 +1602,7 @@ laterTile43:
 	accumulateF16_part12; JMP panels39Tiles
 
 panels39Next:
-	accumulateF16_part55; JMP panels39
+	accumulateF16_part56; JMP panels39
 
 panels39End:
 	VZEROUPPER
@@ -1750,43 +1790,35 @@ panels51Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop54Zero
 	accumulateF16_part5; accumulateF16_part17
-	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
-	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11; accumulateBF16_part1
-	VPERM2F128 $0x20, Y9, Y8, Y13; VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8
-	VSHUFPS $0xdd, Y14, Y13, Y9; VPERM2F128 $0x20, Y11, Y10, Y13; VPERM2F128 $0x31, Y11, Y10, Y14
-	VSHUFPS $0x88, Y14, Y13, Y10; VSHUFPS $0xdd, Y14, Y13, Y11
+	accumulateF16_part21; accumulateBF16_part1
+	accumulateBF16_part9
 
 loop54Begun:
 	accumulateF16_part6; JNE loop54Part
 
 loop54:
-	PREFETCHT0 (R12); accumulateBF16_part9; accumulateF16_part21; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part22
-	accumulateF16_part23
+	PREFETCHT0 (R12); accumulateBF16_part10; accumulateF16_part22; accumulateBF16_part11
+	accumulateF16_part23; accumulateF16_part24
 
 loop54Step1:
-	PREFETCHT0 64(R12); accumulateBF16_part9; accumulateF16_part24; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part25
-	accumulateF16_part23
+	PREFETCHT0 64(R12); accumulateBF16_part10; accumulateF16_part25; accumulateBF16_part11
+	accumulateF16_part26; accumulateF16_part24
 
 loop54Step2:
-	PREFETCHT0 128(R12); accumulateBF16_part9; accumulateF16_part26; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part27
-	accumulateF16_part23
+	PREFETCHT0 128(R12); accumulateBF16_part10; accumulateF16_part27; accumulateBF16_part11
+	accumulateF16_part28; accumulateF16_part24
 
 loop54Step3:
-	PREFETCHT0 192(R12); accumulateBF16_part9; accumulateF16_part28; VMOVDQU (BX)(R11*1), Y12
-	VPAND allffff0000<>+0(SB), Y12, Y13; VPSLLD $0x10, Y12, Y12; accumulateF16_part29
-	accumulateF16_part23; ADDQ $0x100, R12
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop54
-	accumulateBF16_part3; VUNPCKLPS Y9, Y8, Y13
-	VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8; VPERM2F128 $0x31, Y14, Y13, Y9
-	VUNPCKLPS Y11, Y10, Y13; VUNPCKHPS Y11, Y10, Y14; VPERM2F128 $0x20, Y14, Y13, Y10
-	VPERM2F128 $0x31, Y14, Y13, Y11; accumulateF16_part20; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI)
-	VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; MOVQ $0x3, BX; JMP panels51Done
+	PREFETCHT0 192(R12); accumulateBF16_part10; accumulateF16_part29; accumulateBF16_part11
+	accumulateF16_part30; accumulateF16_part24
+	ADDQ $0x100, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop54
+	accumulateBF16_part3; accumulateBF16_part12
+	accumulateF16_part20; VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI); VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; MOVQ $0x3, BX
+	JMP panels51Done
 
 loop54Zero:
-	accumulateF16_part9; accumulateF16_part30
+	accumulateF16_part9; accumulateF16_part31
 	JMP loop54Begun
 
 loop54Part:
@@ -1803,7 +1835,7 @@ laterTile55:
 	accumulateF16_part12; JMP panels51Tiles
 
 panels51Next:
-	accumulateF16_part31; JMP panels51
+	accumulateF16_part32; JMP panels51
 
 panels51End:
 panels56:
@@ -1834,19 +1866,19 @@ loop57Begun:
 
 loop57:
 	VBROADCASTSS (AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3; VPSLLD $0x10, Y2, Y2
-	accumulateF16_part32
+	accumulateF16_part33
 
 loop57Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3
-	VPSLLD $0x10, Y2, Y2; accumulateF16_part32
+	VPSLLD $0x10, Y2, Y2; accumulateF16_part33
 
 loop57Step2:
 	VBROADCASTSS 8(AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3; VPSLLD $0x10, Y2, Y2
-	accumulateF16_part32
+	accumulateF16_part33
 
 loop57Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y4; VMOVDQU (BX), Y2; VPAND allffff0000<>+0(SB), Y2, Y3
-	VPSLLD $0x10, Y2, Y2; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part33
+	VPSLLD $0x10, Y2, Y2; VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; accumulateF16_part34
 	SUBQ $0x4, CX; JG loop57
 	VUNPCKLPS Y1, Y0, Y13; VUNPCKHPS Y1, Y0, Y14; VPERM2F128 $0x20, Y14, Y13, Y0
 	VPERM2F128 $0x31, Y14, Y13, Y1; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX
@@ -1863,26 +1895,26 @@ loop57Part:
 panels56Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop58Zero
-	accumulateF16_part34; accumulateBF16_part4
+	accumulateF16_part35; accumulateBF16_part4
 
 loop58Begun:
 	accumulateF16_part6; JNE loop58Part
 
 loop58:
 	VBROADCASTSS (AX), Y6; VBROADCASTSS (AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part36; ADDQ R10, BX
 
 loop58Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y6; VBROADCASTSS 4(AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part36; ADDQ R10, BX
 
 loop58Step2:
 	VBROADCASTSS 8(AX), Y6; VBROADCASTSS 8(AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part36; ADDQ R10, BX
 
 loop58Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y6; VBROADCASTSS 12(AX)(R9*1), Y7; VMOVDQU (BX), Y4
-	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part35; accumulateF16_part33
+	VPAND allffff0000<>+0(SB), Y4, Y5; VPSLLD $0x10, Y4, Y4; accumulateF16_part36; accumulateF16_part34
 	SUBQ $0x4, CX; JG loop58
 	accumulateBF16_part6; VMOVUPS Y0, (DI)
 	VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI); ADDQ R8, DI; MOVQ $0x2, BX
@@ -1899,7 +1931,7 @@ loop58Part:
 panels56Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop59Zero
-	accumulateF16_part36; accumulateBF16_part4
+	accumulateF16_part37; accumulateBF16_part4
 	VPERM2F128 $0x20, Y5, Y4, Y13; VPERM2F128 $0x31, Y5, Y4, Y14; VSHUFPS $0x88, Y14, Y13, Y4
 	VSHUFPS $0xdd, Y14, Y13, Y5
 
@@ -1908,25 +1940,25 @@ loop59Begun:
 
 loop59:
 	VBROADCASTSS (AX), Y8; VBROADCASTSS (AX)(R9*1), Y9; VBROADCASTSS (AX)(R9*2), Y10; VMOVDQU (BX), Y6
-	VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part37; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part38; ADDQ R10, BX
 
 loop59Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y8; VBROADCASTSS 4(AX)(R9*1), Y9
 	VBROADCASTSS 4(AX)(R9*2), Y10; VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7
-	VPSLLD $0x10, Y6, Y6; accumulateF16_part37; ADDQ R10, BX
+	VPSLLD $0x10, Y6, Y6; accumulateF16_part38; ADDQ R10, BX
 
 loop59Step2:
 	VBROADCASTSS 8(AX), Y8; VBROADCASTSS 8(AX)(R9*1), Y9; VBROADCASTSS 8(AX)(R9*2), Y10
-	VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part37
+	VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7; VPSLLD $0x10, Y6, Y6; accumulateF16_part38
 	ADDQ R10, BX
 
 loop59Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y8; VBROADCASTSS 12(AX)(R9*1), Y9
 	VBROADCASTSS 12(AX)(R9*2), Y10; VMOVDQU (BX), Y6; VPAND allffff0000<>+0(SB), Y6, Y7
-	VPSLLD $0x10, Y6, Y6; accumulateF16_part37; accumulateF16_part33; SUBQ $0x4, CX; JG loop59
+	VPSLLD $0x10, Y6, Y6; accumulateF16_part38; accumulateF16_part34; SUBQ $0x4, CX; JG loop59
 	accumulateBF16_part6; VUNPCKLPS Y5, Y4, Y13
 	VUNPCKHPS Y5, Y4, Y14; VPERM2F128 $0x20, Y14, Y13, Y4; VPERM2F128 $0x31, Y14, Y13, Y5
-	accumulateF16_part38; MOVQ $0x3, BX
+	accumulateF16_part39; MOVQ $0x3, BX
 	JMP panels56Done
 
 loop59Zero:
@@ -1941,40 +1973,40 @@ loop59Part:
 panels56Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop60Zero
-	accumulateF16_part39; accumulateBF16_part1
+	accumulateF16_part40; accumulateBF16_part1
 
 loop60Begun:
-	accumulateF16_part40; TESTQ $0x3, CX
+	accumulateF16_part41; TESTQ $0x3, CX
 	JNE loop60Part
 
 loop60:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VBROADCASTSS (AX)(R9*2), Y12
 	VBROADCASTSS (R13), Y13; VMOVDQU (BX), Y8; VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8
-	accumulateF16_part41; ADDQ R10, BX
+	accumulateF16_part42; ADDQ R10, BX
 
 loop60Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11
 	VBROADCASTSS 4(AX)(R9*2), Y12; VBROADCASTSS 4(R13), Y13; VMOVDQU (BX), Y8
-	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part41; ADDQ R10, BX
+	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part42; ADDQ R10, BX
 
 loop60Step2:
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VBROADCASTSS 8(AX)(R9*2), Y12
 	VBROADCASTSS 8(R13), Y13; VMOVDQU (BX), Y8; VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8
-	accumulateF16_part41; ADDQ R10, BX
+	accumulateF16_part42; ADDQ R10, BX
 
 loop60Step3:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11
 	VBROADCASTSS 12(AX)(R9*2), Y12; VBROADCASTSS 12(R13), Y13; VMOVDQU (BX), Y8
-	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part41; accumulateF16_part33
+	VPAND allffff0000<>+0(SB), Y8, Y9; VPSLLD $0x10, Y8, Y8; accumulateF16_part42; accumulateF16_part34
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop60
-	accumulateBF16_part3; accumulateF16_part38
+	accumulateBF16_part3; accumulateF16_part39
 	VMOVUPS Y6, (DI); VMOVUPS Y7, 32(DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP panels56Done
 
 loop60Zero:
 	accumulateF16_part9; JMP loop60Begun
 
 loop60Part:
-	accumulateF16_part42; accumulateF16_part43
+	accumulateF16_part43; accumulateF16_part44
 	JB loop60Step3
 	JE loop60Step2
 	JMP loop60Step1
@@ -1982,33 +2014,33 @@ loop60Part:
 panels56Rows5:
 	// 5 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop61Zero
-	accumulateF16_part39; accumulateF16_part44
+	accumulateF16_part40; accumulateF16_part45
 	accumulateBF16_part1; VPERM2F128 $0x20, Y9, Y8, Y13
 	VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8; VSHUFPS $0xdd, Y14, Y13, Y9
 
 loop61Begun:
-	accumulateF16_part40; TESTQ $0x3, CX
+	accumulateF16_part41; TESTQ $0x3, CX
 	JNE loop61Part
 
 loop61:
 	VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part45; ADDQ R10, BX
+	accumulateF16_part46; ADDQ R10, BX
 
 loop61Step1:
 	PREFETCHT0 (R12); VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part46; ADDQ R10, BX
+	accumulateF16_part47; ADDQ R10, BX
 
 loop61Step2:
 	VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part47; ADDQ R10, BX
+	accumulateF16_part48; ADDQ R10, BX
 
 loop61Step3:
 	PREFETCHT0 64(R12); VMOVDQU (BX), Y10; VPAND allffff0000<>+0(SB), Y10, Y11; VPSLLD $0x10, Y10, Y10
-	accumulateF16_part48; ADDQ $0x80, R12
-	accumulateF16_part49; JG loop61
+	accumulateF16_part49; ADDQ $0x80, R12
+	accumulateF16_part50; JG loop61
 	accumulateBF16_part3; VUNPCKLPS Y9, Y8, Y13
 	VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8; VPERM2F128 $0x31, Y14, Y13, Y9
-	accumulateF16_part38; accumulateF16_part50
+	accumulateF16_part39; accumulateF16_part51
 	MOVQ $0x5, BX; JMP panels56Done
 
 loop61Zero:
@@ -2016,7 +2048,7 @@ loop61Zero:
 	VXORPS Y9, Y9, Y9; JMP loop61Begun
 
 loop61Part:
-	accumulateF16_part42; accumulateF16_part43
+	accumulateF16_part43; accumulateF16_part44
 	JB loop61Step3
 	JE loop61Step2
 	JMP loop61Step1
@@ -2024,43 +2056,38 @@ loop61Part:
 panels56Rows6:
 	// 6 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop62Zero
-	accumulateF16_part39; accumulateF16_part44
+	accumulateF16_part40; accumulateF16_part45
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11
-	accumulateBF16_part1; VPERM2F128 $0x20, Y9, Y8, Y13
-	VPERM2F128 $0x31, Y9, Y8, Y14; VSHUFPS $0x88, Y14, Y13, Y8; VSHUFPS $0xdd, Y14, Y13, Y9
-	VPERM2F128 $0x20, Y11, Y10, Y13; VPERM2F128 $0x31, Y11, Y10, Y14; VSHUFPS $0x88, Y14, Y13, Y10
-	VSHUFPS $0xdd, Y14, Y13, Y11
+	accumulateBF16_part1; accumulateBF16_part9
 
 loop62Begun:
-	accumulateF16_part40; TESTQ $0x3, CX
+	accumulateF16_part41; TESTQ $0x3, CX
 	JNE loop62Part
 
 loop62:
-	accumulateBF16_part9; accumulateF16_part51
+	accumulateBF16_part10; accumulateF16_part52
 	ADDQ R10, BX
 
 loop62Step1:
-	PREFETCHT0 (R12); accumulateBF16_part9; accumulateF16_part52; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateBF16_part10; accumulateF16_part53; ADDQ R10, BX
 
 loop62Step2:
-	accumulateBF16_part9; accumulateF16_part53
+	accumulateBF16_part10; accumulateF16_part54
 	ADDQ R10, BX
 
 loop62Step3:
-	PREFETCHT0 64(R12); accumulateBF16_part9; accumulateF16_part54; ADDQ $0x80, R12
-	accumulateF16_part49; JG loop62
-	accumulateBF16_part3; VUNPCKLPS Y9, Y8, Y13
-	VUNPCKHPS Y9, Y8, Y14; VPERM2F128 $0x20, Y14, Y13, Y8; VPERM2F128 $0x31, Y14, Y13, Y9
-	VUNPCKLPS Y11, Y10, Y13; VUNPCKHPS Y11, Y10, Y14; VPERM2F128 $0x20, Y14, Y13, Y10
-	VPERM2F128 $0x31, Y14, Y13, Y11; accumulateF16_part38; accumulateF16_part50; VMOVUPS Y10, (DI)
-	VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels56Done
+	PREFETCHT0 64(R12); accumulateBF16_part10; accumulateF16_part55; ADDQ $0x80, R12
+	accumulateF16_part50; JG loop62
+	accumulateBF16_part3; accumulateBF16_part12
+	accumulateF16_part39; accumulateF16_part51
+	VMOVUPS Y10, (DI); VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels56Done
 
 loop62Zero:
-	accumulateF16_part9; accumulateF16_part30
+	accumulateF16_part9; accumulateF16_part31
 	JMP loop62Begun
 
 loop62Part:
-	accumulateF16_part42; accumulateF16_part43
+	accumulateF16_part43; accumulateF16_part44
 	JB loop62Step3
 	JE loop62Step2
 	JMP loop62Step1
@@ -2074,7 +2101,7 @@ laterTile63:
 	accumulateF16_part12; JMP panels56Tiles
 
 panels56Next:
-	accumulateF16_part55; JMP panels56
+	accumulateF16_part56; JMP panels56
 
 panels56End:
 	VZEROUPPER
@@ -2138,99 +2165,99 @@ panels68Tiles:
 panels68Rows2:
 	// 2 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop69Zero
-	accumulateF16_part56
+	accumulateF16_part57
 
 loop69Begun:
-	accumulateF16_part57; JNE loop69Part
+	accumulateF16_part58; JNE loop69Part
 
 loop69:
 	PREFETCHT0 (R12); PREFETCHT0 64(R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
-	accumulateBF16_part10
+	accumulateBF16_part13
 
 loop69Step1:
 	PREFETCHT0 128(R12); PREFETCHT0 192(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
-	accumulateBF16_part10; ADDQ $0x100, R12
+	accumulateBF16_part13; ADDQ $0x100, R12
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop69
-	accumulateF16_part60; MOVQ $0x2, BX
+	accumulateF16_part61; MOVQ $0x2, BX
 	JMP panels68Done
 
 loop69Zero:
-	accumulateF16_part61; JMP loop69Begun
+	accumulateF16_part62; JMP loop69Begun
 
 loop69Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop69Step1
 
 panels68Rows3:
 	// 3 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop70Zero
-	accumulateF16_part56; accumulateF16_part64
+	accumulateF16_part57; accumulateF16_part65
 
 loop70Begun:
-	accumulateF16_part57; JNE loop70Part
+	accumulateF16_part58; JNE loop70Part
 
 loop70:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part65; VPMOVZXWD (BX), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part66; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part67; VPMOVZXWD (BX)(R11*2), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part68; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part69; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part66; VPMOVZXWD (BX), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part67; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part68; VPMOVZXWD (BX)(R11*2), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part69; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part70; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop70Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part70; VPMOVZXWD (BX), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part66; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part67; VPMOVZXWD (BX)(R11*2), Z28
-	VPSLLD $0x10, Z28, Z28; accumulateF16_part68; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
-	accumulateF16_part69; accumulateF16_part59
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part71; VPMOVZXWD (BX), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part67; VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part68; VPMOVZXWD (BX)(R11*2), Z28
+	VPSLLD $0x10, Z28, Z28; accumulateF16_part69; VPMOVZXWD (DX)(R11*2), Z28; VPSLLD $0x10, Z28, Z28
+	accumulateF16_part70; accumulateF16_part60
 	ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop70
-	accumulateF16_part60; accumulateF16_part71
-	JMP panels68Done
+	accumulateF16_part61; accumulateF16_part72
+	MOVQ $0x3, BX; JMP panels68Done
 
 loop70Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop70Begun
 
 loop70Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop70Step1
 
 panels68Rows4:
 	// 4 rows × 64 columns.
 	CMPQ (SP), $0x0; JNE loop71Zero
-	accumulateF16_part56; accumulateF16_part64
+	accumulateF16_part57; accumulateF16_part65
 	ADDQ R8, AX; VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
 	VMULPS 128(AX), Z12, Z30; VMULPS 192(AX), Z12, Z31
 
 loop71Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop71Part
 
 loop71:
-	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part73; VPMOVZXWD (BX), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part74; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part75; VPMOVZXWD (BX)(R11*2), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part76; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part77; ADDQ R10, BX
+	PREFETCHT0 (R12); PREFETCHT0 64(R12); accumulateF16_part74; VPMOVZXWD (BX), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part75; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part76; VPMOVZXWD (BX)(R11*2), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part77; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part78; ADDQ R10, BX
 	ADDQ R10, DX
 
 loop71Step1:
-	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part78; VPMOVZXWD (BX), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part74; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part75; VPMOVZXWD (BX)(R11*2), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part76; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part77; accumulateF16_part59
+	PREFETCHT0 128(R12); PREFETCHT0 192(R12); accumulateF16_part79; VPMOVZXWD (BX), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part75; VPMOVZXWD (BX)(R11*1), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part76; VPMOVZXWD (BX)(R11*2), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part77; VPMOVZXWD (DX)(R11*2), Z0; VPSLLD $0x10, Z0, Z0
+	accumulateF16_part78; accumulateF16_part60
 	ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop71
-	accumulateF16_part60; accumulateF16_part79
+	accumulateF16_part61; accumulateF16_part80
 	JMP panels68Done
 
 loop71Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop71Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop71Begun
 
 loop71Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop71Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop71Step1
 
 panels68Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile72
@@ -2266,10 +2293,11 @@ panels73Tiles:
 panels73Rows2:
 	// 2 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop74Zero
-	accumulateF16_part81
+	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ R8, AX
+	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19
 
 loop74Begun:
-	accumulateF16_part57; JNE loop74Part
+	accumulateF16_part58; JNE loop74Part
 
 loop74:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z21; VBROADCASTSS (AX)(R9*1), Z22; VPMOVZXWD (BX), Z20
@@ -2282,203 +2310,198 @@ loop74Step1:
 	VPSLLD $0x10, Z20, Z20; VFMADD231PS Z20, Z21, Z16; VFMADD231PS Z20, Z22, Z18
 	VPMOVZXWD (BX)(R11*1), Z20; VPSLLD $0x10, Z20, Z20; VFMADD231PS Z20, Z21, Z17
 	VFMADD231PS Z20, Z22, Z19; ADDQ R10, BX; ADDQ $0x80, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop74
-	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI)
-	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels73Done
+	accumulateF16_part82; JMP panels73Done
 
 loop74Zero:
-	accumulateF16_part82; JMP loop74Begun
+	accumulateF16_part83; JMP loop74Begun
 
 loop74Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop74Step1
 
 panels73Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop75Zero
-	accumulateF16_part81; ADDQ R8, AX
-	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21
+	accumulateF16_part84
 
 loop75Begun:
-	accumulateF16_part57; JNE loop75Part
+	accumulateF16_part58; JNE loop75Part
 
 loop75:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z23; VBROADCASTSS (AX)(R9*1), Z24
-	VBROADCASTSS (AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part83
-	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part84; ADDQ R10, BX
+	VBROADCASTSS (AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part85
+	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part86; ADDQ R10, BX
 
 loop75Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z23; VBROADCASTSS 4(AX)(R9*1), Z24
-	VBROADCASTSS 4(AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part83
-	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part84; ADDQ R10, BX
+	VBROADCASTSS 4(AX)(R9*2), Z25; VPMOVZXWD (BX), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part85
+	VPMOVZXWD (BX)(R11*1), Z22; VPSLLD $0x10, Z22, Z22; accumulateF16_part86; ADDQ R10, BX
 	ADDQ $0x80, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop75
-	accumulateF16_part85; MOVQ $0x3, BX
+	accumulateF16_part87; MOVQ $0x3, BX
 	JMP panels73Done
 
 loop75Zero:
-	accumulateF16_part82; VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21; JMP loop75Begun
+	accumulateF16_part88; JMP loop75Begun
 
 loop75Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop75Step1
 
 panels73Rows4:
 	// 4 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop76Zero
-	accumulateF16_part86
+	accumulateF16_part89
 
 loop76Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop76Part
 
 loop76:
 	PREFETCHT0 (R12); VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26
 	VBROADCASTSS (AX)(R9*2), Z27; VBROADCASTSS (R13), Z28; VPMOVZXWD (BX), Z24; VPSLLD $0x10, Z24, Z24
-	accumulateF16_part87; VPMOVZXWD (BX)(R11*1), Z24
-	VPSLLD $0x10, Z24, Z24; accumulateF16_part88; ADDQ R10, BX
+	accumulateF16_part90; VPMOVZXWD (BX)(R11*1), Z24
+	VPSLLD $0x10, Z24, Z24; accumulateF16_part91; ADDQ R10, BX
 
 loop76Step1:
 	PREFETCHT0 64(R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
 	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VPMOVZXWD (BX), Z24
-	VPSLLD $0x10, Z24, Z24; accumulateF16_part87; VPMOVZXWD (BX)(R11*1), Z24; VPSLLD $0x10, Z24, Z24
-	accumulateF16_part88; accumulateF16_part89
+	VPSLLD $0x10, Z24, Z24; accumulateF16_part90; VPMOVZXWD (BX)(R11*1), Z24; VPSLLD $0x10, Z24, Z24
+	accumulateF16_part91; accumulateF16_part92
 	SUBQ $0x2, CX; JG loop76
-	accumulateF16_part90; MOVQ $0x4, BX
+	accumulateF16_part93; MOVQ $0x4, BX
 	JMP panels73Done
 
 loop76Zero:
-	accumulateF16_part61; JMP loop76Begun
+	accumulateF16_part62; JMP loop76Begun
 
 loop76Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop76Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop76Step1
 
 panels73Rows5:
 	// 5 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop77Zero
-	accumulateF16_part86; ADDQ R8, AX
+	accumulateF16_part89; ADDQ R8, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25
 
 loop77Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop77Part
 
 loop77:
-	PREFETCHT0 (R12); VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28
-	VBROADCASTSS (AX)(R9*2), Z29; VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31
-	VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26; accumulateF16_part91; VPMOVZXWD (BX)(R11*1), Z26
-	VPSLLD $0x10, Z26, Z26; accumulateF16_part92; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part94; VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26
+	accumulateF16_part95; VPMOVZXWD (BX)(R11*1), Z26
+	VPSLLD $0x10, Z26, Z26; accumulateF16_part96; ADDQ R10, BX
 
 loop77Step1:
-	PREFETCHT0 64(R12); accumulateF16_part93; VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26
-	accumulateF16_part91; VPMOVZXWD (BX)(R11*1), Z26
-	VPSLLD $0x10, Z26, Z26; accumulateF16_part92; accumulateF16_part89; SUBQ $0x2, CX; JG loop77
-	accumulateF16_part90; VMOVUPS Z24, (DI)
+	PREFETCHT0 64(R12); accumulateF16_part97; VPMOVZXWD (BX), Z26; VPSLLD $0x10, Z26, Z26
+	accumulateF16_part95; VPMOVZXWD (BX)(R11*1), Z26
+	VPSLLD $0x10, Z26, Z26; accumulateF16_part96; accumulateF16_part92; SUBQ $0x2, CX; JG loop77
+	accumulateF16_part93; VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI); ADDQ R8, DI; MOVQ $0x5, BX; JMP panels73Done
 
 loop77Zero:
-	accumulateF16_part61; VPXORD Z24, Z24, Z24
+	accumulateF16_part62; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; JMP loop77Begun
 
 loop77Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop77Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop77Step1
 
 panels73Rows6:
 	// 6 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop78Zero
-	accumulateF16_part86; accumulateF16_part94
+	accumulateF16_part89; accumulateF16_part98
 
 loop78Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop78Part
 
 loop78:
-	PREFETCHT0 (R12); accumulateF16_part65; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
-	VBROADCASTSS (R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part95
-	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part96; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part66; VBROADCASTSS (R13), Z0; VBROADCASTSS (R13)(R9*1), Z1
+	VBROADCASTSS (R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part99
+	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part100; ADDQ R10, BX
 
 loop78Step1:
-	PREFETCHT0 64(R12); accumulateF16_part70; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
-	VBROADCASTSS 4(R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part95
-	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part96; accumulateF16_part89
+	PREFETCHT0 64(R12); accumulateF16_part71; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
+	VBROADCASTSS 4(R13)(R9*2), Z2; VPMOVZXWD (BX), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part99
+	VPMOVZXWD (BX)(R11*1), Z28; VPSLLD $0x10, Z28, Z28; accumulateF16_part100; accumulateF16_part92
 	SUBQ $0x2, CX; JG loop78
-	accumulateF16_part90; accumulateF16_part97
+	accumulateF16_part93; accumulateF16_part101
 	MOVQ $0x6, BX; JMP panels73Done
 
 loop78Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop78Begun
 
 loop78Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop78Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop78Step1
 
 panels73Rows7:
 	// 7 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop79Zero
-	accumulateF16_part86; accumulateF16_part94
-	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29
+	accumulateF16_part89; accumulateF16_part98
+	accumulateF16_part102
 
 loop79Begun:
-	accumulateF16_part98; TESTQ $0x1, CX
+	accumulateF16_part103; TESTQ $0x1, CX
 	JNE loop79Part
 
 loop79:
-	PREFETCHT0 (R12); accumulateF16_part99; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
-	accumulateF16_part100; VPMOVZXWD (BX)(R11*1), Z30
-	VPSLLD $0x10, Z30, Z30; accumulateF16_part101; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part104; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
+	accumulateF16_part105; VPMOVZXWD (BX)(R11*1), Z30
+	VPSLLD $0x10, Z30, Z30; accumulateF16_part106; ADDQ R10, BX
 
 loop79Step1:
-	PREFETCHT0 64(R12); accumulateF16_part102; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
-	accumulateF16_part100; VPMOVZXWD (BX)(R11*1), Z30
-	VPSLLD $0x10, Z30, Z30; accumulateF16_part101; accumulateF16_part89; ADDQ $0x8, DX; SUBQ $0x2, CX
+	PREFETCHT0 64(R12); accumulateF16_part107; VPMOVZXWD (BX), Z30; VPSLLD $0x10, Z30, Z30
+	accumulateF16_part105; VPMOVZXWD (BX)(R11*1), Z30
+	VPSLLD $0x10, Z30, Z30; accumulateF16_part106; accumulateF16_part92; ADDQ $0x8, DX; SUBQ $0x2, CX
 	JG loop79
-	accumulateF16_part90; accumulateF16_part97
+	accumulateF16_part93; accumulateF16_part101
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; MOVQ $0x7, BX; JMP panels73Done
 
 loop79Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; JMP loop79Begun
 
 loop79Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop79Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part64; JMP loop79Step1
 
 panels73Rows8:
 	// 8 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop80Zero
-	accumulateF16_part86; accumulateF16_part94
-	ADDQ R8, AX; VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29; ADDQ R8, AX
+	accumulateF16_part89; accumulateF16_part98
+	accumulateF16_part102; ADDQ R8, AX
 	VBROADCASTSS 28(CX), Z12; VMULPS (AX), Z12, Z30; VMULPS 64(AX), Z12, Z31
 
 loop80Begun:
-	accumulateF16_part98; TESTQ $0x1, CX
+	accumulateF16_part103; TESTQ $0x1, CX
 	JNE loop80Part
 
 loop80:
-	PREFETCHT0 (R12); accumulateF16_part73; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
+	PREFETCHT0 (R12); accumulateF16_part74; VBROADCASTSS (R13)(R9*1), Z5; VBROADCASTSS (R13)(R9*2), Z6
 	VBROADCASTSS (DX), Z7; VBROADCASTSS (DX)(R9*1), Z8; VPMOVZXWD (BX), Z0; VPSLLD $0x10, Z0, Z0
-	accumulateF16_part103; VPMOVZXWD (BX)(R11*1), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part104
+	accumulateF16_part108; VPMOVZXWD (BX)(R11*1), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part109
 
 loop80Step1:
-	PREFETCHT0 64(R12); accumulateF16_part78; VBROADCASTSS 4(R13)(R9*1), Z5
+	PREFETCHT0 64(R12); accumulateF16_part79; VBROADCASTSS 4(R13)(R9*1), Z5
 	VBROADCASTSS 4(R13)(R9*2), Z6; VBROADCASTSS 4(DX), Z7; VBROADCASTSS 4(DX)(R9*1), Z8
-	VPMOVZXWD (BX), Z0; VPSLLD $0x10, Z0, Z0; accumulateF16_part103; VPMOVZXWD (BX)(R11*1), Z0
-	VPSLLD $0x10, Z0, Z0; accumulateF16_part104; ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13
+	VPMOVZXWD (BX), Z0; VPSLLD $0x10, Z0, Z0; accumulateF16_part108; VPMOVZXWD (BX)(R11*1), Z0
+	VPSLLD $0x10, Z0, Z0; accumulateF16_part109; ADDQ $0x80, R12; ADDQ $0x8, AX; ADDQ $0x8, R13
 	ADDQ $0x8, DX; SUBQ $0x2, CX; JG loop80
-	accumulateF16_part90; accumulateF16_part97
-	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI)
-	ADDQ R8, DI; MOVQ $0x8, BX; JMP panels73Done
+	accumulateF16_part93; accumulateF16_part101
+	accumulateF16_part110; JMP panels73Done
 
 loop80Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop80Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop80Begun
 
 loop80Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	LEAQ -8(DX)(R12*4), DX; accumulateF16_part63; JMP loop80Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	LEAQ -8(DX)(R12*4), DX; accumulateF16_part64; JMP loop80Step1
 
 panels73Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile81
@@ -2489,7 +2512,7 @@ laterTile81:
 	accumulateF16_part12; JMP panels73Tiles
 
 panels73Next:
-	accumulateF16_part31; JMP panels73
+	accumulateF16_part32; JMP panels73
 
 panels73End:
 panels82:
@@ -2508,83 +2531,83 @@ panels82Tiles:
 panels82Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop83Zero
-	accumulateF16_part105
+	accumulateF16_part111
 
 loop83Begun:
-	accumulateF16_part57; JNE loop83Part
+	accumulateF16_part58; JNE loop83Part
 
 loop83:
 	VBROADCASTSS (AX), Z19; VBROADCASTSS (AX)(R9*1), Z20; VPMOVZXWD (BX), Z18; VPSLLD $0x10, Z18, Z18
-	VFMADD231PS Z18, Z19, Z16; VFMADD231PS Z18, Z20, Z17; ADDQ R10, BX
+	accumulateF16_part112
 
 loop83Step1:
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z19; VBROADCASTSS 4(AX)(R9*1), Z20; VPMOVZXWD (BX), Z18
-	VPSLLD $0x10, Z18, Z18; VFMADD231PS Z18, Z19, Z16; VFMADD231PS Z18, Z20, Z17; ADDQ R10, BX
-	ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop83
+	VPSLLD $0x10, Z18, Z18; accumulateF16_part112; ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX
+	JG loop83
 	VMOVUPS Z16, (DI); ADDQ R8, DI; VMOVUPS Z17, (DI); ADDQ R8, DI; MOVQ $0x2, BX; JMP panels82Done
 
 loop83Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; JMP loop83Begun
 
 loop83Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop83Step1
 
 panels82Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop84Zero
-	accumulateF16_part105; ADDQ R8, AX
+	accumulateF16_part111; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18
 
 loop84Begun:
-	accumulateF16_part57; JNE loop84Part
+	accumulateF16_part58; JNE loop84Part
 
 loop84:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part106; ADDQ R10, BX
+	VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part113; ADDQ R10, BX
 
 loop84Step1:
-	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21
-	VBROADCASTSS 4(AX)(R9*2), Z22; VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19; accumulateF16_part106
-	ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop84
-	accumulateF16_part107; MOVQ $0x3, BX
+	PREFETCHT0 (R12); accumulateF16_part114; VPMOVZXWD (BX), Z19; VPSLLD $0x10, Z19, Z19
+	accumulateF16_part113; ADDQ R10, BX
+	ADDQ $0x40, R12; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop84
+	accumulateF16_part115; MOVQ $0x3, BX
 	JMP panels82Done
 
 loop84Zero:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; JMP loop84Begun
 
 loop84Part:
-	accumulateF16_part62; accumulateF16_part63
+	accumulateF16_part63; accumulateF16_part64
 	JMP loop84Step1
 
 panels82Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop85Zero
-	accumulateF16_part105; ADDQ R8, AX
+	accumulateF16_part111; ADDQ R8, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ R8, AX; VBROADCASTSS 12(CX), Z12
 	VMULPS (AX), Z12, Z19
 
 loop85Begun:
-	accumulateF16_part40; TESTQ $0x1, CX
+	accumulateF16_part41; TESTQ $0x1, CX
 	JNE loop85Part
 
 loop85:
-	accumulateF16_part108; VPMOVZXWD (BX), Z20
-	VPSLLD $0x10, Z20, Z20; accumulateF16_part109; ADDQ R10, BX
+	accumulateF16_part116; VPMOVZXWD (BX), Z20
+	VPSLLD $0x10, Z20, Z20; accumulateF16_part117; ADDQ R10, BX
 
 loop85Step1:
-	PREFETCHT0 (R12); accumulateF16_part110; VPMOVZXWD (BX), Z20; VPSLLD $0x10, Z20, Z20
-	accumulateF16_part109; ADDQ R10, BX
+	PREFETCHT0 (R12); accumulateF16_part118; VPMOVZXWD (BX), Z20; VPSLLD $0x10, Z20, Z20
+	accumulateF16_part117; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop85
-	accumulateF16_part107; VMOVUPS Z19, (DI)
+	accumulateF16_part115; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels82Done
 
 loop85Zero:
-	accumulateF16_part82; JMP loop85Begun
+	accumulateF16_part83; JMP loop85Begun
 
 loop85Part:
-	accumulateF16_part62; LEAQ -8(R13)(R12*4), R13
-	accumulateF16_part63; JMP loop85Step1
+	accumulateF16_part63; LEAQ -8(R13)(R12*4), R13
+	accumulateF16_part64; JMP loop85Step1
 
 panels82Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile86
@@ -2595,7 +2618,7 @@ laterTile86:
 	accumulateF16_part12; JMP panels82Tiles
 
 panels82Next:
-	accumulateF16_part55; JMP panels82
+	accumulateF16_part56; JMP panels82
 
 panels82End:
 	VZEROUPPER
@@ -2690,7 +2713,7 @@ loop92:
 	VFMADD231PS Y8, Y10, Y2; VFMADD231PS Y9, Y10, Y3; VPAND (BX)(R11*2), Y12, Y8; VCVTDQ2PS Y8, Y8
 	VPAND 32(BX)(R11*2), Y12, Y9; VCVTDQ2PS Y9, Y9; VFMADD231PS Y8, Y10, Y4; VFMADD231PS Y9, Y10, Y5
 	VPAND (DX)(R11*2), Y12, Y8; VCVTDQ2PS Y8, Y8; VPAND 32(DX)(R11*2), Y12, Y9; VCVTDQ2PS Y9, Y9
-	VFMADD231PS Y8, Y10, Y6; VFMADD231PS Y9, Y10, Y7; accumulateF16_part59; ADDQ $0x10, AX
+	VFMADD231PS Y8, Y10, Y6; VFMADD231PS Y9, Y10, Y7; accumulateF16_part60; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop92
 
 loop92End:
@@ -2772,7 +2795,7 @@ loop95:
 	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; VFMADD231PS Y4, Y6, Y0; VFMADD231PS Y5, Y6, Y1
 	VMOVDQU (BX)(R11*1), Y4; VPSRAD $0x18, Y4, Y4; VCVTDQ2PS Y4, Y4; VMOVDQU 32(BX)(R11*1), Y5
 	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; VFMADD231PS Y4, Y6, Y2; VFMADD231PS Y5, Y6, Y3
-	accumulateF16_part33; SUBQ $0x4, CX
+	accumulateF16_part34; SUBQ $0x4, CX
 	JG loop95
 
 loop95End:
@@ -2813,7 +2836,7 @@ loop96:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11; VPAND (BX), Y12, Y8
 	VCVTDQ2PS Y8, Y8; VPAND 32(BX), Y12, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part18
 	VPAND (BX)(R11*1), Y12, Y8; VCVTDQ2PS Y8, Y8; VPAND 32(BX)(R11*1), Y12, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part19; accumulateF16_part33
+	accumulateF16_part19; accumulateF16_part34
 	SUBQ $0x4, CX; JG loop96
 
 loop96End:
@@ -2828,33 +2851,32 @@ panels94Rows3:
 	// 3 rows × 32 columns.
 	CMPQ (SP), $0x0; JNE loop97Zero
 	accumulateF16_part5; accumulateF16_part17
-	ADDQ R8, AX; VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9
-	VMULPS 64(AX), Y14, Y10; VMULPS 96(AX), Y14, Y11
+	accumulateF16_part21
 
 loop97Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
 
 loop97:
 	VMOVDQU (BX), Y12; VPSLLD $0x18, Y12, Y12; accumulateI8_part3; VPSLLD $0x18, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part21; VMOVDQU (BX)(R11*1), Y12
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part22; VMOVDQU (BX)(R11*1), Y12
 	VPSLLD $0x18, Y12, Y12; VPSRAD $0x18, Y12, Y12; VCVTDQ2PS Y12, Y12; VMOVDQU 32(BX)(R11*1), Y13
-	VPSLLD $0x18, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part22
+	VPSLLD $0x18, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part23
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; CMPQ CX, $0x1; JE loop97End
 	PREFETCHT0 (R12); VMOVDQU (BX), Y12; VPSLLD $0x10, Y12, Y12; accumulateI8_part3
-	VPSLLD $0x10, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part24
+	VPSLLD $0x10, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part25
 	VMOVDQU (BX)(R11*1), Y12; VPSLLD $0x10, Y12, Y12; VPSRAD $0x18, Y12, Y12; VCVTDQ2PS Y12, Y12
 	VMOVDQU 32(BX)(R11*1), Y13; VPSLLD $0x10, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13
-	accumulateF16_part25; VFMADD231PS Y12, Y14, Y10
+	accumulateF16_part26; VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11; CMPQ CX, $0x2; JE loop97End
 	VMOVDQU (BX), Y12; VPSLLD $0x8, Y12, Y12; accumulateI8_part3; VPSLLD $0x8, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part26; VMOVDQU (BX)(R11*1), Y12
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part27; VMOVDQU (BX)(R11*1), Y12
 	VPSLLD $0x8, Y12, Y12; VPSRAD $0x18, Y12, Y12; VCVTDQ2PS Y12, Y12; VMOVDQU 32(BX)(R11*1), Y13
-	VPSLLD $0x8, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part27
+	VPSLLD $0x8, Y13, Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part28
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; CMPQ CX, $0x3; JE loop97End
 	PREFETCHT0 64(R12); VMOVDQU (BX), Y12; accumulateI8_part3; VPSRAD $0x18, Y13, Y13
-	VCVTDQ2PS Y13, Y13; accumulateF16_part28; VMOVDQU (BX)(R11*1), Y12; VPSRAD $0x18, Y12, Y12
+	VCVTDQ2PS Y13, Y13; accumulateF16_part29; VMOVDQU (BX)(R11*1), Y12; VPSRAD $0x18, Y12, Y12
 	VCVTDQ2PS Y12, Y12; VMOVDQU 32(BX)(R11*1), Y13; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13
-	accumulateF16_part29; accumulateF16_part23
+	accumulateF16_part30; accumulateF16_part24
 	ADDQ $0x80, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop97
 
 loop97End:
@@ -2863,7 +2885,7 @@ loop97End:
 	JMP panels94Done
 
 loop97Zero:
-	accumulateF16_part9; accumulateF16_part30
+	accumulateF16_part9; accumulateF16_part31
 	JMP loop97Begun
 
 panels94Done:
@@ -2875,7 +2897,7 @@ laterTile98:
 	accumulateF16_part12; JMP panels94Tiles
 
 panels94Next:
-	accumulateF16_part31; JMP panels94
+	accumulateF16_part32; JMP panels94
 
 panels94End:
 panels99:
@@ -2920,7 +2942,7 @@ loop100:
 	VCVTDQ2PS Y2, Y2; VMOVDQU 32(BX), Y3; VPSLLD $0x8, Y3, Y3; VPSRAD $0x18, Y3, Y3; VCVTDQ2PS Y3, Y3
 	VFMADD231PS Y2, Y4, Y0; VFMADD231PS Y3, Y4, Y1; CMPQ CX, $0x3; JE loop100End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y4; VMOVDQU (BX), Y2; VPSRAD $0x18, Y2, Y2; VCVTDQ2PS Y2, Y2
-	VMOVDQU 32(BX), Y3; VPSRAD $0x18, Y3, Y3; VCVTDQ2PS Y3, Y3; accumulateF16_part32; ADDQ $0x40, R12
+	VMOVDQU 32(BX), Y3; VPSRAD $0x18, Y3, Y3; VCVTDQ2PS Y3, Y3; accumulateF16_part33; ADDQ $0x40, R12
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop100
 
 loop100End:
@@ -2932,7 +2954,7 @@ loop100Zero:
 panels99Rows2:
 	// 2 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop101Zero
-	accumulateF16_part34
+	accumulateF16_part35
 
 loop101Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
@@ -2940,16 +2962,16 @@ loop101Begun:
 loop101:
 	VBROADCASTSS (AX), Y6; VBROADCASTSS (AX)(R9*1), Y7; VMOVDQU (BX), Y4; VPSLLD $0x18, Y4, Y4
 	accumulateI8_part2; VPSLLD $0x18, Y5, Y5
-	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part35; CMPQ CX, $0x1; JE loop101End
+	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part36; CMPQ CX, $0x1; JE loop101End
 	VBROADCASTSS 4(AX), Y6; VBROADCASTSS 4(AX)(R9*1), Y7; VMOVDQU (BX), Y4; VPSLLD $0x10, Y4, Y4
 	accumulateI8_part2; VPSLLD $0x10, Y5, Y5
-	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part35; CMPQ CX, $0x2; JE loop101End
+	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part36; CMPQ CX, $0x2; JE loop101End
 	VBROADCASTSS 8(AX), Y6; VBROADCASTSS 8(AX)(R9*1), Y7; VMOVDQU (BX), Y4; VPSLLD $0x8, Y4, Y4
 	accumulateI8_part2; VPSLLD $0x8, Y5, Y5
-	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part35; CMPQ CX, $0x3; JE loop101End
+	VPSRAD $0x18, Y5, Y5; VCVTDQ2PS Y5, Y5; accumulateF16_part36; CMPQ CX, $0x3; JE loop101End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y6; VBROADCASTSS 12(AX)(R9*1), Y7; VMOVDQU (BX), Y4
 	accumulateI8_part2; VPSRAD $0x18, Y5, Y5
-	VCVTDQ2PS Y5, Y5; accumulateF16_part35; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
+	VCVTDQ2PS Y5, Y5; accumulateF16_part36; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop101
 
 loop101End:
@@ -2962,7 +2984,7 @@ loop101Zero:
 panels99Rows3:
 	// 3 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop102Zero
-	accumulateF16_part36
+	accumulateF16_part37
 
 loop102Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
@@ -2970,23 +2992,23 @@ loop102Begun:
 loop102:
 	VBROADCASTSS (AX), Y8; VBROADCASTSS (AX)(R9*1), Y9; VBROADCASTSS (AX)(R9*2), Y10; VMOVDQU (BX), Y6
 	VPSLLD $0x18, Y6, Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6; VMOVDQU 32(BX), Y7
-	VPSLLD $0x18, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; CMPQ CX, $0x1
+	VPSLLD $0x18, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part38; CMPQ CX, $0x1
 	JE loop102End
 	VBROADCASTSS 4(AX), Y8; VBROADCASTSS 4(AX)(R9*1), Y9; VBROADCASTSS 4(AX)(R9*2), Y10
 	VMOVDQU (BX), Y6; VPSLLD $0x10, Y6, Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6; VMOVDQU 32(BX), Y7
-	VPSLLD $0x10, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; CMPQ CX, $0x2
+	VPSLLD $0x10, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part38; CMPQ CX, $0x2
 	JE loop102End
 	VBROADCASTSS 8(AX), Y8; VBROADCASTSS 8(AX)(R9*1), Y9; VBROADCASTSS 8(AX)(R9*2), Y10
 	VMOVDQU (BX), Y6; VPSLLD $0x8, Y6, Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6; VMOVDQU 32(BX), Y7
-	VPSLLD $0x8, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; CMPQ CX, $0x3
+	VPSLLD $0x8, Y7, Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part38; CMPQ CX, $0x3
 	JE loop102End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y8; VBROADCASTSS 12(AX)(R9*1), Y9
 	VBROADCASTSS 12(AX)(R9*2), Y10; VMOVDQU (BX), Y6; VPSRAD $0x18, Y6, Y6; VCVTDQ2PS Y6, Y6
-	VMOVDQU 32(BX), Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part37; ADDQ R10, BX
+	VMOVDQU 32(BX), Y7; VPSRAD $0x18, Y7, Y7; VCVTDQ2PS Y7, Y7; accumulateF16_part38; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop102
 
 loop102End:
-	accumulateF16_part38; MOVQ $0x3, BX
+	accumulateF16_part39; MOVQ $0x3, BX
 	JMP panels99Done
 
 loop102Zero:
@@ -2996,34 +3018,34 @@ loop102Zero:
 panels99Rows4:
 	// 4 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop103Zero
-	accumulateF16_part39
+	accumulateF16_part40
 
 loop103Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop103:
 	VBROADCASTSS (AX), Y10; VBROADCASTSS (AX)(R9*1), Y11; VBROADCASTSS (AX)(R9*2), Y12
 	VBROADCASTSS (R13), Y13; VMOVDQU (BX), Y8; VPSLLD $0x18, Y8, Y8; VPSRAD $0x18, Y8, Y8
 	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSLLD $0x18, Y9, Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part41; CMPQ CX, $0x1
+	accumulateF16_part42; CMPQ CX, $0x1
 	JE loop103End
 	VBROADCASTSS 4(AX), Y10; VBROADCASTSS 4(AX)(R9*1), Y11; VBROADCASTSS 4(AX)(R9*2), Y12
 	VBROADCASTSS 4(R13), Y13; VMOVDQU (BX), Y8; VPSLLD $0x10, Y8, Y8; VPSRAD $0x18, Y8, Y8
 	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSLLD $0x10, Y9, Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part41; CMPQ CX, $0x2
+	accumulateF16_part42; CMPQ CX, $0x2
 	JE loop103End
 	VBROADCASTSS 8(AX), Y10; VBROADCASTSS 8(AX)(R9*1), Y11; VBROADCASTSS 8(AX)(R9*2), Y12
 	VBROADCASTSS 8(R13), Y13; VMOVDQU (BX), Y8; VPSLLD $0x8, Y8, Y8; VPSRAD $0x18, Y8, Y8
 	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSLLD $0x8, Y9, Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9
-	accumulateF16_part41; CMPQ CX, $0x3
+	accumulateF16_part42; CMPQ CX, $0x3
 	JE loop103End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Y10; VBROADCASTSS 12(AX)(R9*1), Y11
 	VBROADCASTSS 12(AX)(R9*2), Y12; VBROADCASTSS 12(R13), Y13; VMOVDQU (BX), Y8; VPSRAD $0x18, Y8, Y8
-	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part41
-	ADDQ R10, BX; ADDQ $0x40, R12; accumulateF16_part49; JG loop103
+	VCVTDQ2PS Y8, Y8; VMOVDQU 32(BX), Y9; VPSRAD $0x18, Y9, Y9; VCVTDQ2PS Y9, Y9; accumulateF16_part42
+	ADDQ R10, BX; ADDQ $0x40, R12; accumulateF16_part50; JG loop103
 
 loop103End:
-	accumulateF16_part38; VMOVUPS Y6, (DI)
+	accumulateF16_part39; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP panels99Done
 
 loop103Zero:
@@ -3032,30 +3054,30 @@ loop103Zero:
 panels99Rows5:
 	// 5 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop104Zero
-	accumulateF16_part39; accumulateF16_part44
+	accumulateF16_part40; accumulateF16_part45
 
 loop104Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop104:
 	VMOVDQU (BX), Y10; VPSLLD $0x18, Y10, Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
 	VMOVDQU 32(BX), Y11; VPSLLD $0x18, Y11, Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11
-	accumulateF16_part45; CMPQ CX, $0x1
+	accumulateF16_part46; CMPQ CX, $0x1
 	JE loop104End
 	VMOVDQU (BX), Y10; VPSLLD $0x10, Y10, Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
 	VMOVDQU 32(BX), Y11; VPSLLD $0x10, Y11, Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11
-	accumulateF16_part46; CMPQ CX, $0x2
+	accumulateF16_part47; CMPQ CX, $0x2
 	JE loop104End
 	VMOVDQU (BX), Y10; VPSLLD $0x8, Y10, Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
 	VMOVDQU 32(BX), Y11; VPSLLD $0x8, Y11, Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11
-	accumulateF16_part47; CMPQ CX, $0x3
+	accumulateF16_part48; CMPQ CX, $0x3
 	JE loop104End
 	PREFETCHT0 (R12); VMOVDQU (BX), Y10; VPSRAD $0x18, Y10, Y10; VCVTDQ2PS Y10, Y10
-	VMOVDQU 32(BX), Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11; accumulateF16_part48
-	ADDQ $0x40, R12; accumulateF16_part49; JG loop104
+	VMOVDQU 32(BX), Y11; VPSRAD $0x18, Y11, Y11; VCVTDQ2PS Y11, Y11; accumulateF16_part49
+	ADDQ $0x40, R12; accumulateF16_part50; JG loop104
 
 loop104End:
-	accumulateF16_part38; accumulateF16_part50
+	accumulateF16_part39; accumulateF16_part51
 	MOVQ $0x5, BX; JMP panels99Done
 
 loop104Zero:
@@ -3065,29 +3087,29 @@ loop104Zero:
 panels99Rows6:
 	// 6 rows × 16 columns.
 	CMPQ (SP), $0x0; JNE loop105Zero
-	accumulateF16_part39; accumulateF16_part44
+	accumulateF16_part40; accumulateF16_part45
 	ADDQ R8, AX; VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11
 
 loop105Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop105:
 	VMOVDQU (BX), Y12; VPSLLD $0x18, Y12, Y12; accumulateI8_part3; VPSLLD $0x18, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part51; CMPQ CX, $0x1; JE loop105End
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part52; CMPQ CX, $0x1; JE loop105End
 	VMOVDQU (BX), Y12; VPSLLD $0x10, Y12, Y12; accumulateI8_part3; VPSLLD $0x10, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part52; CMPQ CX, $0x2; JE loop105End
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part53; CMPQ CX, $0x2; JE loop105End
 	VMOVDQU (BX), Y12; VPSLLD $0x8, Y12, Y12; accumulateI8_part3; VPSLLD $0x8, Y13, Y13
-	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part53; CMPQ CX, $0x3; JE loop105End
+	VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13; accumulateF16_part54; CMPQ CX, $0x3; JE loop105End
 	PREFETCHT0 (R12); VMOVDQU (BX), Y12; accumulateI8_part3; VPSRAD $0x18, Y13, Y13; VCVTDQ2PS Y13, Y13
-	accumulateF16_part54; ADDQ $0x40, R12
-	accumulateF16_part49; JG loop105
+	accumulateF16_part55; ADDQ $0x40, R12
+	accumulateF16_part50; JG loop105
 
 loop105End:
-	accumulateF16_part38; accumulateF16_part50
+	accumulateF16_part39; accumulateF16_part51
 	VMOVUPS Y10, (DI); VMOVUPS Y11, 32(DI); ADDQ R8, DI; MOVQ $0x6, BX; JMP panels99Done
 
 loop105Zero:
-	accumulateF16_part9; accumulateF16_part30
+	accumulateF16_part9; accumulateF16_part31
 	JMP loop105Begun
 
 panels99Done:
@@ -3099,7 +3121,7 @@ laterTile106:
 	accumulateF16_part12; JMP panels99Tiles
 
 panels99Next:
-	accumulateF16_part55; JMP panels99
+	accumulateF16_part56; JMP panels99
 
 panels99End:
 	VZEROUPPER
@@ -3229,7 +3251,7 @@ loop112:
 	VFMADD231PS Z20, Z21, Z17; VPSRLD $0x10, (BX)(R11*2), Z20; VPTERNLOGD $0x6a, Z11, Z10, Z20
 	VSUBPS Z12, Z20, Z20; VFMADD231PS Z20, Z21, Z18; VPSRLD $0x10, (DX)(R11*2), Z20
 	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; VFMADD231PS Z20, Z21, Z19
-	accumulateF16_part59; ADDQ $0x10, AX
+	accumulateF16_part60; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop112
 
 loop112End:
@@ -3237,7 +3259,7 @@ loop112End:
 	MOVQ $0x1, BX; JMP panels111Done
 
 loop112Zero:
-	accumulateF16_part82; JMP loop112Begun
+	accumulateF16_part83; JMP loop112Begun
 
 panels111Rows2:
 	// 2 rows × 64 columns.
@@ -3279,15 +3301,15 @@ loop113:
 	VFMADD231PS Z24, Z26, Z21; VPSRLD $0x10, (BX)(R11*2), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24
 	VSUBPS Z12, Z24, Z24; VFMADD231PS Z24, Z25, Z18; VFMADD231PS Z24, Z26, Z22
 	VPSRLD $0x10, (DX)(R11*2), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24
-	VFMADD231PS Z24, Z25, Z19; VFMADD231PS Z24, Z26, Z23; accumulateF16_part59; ADDQ $0x10, AX
+	VFMADD231PS Z24, Z25, Z19; VFMADD231PS Z24, Z26, Z23; accumulateF16_part60; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop113
 
 loop113End:
-	accumulateF16_part60; MOVQ $0x2, BX
+	accumulateF16_part61; MOVQ $0x2, BX
 	JMP panels111Done
 
 loop113Zero:
-	accumulateF16_part61; JMP loop113Begun
+	accumulateF16_part62; JMP loop113Begun
 
 panels111Rows3:
 	// 3 rows × 64 columns.
@@ -3300,43 +3322,43 @@ loop114Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
 
 loop114:
-	PREFETCHT0 (R12); accumulateF16_part65; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28
-	VSUBPS Z9, Z28, Z28; accumulateF16_part66; VMOVDQU32 (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part67
+	PREFETCHT0 (R12); accumulateF16_part66; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28
+	VSUBPS Z9, Z28, Z28; accumulateF16_part67; VMOVDQU32 (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part68
 	VMOVDQU32 (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part68; VMOVDQU32 (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x1
+	accumulateF16_part69; VMOVDQU32 (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x1
 	JE loop114End
-	PREFETCHT0 64(R12); accumulateF16_part70; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part66; VMOVDQU32 (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part67
+	PREFETCHT0 64(R12); accumulateF16_part71; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
+	VSUBPS Z12, Z28, Z28; accumulateF16_part67; VMOVDQU32 (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part68
 	VMOVDQU32 (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28
-	accumulateF16_part68; VMOVDQU32 (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x2
+	accumulateF16_part69; VMOVDQU32 (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x2
 	JE loop114End
 	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Z29; VBROADCASTSS 8(AX)(R9*1), Z30
 	VBROADCASTSS 8(AX)(R9*2), Z31; VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28
-	VSUBPS Z9, Z28, Z28; accumulateF16_part66; VPSRLD $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part67
+	VSUBPS Z9, Z28, Z28; accumulateF16_part67; VPSRLD $0x10, (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part68
 	VPSRLD $0x10, (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part68; VPSRLD $0x10, (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x3
+	accumulateF16_part69; VPSRLD $0x10, (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x3
 	JE loop114End
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Z29; VBROADCASTSS 12(AX)(R9*1), Z30
 	VBROADCASTSS 12(AX)(R9*2), Z31; VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part66; VPSRLD $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part67
+	VSUBPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x10, (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part68
 	VPSRLD $0x10, (BX)(R11*2), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28
-	accumulateF16_part68; VPSRLD $0x10, (DX)(R11*2), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part69; accumulateF16_part59
+	accumulateF16_part69; VPSRLD $0x10, (DX)(R11*2), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part70; accumulateF16_part60
 	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop114
 
 loop114End:
-	accumulateF16_part60; accumulateF16_part71
-	JMP panels111Done
+	accumulateF16_part61; accumulateF16_part72
+	MOVQ $0x3, BX; JMP panels111Done
 
 loop114Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop114Begun
 
 panels111Rows4:
@@ -3348,45 +3370,45 @@ panels111Rows4:
 	VMULPS (AX), Z6, Z28; VMULPS 64(AX), Z6, Z29; VMULPS 128(AX), Z6, Z30; VMULPS 192(AX), Z6, Z31
 
 loop115Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop115:
-	PREFETCHT0 (R12); accumulateF16_part73; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part74; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part76; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
-	VSUBPS Z9, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x1; JE loop115End
-	PREFETCHT0 64(R12); accumulateF16_part78; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part74; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part76; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
-	VSUBPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x2; JE loop115End
+	PREFETCHT0 (R12); accumulateF16_part74; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part76; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part77; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0
+	VSUBPS Z9, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x1; JE loop115End
+	PREFETCHT0 64(R12); accumulateF16_part79; VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part76; VMOVDQU32 (BX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part77; VMOVDQU32 (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0
+	VSUBPS Z12, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x2; JE loop115End
 	PREFETCHT0 128(R12); VBROADCASTSS 8(AX), Z1; VBROADCASTSS 8(AX)(R9*1), Z2
 	VBROADCASTSS 8(AX)(R9*2), Z3; VBROADCASTSS 8(R13), Z4; VPSRLD $0x10, (BX), Z0
-	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part74
+	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part75
 	VPSRLD $0x10, (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0
-	accumulateF16_part75; VPSRLD $0x10, (BX)(R11*2), Z0
-	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part76
+	accumulateF16_part76; VPSRLD $0x10, (BX)(R11*2), Z0
+	VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; accumulateF16_part77
 	VPSRLD $0x10, (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0
-	accumulateF16_part77; CMPQ CX, $0x3
+	accumulateF16_part78; CMPQ CX, $0x3
 	JE loop115End
 	PREFETCHT0 192(R12); VBROADCASTSS 12(AX), Z1; VBROADCASTSS 12(AX)(R9*1), Z2
 	VBROADCASTSS 12(AX)(R9*2), Z3; VBROADCASTSS 12(R13), Z4; VPSRLD $0x10, (BX), Z0
-	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part74
+	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part75
 	VPSRLD $0x10, (BX)(R11*1), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0
-	accumulateF16_part75; VPSRLD $0x10, (BX)(R11*2), Z0
-	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part76
+	accumulateF16_part76; VPSRLD $0x10, (BX)(R11*2), Z0
+	VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0; accumulateF16_part77
 	VPSRLD $0x10, (DX)(R11*2), Z0; VPTERNLOGD $0x6a, Z11, Z10, Z0; VSUBPS Z12, Z0, Z0
-	accumulateF16_part77; accumulateF16_part59
-	accumulateF16_part49; JG loop115
+	accumulateF16_part78; accumulateF16_part60
+	accumulateF16_part50; JG loop115
 
 loop115End:
-	accumulateF16_part60; accumulateF16_part79
+	accumulateF16_part61; accumulateF16_part80
 	JMP panels111Done
 
 loop115Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop115Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop115Begun
 
 panels111Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile116
@@ -3443,7 +3465,7 @@ loop118:
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z19; VPSRLD $0x10, (BX), Z18
 	VPTERNLOGD $0x6a, Z11, Z10, Z18; VSUBPS Z12, Z18, Z18; VFMADD231PS Z18, Z19, Z16
 	VPSRLD $0x10, (BX)(R11*1), Z18; VPTERNLOGD $0x6a, Z11, Z10, Z18; VSUBPS Z12, Z18, Z18
-	VFMADD231PS Z18, Z19, Z17; accumulateF16_part33; SUBQ $0x4, CX; JG loop118
+	VFMADD231PS Z18, Z19, Z17; accumulateF16_part34; SUBQ $0x4, CX; JG loop118
 
 loop118End:
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; MOVQ $0x1, BX; JMP panels117Done
@@ -3480,14 +3502,13 @@ loop119:
 	VPSRLD $0x10, (BX), Z20; VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20
 	VFMADD231PS Z20, Z21, Z16; VFMADD231PS Z20, Z22, Z18; VPSRLD $0x10, (BX)(R11*1), Z20
 	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; VFMADD231PS Z20, Z21, Z17
-	VFMADD231PS Z20, Z22, Z19; accumulateF16_part33; SUBQ $0x4, CX; JG loop119
+	VFMADD231PS Z20, Z22, Z19; accumulateF16_part34; SUBQ $0x4, CX; JG loop119
 
 loop119End:
-	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ R8, DI; VMOVUPS Z18, (DI); VMOVUPS Z19, 64(DI)
-	ADDQ R8, DI; MOVQ $0x2, BX; JMP panels117Done
+	accumulateF16_part82; JMP panels117Done
 
 loop119Zero:
-	accumulateF16_part82; JMP loop119Begun
+	accumulateF16_part83; JMP loop119Begun
 
 panels117Rows3:
 	// 3 rows × 32 columns.
@@ -3501,33 +3522,32 @@ loop120Begun:
 
 loop120:
 	VBROADCASTSS (AX), Z23; VBROADCASTSS (AX)(R9*1), Z24; VBROADCASTSS (AX)(R9*2), Z25
-	VMOVDQU32 (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part83
+	VMOVDQU32 (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part85
 	VMOVDQU32 (BX)(R11*1), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22
-	accumulateF16_part84; CMPQ CX, $0x1
+	accumulateF16_part86; CMPQ CX, $0x1
 	JE loop120End
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z23; VBROADCASTSS 4(AX)(R9*1), Z24
 	VBROADCASTSS 4(AX)(R9*2), Z25; VMOVDQU32 (BX), Z22; VPTERNLOGD $0x6a, Z11, Z10, Z22
-	VSUBPS Z12, Z22, Z22; accumulateF16_part83; VMOVDQU32 (BX)(R11*1), Z22
-	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part84; CMPQ CX, $0x2
+	VSUBPS Z12, Z22, Z22; accumulateF16_part85; VMOVDQU32 (BX)(R11*1), Z22
+	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part86; CMPQ CX, $0x2
 	JE loop120End
 	VBROADCASTSS 8(AX), Z23; VBROADCASTSS 8(AX)(R9*1), Z24; VBROADCASTSS 8(AX)(R9*2), Z25
-	VPSRLD $0x10, (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part83
+	VPSRLD $0x10, (BX), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22; accumulateF16_part85
 	VPSRLD $0x10, (BX)(R11*1), Z22; VPTERNLOGD $0x6a, Z8, Z7, Z22; VSUBPS Z9, Z22, Z22
-	accumulateF16_part84; CMPQ CX, $0x3
+	accumulateF16_part86; CMPQ CX, $0x3
 	JE loop120End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z23; VBROADCASTSS 12(AX)(R9*1), Z24
 	VBROADCASTSS 12(AX)(R9*2), Z25; VPSRLD $0x10, (BX), Z22; VPTERNLOGD $0x6a, Z11, Z10, Z22
-	VSUBPS Z12, Z22, Z22; accumulateF16_part83; VPSRLD $0x10, (BX)(R11*1), Z22
-	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part84; accumulateF16_part33
+	VSUBPS Z12, Z22, Z22; accumulateF16_part85; VPSRLD $0x10, (BX)(R11*1), Z22
+	VPTERNLOGD $0x6a, Z11, Z10, Z22; VSUBPS Z12, Z22, Z22; accumulateF16_part86; accumulateF16_part34
 	SUBQ $0x4, CX; JG loop120
 
 loop120End:
-	accumulateF16_part85; MOVQ $0x3, BX
+	accumulateF16_part87; MOVQ $0x3, BX
 	JMP panels117Done
 
 loop120Zero:
-	accumulateF16_part82; VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21; JMP loop120Begun
+	accumulateF16_part88; JMP loop120Begun
 
 panels117Rows4:
 	// 4 rows × 32 columns.
@@ -3535,38 +3555,38 @@ panels117Rows4:
 	accumulateI8_part6
 
 loop121Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop121:
 	VBROADCASTSS (AX), Z25; VBROADCASTSS (AX)(R9*1), Z26; VBROADCASTSS (AX)(R9*2), Z27
 	VBROADCASTSS (R13), Z28; VMOVDQU32 (BX), Z24; VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24
-	accumulateF16_part87; VMOVDQU32 (BX)(R11*1), Z24
-	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part88; CMPQ CX, $0x1
+	accumulateF16_part90; VMOVDQU32 (BX)(R11*1), Z24
+	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part91; CMPQ CX, $0x1
 	JE loop121End
 	PREFETCHT0 (R12); VBROADCASTSS 4(AX), Z25; VBROADCASTSS 4(AX)(R9*1), Z26
 	VBROADCASTSS 4(AX)(R9*2), Z27; VBROADCASTSS 4(R13), Z28; VMOVDQU32 (BX), Z24
-	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part87
+	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part90
 	VMOVDQU32 (BX)(R11*1), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24
-	accumulateF16_part88; CMPQ CX, $0x2
+	accumulateF16_part91; CMPQ CX, $0x2
 	JE loop121End
 	VBROADCASTSS 8(AX), Z25; VBROADCASTSS 8(AX)(R9*1), Z26; VBROADCASTSS 8(AX)(R9*2), Z27
 	VBROADCASTSS 8(R13), Z28; VPSRLD $0x10, (BX), Z24; VPTERNLOGD $0x6a, Z8, Z7, Z24
-	VSUBPS Z9, Z24, Z24; accumulateF16_part87; VPSRLD $0x10, (BX)(R11*1), Z24
-	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part88; CMPQ CX, $0x3
+	VSUBPS Z9, Z24, Z24; accumulateF16_part90; VPSRLD $0x10, (BX)(R11*1), Z24
+	VPTERNLOGD $0x6a, Z8, Z7, Z24; VSUBPS Z9, Z24, Z24; accumulateF16_part91; CMPQ CX, $0x3
 	JE loop121End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z25; VBROADCASTSS 12(AX)(R9*1), Z26
 	VBROADCASTSS 12(AX)(R9*2), Z27; VBROADCASTSS 12(R13), Z28; VPSRLD $0x10, (BX), Z24
-	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part87
+	VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24; accumulateF16_part90
 	VPSRLD $0x10, (BX)(R11*1), Z24; VPTERNLOGD $0x6a, Z11, Z10, Z24; VSUBPS Z12, Z24, Z24
-	accumulateF16_part88; accumulateF16_part33
+	accumulateF16_part91; accumulateF16_part34
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop121
 
 loop121End:
-	accumulateF16_part90; MOVQ $0x4, BX
+	accumulateF16_part93; MOVQ $0x4, BX
 	JMP panels117Done
 
 loop121Zero:
-	accumulateF16_part61; JMP loop121Begun
+	accumulateF16_part62; JMP loop121Begun
 
 panels117Rows5:
 	// 5 rows × 32 columns.
@@ -3575,38 +3595,37 @@ panels117Rows5:
 	VBROADCASTSS 16(CX), Z6; VMULPS (AX), Z6, Z24; VMULPS 64(AX), Z6, Z25
 
 loop122Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop122:
-	VBROADCASTSS (AX), Z27; VBROADCASTSS (AX)(R9*1), Z28; VBROADCASTSS (AX)(R9*2), Z29
-	VBROADCASTSS (R13), Z30; VBROADCASTSS (R13)(R9*1), Z31; VMOVDQU32 (BX), Z26
-	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part91
+	accumulateF16_part94; VMOVDQU32 (BX), Z26
+	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part95
 	VMOVDQU32 (BX)(R11*1), Z26; VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26
-	accumulateF16_part92; CMPQ CX, $0x1
+	accumulateF16_part96; CMPQ CX, $0x1
 	JE loop122End
-	PREFETCHT0 (R12); accumulateF16_part93; VMOVDQU32 (BX), Z26; VPTERNLOGD $0x6a, Z11, Z10, Z26
-	VSUBPS Z12, Z26, Z26; accumulateF16_part91; VMOVDQU32 (BX)(R11*1), Z26
-	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part92; CMPQ CX, $0x2
+	PREFETCHT0 (R12); accumulateF16_part97; VMOVDQU32 (BX), Z26; VPTERNLOGD $0x6a, Z11, Z10, Z26
+	VSUBPS Z12, Z26, Z26; accumulateF16_part95; VMOVDQU32 (BX)(R11*1), Z26
+	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part96; CMPQ CX, $0x2
 	JE loop122End
 	VBROADCASTSS 8(AX), Z27; VBROADCASTSS 8(AX)(R9*1), Z28; VBROADCASTSS 8(AX)(R9*2), Z29
 	VBROADCASTSS 8(R13), Z30; VBROADCASTSS 8(R13)(R9*1), Z31; VPSRLD $0x10, (BX), Z26
-	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part91
+	VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26; accumulateF16_part95
 	VPSRLD $0x10, (BX)(R11*1), Z26; VPTERNLOGD $0x6a, Z8, Z7, Z26; VSUBPS Z9, Z26, Z26
-	accumulateF16_part92; CMPQ CX, $0x3
+	accumulateF16_part96; CMPQ CX, $0x3
 	JE loop122End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z27; VBROADCASTSS 12(AX)(R9*1), Z28
 	VBROADCASTSS 12(AX)(R9*2), Z29; VBROADCASTSS 12(R13), Z30; VBROADCASTSS 12(R13)(R9*1), Z31
 	VPSRLD $0x10, (BX), Z26; VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26
-	accumulateF16_part91; VPSRLD $0x10, (BX)(R11*1), Z26
-	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part92; accumulateF16_part33
+	accumulateF16_part95; VPSRLD $0x10, (BX)(R11*1), Z26
+	VPTERNLOGD $0x6a, Z11, Z10, Z26; VSUBPS Z12, Z26, Z26; accumulateF16_part96; accumulateF16_part34
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop122
 
 loop122End:
-	accumulateF16_part90; VMOVUPS Z24, (DI)
+	accumulateF16_part93; VMOVUPS Z24, (DI)
 	VMOVUPS Z25, 64(DI); ADDQ R8, DI; MOVQ $0x5, BX; JMP panels117Done
 
 loop122Zero:
-	accumulateF16_part61; VPXORD Z24, Z24, Z24
+	accumulateF16_part62; VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25; JMP loop122Begun
 
 panels117Rows6:
@@ -3615,39 +3634,39 @@ panels117Rows6:
 	accumulateI8_part6; accumulateI8_part7
 
 loop123Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop123:
-	accumulateF16_part65; VBROADCASTSS (R13), Z0
+	accumulateF16_part66; VBROADCASTSS (R13), Z0
 	VBROADCASTSS (R13)(R9*1), Z1; VBROADCASTSS (R13)(R9*2), Z2; VMOVDQU32 (BX), Z28
-	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part95
+	VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part99
 	VMOVDQU32 (BX)(R11*1), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part96; CMPQ CX, $0x1
+	accumulateF16_part100; CMPQ CX, $0x1
 	JE loop123End
-	PREFETCHT0 (R12); accumulateF16_part70; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
+	PREFETCHT0 (R12); accumulateF16_part71; VBROADCASTSS 4(R13), Z0; VBROADCASTSS 4(R13)(R9*1), Z1
 	VBROADCASTSS 4(R13)(R9*2), Z2; VMOVDQU32 (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part95; VMOVDQU32 (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part96; CMPQ CX, $0x2
+	VSUBPS Z12, Z28, Z28; accumulateF16_part99; VMOVDQU32 (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part100; CMPQ CX, $0x2
 	JE loop123End
 	VBROADCASTSS 8(AX), Z29; VBROADCASTSS 8(AX)(R9*1), Z30; VBROADCASTSS 8(AX)(R9*2), Z31
 	VBROADCASTSS 8(R13), Z0; VBROADCASTSS 8(R13)(R9*1), Z1; VBROADCASTSS 8(R13)(R9*2), Z2
-	VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part95
+	VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28; accumulateF16_part99
 	VPSRLD $0x10, (BX)(R11*1), Z28; VPTERNLOGD $0x6a, Z8, Z7, Z28; VSUBPS Z9, Z28, Z28
-	accumulateF16_part96; CMPQ CX, $0x3
+	accumulateF16_part100; CMPQ CX, $0x3
 	JE loop123End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z29; VBROADCASTSS 12(AX)(R9*1), Z30
 	VBROADCASTSS 12(AX)(R9*2), Z31; VBROADCASTSS 12(R13), Z0; VBROADCASTSS 12(R13)(R9*1), Z1
 	VBROADCASTSS 12(R13)(R9*2), Z2; VPSRLD $0x10, (BX), Z28; VPTERNLOGD $0x6a, Z11, Z10, Z28
-	VSUBPS Z12, Z28, Z28; accumulateF16_part95; VPSRLD $0x10, (BX)(R11*1), Z28
-	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part96; accumulateF16_part33
+	VSUBPS Z12, Z28, Z28; accumulateF16_part99; VPSRLD $0x10, (BX)(R11*1), Z28
+	VPTERNLOGD $0x6a, Z11, Z10, Z28; VSUBPS Z12, Z28, Z28; accumulateF16_part100; accumulateF16_part34
 	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop123
 
 loop123End:
-	accumulateF16_part90; accumulateF16_part97
+	accumulateF16_part93; accumulateF16_part101
 	MOVQ $0x6, BX; JMP panels117Done
 
 loop123Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop123Begun
 
 panels117Rows7:
@@ -3657,38 +3676,38 @@ panels117Rows7:
 	ADDQ R8, AX; VBROADCASTSS 24(CX), Z6; VMULPS (AX), Z6, Z28; VMULPS 64(AX), Z6, Z29
 
 loop124Begun:
-	accumulateF16_part98
+	accumulateF16_part103
 
 loop124:
-	accumulateF16_part99; VMOVDQU32 (BX), Z30
-	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part100
+	accumulateF16_part104; VMOVDQU32 (BX), Z30
+	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part105
 	VMOVDQU32 (BX)(R11*1), Z30; VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30
-	accumulateF16_part101; CMPQ CX, $0x1
+	accumulateF16_part106; CMPQ CX, $0x1
 	JE loop124End
-	PREFETCHT0 (R12); accumulateF16_part102; VMOVDQU32 (BX), Z30; VPTERNLOGD $0x6a, Z11, Z10, Z30
-	VSUBPS Z12, Z30, Z30; accumulateF16_part100; VMOVDQU32 (BX)(R11*1), Z30
-	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part101; CMPQ CX, $0x2
+	PREFETCHT0 (R12); accumulateF16_part107; VMOVDQU32 (BX), Z30; VPTERNLOGD $0x6a, Z11, Z10, Z30
+	VSUBPS Z12, Z30, Z30; accumulateF16_part105; VMOVDQU32 (BX)(R11*1), Z30
+	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part106; CMPQ CX, $0x2
 	JE loop124End
 	VBROADCASTSS 8(AX), Z31; VBROADCASTSS 8(AX)(R9*1), Z0; VBROADCASTSS 8(AX)(R9*2), Z1
 	VBROADCASTSS 8(R13), Z2; VBROADCASTSS 8(R13)(R9*1), Z3; VBROADCASTSS 8(R13)(R9*2), Z4
 	VBROADCASTSS 8(DX), Z5; VPSRLD $0x10, (BX), Z30; VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30
-	accumulateF16_part100; VPSRLD $0x10, (BX)(R11*1), Z30
-	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part101; CMPQ CX, $0x3
+	accumulateF16_part105; VPSRLD $0x10, (BX)(R11*1), Z30
+	VPTERNLOGD $0x6a, Z8, Z7, Z30; VSUBPS Z9, Z30, Z30; accumulateF16_part106; CMPQ CX, $0x3
 	JE loop124End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z31; VBROADCASTSS 12(AX)(R9*1), Z0
 	VBROADCASTSS 12(AX)(R9*2), Z1; VBROADCASTSS 12(R13), Z2; VBROADCASTSS 12(R13)(R9*1), Z3
 	VBROADCASTSS 12(R13)(R9*2), Z4; VBROADCASTSS 12(DX), Z5; VPSRLD $0x10, (BX), Z30
-	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part100
+	VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30; accumulateF16_part105
 	VPSRLD $0x10, (BX)(R11*1), Z30; VPTERNLOGD $0x6a, Z11, Z10, Z30; VSUBPS Z12, Z30, Z30
-	accumulateF16_part101; accumulateF16_part33
+	accumulateF16_part106; accumulateF16_part34
 	ADDQ $0x10, R13; ADDQ $0x10, DX; SUBQ $0x4, CX; JG loop124
 
 loop124End:
-	accumulateF16_part90; accumulateF16_part97
+	accumulateF16_part93; accumulateF16_part101
 	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; MOVQ $0x7, BX; JMP panels117Done
 
 loop124Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; JMP loop124Begun
 
 panels117Rows8:
@@ -3699,7 +3718,7 @@ panels117Rows8:
 	VBROADCASTSS 28(CX), Z6; VMULPS (AX), Z6, Z30; VMULPS 64(AX), Z6, Z31
 
 loop125Begun:
-	accumulateF16_part98
+	accumulateF16_part103
 
 loop125:
 	VMOVDQU32 (BX), Z0; VPTERNLOGD $0x6a, Z8, Z7, Z0; VSUBPS Z9, Z0, Z0; VBROADCASTSS (AX), Z1
@@ -3753,17 +3772,16 @@ loop125:
 	VBROADCASTSS 12(R13), Z1; VFMADD231PS Z0, Z1, Z23; VBROADCASTSS 12(R13)(R9*1), Z1
 	VFMADD231PS Z0, Z1, Z25; VBROADCASTSS 12(R13)(R9*2), Z1; VFMADD231PS Z0, Z1, Z27
 	VBROADCASTSS 12(DX), Z1; VFMADD231PS Z0, Z1, Z29; VBROADCASTSS 12(DX)(R9*1), Z1
-	VFMADD231PS Z0, Z1, Z31; accumulateF16_part33; ADDQ $0x10, R13; ADDQ $0x10, DX; SUBQ $0x4, CX
+	VFMADD231PS Z0, Z1, Z31; accumulateF16_part34; ADDQ $0x10, R13; ADDQ $0x10, DX; SUBQ $0x4, CX
 	JG loop125
 
 loop125End:
-	accumulateF16_part90; accumulateF16_part97
-	VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); ADDQ R8, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI)
-	ADDQ R8, DI; MOVQ $0x8, BX; JMP panels117Done
+	accumulateF16_part93; accumulateF16_part101
+	accumulateF16_part110; JMP panels117Done
 
 loop125Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop125Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop125Begun
 
 panels117Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile126
@@ -3774,7 +3792,7 @@ laterTile126:
 	accumulateF16_part12; JMP panels117Tiles
 
 panels117Next:
-	accumulateF16_part31; JMP panels117
+	accumulateF16_part32; JMP panels117
 
 panels117End:
 panels127:
@@ -3836,8 +3854,8 @@ loop129:
 	VPTERNLOGD $0x6a, Z8, Z7, Z18; VSUBPS Z9, Z18, Z18; VFMADD231PS Z18, Z19, Z16
 	VFMADD231PS Z18, Z20, Z17; CMPQ CX, $0x3; JE loop129End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Z19; VBROADCASTSS 12(AX)(R9*1), Z20; VPSRLD $0x10, (BX), Z18
-	VPTERNLOGD $0x6a, Z11, Z10, Z18; VSUBPS Z12, Z18, Z18; VFMADD231PS Z18, Z19, Z16
-	VFMADD231PS Z18, Z20, Z17; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop129
+	VPTERNLOGD $0x6a, Z11, Z10, Z18; VSUBPS Z12, Z18, Z18; accumulateF16_part112; ADDQ $0x40, R12
+	ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop129
 
 loop129End:
 	VMOVUPS Z16, (DI); ADDQ R8, DI; VMOVUPS Z17, (DI); ADDQ R8, DI; MOVQ $0x2, BX; JMP panels127Done
@@ -3856,21 +3874,21 @@ loop130Begun:
 
 loop130:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part106
+	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part113
 	CMPQ CX, $0x1; JE loop130End
-	VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21; VBROADCASTSS 4(AX)(R9*2), Z22
-	VMOVDQU32 (BX), Z19; VPTERNLOGD $0x6a, Z11, Z10, Z19; VSUBPS Z12, Z19, Z19; accumulateF16_part106
-	CMPQ CX, $0x2; JE loop130End
+	accumulateF16_part114; VMOVDQU32 (BX), Z19
+	VPTERNLOGD $0x6a, Z11, Z10, Z19; VSUBPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x2
+	JE loop130End
 	VBROADCASTSS 8(AX), Z20; VBROADCASTSS 8(AX)(R9*1), Z21; VBROADCASTSS 8(AX)(R9*2), Z22
-	VPSRLD $0x10, (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part106
+	VPSRLD $0x10, (BX), Z19; VPTERNLOGD $0x6a, Z8, Z7, Z19; VSUBPS Z9, Z19, Z19; accumulateF16_part113
 	CMPQ CX, $0x3; JE loop130End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Z20; VBROADCASTSS 12(AX)(R9*1), Z21
 	VBROADCASTSS 12(AX)(R9*2), Z22; VPSRLD $0x10, (BX), Z19; VPTERNLOGD $0x6a, Z11, Z10, Z19
-	VSUBPS Z12, Z19, Z19; accumulateF16_part106; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
+	VSUBPS Z12, Z19, Z19; accumulateF16_part113; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x10, AX
 	SUBQ $0x4, CX; JG loop130
 
 loop130End:
-	accumulateF16_part107; MOVQ $0x3, BX
+	accumulateF16_part115; MOVQ $0x3, BX
 	JMP panels127Done
 
 loop130Zero:
@@ -3884,29 +3902,29 @@ panels127Rows4:
 	VBROADCASTSS 12(CX), Z6; VMULPS (AX), Z6, Z19
 
 loop131Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop131:
-	accumulateF16_part108; VMOVDQU32 (BX), Z20
-	VPTERNLOGD $0x6a, Z8, Z7, Z20; VSUBPS Z9, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x1
+	accumulateF16_part116; VMOVDQU32 (BX), Z20
+	VPTERNLOGD $0x6a, Z8, Z7, Z20; VSUBPS Z9, Z20, Z20; accumulateF16_part117; CMPQ CX, $0x1
 	JE loop131End
-	accumulateF16_part110; VMOVDQU32 (BX), Z20
-	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x2
+	accumulateF16_part118; VMOVDQU32 (BX), Z20
+	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part117; CMPQ CX, $0x2
 	JE loop131End
 	VBROADCASTSS 8(AX), Z21; VBROADCASTSS 8(AX)(R9*1), Z22; VBROADCASTSS 8(AX)(R9*2), Z23
 	VBROADCASTSS 8(R13), Z24; VPSRLD $0x10, (BX), Z20; VPTERNLOGD $0x6a, Z8, Z7, Z20
-	VSUBPS Z9, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x3; JE loop131End
+	VSUBPS Z9, Z20, Z20; accumulateF16_part117; CMPQ CX, $0x3; JE loop131End
 	PREFETCHT0 (R12); VBROADCASTSS 12(AX), Z21; VBROADCASTSS 12(AX)(R9*1), Z22
 	VBROADCASTSS 12(AX)(R9*2), Z23; VBROADCASTSS 12(R13), Z24; VPSRLD $0x10, (BX), Z20
-	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part109; ADDQ R10, BX
-	ADDQ $0x40, R12; accumulateF16_part49; JG loop131
+	VPTERNLOGD $0x6a, Z11, Z10, Z20; VSUBPS Z12, Z20, Z20; accumulateF16_part117; ADDQ R10, BX
+	ADDQ $0x40, R12; accumulateF16_part50; JG loop131
 
 loop131End:
-	accumulateF16_part107; VMOVUPS Z19, (DI)
+	accumulateF16_part115; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels127Done
 
 loop131Zero:
-	accumulateF16_part82; JMP loop131Begun
+	accumulateF16_part83; JMP loop131Begun
 
 panels127Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile132
@@ -3917,7 +3935,7 @@ laterTile132:
 	accumulateF16_part12; JMP panels127Tiles
 
 panels127Next:
-	accumulateF16_part55; JMP panels127
+	accumulateF16_part56; JMP panels127
 
 panels127End:
 	VZEROUPPER
@@ -4047,14 +4065,14 @@ loop138:
 	VFMADD231PS Z20, Z21, Z16; VPSRLD $0x1c, (BX)(R11*1), Z20; VPERMPS Z12, Z20, Z20
 	VFMADD231PS Z20, Z21, Z17; VPSRLD $0x1c, (BX)(R11*2), Z20; VPERMPS Z12, Z20, Z20
 	VFMADD231PS Z20, Z21, Z18; VPSRLD $0x1c, (DX)(R11*2), Z20; VPERMPS Z12, Z20, Z20
-	VFMADD231PS Z20, Z21, Z19; accumulateF16_part59; ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop138
+	VFMADD231PS Z20, Z21, Z19; accumulateF16_part60; ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop138
 
 loop138End:
 	VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI); ADDQ R8, DI
 	MOVQ $0x1, BX; JMP panels137Done
 
 loop138Zero:
-	accumulateF16_part82; JMP loop138Begun
+	accumulateF16_part83; JMP loop138Begun
 
 panels137Rows2:
 	// 2 rows × 64 columns.
@@ -4104,15 +4122,15 @@ loop139:
 	PREFETCHT0 192(R12); VBROADCASTSS 28(AX), Z25; VBROADCASTSS 28(AX)(R9*1), Z26
 	VPSRLD $0x1c, (BX), Z24; accumulateI4_part2; VPSRLD $0x1c, (BX)(R11*1), Z24; accumulateI4_part3
 	VPSRLD $0x1c, (BX)(R11*2), Z24; accumulateI4_part4; VPSRLD $0x1c, (DX)(R11*2), Z24
-	accumulateI4_part5; accumulateF16_part59
+	accumulateI4_part5; accumulateF16_part60
 	ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop139
 
 loop139End:
-	accumulateF16_part60; MOVQ $0x2, BX
+	accumulateF16_part61; MOVQ $0x2, BX
 	JMP panels137Done
 
 loop139Zero:
-	accumulateF16_part61; JMP loop139Begun
+	accumulateF16_part62; JMP loop139Begun
 
 panels137Rows3:
 	// 3 rows × 64 columns.
@@ -4125,60 +4143,60 @@ loop140Begun:
 	MOVQ SI, AX; MOVQ 80(SP), CX
 
 loop140:
-	accumulateF16_part65; VMOVDQU32 (BX), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part66; VMOVDQU32 (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part67; VMOVDQU32 (BX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part68; VMOVDQU32 (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part69; CMPQ CX, $0x1
+	accumulateF16_part66; VMOVDQU32 (BX), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VMOVDQU32 (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part68; VMOVDQU32 (BX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part69; VMOVDQU32 (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part70; CMPQ CX, $0x1
 	JE loop140End
-	PREFETCHT0 (R12); accumulateF16_part70; VPSRLD $0x8, (BX), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part66; VPSRLD $0x8, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x8, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part68; VPSRLD $0x8, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x2; JE loop140End
+	PREFETCHT0 (R12); accumulateF16_part71; VPSRLD $0x8, (BX), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part67; VPSRLD $0x8, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part68; VPSRLD $0x8, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part69; VPSRLD $0x8, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x2; JE loop140End
 	VBROADCASTSS 8(AX), Z29; VBROADCASTSS 8(AX)(R9*1), Z30; VBROADCASTSS 8(AX)(R9*2), Z31
-	VPSRLD $0x10, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66
-	VPSRLD $0x10, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
-	VPSRLD $0x10, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
-	VPSRLD $0x10, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x3
+	VPSRLD $0x10, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
+	VPSRLD $0x10, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
+	VPSRLD $0x10, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69
+	VPSRLD $0x10, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x3
 	JE loop140End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z29; VBROADCASTSS 12(AX)(R9*1), Z30
 	VBROADCASTSS 12(AX)(R9*2), Z31; VPSRLD $0x18, (BX), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part66; VPSRLD $0x18, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x18, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part68; VPSRLD $0x18, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x4; JE loop140End
+	accumulateF16_part67; VPSRLD $0x18, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part68; VPSRLD $0x18, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part69; VPSRLD $0x18, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x4; JE loop140End
 	VBROADCASTSS 16(AX), Z29; VBROADCASTSS 16(AX)(R9*1), Z30; VBROADCASTSS 16(AX)(R9*2), Z31
-	VPSRLD $0x4, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66; VPSRLD $0x4, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x4, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part68; VPSRLD $0x4, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x5; JE loop140End
+	VPSRLD $0x4, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x4, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part68; VPSRLD $0x4, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part69; VPSRLD $0x4, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x5; JE loop140End
 	PREFETCHT0 128(R12); VBROADCASTSS 20(AX), Z29; VBROADCASTSS 20(AX)(R9*1), Z30
-	VBROADCASTSS 20(AX)(R9*2), Z31; VPSRLD $0xc, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66
-	VPSRLD $0xc, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
-	VPSRLD $0xc, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
-	VPSRLD $0xc, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x6
+	VBROADCASTSS 20(AX)(R9*2), Z31; VPSRLD $0xc, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
+	VPSRLD $0xc, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
+	VPSRLD $0xc, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69
+	VPSRLD $0xc, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x6
 	JE loop140End
 	VBROADCASTSS 24(AX), Z29; VBROADCASTSS 24(AX)(R9*1), Z30; VBROADCASTSS 24(AX)(R9*2), Z31
-	VPSRLD $0x14, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part66
-	VPSRLD $0x14, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
-	VPSRLD $0x14, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
-	VPSRLD $0x14, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69; CMPQ CX, $0x7
+	VPSRLD $0x14, (BX), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part67
+	VPSRLD $0x14, (BX)(R11*1), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part68
+	VPSRLD $0x14, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part69
+	VPSRLD $0x14, (DX)(R11*2), Z28; VPERMPS Z12, Z28, Z28; accumulateF16_part70; CMPQ CX, $0x7
 	JE loop140End
 	PREFETCHT0 192(R12); VBROADCASTSS 28(AX), Z29; VBROADCASTSS 28(AX)(R9*1), Z30
 	VBROADCASTSS 28(AX)(R9*2), Z31; VPSRLD $0x1c, (BX), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part66; VPSRLD $0x1c, (BX)(R11*1), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part67; VPSRLD $0x1c, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
-	accumulateF16_part68; VPSRLD $0x1c, (DX)(R11*2), Z28
-	VPERMPS Z12, Z28, Z28; accumulateF16_part69; accumulateF16_part59; ADDQ $0x20, AX; SUBQ $0x8, CX
+	accumulateF16_part67; VPSRLD $0x1c, (BX)(R11*1), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part68; VPSRLD $0x1c, (BX)(R11*2), Z28; VPERMPS Z12, Z28, Z28
+	accumulateF16_part69; VPSRLD $0x1c, (DX)(R11*2), Z28
+	VPERMPS Z12, Z28, Z28; accumulateF16_part70; accumulateF16_part60; ADDQ $0x20, AX; SUBQ $0x8, CX
 	JG loop140
 
 loop140End:
-	accumulateF16_part60; accumulateF16_part71
-	JMP panels137Done
+	accumulateF16_part61; accumulateF16_part72
+	MOVQ $0x3, BX; JMP panels137Done
 
 loop140Zero:
-	accumulateF16_part61; accumulateF16_part72
+	accumulateF16_part62; accumulateF16_part73
 	JMP loop140Begun
 
 panels137Rows4:
@@ -4190,66 +4208,66 @@ panels137Rows4:
 	VMULPS 64(AX), Z11, Z29; VMULPS 128(AX), Z11, Z30; VMULPS 192(AX), Z11, Z31
 
 loop141Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop141:
-	accumulateF16_part73; VMOVDQU32 (BX), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part74; VMOVDQU32 (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part75; VMOVDQU32 (BX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VMOVDQU32 (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part77; CMPQ CX, $0x1
+	accumulateF16_part74; VMOVDQU32 (BX), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VMOVDQU32 (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part76; VMOVDQU32 (BX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part77; VMOVDQU32 (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part78; CMPQ CX, $0x1
 	JE loop141End
-	PREFETCHT0 (R12); accumulateF16_part78; VPSRLD $0x8, (BX), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part74; VPSRLD $0x8, (BX)(R11*1), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VPSRLD $0x8, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part76; VPSRLD $0x8, (DX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x2; JE loop141End
+	PREFETCHT0 (R12); accumulateF16_part79; VPSRLD $0x8, (BX), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part75; VPSRLD $0x8, (BX)(R11*1), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VPSRLD $0x8, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part77; VPSRLD $0x8, (DX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x2; JE loop141End
 	VBROADCASTSS 8(AX), Z1; VBROADCASTSS 8(AX)(R9*1), Z2; VBROADCASTSS 8(AX)(R9*2), Z3
-	VBROADCASTSS 8(R13), Z4; VPSRLD $0x10, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part74
-	VPSRLD $0x10, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
-	VPSRLD $0x10, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
-	VPSRLD $0x10, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x3
+	VBROADCASTSS 8(R13), Z4; VPSRLD $0x10, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
+	VPSRLD $0x10, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
+	VPSRLD $0x10, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77
+	VPSRLD $0x10, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x3
 	JE loop141End
 	PREFETCHT0 64(R12); VBROADCASTSS 12(AX), Z1; VBROADCASTSS 12(AX)(R9*1), Z2
 	VBROADCASTSS 12(AX)(R9*2), Z3; VBROADCASTSS 12(R13), Z4; VPSRLD $0x18, (BX), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part74; VPSRLD $0x18, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part75; VPSRLD $0x18, (BX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VPSRLD $0x18, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part77; CMPQ CX, $0x4
+	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VPSRLD $0x18, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part76; VPSRLD $0x18, (BX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part77; VPSRLD $0x18, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part78; CMPQ CX, $0x4
 	JE loop141End
 	VBROADCASTSS 16(AX), Z1; VBROADCASTSS 16(AX)(R9*1), Z2; VBROADCASTSS 16(AX)(R9*2), Z3
-	VBROADCASTSS 16(R13), Z4; VPSRLD $0x4, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part74
-	VPSRLD $0x4, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
-	VPSRLD $0x4, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
-	VPSRLD $0x4, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x5
+	VBROADCASTSS 16(R13), Z4; VPSRLD $0x4, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
+	VPSRLD $0x4, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
+	VPSRLD $0x4, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77
+	VPSRLD $0x4, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x5
 	JE loop141End
 	PREFETCHT0 128(R12); VBROADCASTSS 20(AX), Z1; VBROADCASTSS 20(AX)(R9*1), Z2
 	VBROADCASTSS 20(AX)(R9*2), Z3; VBROADCASTSS 20(R13), Z4; VPSRLD $0xc, (BX), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part74; VPSRLD $0xc, (BX)(R11*1), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VPSRLD $0xc, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part76; VPSRLD $0xc, (DX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x6; JE loop141End
+	accumulateF16_part75; VPSRLD $0xc, (BX)(R11*1), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VPSRLD $0xc, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part77; VPSRLD $0xc, (DX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x6; JE loop141End
 	VBROADCASTSS 24(AX), Z1; VBROADCASTSS 24(AX)(R9*1), Z2; VBROADCASTSS 24(AX)(R9*2), Z3
-	VBROADCASTSS 24(R13), Z4; VPSRLD $0x14, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part74
-	VPSRLD $0x14, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
-	VPSRLD $0x14, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
-	VPSRLD $0x14, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77; CMPQ CX, $0x7
+	VBROADCASTSS 24(R13), Z4; VPSRLD $0x14, (BX), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part75
+	VPSRLD $0x14, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part76
+	VPSRLD $0x14, (BX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part77
+	VPSRLD $0x14, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0; accumulateF16_part78; CMPQ CX, $0x7
 	JE loop141End
 	PREFETCHT0 192(R12); VBROADCASTSS 28(AX), Z1; VBROADCASTSS 28(AX)(R9*1), Z2
 	VBROADCASTSS 28(AX)(R9*2), Z3; VBROADCASTSS 28(R13), Z4; VPSRLD $0x1c, (BX), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part74; VPSRLD $0x1c, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part75; VPSRLD $0x1c, (BX)(R11*2), Z0
-	VPERMPS Z12, Z0, Z0; accumulateF16_part76; VPSRLD $0x1c, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
-	accumulateF16_part77; accumulateF16_part59
+	VPERMPS Z12, Z0, Z0; accumulateF16_part75; VPSRLD $0x1c, (BX)(R11*1), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part76; VPSRLD $0x1c, (BX)(R11*2), Z0
+	VPERMPS Z12, Z0, Z0; accumulateF16_part77; VPSRLD $0x1c, (DX)(R11*2), Z0; VPERMPS Z12, Z0, Z0
+	accumulateF16_part78; accumulateF16_part60
 	ADDQ $0x20, AX; ADDQ $0x20, R13; SUBQ $0x8, CX; JG loop141
 
 loop141End:
-	accumulateF16_part60; accumulateF16_part79
+	accumulateF16_part61; accumulateF16_part80
 	JMP panels137Done
 
 loop141Zero:
-	accumulateF16_part61; accumulateF16_part72
-	accumulateF16_part80; JMP loop141Begun
+	accumulateF16_part62; accumulateF16_part73
+	accumulateF16_part81; JMP loop141Begun
 
 panels137Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile142
@@ -4360,26 +4378,26 @@ loop146Begun:
 
 loop146:
 	VBROADCASTSS (AX), Z20; VBROADCASTSS (AX)(R9*1), Z21; VBROADCASTSS (AX)(R9*2), Z22
-	VMOVDQU32 (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x1; JE loop146End
-	VBROADCASTSS 4(AX), Z20; VBROADCASTSS 4(AX)(R9*1), Z21; VBROADCASTSS 4(AX)(R9*2), Z22
-	VPSRLD $0x8, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x2; JE loop146End
+	VMOVDQU32 (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x1; JE loop146End
+	accumulateF16_part114; VPSRLD $0x8, (BX), Z19
+	VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x2; JE loop146End
 	VBROADCASTSS 8(AX), Z20; VBROADCASTSS 8(AX)(R9*1), Z21; VBROADCASTSS 8(AX)(R9*2), Z22
-	VPSRLD $0x10, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x3; JE loop146End
+	VPSRLD $0x10, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x3; JE loop146End
 	VBROADCASTSS 12(AX), Z20; VBROADCASTSS 12(AX)(R9*1), Z21; VBROADCASTSS 12(AX)(R9*2), Z22
-	VPSRLD $0x18, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x4; JE loop146End
+	VPSRLD $0x18, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x4; JE loop146End
 	VBROADCASTSS 16(AX), Z20; VBROADCASTSS 16(AX)(R9*1), Z21; VBROADCASTSS 16(AX)(R9*2), Z22
-	VPSRLD $0x4, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x5; JE loop146End
+	VPSRLD $0x4, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x5; JE loop146End
 	VBROADCASTSS 20(AX), Z20; VBROADCASTSS 20(AX)(R9*1), Z21; VBROADCASTSS 20(AX)(R9*2), Z22
-	VPSRLD $0xc, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x6; JE loop146End
+	VPSRLD $0xc, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x6; JE loop146End
 	VBROADCASTSS 24(AX), Z20; VBROADCASTSS 24(AX)(R9*1), Z21; VBROADCASTSS 24(AX)(R9*2), Z22
-	VPSRLD $0x14, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part106; CMPQ CX, $0x7; JE loop146End
+	VPSRLD $0x14, (BX), Z19; VPERMPS Z12, Z19, Z19; accumulateF16_part113; CMPQ CX, $0x7; JE loop146End
 	PREFETCHT0 (R12); VBROADCASTSS 28(AX), Z20; VBROADCASTSS 28(AX)(R9*1), Z21
 	VBROADCASTSS 28(AX)(R9*2), Z22; VPSRLD $0x1c, (BX), Z19; VPERMPS Z12, Z19, Z19
-	accumulateF16_part106; ADDQ R10, BX
+	accumulateF16_part113; ADDQ R10, BX
 	ADDQ $0x40, R12; ADDQ $0x20, AX; SUBQ $0x8, CX; JG loop146
 
 loop146End:
-	accumulateF16_part107; MOVQ $0x3, BX
+	accumulateF16_part115; MOVQ $0x3, BX
 	JMP panels143Done
 
 loop146Zero:
@@ -4393,39 +4411,39 @@ panels143Rows4:
 	VBROADCASTSS 12(CX), Z11; VMULPS (AX), Z11, Z19
 
 loop147Begun:
-	accumulateF16_part40
+	accumulateF16_part41
 
 loop147:
-	accumulateF16_part108; VMOVDQU32 (BX), Z20
-	VPERMPS Z12, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x1; JE loop147End
-	accumulateF16_part110; VPSRLD $0x8, (BX), Z20
-	VPERMPS Z12, Z20, Z20; accumulateF16_part109; CMPQ CX, $0x2; JE loop147End
+	accumulateF16_part116; VMOVDQU32 (BX), Z20
+	VPERMPS Z12, Z20, Z20; accumulateF16_part117; CMPQ CX, $0x1; JE loop147End
+	accumulateF16_part118; VPSRLD $0x8, (BX), Z20
+	VPERMPS Z12, Z20, Z20; accumulateF16_part117; CMPQ CX, $0x2; JE loop147End
 	VBROADCASTSS 8(AX), Z21; VBROADCASTSS 8(AX)(R9*1), Z22; VBROADCASTSS 8(AX)(R9*2), Z23
-	VBROADCASTSS 8(R13), Z24; VPSRLD $0x10, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
+	VBROADCASTSS 8(R13), Z24; VPSRLD $0x10, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part117
 	CMPQ CX, $0x3; JE loop147End
 	VBROADCASTSS 12(AX), Z21; VBROADCASTSS 12(AX)(R9*1), Z22; VBROADCASTSS 12(AX)(R9*2), Z23
-	VBROADCASTSS 12(R13), Z24; VPSRLD $0x18, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
+	VBROADCASTSS 12(R13), Z24; VPSRLD $0x18, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part117
 	CMPQ CX, $0x4; JE loop147End
 	VBROADCASTSS 16(AX), Z21; VBROADCASTSS 16(AX)(R9*1), Z22; VBROADCASTSS 16(AX)(R9*2), Z23
-	VBROADCASTSS 16(R13), Z24; VPSRLD $0x4, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
+	VBROADCASTSS 16(R13), Z24; VPSRLD $0x4, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part117
 	CMPQ CX, $0x5; JE loop147End
 	VBROADCASTSS 20(AX), Z21; VBROADCASTSS 20(AX)(R9*1), Z22; VBROADCASTSS 20(AX)(R9*2), Z23
-	VBROADCASTSS 20(R13), Z24; VPSRLD $0xc, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
+	VBROADCASTSS 20(R13), Z24; VPSRLD $0xc, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part117
 	CMPQ CX, $0x6; JE loop147End
 	VBROADCASTSS 24(AX), Z21; VBROADCASTSS 24(AX)(R9*1), Z22; VBROADCASTSS 24(AX)(R9*2), Z23
-	VBROADCASTSS 24(R13), Z24; VPSRLD $0x14, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part109
+	VBROADCASTSS 24(R13), Z24; VPSRLD $0x14, (BX), Z20; VPERMPS Z12, Z20, Z20; accumulateF16_part117
 	CMPQ CX, $0x7; JE loop147End
 	PREFETCHT0 (R12); VBROADCASTSS 28(AX), Z21; VBROADCASTSS 28(AX)(R9*1), Z22
 	VBROADCASTSS 28(AX)(R9*2), Z23; VBROADCASTSS 28(R13), Z24; VPSRLD $0x1c, (BX), Z20
-	VPERMPS Z12, Z20, Z20; accumulateF16_part109; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x20, AX
+	VPERMPS Z12, Z20, Z20; accumulateF16_part117; ADDQ R10, BX; ADDQ $0x40, R12; ADDQ $0x20, AX
 	ADDQ $0x20, R13; SUBQ $0x8, CX; JG loop147
 
 loop147End:
-	accumulateF16_part107; VMOVUPS Z19, (DI)
+	accumulateF16_part115; VMOVUPS Z19, (DI)
 	ADDQ R8, DI; MOVQ $0x4, BX; JMP panels143Done
 
 loop147Zero:
-	accumulateF16_part82; JMP loop147Begun
+	accumulateF16_part83; JMP loop147Begun
 
 panels143Done:
 	MOVQ 72(SP), CX; CMPQ CX, 64(SP); JNE laterTile148
@@ -4436,7 +4454,7 @@ laterTile148:
 	accumulateF16_part12; JMP panels143Tiles
 
 panels143Next:
-	accumulateF16_part55; JMP panels143
+	accumulateF16_part56; JMP panels143
 
 panels143End:
 	VZEROUPPER
@@ -4560,18 +4578,13 @@ TEXT ·narrowBF16SIMD(SB), NOSPLIT, $0-24
 	SUBQ $0x8, DX; JL tail2
 
 loop2:
-	VMOVUPS (CX), Y0; VCMPPS $0x3, Y0, Y0, Y1; VPSRLD $0x10, Y0, Y3; VPAND all00000001<>+0(SB), Y3, Y2
-	VPADDD all00007fff<>+0(SB), Y2, Y2; VPADDD Y0, Y2, Y2; VPSRLD $0x10, Y2, Y2
-	VPOR all00000040<>+0(SB), Y3, Y3; VBLENDVPS Y1, Y3, Y2, Y2; VEXTRACTI128 $0x1, Y2, X3
-	VPACKUSDW X3, X2, X2; VMOVDQU X2, (AX); ADDQ $0x20, CX; ADDQ $0x10, AX; SUBQ $0x8, DX; JGE loop2
+	VMOVUPS (CX), Y0; narrowBF16_part1; VMOVDQU X2, (AX); ADDQ $0x20, CX; ADDQ $0x10, AX; SUBQ $0x8, DX
+	JGE loop2
 
 tail2:
 	ADDQ $0x8, DX; JE end2
 	LEAQ tailMasks<>+32(SB), BX; MOVQ DX, SI; SHLQ $0x2, SI; SUBQ SI, BX; VMOVUPS (BX), Y0
-	VMASKMOVPS (CX), Y0, Y0; VCMPPS $0x3, Y0, Y0, Y1; VPSRLD $0x10, Y0, Y3
-	VPAND all00000001<>+0(SB), Y3, Y2; VPADDD all00007fff<>+0(SB), Y2, Y2; VPADDD Y0, Y2, Y2
-	VPSRLD $0x10, Y2, Y2; VPOR all00000040<>+0(SB), Y3, Y3; VBLENDVPS Y1, Y3, Y2, Y2
-	VEXTRACTI128 $0x1, Y2, X3; VPACKUSDW X3, X2, X2; TESTQ $0x4, DX; JE part152
+	VMASKMOVPS (CX), Y0, Y0; narrowBF16_part1; TESTQ $0x4, DX; JE part152
 	VMOVQ X2, (AX); VPSRLDQ $0x8, X2, X2; ADDQ $0x8, AX
 
 part152:

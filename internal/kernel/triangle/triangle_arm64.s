@@ -9,19 +9,37 @@
 #define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
 
 #define substitute_part1 \
+	MOVD 0(R20), R0; MOVD 8(R20), R1; MOVD 40(R20), R2; MOVD 16(R20), R3; MOVD 24(R20), R4 \
+	MOVD 56(R20), R8; MOVD 64(R20), R20; MOVD 0(R20), R6; MOVD 8(R20), R7; MOVD 24(R20), R9 \
+	MOVD 32(R20), R10; MOVD 40(R20), R11; LSL $2, R9, R9; LSL $2, R10, R10; LSL $2, R11, R11
+
+#define substitute_part2 \
 	MOVD R12, R21; VLD1.P 64(R21), [V0.S4, V1.S4, V2.S4, V3.S4] \
 	VLD1.P 64(R21), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1R.P 4(R15), [V24.S4]; fmul(0, 0, 24) \
 	fmul(1, 1, 24); fmul(2, 2, 24); fmul(3, 3, 24); fmul(4, 4, 24); fmul(5, 5, 24); fmul(6, 6, 24) \
 	fmul(7, 7, 24); MOVD R0, R21; MOVD R14, R22; MOVD R17, R23
 
-#define substitute_part2 \
+#define substitute_part3 \
 	VLD1R.P 4(R22), [V24.S4]; MOVD R21, R24; VLD1.P 64(R24), [V16.S4, V17.S4, V18.S4, V19.S4] \
 	VLD1.P 64(R24), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R9, R21, R21; VFMLA V24.S4, V16.S4, V0.S4 \
 	VFMLA V24.S4, V17.S4, V1.S4; VFMLA V24.S4, V18.S4, V2.S4; VFMLA V24.S4, V19.S4, V3.S4 \
 	VFMLA V24.S4, V20.S4, V4.S4; VFMLA V24.S4, V21.S4, V5.S4; VFMLA V24.S4, V22.S4, V6.S4 \
 	VFMLA V24.S4, V23.S4, V7.S4; SUBS $1, R23, R23
 
+#define substitute_part4 \
+	ADD $1, R17, R17; ADD $64, R14, R14; ADD R10, R12, R12; ADD R11, R13, R13; SUBS $1, R19, R19
+
+#define substitute_part5 \
+	VLD1R.P 4(R22), [V24.S4]; MOVD R21, R24; VLD1.P 64(R24), [V16.S4, V17.S4, V18.S4, V19.S4] \
+	ADD R9, R21, R21; VFMLA V24.S4, V16.S4, V0.S4; VFMLA V24.S4, V17.S4, V1.S4 \
+	VFMLA V24.S4, V18.S4, V2.S4; VFMLA V24.S4, V19.S4, V3.S4; SUBS $1, R23, R23
+
 #define decayedSums_part1 \
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+
+#define decayedSums_part2 \
 	VLD1.P 64(R2), [V8.S4, V9.S4, V10.S4, V11.S4]; VLD1.P 64(R3), [V12.S4, V13.S4, V14.S4, V15.S4] \
 	VLD1R.P 4(R1), [V24.S4]; fmul(16, 8, 24); VFMLA V12.S4, V16.S4, V0.S4; fmul(17, 9, 24) \
 	VFMLA V13.S4, V17.S4, V1.S4; fmul(18, 10, 24); VFMLA V14.S4, V18.S4, V2.S4; fmul(19, 11, 24) \
@@ -54,6 +72,11 @@
 	VFMLA V28.S4, V27.S4, V11.S4; VFMLA V29.S4, V27.S4, V15.S4
 
 #define twoSums_part5 \
+	VFMLA V28.S4, V24.S4, V16.S4; VFMLA V29.S4, V24.S4, V20.S4; VFMLA V28.S4, V25.S4, V17.S4 \
+	VFMLA V29.S4, V25.S4, V21.S4; VFMLA V28.S4, V26.S4, V18.S4; VFMLA V29.S4, V26.S4, V22.S4 \
+	VFMLA V28.S4, V27.S4, V19.S4; VFMLA V29.S4, V27.S4, V23.S4; SUBS $1, R13, R13
+
+#define twoSums_part6 \
 	ADD R8, R0, R17; VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R17) \
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
 
@@ -61,18 +84,15 @@
 // substituteSIMD works like substituteGeneric.
 TEXT ·substituteSIMD(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R20
-	MOVD 32(R20), R5; MOVD 0(R20), R0; MOVD 8(R20), R1; MOVD 40(R20), R2; MOVD 16(R20), R3
-	MOVD 24(R20), R4; MOVD 56(R20), R8; MOVD 64(R20), R20; MOVD 0(R20), R6; MOVD 8(R20), R7
-	MOVD 24(R20), R9; MOVD 32(R20), R10; MOVD 40(R20), R11; LSL $2, R9, R9; LSL $2, R10, R10
-	LSL $2, R11, R11
+	MOVD 32(R20), R5; substitute_part1
 group1:
 	CMP $2, R8; BLT next2
 	MOVD R1, R12; MOVD R2, R13; MOVD R3, R14; MOVD R4, R15; ADD $0, R6, R17; MOVD R7, R19
 	MUL R9, R6, R20; ADD R0, R20, R20; MOVD R5, R16
 row3:
-	substitute_part1; CBZ R23, done5
+	substitute_part2; CBZ R23, done5
 loop4:
-	substitute_part2; BNE loop4
+	substitute_part3; BNE loop4
 done5:
 	MOVD R13, R21; VLD1.P 64(R21), [V16.S4, V17.S4, V18.S4, V19.S4]
 	VLD1.P 64(R21), [V20.S4, V21.S4, V22.S4, V23.S4]; VLD1R.P 4(R16), [V25.S4]; fsub(16, 16, 0)
@@ -80,8 +100,7 @@ done5:
 	fsub(19, 19, 3); fmul(19, 19, 25); fsub(20, 20, 4); fmul(20, 20, 25); fsub(21, 21, 5)
 	fmul(21, 21, 25); fsub(22, 22, 6); fmul(22, 22, 25); fsub(23, 23, 7); fmul(23, 23, 25)
 	MOVD R20, R21; VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R21)
-	VST1.P [V20.S4, V21.S4, V22.S4, V23.S4], 64(R21); ADD R9, R20, R20; ADD $1, R17, R17
-	ADD $64, R14, R14; ADD R10, R12, R12; ADD R11, R13, R13; SUBS $1, R19, R19; BNE row3
+	VST1.P [V20.S4, V21.S4, V22.S4, V23.S4], 64(R21); ADD R9, R20, R20; substitute_part4; BNE row3
 	ADD $128, R0, R0; ADD $128, R1, R1; ADD $128, R2, R2; SUB $2, R8, R8; B group1
 next2:
 group6:
@@ -93,15 +112,12 @@ row8:
 	fmul(0, 0, 24); fmul(1, 1, 24); fmul(2, 2, 24); fmul(3, 3, 24); MOVD R0, R21; MOVD R14, R22
 	MOVD R17, R23; CBZ R23, done10
 loop9:
-	VLD1R.P 4(R22), [V24.S4]; MOVD R21, R24; VLD1.P 64(R24), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R9, R21, R21; VFMLA V24.S4, V16.S4, V0.S4; VFMLA V24.S4, V17.S4, V1.S4
-	VFMLA V24.S4, V18.S4, V2.S4; VFMLA V24.S4, V19.S4, V3.S4; SUBS $1, R23, R23; BNE loop9
+	substitute_part5; BNE loop9
 done10:
 	MOVD R13, R21; VLD1.P 64(R21), [V16.S4, V17.S4, V18.S4, V19.S4]; VLD1R.P 4(R16), [V25.S4]
 	fsub(16, 16, 0); fmul(16, 16, 25); fsub(17, 17, 1); fmul(17, 17, 25); fsub(18, 18, 2)
 	fmul(18, 18, 25); fsub(19, 19, 3); fmul(19, 19, 25); MOVD R20, R21
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R21); ADD R9, R20, R20; ADD $1, R17, R17
-	ADD $64, R14, R14; ADD R10, R12, R12; ADD R11, R13, R13; SUBS $1, R19, R19; BNE row8
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R21); ADD R9, R20, R20; substitute_part4; BNE row8
 	ADD $64, R0, R0; ADD $64, R1, R1; ADD $64, R2, R2; SUB $1, R8, R8; B group6
 next7:
 	RET
@@ -109,22 +125,18 @@ next7:
 // outputsSIMD works like outputsGeneric.
 TEXT ·outputsSIMD(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R20
-	FMOVS 48(R20), F25; VDUP V25.S[0], V25.S4; MOVD 0(R20), R0; MOVD 8(R20), R1; MOVD 40(R20), R2
-	MOVD 16(R20), R3; MOVD 24(R20), R4; MOVD 56(R20), R8; MOVD 64(R20), R20; MOVD 0(R20), R6
-	MOVD 8(R20), R7; MOVD 24(R20), R9; MOVD 32(R20), R10; MOVD 40(R20), R11; LSL $2, R9, R9
-	LSL $2, R10, R10; LSL $2, R11, R11
+	FMOVS 48(R20), F25; VDUP V25.S[0], V25.S4; substitute_part1
 group11:
 	CMP $2, R8; BLT next12
 	MOVD R1, R12; MOVD R2, R13; MOVD R3, R14; MOVD R4, R15; ADD $1, R6, R17; MOVD R7, R19
 row13:
-	substitute_part1
+	substitute_part2
 loop14:
-	substitute_part2; BNE loop14
+	substitute_part3; BNE loop14
 done15:
 	fmul(0, 0, 25); fmul(1, 1, 25); fmul(2, 2, 25); fmul(3, 3, 25); fmul(4, 4, 25); fmul(5, 5, 25)
 	fmul(6, 6, 25); fmul(7, 7, 25); MOVD R13, R21; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R21)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R21); ADD $1, R17, R17; ADD $64, R14, R14
-	ADD R10, R12, R12; ADD R11, R13, R13; SUBS $1, R19, R19; BNE row13
+	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R21); substitute_part4; BNE row13
 	ADD $128, R0, R0; ADD $128, R1, R1; ADD $128, R2, R2; SUB $2, R8, R8; B group11
 next12:
 group16:
@@ -135,13 +147,10 @@ row18:
 	fmul(0, 0, 24); fmul(1, 1, 24); fmul(2, 2, 24); fmul(3, 3, 24); MOVD R0, R21; MOVD R14, R22
 	MOVD R17, R23
 loop19:
-	VLD1R.P 4(R22), [V24.S4]; MOVD R21, R24; VLD1.P 64(R24), [V16.S4, V17.S4, V18.S4, V19.S4]
-	ADD R9, R21, R21; VFMLA V24.S4, V16.S4, V0.S4; VFMLA V24.S4, V17.S4, V1.S4
-	VFMLA V24.S4, V18.S4, V2.S4; VFMLA V24.S4, V19.S4, V3.S4; SUBS $1, R23, R23; BNE loop19
+	substitute_part5; BNE loop19
 done20:
 	fmul(0, 0, 25); fmul(1, 1, 25); fmul(2, 2, 25); fmul(3, 3, 25); MOVD R13, R21
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R21); ADD $1, R17, R17; ADD $64, R14, R14
-	ADD R10, R12, R12; ADD R11, R13, R13; SUBS $1, R19, R19; BNE row18
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R21); substitute_part4; BNE row18
 	ADD $64, R0, R0; ADD $64, R1, R1; ADD $64, R2, R2; SUB $1, R8, R8; B group16
 next17:
 	RET
@@ -168,16 +177,15 @@ TEXT ·decayedSumsSIMD(SB), NOSPLIT, $0-56
 	MOVD n+32(FP), R4
 	MOVD rows+40(FP), R5
 	MOVD stride+48(FP), R6
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD R6<<2, R1, R7; CMP $2, R5; BEQ two
+	decayedSums_part1; ADD R6<<2, R1, R7
+	CMP $2, R5; BEQ two
 one:
-	decayedSums_part1; SUBS $1, R4, R4
+	decayedSums_part2; SUBS $1, R4, R4
 	BNE one
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0)
 	RET
 two:
-	decayedSums_part1; VLD1R.P 4(R7), [V24.S4]
+	decayedSums_part2; VLD1R.P 4(R7), [V24.S4]
 	fmul(16, 8, 24); VFMLA V12.S4, V16.S4, V4.S4; fmul(17, 9, 24); VFMLA V13.S4, V17.S4, V5.S4
 	fmul(18, 10, 24); VFMLA V14.S4, V18.S4, V6.S4; fmul(19, 11, 24); VFMLA V15.S4, V19.S4, V7.S4
 	SUBS $1, R4, R4; BNE two
@@ -209,10 +217,8 @@ TEXT ·twoSumsSIMD(SB), NOSPLIT, $0-8
 loop23:
 	twoSums_part3; VLD1.P 64(R15), [V24.S4, V25.S4, V26.S4, V27.S4]
 	twoSums_part4; VLD1.P 64(R12), [V24.S4, V25.S4, V26.S4, V27.S4]
-	VFMLA V28.S4, V24.S4, V16.S4; VFMLA V29.S4, V24.S4, V20.S4; VFMLA V28.S4, V25.S4, V17.S4
-	VFMLA V29.S4, V25.S4, V21.S4; VFMLA V28.S4, V26.S4, V18.S4; VFMLA V29.S4, V26.S4, V22.S4
-	VFMLA V28.S4, V27.S4, V19.S4; VFMLA V29.S4, V27.S4, V23.S4; SUBS $1, R13, R13; BNE loop23
-	twoSums_part5; ADD R8, R0, R17
+	twoSums_part5; BNE loop23
+	twoSums_part6; ADD R8, R0, R17
 	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R17); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	MOVD R1, R10; VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R10)
 	VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R10); SUB $2, R7, R7; B rest22
@@ -222,7 +228,7 @@ loop24:
 	twoSums_part3; VLD1.P 64(R12), [V24.S4, V25.S4, V26.S4, V27.S4]
 	twoSums_part4; SUBS $1, R13, R13
 	BNE loop24
-	twoSums_part5; MOVD R1, R10
+	twoSums_part6; MOVD R1, R10
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R10); VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R10)
 	SUB $1, R7, R7
 rest22:
@@ -233,24 +239,19 @@ again25:
 loop27:
 	twoSums_part3; VLD1.P 64(R15), [V24.S4, V25.S4, V26.S4, V27.S4]
 	twoSums_part4; VLD1.P 64(R16), [V24.S4, V25.S4, V26.S4, V27.S4]
-	VFMLA V28.S4, V24.S4, V16.S4; VFMLA V29.S4, V24.S4, V20.S4; VFMLA V28.S4, V25.S4, V17.S4
-	VFMLA V29.S4, V25.S4, V21.S4; VFMLA V28.S4, V26.S4, V18.S4; VFMLA V29.S4, V26.S4, V22.S4
-	VFMLA V28.S4, V27.S4, V19.S4; VFMLA V29.S4, V27.S4, V23.S4; SUBS $1, R13, R13; BNE loop27
-	twoSums_part5; ADD R8, R0, R17
+	twoSums_part5; BNE loop27
+	twoSums_part6; ADD R8, R0, R17
 	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R17); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
 	ADD R8, R0, R17; VST1 [V20.S4, V21.S4, V22.S4, V23.S4], (R17)
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0); SUB $3, R7, R7; B again25
 next26:
 again28:
 	CMP $1, R7; BLT next29
-	MOVD R4, R14; ADD R9, R4, R4; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
-	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
-	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R10
-	MOVD R3, R11; MOVD R6, R13
+	MOVD R4, R14; ADD R9, R4, R4; decayedSums_part1; MOVD R2, R10; MOVD R3, R11; MOVD R6, R13
 loop30:
 	twoSums_part3; SUBS $1, R13, R13
 	BNE loop30
-	twoSums_part5; SUB $1, R7, R7
+	twoSums_part6; SUB $1, R7, R7
 	B again28
 next29:
 	RET
