@@ -90,7 +90,9 @@ func Accumulate(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 	if b.Keys > kernel.Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	x.addPieces(cpu, v, b, false)
+	for c := x.cut(cpu, v, b, false); c.next(); {
+		accumulateInt8Step(cpu, x.W, &c.call)
+	}
 }
 
 // Multiply is Accumulate of rows of inputs by a matrix, without alpha: keys are inputs. Each Group
@@ -107,34 +109,49 @@ func Multiply(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 		accumulateInt8Generic(x, v, b)
 		return
 	}
-	x.addPieces(cpu, v, b, true)
+	for c := x.cut(cpu, v, b, true); c.next(); {
+		multiplyInt8Step(cpu, x.W, &c.call)
+	}
 }
 
-// addPieces adds in calls of bounded length.
-func (x *Sums) addPieces(cpu *tuning.Row, v []byte, b *kernel.PanelLayout, matrix bool) {
-	var call SumsCall
-	call.Begin(x)
-	call.B = b
-	all := b.Cols
-	cols, step := pieces(callProducts(cpu, x.W, x.Rows, matrix), x.Rows, b)
-	for c := 0; c < all; c += cols {
-		b.Cols = min(cols, all-c) // and no copy of b, see prefetchHint.set
-		call.V = &v[c/kernel.Panel*b.PanelStride]
-		for r := 0; r < x.Rows; r += step {
-			call.Rows = min(step, x.Rows-r)
-			call.O, call.F = &x.O[r*x.OStride+c], &x.F[r*x.FStride]
-			call.W, call.Starts = x.W.At(r*x.WStride, r*x.FStride)
-			if x.Alpha != nil {
-				call.Alpha = &x.Alpha[r]
-			}
-			if matrix {
-				multiplyInt8Step(cpu, x.W, &call)
-			} else {
-				accumulateInt8Step(cpu, x.W, &call)
-			}
-		}
+// cut is sums in calls of bounded length, one after the other. Who adds them names the kernel, so
+// that programs without matrices do not link those of matrices.
+type cut struct {
+	*Sums
+	call           SumsCall
+	v              []byte
+	all, cols, col int // of columns: a call's, and where the next one begins
+	step, row      int // of rows
+}
+
+func (x *Sums) cut(cpu *tuning.Row, v []byte, b *kernel.PanelLayout, matrix bool) (c cut) {
+	c = cut{Sums: x, v: v, all: b.Cols}
+	c.call.Begin(x)
+	c.call.B = b
+	c.cols, c.step = pieces(callProducts(cpu, x.W, x.Rows, matrix), x.Rows, b)
+	return c
+}
+
+// next prepares the next call, if there is one.
+func (c *cut) next() bool {
+	if c.row >= c.Rows {
+		c.col, c.row = c.col+c.cols, 0
 	}
-	b.Cols = all
+	b := c.call.B
+	if c.Rows == 0 || c.col >= c.all {
+		b.Cols = c.all
+		return false
+	}
+	b.Cols = min(c.cols, c.all-c.col) // and no copy of b, see prefetchHint.set
+	c.call.V = &c.v[c.col/kernel.Panel*b.PanelStride]
+	c.call.Rows = min(c.step, c.Rows-c.row)
+	c.call.O, c.call.F = &c.O[c.row*c.OStride+c.col], &c.F[c.row*c.FStride]
+	c.call.W, c.call.Starts = c.W.At(c.row*c.WStride, c.row*c.FStride)
+	if c.Alpha != nil {
+		c.call.Alpha = &c.Alpha[c.row]
+	}
+	c.row += c.step
+	return true
 }
 
 // pieces is how many columns and rows a call takes whose products have a limit.
