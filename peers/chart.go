@@ -155,6 +155,9 @@ func (r *Report) panel(threads int) (*plot.Plot, error) {
 		}
 		names = append(names, c.words)
 	}
+	if len(names) == 0 {
+		names = []string{"none of the cases that are pictured was measured"}
+	}
 	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.5
 	p.NominalX(names...)
 	p.X.Tick.Label.YAlign = text.YTop

@@ -186,6 +186,7 @@ func (r *Report) aside(w io.Writer) {
 	for _, threads := range r.threads() {
 		r.tables(w, threads)
 	}
+	r.wins(w)
 }
 
 // measuredPeers are those that have results of some of the cases.
