@@ -90,8 +90,9 @@ func Accumulate(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 	if b.Keys > kernel.Block {
 		panic("attn: more weights than a kernel has room for") // values that it widens, on its stack
 	}
-	for c := x.cut(cpu, v, b, false); c.next(); {
-		accumulateInt8Step(cpu, x.W, &c.call)
+	c := x.cut(cpu, v, b, false)
+	for call, more := c.next(); more; call, more = c.next() {
+		accumulateInt8Step(cpu, x.W, &call)
 	}
 }
 
@@ -109,8 +110,9 @@ func Multiply(cpu *tuning.Row, x *Sums, v []byte, b *kernel.PanelLayout) {
 		accumulateInt8Generic(x, v, b)
 		return
 	}
-	for c := x.cut(cpu, v, b, true); c.next(); {
-		multiplyInt8Step(cpu, x.W, &c.call)
+	c := x.cut(cpu, v, b, true)
+	for call, more := c.next(); more; call, more = c.next() {
+		multiplyInt8Step(cpu, x.W, &call)
 	}
 }
 
@@ -132,26 +134,28 @@ func (x *Sums) cut(cpu *tuning.Row, v []byte, b *kernel.PanelLayout, matrix bool
 	return c
 }
 
-// next prepares the next call, if there is one.
-func (c *cut) next() bool {
+// next is the next call, if there is one. It is no field of c: what is stored there by a pointer
+// escapes.
+func (c *cut) next() (call SumsCall, more bool) {
 	if c.row >= c.Rows {
 		c.col, c.row = c.col+c.cols, 0
 	}
 	b := c.call.B
 	if c.Rows == 0 || c.col >= c.all {
 		b.Cols = c.all
-		return false
+		return call, false
 	}
+	call = c.call
 	b.Cols = min(c.cols, c.all-c.col) // and no copy of b, see prefetchHint.set
-	c.call.V = &c.v[c.col/kernel.Panel*b.PanelStride]
-	c.call.Rows = min(c.step, c.Rows-c.row)
-	c.call.O, c.call.F = &c.O[c.row*c.OStride+c.col], &c.F[c.row*c.FStride]
-	c.call.W, c.call.Starts = c.W.At(c.row*c.WStride, c.row*c.FStride)
+	call.V = &c.v[c.col/kernel.Panel*b.PanelStride]
+	call.Rows = min(c.step, c.Rows-c.row)
+	call.O, call.F = &c.O[c.row*c.OStride+c.col], &c.F[c.row*c.FStride]
+	call.W, call.Starts = c.W.At(c.row*c.WStride, c.row*c.FStride)
 	if c.Alpha != nil {
-		c.call.Alpha = &c.Alpha[c.row]
+		call.Alpha = &c.Alpha[c.row]
 	}
 	c.row += c.step
-	return true
+	return call, true
 }
 
 // pieces is how many columns and rows a call takes whose products have a limit.
