@@ -3,6 +3,7 @@ package embed
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -128,6 +129,7 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{"Options.Workers is -1": {Workers: -1},
 		"Options.Dimensions is 31, want at most 30": {Dimensions: 31},
 		"Options.MaxTokens is 1, want":              {MaxTokens: 1},
+		"Options.MaxTokens is 21, want at most 20":  {MaxTokens: 21},
 		"Options.BatchTokens is -2":                 {BatchTokens: -2},
 		`Options.Pooling is "x", want one`:          {Pooling: []string{"x"}}} {
 		if _, err := Open(path, o); err == nil || !strings.Contains(err.Error(), want) {
@@ -176,8 +178,14 @@ func TestMisuse(t *testing.T) {
 		err.Error() != `embed: the prompt is "x", want none: the files have no prompts` {
 		t.Errorf("a prompt where there are none: %v", err)
 	}
-	if err := openError("no/such/folder"); err == nil {
-		t.Error("no folder is no error")
+	for _, path := range []string{"no/such/folder", "no/such/model.gguf"} {
+		if err := openError(path); !errors.Is(err, fs.ErrNotExist) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("there is no folder or file %q", path)) {
+			t.Errorf("a path where nothing is: %v", err)
+		}
+	}
+	if err := openError(""); err == nil || !strings.Contains(err.Error(), `the path is ""`) {
+		t.Errorf("an empty path: %v", err)
 	}
 }
 

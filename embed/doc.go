@@ -12,5 +12,7 @@
 // Each key of a model's files and each tensor is obeyed, known to change nothing, or an error that
 // names the file, the key and its value. What is not supported is not computed in another way.
 //
-// [Model.Rerank] is for cross-encoders. The README beside this file has the files that are read.
+// [Model.Rerank] scores texts for a query: with cross-encoders, with Qwen3-Reranker, and by MaxSim
+// of the vectors that a ColBERT makes of each token, of a folder of PyLate ([Model.EncodeQueries]).
+// The README beside this file has the files that are read.
 package embed

@@ -73,7 +73,8 @@ func (m *Model) checkInto(dst []float32, texts int) error {
 }
 
 // Tokens returns the tokens that Encode makes of a text, those that the model puts around it and
-// those of the prompt among them.
+// those of the prompt among them. Of a folder of PyLate they have no prefix of queries or documents
+// and fill nothing up: EncodeQueries and EncodeDocuments do that.
 func (m *Model) Tokens(text string) ([]int32, error) {
 	tokens, err := m.tokensOf(m.prompt, []string{text})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/embed"
+	"github.com/seed-1415985d/attn/nn"
 )
 
 // A server with batches: what came while one was computed is the next one.
@@ -50,6 +51,33 @@ func Example_server() {
 	serve(answer, httptest.NewRequest(http.MethodPost, "/?text=rain", nil))
 	fmt.Println(answer.Code, strings.Count(answer.Body.String(), ",")+1, "numbers")
 	// Output: 200 32 numbers
+}
+
+// How well documents answer a query, by the vectors that a ColBERT makes of each token. Rerank does
+// the same in one call; here the documents' vectors can be kept for all later queries.
+func ExampleModel_EncodeQueries() {
+	m, err := embed.Open("GTE-ModernColBERT-v1", embed.Options{}) // a folder as PyLate has it
+	if err != nil {
+		panic(err)
+	}
+	defer m.Close()
+	rows, lens, err := m.EncodeDocuments([]string{"It rains.", "The sun is out."})
+	if err != nil {
+		panic(err)
+	}
+	queries, tokens, err := m.EncodeQueries([]string{"Do I need an umbrella?", "Is it warm?"})
+	if err != nil {
+		panic(err)
+	}
+	first := 0 // row of a query
+	for _, n := range tokens {
+		scores := make([]float32, len(lens)) // of each document
+		if err := nn.MaxSim(nil, scores, queries.Slice(first, first+n), rows, lens); err != nil {
+			panic(err)
+		}
+		fmt.Println(scores)
+		first += n
+	}
 }
 
 // The two texts that are nearest to each other. The model is random, so the nearest is a copy.

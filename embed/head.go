@@ -249,9 +249,12 @@ func (m *Model) Labels() []string {
 	return m.head.labels
 }
 
-// Rerank returns how well each text answers the query, by a model that scores pairs with one label:
-// more is better. Most models give numbers from 0 to 1, those whose files say Identity any. Where
-// query and text are too long together, the longer one is cut first.
+// Rerank returns how well each text answers the query, more is better: by a cross-encoder with one
+// label, by Qwen3-Reranker, or by a ColBERT as PyLate has it. Most cross-encoders give numbers from
+// 0 to 1, those whose files say Identity any; where query and text are too long together, the
+// longer one is cut first. Qwen3-Reranker gives how probable it is that it says yes. A ColBERT
+// gives MaxSim, the sum over the query's tokens of the best product with a token of the text;
+// query and text have lengths of their own.
 func (m *Model) Rerank(query string, texts []string) ([]float32, error) {
 	if m.late != nil {
 		return m.maxSims(query, texts)

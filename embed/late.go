@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-1415985d/attn"
@@ -17,6 +18,7 @@ import (
 type late struct {
 	lateFile
 	folder.Late
+	said map[string]bool // keys that the file has, of those that errors name
 }
 
 // lateFile is what config_sentence_transformers.json says of such models only.
@@ -33,6 +35,9 @@ type lateFile struct {
 const (
 	promptsJSON = "config_sentence_transformers.json"
 	maxSim      = "MaxSim"
+
+	queryPrefix, documentPrefix = "query_prefix", "document_prefix"
+	queryLength, documentLength = "query_length", "document_length"
 
 	// punctuation is Python's string.punctuation.
 	punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
@@ -55,12 +60,14 @@ func newLate() *late {
 
 // obey takes what the file says.
 func (a *late) obey(l *folder.Loader, f *lateFile, width *int, similarity *string) {
+	a.said = map[string]bool{queryLength: f.Queries != nil, documentLength: f.Length != nil,
+		queryPrefix: f.Query != nil, documentPrefix: f.Document != nil}
 	f.Query, f.Document = cmp.Or(f.Query, a.Query), cmp.Or(f.Document, a.Document)
 	f.Queries, f.Length = cmp.Or(f.Queries, a.Queries), cmp.Or(f.Length, a.Length)
 	f.Expand, f.Attend = cmp.Or(f.Expand, a.Expand), cmp.Or(f.Attend, a.Attend)
 	f.Words = cmp.Or(f.Words, a.Words)
 	a.lateFile = *f
-	l.Check(promptsJSON, folder.Sizes([]string{"query_length", "document_length"}, *f.Queries,
+	l.Check(promptsJSON, folder.Sizes([]string{queryLength, documentLength}, *f.Queries,
 		*f.Length))
 	if width != nil {
 		l.Check(promptsJSON, fmt.Errorf("truncate_dim is %d, want null: modules.json has no Pooling",
@@ -74,9 +81,9 @@ func (a *late) obey(l *folder.Loader, f *lateFile, width *int, similarity *strin
 
 // check refuses keys beside a Pooling.
 func (f *lateFile) check() error {
-	for key, given := range map[string]bool{"query_prefix": f.Query != nil,
-		"document_prefix": f.Document != nil, "query_length": f.Queries != nil,
-		"document_length": f.Length != nil, "do_query_expansion": f.Expand != nil,
+	for key, given := range map[string]bool{queryPrefix: f.Query != nil,
+		documentPrefix: f.Document != nil, queryLength: f.Queries != nil,
+		documentLength: f.Length != nil, "do_query_expansion": f.Expand != nil,
 		"attend_to_expansion_tokens": f.Attend != nil, "skiplist_words": f.Words != nil} {
 		if given {
 			return fmt.Errorf("%s is there, and modules.json has a Pooling, want one of both", key)
@@ -87,19 +94,32 @@ func (f *lateFile) check() error {
 
 // find looks for the tokens that the files name.
 func (a *late) find(l *folder.Loader, m *Model) {
-	for key, n := range map[string]int{"query_length": *a.Queries, "document_length": *a.Length} {
+	for key, n := range map[string]int{queryLength: *a.Queries, documentLength: *a.Length} {
 		if least, most := 4, m.texts.Longest(); n < least || n > most {
-			l.Check(promptsJSON, fmt.Errorf("%s is %d, want %d to %d, as the model has positions", key, n,
-				least, most))
+			l.Check(promptsJSON, fmt.Errorf("%s, want %d to %d, as the model has positions",
+				a.is(key, n), least, most))
 		}
 	}
 	if w := m.local.Left; a.fills() && w > 0 && *a.Queries > w && m.locals != nil {
-		l.Check(promptsJSON, fmt.Errorf("query_length is %d, want at most %d, as many tokens as layers "+
-			"with windows see: further ones would see none", *a.Queries, w))
+		l.Check(promptsJSON, fmt.Errorf("%s, want at most %d, as many tokens as layers with windows "+
+			"see: further ones would see none", a.is(queryLength, *a.Queries), w))
 	}
-	keys := []string{"query_prefix", "document_prefix"}
-	a.Late = l.Late(m.texts, promptsJSON, map[string]string{keys[0]: *a.Query, keys[1]: *a.Document},
-		keys, *a.Words, *a.Expand)
+	keys := []string{queryPrefix, documentPrefix}
+	for i, text := range []string{*a.Query, *a.Document} {
+		if text != "" && !m.texts.HasToken(text) {
+			l.Check(promptsJSON, fmt.Errorf("%s, want a token of exactly this text, with its spaces, in "+
+				"the tokenizer", a.is(keys[i], strconv.Quote(text))))
+		}
+	}
+	a.Late = l.Late(m.texts, []string{*a.Query, *a.Document}, *a.Words, *a.Expand)
+}
+
+// is says what a key means, and whether the file says it.
+func (a *late) is(key string, value any) string {
+	if a.said[key] {
+		return fmt.Sprintf("%s is %v", key, value)
+	}
+	return fmt.Sprintf("%s is not there, which means %v", key, value)
 }
 
 // fills says whether queries have tokens at their ends that nobody sees.

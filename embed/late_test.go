@@ -191,11 +191,12 @@ func TestLateFiles(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"query_prefix", "[Q] ", `query_prefix is "[Q] ", want a token of the tokenizer`},
-		{"document_prefix", "none", `document_prefix is "[D] ", want a token of the tokenizer`},
+		{"query_prefix", "[Q] ", `query_prefix is "[Q] ", want a token of exactly this text, with its ` +
+			"spaces"},
+		{"document_prefix", "none", `document_prefix is not there, which means "[D] ", want a token of`},
 		{"query_length", 0, "query_length is 0, want 1 to"},
 		{"query_length", 21, "query_length is 21, want 4 to 20, as the model has positions"},
-		{"document_length", "none", "document_length is 180, want 4 to 20"},
+		{"document_length", "none", "document_length is not there, which means 180, want 4 to 20"},
 		{"truncate_dim", 3, "truncate_dim is 3, want null"},
 		{"similarity_fn_name", "cosine", `similarity_fn_name is "cosine", want "MaxSim"`},
 		{"model_type", "SentenceTransformer", `model_type is "SentenceTransformer", want "ColBERT"`},

@@ -3,7 +3,9 @@ package embed
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -47,9 +49,13 @@ var kinds = map[string]func(l *folder.Loader, kind string) *description{
 
 // Open reads a model: a folder with config.json, model.safetensors (F32, F16 or BF16; or several
 // with an index), a tokenizer and perhaps the files of sentence-transformers, or a GGUF file.
-// Errors name the file and the key. Close gives the memory back.
+// Nothing is downloaded: a path where nothing is, is an error that is fs.ErrNotExist. Errors name
+// the file and the key. Close gives the memory back.
 func Open(path string, o Options) (*Model, error) {
 	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := checkPath(path); err != nil {
 		return nil, err
 	}
 	m := &Model{options: o, path: path}
@@ -67,6 +73,18 @@ func Open(path string, o Options) (*Model, error) {
 		return nil, l.Err
 	}
 	return m.start()
+}
+
+// checkPath refuses paths where nothing is, such as the name that a model has at a publisher's.
+func checkPath(path string) error {
+	if path == "" {
+		return errors.New("embed: the path is \"\", want that of a model's folder or GGUF file")
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("embed: there is no folder or file %q, want one with a model, which is not "+
+			"downloaded: %w", path, fs.ErrNotExist)
+	}
+	return nil
 }
 
 // openFolder reads what the files of a folder say, and finds its tensors.
@@ -164,6 +182,9 @@ func (m *Model) obey() error {
 			"many", o.MaxTokens)
 	}
 	if o.MaxTokens > 0 {
+		if all := m.texts.Longest(); o.MaxTokens > all {
+			return fmt.Errorf("Options.MaxTokens is %d, want at most %d", o.MaxTokens, all)
+		}
 		if err := m.texts.Shorten(o.MaxTokens); err != nil {
 			return fmt.Errorf("Options.MaxTokens is %w", err)
 		}

@@ -25,7 +25,7 @@ type Options struct {
 	// Normalize gives vectors length 1 after all else, so also after they were cut off.
 	Normalize bool
 	// MaxTokens are at most those of a text, with what the model puts around it; the rest is left
-	// out. 0 is what the files say, or all that the model takes.
+	// out. 0 is what the files say, or all that the model takes; more is an error.
 	MaxTokens int
 	// BatchTokens are computed together, unless a text has more; 0 is 512. Vectors do not depend on
 	// it.

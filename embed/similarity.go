@@ -19,8 +19,8 @@ func checkSimilarity(name string) error {
 }
 
 // Similarity compares two vectors as the model's files say, by the cosine if they say nothing; for
-// distances, euclidean and manhattan, it is the negative one. More is nearer. It panics if the
-// lengths differ.
+// distances, euclidean and manhattan, it is the negative one. For folders of PyLate it is the dot
+// product of the vectors of two tokens. More is nearer. It panics if the lengths differ.
 func (m *Model) Similarity(a, b []float32) float32 {
 	switch m.similarity {
 	case "dot", maxSim:
@@ -52,5 +52,7 @@ func distance(a, b []float32, of func(float64) float64) (sum float64) {
 	return sum
 }
 
-// Comparison is what Similarity computes: cosine, dot, euclidean or manhattan.
+// Comparison is how the model's files compare texts, and what Similarity computes: cosine, dot,
+// euclidean or manhattan. For folders of PyLate it is MaxSim, of all vectors of two texts, which
+// Rerank and nn.MaxSim compute; Similarity of two of their vectors is the dot product.
 func (m *Model) Comparison() string { return m.similarity }

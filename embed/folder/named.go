@@ -14,20 +14,22 @@ type Late struct {
 	Fill     int32   // fills queries up
 }
 
-// Late finds tokens by their texts. A prefix must be one, as file says it is; a word that is none
-// stands for the token of what is unknown, as in PyLate.
-func (l *Loader) Late(t *Texts, file string, prefixes map[string]string, keys, words []string,
-	fills bool) (late Late) {
+// HasToken says whether there is a token of exactly this text.
+func (t *Texts) HasToken(text string) bool {
+	_, ok := t.token(text)
+	return ok
+}
+
+// Late finds tokens by their texts. A prefix must be one, or empty; a word that is none stands for
+// the token of what is unknown, as in PyLate.
+func (l *Loader) Late(t *Texts, prefixes, words []string, fills bool) (late Late) {
 	if l.Err != nil {
 		return late
 	}
-	for _, key := range keys {
+	for _, text := range prefixes {
 		id := -1
-		if text := prefixes[key]; text != "" {
-			var ok bool
-			if id, ok = t.token(text); !ok {
-				l.Check(file, fmt.Errorf("%s is %q, want a token of the tokenizer", key, text))
-			}
+		if text != "" {
+			id, _ = t.token(text)
 		}
 		late.Prefixes = append(late.Prefixes, int32(id))
 	}

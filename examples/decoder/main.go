@@ -109,7 +109,7 @@ func parse(args []string, help io.Writer) (*options, error) {
 	err := flags.Parse(f, args, help)
 	o.prompts = f.Args()
 	if err == nil {
-		err = checkPrompts(args, o.prompts)
+		_, err = flags.Texts("prompt", args, o.prompts)
 	}
 	if err == nil && o.most < 1 {
 		err = fmt.Errorf("-n is %d, want at least 1", o.most)
@@ -144,21 +144,6 @@ func parse(args []string, help io.Writer) (*options, error) {
 		err = o.setUsual(f)
 	}
 	return o, err
-}
-
-// checkPrompts refuses prompts that look like flags, which are no flags behind the first prompt.
-func checkPrompts(args, prompts []string) error {
-	first := len(args) - len(prompts)
-	if first > 0 && args[first-1] == "--" {
-		return nil
-	}
-	for _, p := range prompts {
-		if len(p) > 1 && p[0] == '-' {
-			return fmt.Errorf("the prompt %q begins with -, want flags before prompts, or -- before all "+
-				"prompts", p)
-		}
-	}
-	return nil
 }
 
 func run(args []string, out, help io.Writer) error {

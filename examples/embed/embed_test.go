@@ -158,6 +158,54 @@ func TestRerank(t *testing.T) {
 	}
 }
 
+// TestInputs has what is no text, and flags that a run has no use for.
+func TestInputs(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	path := filepath.Join(t.TempDir(), "out.npy")
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"x -model " + folder, `the text "-model" begins with -, want flags before texts`},
+		{"bench -foo", "bench: flag provided but not defined: -foo"},
+		{"bench text", `bench: unexpected argument "text"`},
+		{"-model " + folder + " bench -layers 1", "-layers is 1, of a random model, with -model"},
+		{"-model " + folder + " -heads 3 x", "-heads is 3, of a random model, with -model"},
+		{"bench -vectors " + path, "-vectors is there with bench, want one of both"},
+		{"-rerank cat bench", "-rerank is there with bench"},
+		{"-model " + folder + " -rerank cat -vectors " + path + " a",
+			"-vectors is there with -rerank, which makes no embeddings, want one of both"},
+		{"-model " + folder + " -rerank cat", "-rerank without texts, want the texts"},
+		{"- x", `- is there among the texts ["-" "x"], want it alone`},
+		{"-", "the standard input has no texts, want a line for each"},
+		{"-model= x", `the path is ""`},
+		{"-model sentence-transformers/all-MiniLM-L6-v2 x", "not downloaded"},
+	} {
+		var out strings.Builder
+		err := run(strings.Fields(c.args), strings.NewReader(" \n"), &out, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
+			t.Errorf("%s: error %v, want %s; it printed %q", c.args, err, c.want, &out)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s wrote a file", c.args)
+		}
+	}
+	small := strings.Fields("-layers 1 -dim 32 -heads 2 -ffn 40 -vocab 100 -time 0 --")
+	var out, errs strings.Builder
+	if err := run(append(small, "bench", "-n", "-"), nil, &out, &errs); err != nil ||
+		!strings.Contains(out.String(), "   bench\n") || !strings.Contains(out.String(), "   -n\n") {
+		t.Errorf("texts behind --: %v, %q", err, &out)
+	}
+	for _, args := range [][]string{{"-h"}, {"bench", "-h"}} {
+		out.Reset()
+		if code := command(args, nil, &out, &errs); code != 0 || errs.Len() > 0 ||
+			!strings.Contains(out.String(), "bench       how fast") ||
+			!strings.Contains(out.String(), "the lines of the standard input") ||
+			!strings.Contains(out.String(), "-rerank") {
+			t.Errorf("%q: exit code %d, %q, %q", args, code, &out, &errs)
+		}
+	}
+}
+
 // TestBench prints percentiles and texts a second.
 func TestBench(t *testing.T) {
 	folder, _ := foldertest.WriteBERT(t, safetensors.F32)

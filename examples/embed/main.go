@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-1415985d/attn/embed"
 	"github.com/seed-1415985d/attn/embed/folder"
-	"github.com/seed-1415985d/attn/examples/internal/flags"
 )
 
 func main() {
@@ -38,7 +37,7 @@ var builtIn string
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	sizes, o := embed.Sizes{}, embed.Options{}
-	set := flag.NewFlagSet("embed [flags] [TEXT...]", flag.ContinueOnError)
+	set := flag.NewFlagSet("embed", flag.ContinueOnError)
 	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, "+
 		"or a GGUF file; none is a random model")
 	modes := set.String("pool", "", "cls, lasttoken, max, mean, mean_sqrt_len_tokens or "+
@@ -56,7 +55,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	set.IntVar(&sizes.Heads, "heads", 12, "of a random model")
 	set.IntVar(&sizes.FFN, "ffn", 1536, "inner dimension of a random model")
 	set.IntVar(&sizes.Vocab, "vocab", 30522, "tokens of a random model")
-	if err := flags.Parse(set, args, stdout); err != nil {
+	set.Usage = func() {
+		fmt.Fprint(set.Output(), about)
+		set.PrintDefaults()
+	}
+	in, err := parse(set, args, stdin, stdout)
+	if err != nil {
 		return err
 	}
 	if o.Workers < 1 {
@@ -65,19 +69,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if *modes != "" {
 		o.Pooling = strings.Split(*modes, ",")
 	}
-	texts, err := inputs(set.Args(), stdin)
-	if err != nil {
-		return err
-	}
 	open := func(o embed.Options) (*embed.Model, error) {
-		if *path == "" {
+		if in.random {
 			return embed.Random(sizes, o)
 		}
 		return embed.Open(*path, o)
 	}
 	once := &notices{to: stderr}
 	o.Cut = once.cut
-	if set.NArg() > 0 && set.Arg(0) == "bench" {
+	if in.bench {
 		return bench(stdout, open, o, *limit)
 	}
 	m, err := open(o)
@@ -85,29 +85,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer m.Close()
-	if *query != "" {
-		return rerank(stdout, m, *query, texts)
+	if in.rerank {
+		return rerank(stdout, m, *query, in.texts)
 	}
-	embeddings, err := m.Encode(texts)
+	embeddings, err := m.Encode(in.texts)
 	if err == nil && *vectors != "" {
 		err = writeVectors(*vectors, embeddings)
 	}
 	if err == nil {
 		once.to = io.Discard // what comes is the same again
 		o.Cut = nil
-		err = report(stdout, &subject{m, *path == "", open, o}, texts, embeddings, *limit)
+		err = report(stdout, &subject{m, in.random, open, o}, in.texts, embeddings, *limit)
 	}
 	return err
-}
-
-// inputs are the texts of the command line, with - the lines of the standard input, or built-in
-// ones.
-func inputs(args []string, stdin io.Reader) ([]string, error) {
-	text, err := []byte(builtIn), error(nil)
-	if len(args) == 1 && args[0] == "-" {
-		text, err = io.ReadAll(stdin)
-	} else if len(args) > 0 {
-		return args, nil
-	}
-	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
 }

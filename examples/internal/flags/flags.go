@@ -12,6 +12,7 @@ import (
 // mistake is an error of one line.
 func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 	usage := set.Usage
+	defer func() { set.Usage = usage }()
 	set.Usage = func() {}
 	set.SetOutput(io.Discard)
 	err := set.Parse(args)
@@ -35,4 +36,20 @@ func ParseAll(set *flag.FlagSet, args []string, help io.Writer) error {
 		return fmt.Errorf("unexpected argument %q; -h lists the flags", set.Arg(0))
 	}
 	return nil
+}
+
+// Texts refuses texts behind the flags that look like flags themselves, which they are not there.
+// Behind -- they are texts whatever they look like, and literal is true.
+func Texts(name string, args, texts []string) (literal bool, err error) {
+	first := len(args) - len(texts)
+	if first > 0 && args[first-1] == "--" {
+		return true, nil
+	}
+	for _, text := range texts {
+		if len(text) > 1 && text[0] == '-' {
+			return false, fmt.Errorf("the %s %q begins with -, want flags before %ss, or -- before all %ss",
+				name, text, name, name)
+		}
+	}
+	return false, nil
 }

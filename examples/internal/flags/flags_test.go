@@ -3,6 +3,7 @@ package flags
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -43,5 +44,41 @@ func TestParseAll(t *testing.T) {
 	if err := ParseAll(set, []string{"-h"}, &help); !errors.Is(err, flag.ErrHelp) ||
 		help.String() != "about" {
 		t.Errorf("help is %q, error %v", help.String(), err)
+	}
+}
+
+// TestTexts refuses texts like flags, but for those behind --.
+func TestTexts(t *testing.T) {
+	for line, want := range map[string]string{
+		"-n 3 a -":     "false <nil>",
+		"-n 3 -- a -n": "true <nil>",
+		"-n 3":         "false <nil>",
+		"a -n 5": `false the text "-n" begins with -, want flags before texts, or -- before all ` +
+			"texts",
+	} {
+		set := flag.NewFlagSet("command", flag.ContinueOnError)
+		set.Int("n", 0, "some number")
+		args := strings.Fields(line)
+		if err := Parse(set, args, nil); err != nil {
+			t.Fatal(err)
+		}
+		literal, err := Texts("text", args, set.Args())
+		if got := fmt.Sprint(literal, " ", err); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestParseAgain has help after what came before a command's name was read.
+func TestParseAgain(t *testing.T) {
+	set := flag.NewFlagSet("command", flag.ContinueOnError)
+	set.Int("n", 0, "some number")
+	var help strings.Builder
+	if err := Parse(set, []string{"-n", "1", "run", "-h"}, &help); err != nil {
+		t.Fatal(err)
+	}
+	if err := ParseAll(set, set.Args()[1:], &help); !errors.Is(err, flag.ErrHelp) ||
+		!strings.Contains(help.String(), "some number") {
+		t.Errorf("error %v, help %q", err, &help)
 	}
 }
