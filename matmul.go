@@ -40,9 +40,9 @@ const (
 //	b   [B or 1, H or 1, K, N]     1, like the stride Broadcast, uses one matrix for all
 //	dst [B, H, L, N]
 //
-// Each element is one chain of fused multiply-adds in ascending order of the
-// inner index, from +0: the same bits on every CPU and for any shape around it.
-// dst must not share elements with a or b. If the arguments are invalid, MatMul
+// K and N are 1 to 2²⁸, L may be 0. Each element is one chain of fused multiply-adds in ascending
+// order of the inner index, from +0: the same bits on every CPU and for any shape around it. dst
+// must not share elements with a or b. If the arguments are invalid, MatMul
 // returns an error that names the argument and has written nothing.
 //
 // MatMul packs b each time. Weights that are used more than once are better

@@ -399,13 +399,13 @@ func (t *fewTile) start() {
 		}
 		t.AddI(x, x, bias)
 	}
-	for half, acc := range t.halvesOfSums() {
+	for half, sums := range t.halvesOfSums() {
 		lane := 1 // of all inputs
 		if t.halved() {
 			lane = 2 + half
 		}
 		for i, x := range fields {
-			for _, v := range t.of(acc, i) {
+			for _, v := range t.of(sums, i) {
 				t.Dup(v, x, lane)
 			}
 		}
@@ -418,9 +418,9 @@ func (t *fewTile) products(half, first int) {
 	for i, x := range rows {
 		t.LdrQ(x, fewAt(i), 16*half)
 	}
-	acc := t.acc[0]
+	sums := t.acc[0]
 	if t.halved() {
-		acc = t.acc[half]
+		sums = t.acc[half]
 	}
 	switch {
 	case t.codes == sixBits:
@@ -443,7 +443,7 @@ func (t *fewTile) products(half, first int) {
 		}
 		bytes := t.unpack(words, upper, half, g)
 		for i, x := range rows {
-			for v, sum := range t.of(acc, i) {
+			for v, sum := range t.of(sums, i) {
 				t.SdotLane(sum, bytes[v], x, g)
 			}
 		}
@@ -508,13 +508,13 @@ func (t *fewTile) threeBits(words, bits []Vec, half, pair int) []Vec {
 		moved = fewInputs[3] // of one row
 	}
 	for v, x := range bytes {
-		from := words[v]
+		word := words[v]
 		if pair > 0 {
-			t.UshrB(x, from, 2*pair)
-			from = x
+			t.UshrB(x, word, 2*pair)
+			word = x
 		}
 		if pair < 3 {
-			t.And(x, from, fewMask)
+			t.And(x, word, fewMask)
 		}
 	}
 	for v, x := range bytes {

@@ -157,6 +157,7 @@ func TestDamage(t *testing.T) {
 		{"NaN among others", with(func(f *gguftest.File) {
 			f.Set("a.numbers", []float32{1, float32(math.NaN())})
 		}), `key "a.numbers": it is NaN, want finite`},
+		{"a bool of two", put(good, "a.bool", 4, byte(2)), `key "a.bool": it is a bool of 2, want 0 or 1`},
 		{"a key twice", with(func(f *gguftest.File) { f.Keys = append(f.Keys, f.Keys[0]) }),
 			`key "a.u8" is there twice`},
 		{"no alignment", with(func(f *gguftest.File) { f.Set("general.alignment", uint32(0)) }),

@@ -139,7 +139,7 @@ var scalars = map[uint32]scalar{
 	6: scalarOf(4, func(r *reader, b uint64) float32 {
 		return finite(r, math.Float32frombits(uint32(b)))
 	}),
-	7:  scalarOf(1, func(_ *reader, b uint64) bool { return b != 0 }),
+	7:  scalarOf(1, truth),
 	10: scalarOf(8, integer[uint64]),
 	11: scalarOf(8, integer[int64]),
 	12: scalarOf(8, func(r *reader, b uint64) float64 { return finite(r, math.Float64frombits(b)) }),
@@ -154,6 +154,14 @@ func scalarOf[T any](bytes int, value func(r *reader, bits uint64) T) scalar {
 func integer[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64](_ *reader,
 	bits uint64) T {
 	return T(bits)
+}
+
+// truth is of a byte that is 0 or 1; others are invalid.
+func truth(r *reader, b uint64) bool {
+	if b > 1 {
+		r.fail("it is a bool of %d, want 0 or 1", b)
+	}
+	return b == 1
 }
 
 func finite[T float32 | float64](r *reader, x T) T {
