@@ -27,7 +27,7 @@ const packCols = 2 * productCols
 type MatrixConfig struct {
 	Format     Format // F32 is the zero value
 	Transposed bool   // rows of w are outputs, as Linear layers and GGUF files store them
-	Integers   bool   // products are exact sums of integers; Format is I8
+	Integers   bool   // products are exact sums of integers; Format is I8, of PackBlocks unset
 }
 
 // PackMatrix packs the matrices w [B or 1, H or 1, K, N], whose rows are inputs and columns

@@ -65,9 +65,13 @@ func MaxSimMatrix(p *attn.Pool, dst []float32, query attn.Tensor, documents *att
 		return err
 	}
 	batch, heads, inputs, outputs := documents.Dims()
-	if q.B != 1 || q.H != 1 || batch != 1 || heads != 1 || inputs != q.D {
-		return views.Fail(attn.ErrShape, "query is [%d %d %d %d] and documents [%d %d] matrices of %d "+
-			"inputs, want [1 1 … %[7]d] and one matrix", q.B, q.H, q.L, q.D, batch, heads, inputs)
+	if q.B != 1 || q.H != 1 || batch != 1 || heads != 1 {
+		return views.Fail(attn.ErrShape, "query is [%d %d %d %d] and documents [%d %d] matrices, want "+
+			"[1 1 … D] and one matrix", q.B, q.H, q.L, q.D, batch, heads)
+	}
+	if inputs != q.D {
+		return views.Fail(attn.ErrShape, "documents has %d inputs, want %d, as query.D: its outputs are "+
+			"tokens, as MatrixConfig.Transposed packs rows", inputs, q.D)
 	}
 	s := similarities.Get().(*similarity)
 	defer s.put()

@@ -155,6 +155,8 @@ func TestMaxSimMisuse(t *testing.T) {
 	two := zeros(2, 1, 5, 4)
 	batch, err := attn.PackMatrix(two, attn.MatrixConfig{Transposed: true})
 	must(t, err)
+	rows, err := attn.PackMatrix(documents, attn.MatrixConfig{})
+	must(t, err)
 	closed := attn.NewPool(2)
 	must(t, closed.Close())
 	dst := []float32{7, 7}
@@ -177,7 +179,10 @@ func TestMaxSimMisuse(t *testing.T) {
 		{MaxSim(nil, query.Data[:2], query, documents, lens), attn.ErrOverlap, "dst overlaps query"},
 		{MaxSim(closed, dst, query, documents, lens), attn.ErrClosed, ""},
 		{MaxSimMatrix(nil, dst, query, nil, lens), attn.ErrOption, "documents is nil"},
-		{MaxSimMatrix(nil, dst, query, batch, lens), attn.ErrShape, "want [1 1 … 4] and one matrix"},
+		{MaxSimMatrix(nil, dst, query, batch, lens), attn.ErrShape, "want [1 1 … D] and one matrix"},
+		{MaxSimMatrix(nil, dst, query, rows, lens), attn.ErrShape,
+			"documents has 5 inputs, want 4, as query.D: its outputs are tokens, as " +
+				"MatrixConfig.Transposed packs"},
 		{MaxSimMatrix(nil, dst, attn.Tensor{L: -1}, matrix, lens), attn.ErrShape, "query"},
 		{MaxSimMatrix(nil, dst, query, matrix, []int{1, 1}), attn.ErrLength, "add up to 2, want 5"},
 		{MaxSimMatrix(closed, dst, query, matrix, lens), attn.ErrClosed, ""},

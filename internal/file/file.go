@@ -106,6 +106,9 @@ func readHeader(f *frames.Reader, magic string, named *[fieldCount]field) (h Hea
 func readStart(f *frames.Reader, x []byte, magic string) error {
 	const part, first = "header", 8
 	if err := f.Read(x[:first]); err != nil {
+		if got := string(x[:f.N]); err == io.ErrUnexpectedEOF && !begins(got, magic) {
+			return fmt.Errorf("%w: %w", errMagic(got, magic), err)
+		}
 		return errPart(f, part, err)
 	}
 	if err := checkMagic(string(x[:first]), magic); err != nil {
@@ -123,14 +126,23 @@ var savedBy = map[string]string{
 // checkMagic makes sure that a file is of a kind and of this version.
 func checkMagic(got, magic string) error {
 	switch last := len(magic); {
-	case got[:last] != magic:
-		return malformed("the file begins with %q, want %q, which %s writes", got[:last], magic,
-			savedBy[magic])
+	case !begins(got, magic):
+		return errMagic(got[:last], magic)
 	case got[last] != version:
 		return malformed("the file is version %d of the form, want version %d", got[last],
 			version)
 	}
 	return nil
+}
+
+// begins says whether bytes, however few, are what a file of a kind begins with.
+func begins(got, magic string) bool {
+	n := min(len(got), len(magic))
+	return got[:n] == magic[:n]
+}
+
+func errMagic(got, magic string) error {
+	return malformed("the file begins with %q, want %q, which %s writes", got, magic, savedBy[magic])
 }
 
 // malformed is an error about bytes that are no such file.

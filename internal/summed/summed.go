@@ -89,7 +89,8 @@ func (r *Reader) End() error {
 		return err
 	}
 	if got != want {
-		return views.Fail(views.ErrFormat, "the file's checksum is %08x, want %08x", got, want)
+		return views.Fail(views.ErrFormat, "the file is damaged: its checksum is %08x, want %08x", got,
+			want)
 	}
 	return nil
 }
