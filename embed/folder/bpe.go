@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -167,9 +166,12 @@ func (t *BPE) ControlIn(text string) (found []string) {
 // has no control tokens, unless control is true.
 func (t *BPE) Conversation(control bool, messages ...chat.Message) ([]int, error) {
 	if t.chat.Source == "" {
-		return nil, fmt.Errorf("the model has no chat template: %s, want one, as GGUF files have as "+
-			"tokenizer.chat_template, and folders in chat_template.jinja or tokenizer_config.json",
-			cmp.Or(t.noChat, "none at all"))
+		why := ""
+		if t.noChat != "" {
+			why = ": " + t.noChat
+		}
+		return nil, fmt.Errorf("the model has no chat template%s, want one, as GGUF files have as "+
+			"tokenizer.chat_template, and folders in chat_template.jinja or tokenizer_config.json", why)
 	}
 	pieces, err := t.chat.Render(messages...)
 	if err != nil {

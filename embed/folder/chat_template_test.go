@@ -26,7 +26,7 @@ func TestConversationsOfFolders(t *testing.T) {
 		{`"bos_token": "<b>", "chat_template": "a"`, "", []int{1}}, // as transformers
 		{`"chat_template": [{"name": "rag", "template": "b"}]`, "",
 			"the model has no chat template: none that is called default, but rag"},
-		{`"chat_template": null`, "", "the model has no chat template: none at all, want one, as GGUF"},
+		{`"chat_template": null`, "", "the model has no chat template, want one, as GGUF"},
 		{`"chat_template": 3`, "", "chat_template: want a text, or a list of names and templates"},
 		{`"chat_template": [{"name": "a", "template": "b", "tools": 1}]`, "", `key "[0].tools" is 1`},
 		{`"chat_template": [{"name": "a"}, {"name": "a"}]`, "", `chat_template "a" is there twice`},

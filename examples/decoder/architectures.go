@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/seed-1415985d/attn/embed/folder"
@@ -181,26 +180,25 @@ func usualStates() configFile {
 // activationNames are the names of activations in config.json.
 var activationNames = map[nn.Activation]string{nn.SiLU: "silu", nn.GELUTanh: geluTanh}
 
-// architectureOf finds a kind by its name in some files, which name takes from it.
-func architectureOf(key, value string, name func(*architecture) string) (*architecture, error) {
-	i := slices.IndexFunc(architectures, func(a architecture) bool {
-		return value != "" && name(&a) == value
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("%s is %q, want %s", key, value, namesOf(name))
-	}
-	return &architectures[i], nil
-}
-
-// namesOf lists all kinds.
-func namesOf(name func(*architecture) string) string {
+// architectureOf finds a kind by one of its names in some files, which names take from it. The
+// error lists all of them.
+func architectureOf(key, value string, names ...func(*architecture) string) (*architecture,
+	error) {
 	var all []string
 	for i := range architectures {
-		if n := name(&architectures[i]); n != "" {
-			all = append(all, n)
+		for _, name := range names {
+			n := name(&architectures[i])
+			if n != "" && n == value {
+				return &architectures[i], nil
+			}
+			if n != "" {
+				all = append(all, n)
+			}
 		}
 	}
-	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
+	last := len(all) - 1
+	return nil, fmt.Errorf("%s is %q, want %s or %s", key, value, strings.Join(all[:last], ", "),
+		all[last])
 }
 
 func (a *architecture) kindName() string    { return a.kind }

@@ -81,15 +81,6 @@ type quantized struct {
 
 func (q quantized) String() string { return fmt.Sprintf("{quant_method: %q}", q.Method) }
 
-// standard is what a type of model means by what its config.json leaves out.
-func standard(modelType string) (configFile, error) {
-	a, err := architectureOf("model_type", modelType, (*architecture).kindName)
-	if err != nil {
-		return configFile{}, err
-	}
-	return a.usual(), nil
-}
-
 // readConfig reads config.json and what generation_config.json says instead of it.
 func readConfig(l *folder.Loader) (config, *tensorNames) {
 	const file, generation = "config.json", "generation_config.json"
@@ -97,16 +88,17 @@ func readConfig(l *folder.Loader) (config, *tensorNames) {
 		ModelType string `json:"model_type"`
 	}
 	l.JSON(file, &kind, strictjson.AnyKey)
+	a, err := architectureOf("model_type", kind.ModelType, (*architecture).kindName,
+		(*architecture).wrapperName)
+	if l.Check(file, err); l.Err != nil {
+		return config{}, nil
+	}
 	var f configFile
-	wrapped := slices.ContainsFunc(architectures, func(a architecture) bool {
-		return a.wrapper != "" && a.wrapper == kind.ModelType
-	})
+	wrapped := a.wrapper == kind.ModelType
 	if wrapped {
-		f = readWrapper(l, file, kind.ModelType)
+		f = readWrapper(l, file, a)
 	} else {
-		var err error
-		f, err = standard(kind.ModelType)
-		l.Check(file, err)
+		f = a.usual()
 		l.JSON(file, &f, idleConfig)
 	}
 	c, err := f.config()
@@ -137,8 +129,7 @@ type wrapper struct {
 }
 
 // readWrapper reads what such a file says of texts.
-func readWrapper(l *folder.Loader, file, kind string) configFile {
-	a, _ := architectureOf("model_type", kind, (*architecture).wrapperName) // which there is
+func readWrapper(l *folder.Loader, file string, a *architecture) configFile {
 	f := a.usual()
 	f.ModelType = a.kind
 	w := wrapper{Text: &f}
@@ -146,7 +137,7 @@ func readWrapper(l *folder.Loader, file, kind string) configFile {
 	for _, name := range w.Architectures {
 		if name != a.wrapperClass {
 			l.Check(file, fmt.Errorf("architectures has %q, want %s, as model_type is %q", name,
-				a.wrapperClass, kind))
+				a.wrapperClass, a.wrapper))
 		}
 	}
 	if w.Text == nil || f.ModelType != a.kind {

@@ -209,8 +209,8 @@ func TestTrainedContext(t *testing.T) {
 	g, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
 	g.Set("llama.context_length", uint32(8))
 	g.Write(t, path)
-	beyond := "decoder: prompt 2 has 6 tokens, and 10 with its answer: the model was trained with " +
-		"texts of at most 8\n"
+	beyond := "decoder: warning: prompt 2 has 6 tokens, and 10 with its answer: the model was " +
+		"trained with texts of at most 8, and goes on beyond them\n"
 	for path, want := range map[string]string{short.write(t): beyond, long.write(t): "",
 		newFake("F32").write(t): "", path: beyond} {
 		var out, errs bytes.Buffer

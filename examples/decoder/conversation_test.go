@@ -82,7 +82,7 @@ func TestLines(t *testing.T) {
 	}
 	for lines, want := range map[string]string{
 		"":                                "no prompt, want one as an argument, or a line of the",
-		strings.Repeat("abc ", 30):        "may have 37 tokens, want at most 24, the context",
+		strings.Repeat("abc ", 30):        "and its answer of -n 5 may have 37, want at most -context 24",
 		"z":                               `no token for "z"`,
 		strings.Repeat("abcabcab", 1<<18): "the standard input: ",
 	} {
@@ -90,10 +90,11 @@ func TestLines(t *testing.T) {
 			t.Errorf("%.20q: %v, want %q\n%.300s", lines, err, want, out)
 		}
 	}
-	o, err := parse([]string{"-chat", "-model", path, "-workers", "0"}, io.Discard)
+	o, err := parse([]string{"-chat", "-model", path}, io.Discard)
 	must(t, err)
 	m, text, err := o.open()
 	must(t, err)
+	o.workers = 0
 	in := iotest.ErrReader(errors.New("none"))
 	if err := o.converse(in, io.Discard, io.Discard, m, text); err == nil {
 		t.Error("there is an engine without workers")

@@ -38,6 +38,19 @@ type settings struct {
 	guesses  int             // at a time
 }
 
+// check refuses numbers that no engine runs with.
+func (s *settings) check() error {
+	for _, n := range []struct {
+		flag string
+		is   int
+	}{{"workers", s.workers}, {"batch", s.places}, {"chunk", s.chunk}, {"context", s.context}} {
+		if n.is < 1 {
+			return fmt.Errorf("-%s is %d, want at least 1", n.flag, n.is)
+		}
+	}
+	return nil
+}
+
 // engine generates for several prompts at once (continuous batching): a prompt joins as soon as
 // there is a place, while others decode.
 type engine struct {
@@ -51,12 +64,11 @@ type engine struct {
 }
 
 func newEngine(m *model, s settings) (*engine, error) {
-	if min(s.workers, s.places, s.chunk, s.context) < 1 {
-		return nil, fmt.Errorf("workers, batch, chunk and context are %d, %d, %d and %d, want at "+
-			"least 1 each", s.workers, s.places, s.chunk, s.context)
+	err := s.check()
+	if err != nil {
+		return nil, err
 	}
 	e := &engine{runner: runner{model: m, pool: attn.NewPool(s.workers)}, settings: s}
-	var err error
 	if e.cache, err = newCache(m, &s, e.pool); err == nil {
 		e.shared, err = e.cache.newSequence()
 	}
@@ -130,8 +142,12 @@ func (e *engine) submit(j *job) error {
 	if len(j.prompt) == 0 {
 		return errors.New("a prompt has no tokens, want at least one")
 	} else if n := len(j.prompt) + j.most; n > e.context {
-		return fmt.Errorf("a prompt and its answer may have %d tokens, want at most %d, the context", n,
-			e.context)
+		answer := ""
+		if j.most > 0 {
+			answer = fmt.Sprintf(" and its answer of -n %d", j.most)
+		}
+		return fmt.Errorf("a prompt of %d tokens%s may have %d, want at most -context %d",
+			len(j.prompt), answer, n, e.context)
 	}
 	for _, token := range j.prompt {
 		if token < 0 || token >= e.Vocab {

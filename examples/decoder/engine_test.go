@@ -350,8 +350,17 @@ func TestCommand(t *testing.T) {
 		{"-weights i4", []string{"want f32, f16, bf16 or i8, or file"}},
 		{"-n 3 -cache i4 hello", []string{"[1] hello ", "keys and values: "}},
 		{"-n 3 -integers -cache i8,i4 hello", []string{"[1] hello ", "keys and values: "}},
-		{"-context 10 hello-hello", []string{"prompt 1", "want at most 10"}},
-		{"-workers 0 x", []string{"workers, batch"}},
+		{"-context 10 hello-hello", []string{"prompt 1", "want at most -context 10"}},
+		{"-workers 0 -model nowhere x", []string{"-workers is 0, want at least 1"}},
+		{"-batch 0 -model nowhere x", []string{"-batch is 0, want at least 1"}},
+		{"-chunk -1 -model nowhere x", []string{"-chunk is -1, want at least 1"}},
+		{"-context 0 -model nowhere x", []string{"-context is 0, want at least 1"}},
+		{"-context 3 hi", []string{"prompt 1: a prompt of 2 tokens and its answer of -n 64 may have 66" +
+			", want at most -context 3"}},
+		{"-context 3 -shared hello x", []string{"the shared text: a prompt of 5 tokens may have 5, " +
+			"want at most -context 3"}},
+		{"-seed -1 x", []string{`"-1" for flag -seed: want a whole number of 0 or more`}},
+		{"-temperature x x", []string{`"x" for flag -temperature: want a number`}},
 		{"-n 0 x", []string{"-n is 0, want at least 1"}},
 		{"-temperature NaN x", []string{"-temperature is NaN, want 0 or more"}},
 	} {

@@ -115,6 +115,9 @@ func parse(args []string, help io.Writer) (*options, error) {
 		err = fmt.Errorf("-n is %d, want at least 1", o.most)
 	}
 	if err == nil {
+		err = o.settings.check()
+	}
+	if err == nil {
 		err = o.sampling.check()
 	}
 	if err == nil && o.system != "" && (!o.chat || o.shared != "") {

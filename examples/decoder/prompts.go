@@ -62,8 +62,9 @@ func (o *options) noteControl(out io.Writer, text folder.Codec) {
 func (o *options) noteLong(errs io.Writer, prompts [][]int, trained int) {
 	for i, tokens := range prompts {
 		if n := len(tokens) + o.most; trained > 0 && n > trained {
-			fmt.Fprintf(errs, "decoder: prompt %d has %d tokens, and %d with its answer: the model was "+
-				"trained with texts of at most %d\n", i+1, len(tokens), n, trained)
+			fmt.Fprintf(errs, "decoder: warning: prompt %d has %d tokens, and %d with its answer: the "+
+				"model was trained with texts of at most %d, and goes on beyond them\n", i+1, len(tokens), n,
+				trained)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A session is a file with one sequence: its tokens, and what each layer keeps of them. Numbers are
@@ -58,7 +59,7 @@ func (d *description) check(run *description, vocab, context int) error {
 	case d.Chat && !run.Chat:
 		return errors.New("the session is a conversation, want -chat")
 	case !d.Chat && run.Chat:
-		return errors.New("the session is no conversation, want none of -chat")
+		return errors.New("the session is no conversation, want no -chat")
 	case d.Read < 1 || d.Read > len(d.Tokens) || d.Turns < 0:
 		return fmt.Errorf("the session has %d tokens, of which layers have %d, and %d turns, want 1 of "+
 			"them at least, and no more than there are", len(d.Tokens), d.Read, d.Turns)
@@ -105,21 +106,23 @@ func atEnd(err error) error {
 // checksum is not.
 func readDescription(from io.Reader, sum sessionSum, size int64) (*description, error) {
 	all := io.TeeReader(from, sum)
-	var first struct {
-		Magic [len(sessionMagic)]byte
-		Size  uint32
+	var magic [len(sessionMagic)]byte
+	n, err := io.ReadFull(all, magic[:])
+	if begins := string(magic[:n]); err == io.EOF || !strings.HasPrefix(sessionMagic, begins) {
+		return nil, fmt.Errorf("the file begins with %q, want %q: it is no session of this version",
+			begins, sessionMagic)
 	}
-	if err := binary.Read(all, binary.LittleEndian, &first); err != nil {
+	if err != nil {
 		return nil, atEnd(err)
 	}
-	if string(first.Magic[:]) != sessionMagic {
-		return nil, fmt.Errorf("the file begins with %q, want %q, a session of this version",
-			first.Magic[:], sessionMagic)
+	var described uint32
+	if err := binary.Read(all, binary.LittleEndian, &described); err != nil {
+		return nil, atEnd(err)
 	}
-	if int64(first.Size) > size {
+	if int64(described) > size {
 		return nil, atEnd(io.ErrUnexpectedEOF)
 	}
-	text := make([]byte, first.Size)
+	text := make([]byte, described)
 	if _, err := io.ReadFull(all, text); err != nil {
 		return nil, atEnd(err)
 	}

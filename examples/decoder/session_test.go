@@ -318,7 +318,7 @@ func TestSessionOfConversation(t *testing.T) {
 	text := at(t, "text")
 	must(t, run([]string{"-model", path, "-n", "2", "-session", text, "abc"}, io.Discard, io.Discard))
 	if _, err := talk(t, path, "a", "-session", text); !strings.Contains(fmt.Sprint(err),
-		"the session is no conversation") {
+		"the session is no conversation, want no -chat") {
 		t.Errorf("a text that becomes a conversation: %v", err)
 	}
 }
@@ -372,6 +372,19 @@ func TestDamagedSessions(t *testing.T) {
 				t.Fatalf("%s: damage %d: the engine has changed", name, i)
 			}
 		}
+		for data, want := range map[string]string{
+			"":             `the file begins with "", want "attnSes\x01": it is no session`,
+			"a text":       `the file begins with "a text", want "attnSes\x01": it is no session`,
+			"a long text":  `the file begins with "a long t", want "attnSes\x01": it is no session`,
+			"attnS":        "the file ends early: it is damaged",
+			"attnSes\x01a": "the file ends early: it is damaged",
+		} {
+			must(t, os.WriteFile(file, []byte(data), 0o600))
+			if _, err := o.begin(e, text); !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%q: error %v, want %s", data, err, want)
+			}
+		}
+		must(t, os.WriteFile(file, damaged[len(damaged)-1], 0o600))
 		if err := run(append(args, "-n", "1", "abc"), io.Discard, io.Discard); err == nil {
 			t.Fatalf("%s: a run has no error", name)
 		}

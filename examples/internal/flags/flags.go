@@ -15,7 +15,9 @@ func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 	defer func() { set.Usage = usage }()
 	set.Usage = func() {}
 	set.SetOutput(io.Discard)
+	set.VisitAll(explain)
 	err := set.Parse(args)
+	set.VisitAll(restore)
 	if err == nil {
 		return nil
 	}
@@ -25,6 +27,44 @@ func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 	set.SetOutput(help)
 	usage()
 	return err
+}
+
+// explained is a number that says what it wants.
+type explained struct {
+	flag.Value
+	want string
+}
+
+// Set has an error of its own where that of package flag is "parse error".
+func (e explained) Set(text string) error {
+	err := e.Value.Set(text)
+	if err != nil && err.Error() == "parse error" {
+		return errors.New("want " + e.want)
+	}
+	return err
+}
+
+// explain lets a flag say what it wants while a command line is read; its help is of the value
+// itself, which restore brings back.
+func explain(f *flag.Flag) {
+	value, ok := f.Value.(flag.Getter)
+	if !ok {
+		return
+	}
+	switch value.Get().(type) {
+	case int:
+		f.Value = explained{value, "a whole number"}
+	case uint64:
+		f.Value = explained{value, "a whole number of 0 or more"}
+	case float64:
+		f.Value = explained{value, "a number"}
+	}
+}
+
+func restore(f *flag.Flag) {
+	if e, ok := f.Value.(explained); ok {
+		f.Value = e.Value
+	}
 }
 
 // ParseAll is Parse for a command that takes nothing but flags.

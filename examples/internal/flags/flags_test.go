@@ -14,12 +14,23 @@ func TestParse(t *testing.T) {
 		{"-n 3", "", ""},
 		{"-n 3 text", "", ""},
 		{"-m 3", "flag provided but not defined: -m; -h lists the flags", ""},
-		{"-n x", `invalid value "x" for flag -n: parse error; -h lists the flags`, ""},
-		{"-h", flag.ErrHelp.Error(), "Usage of command [flags]:\n  -n int\n    \tsome number\n"},
+		{"-n x", `invalid value "x" for flag -n: want a whole number; -h lists the flags`, ""},
+		{"-n 1e30", `invalid value "1e30" for flag -n: want a whole number; -h lists the flags`, ""},
+		{"-n 99999999999999999999", `invalid value "99999999999999999999" for flag -n: value out of ` +
+			"range; -h lists the flags", ""},
+		{"-u -1", `invalid value "-1" for flag -u: want a whole number of 0 or more; -h lists the flags`,
+			""},
+		{"-x x", `invalid value "x" for flag -x: want a number; -h lists the flags`, ""},
+		{"-f x", `invalid value "x" for flag -f: want a y; -h lists the flags`, ""},
+		{"-h", flag.ErrHelp.Error(), "Usage of command [flags]:\n" +
+			"  -f value\n    \tsome letter\n  -n int\n    \tsome number\n" +
+			"  -u uint\n    \tsome seed\n  -x float\n    \tsome part (default 0.5)\n"},
 	} {
 		var help strings.Builder
 		set := flag.NewFlagSet("command [flags]", flag.ContinueOnError)
 		n := set.Int("n", 0, "some number")
+		_, _ = set.Uint64("u", 0, "some seed"), set.Float64("x", 0.5, "some part")
+		set.Func("f", "some letter", func(string) error { return errors.New("want a y") })
 		err := Parse(set, strings.Fields(c.line), &help)
 		got := ""
 		if err != nil {
