@@ -313,12 +313,12 @@ func TestMisuse(t *testing.T) {
 	must(t, err)
 	defer e.close()
 	if err := e.share(countUp(9)); err == nil ||
-		!strings.Contains(err.Error(), "9 tokens, want at most 8") {
+		!strings.Contains(err.Error(), "9 tokens may have 9, want at most -context 8") {
 		t.Errorf("a long prefix: %v", err)
 	}
 	for want, j := range map[string]*job{"no tokens": {},
 		"token 300, want 0 to 299": {prompt: []int{1, 300}}, "token -1, want": {prompt: []int{-1}},
-		"want at most 8": {prompt: countUp(5), most: 4}} {
+		"want at most -context 8": {prompt: countUp(5), most: 4}} {
 		if err := e.submit(j); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want it to say %q", err, want)
 		}
