@@ -81,12 +81,15 @@ func (a *late) obey(l *folder.Loader, f *lateFile, width *int, similarity *strin
 
 // check refuses keys beside a Pooling.
 func (f *lateFile) check() error {
-	for key, given := range map[string]bool{queryPrefix: f.Query != nil,
-		documentPrefix: f.Document != nil, queryLength: f.Queries != nil,
-		documentLength: f.Length != nil, "do_query_expansion": f.Expand != nil,
-		"attend_to_expansion_tokens": f.Attend != nil, "skiplist_words": f.Words != nil} {
-		if given {
-			return fmt.Errorf("%s is there, and modules.json has a Pooling, want one of both", key)
+	for _, x := range []struct {
+		key   string
+		given bool
+	}{{queryPrefix, f.Query != nil}, {documentPrefix, f.Document != nil},
+		{queryLength, f.Queries != nil}, {documentLength, f.Length != nil},
+		{"do_query_expansion", f.Expand != nil}, {"attend_to_expansion_tokens", f.Attend != nil},
+		{"skiplist_words", f.Words != nil}} {
+		if x.given {
+			return fmt.Errorf("%s is there, and modules.json has a Pooling, want one of both", x.key)
 		}
 	}
 	return nil
@@ -94,10 +97,11 @@ func (f *lateFile) check() error {
 
 // find looks for the tokens that the files name.
 func (a *late) find(l *folder.Loader, m *Model) {
-	for key, n := range map[string]int{queryLength: *a.Queries, documentLength: *a.Length} {
+	lengths := []string{queryLength, documentLength}
+	for i, n := range []int{*a.Queries, *a.Length} {
 		if least, most := 4, m.texts.Longest(); n < least || n > most {
 			l.Check(promptsJSON, fmt.Errorf("%s, want %d to %d, as the model has positions",
-				a.is(key, n), least, most))
+				a.is(lengths[i], n), least, most))
 		}
 	}
 	if w := m.local.Left; a.fills() && w > 0 && *a.Queries > w && m.locals != nil {
