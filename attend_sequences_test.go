@@ -16,7 +16,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/dev/guard"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
 )
 

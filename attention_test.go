@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/seed-1415985d/attn/internal/dev/reference"
 	"github.com/seed-1415985d/attn/internal/kernel/floats"
-	"github.com/seed-1415985d/attn/internal/reference"
 )
 
 // deviation sums squared errors against float64, of the library and of the

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/seed-1415985d/attn/internal/limits"
 	"github.com/seed-1415985d/attn/internal/memory"
 	"github.com/seed-1415985d/attn/internal/tuning"
-	"github.com/seed-1415985d/attn/limits"
 )
 
 // ratio times two ways in turns and reports the median of one over the median of the other, and

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/dev/guard"
 )
 
 // randomLists draws lists of keys: of all lengths, of runs and of single keys.

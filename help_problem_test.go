@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/guard"
+	"github.com/seed-1415985d/attn/internal/dev/guard"
+	"github.com/seed-1415985d/attn/internal/dev/reference"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/kerneltest"
-	"github.com/seed-1415985d/attn/internal/reference"
 	"github.com/seed-1415985d/attn/internal/tuning"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/generate"
+	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
 // The instructions that kernels may use, by the feature that possible checks.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/layers"
+	"github.com/seed-1415985d/attn/internal/dev/layers"
 )
 
 // layerTable is the order of the package's files, without .go and .s, from the top: a file refers

@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/seed-1415985d/attn/internal/constants"
-	"github.com/seed-1415985d/attn/internal/generate"
+	"github.com/seed-1415985d/attn/internal/dev/constants"
+	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
 func main() {

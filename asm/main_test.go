@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/asm/internal/neon"
-	"github.com/seed-1415985d/attn/internal/constants"
-	"github.com/seed-1415985d/attn/internal/generate"
+	"github.com/seed-1415985d/attn/internal/dev/constants"
+	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
 // programs are those of all generated files.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	. "github.com/seed-1415985d/attn/asm/internal/neon"
-	"github.com/seed-1415985d/attn/internal/constants"
-	"github.com/seed-1415985d/attn/internal/generate"
+	"github.com/seed-1415985d/attn/internal/dev/constants"
+	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
 // program is the file that is being written.

@@ -33,7 +33,7 @@ func TestTileWords(t *testing.T) {
 func TestVNNIWords(t *testing.T) {
 	for _, file := range []string{"../internal/kernel/integers/integers_amd64.s",
 		"../internal/kernel/int4/int4_amd64.s",
-		"../internal/kernel/blockwise/blockwise_amd64.s", "../limits/loops_amd64.s"} {
+		"../internal/kernel/blockwise/blockwise_amd64.s", "../internal/limits/loops_amd64.s"} {
 		var words, want []string
 		text := assemblyText(t, file)
 		for _, m := range vexWords.FindAllStringSubmatch(text, -1) {

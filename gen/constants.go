@@ -10,7 +10,7 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 
-	"github.com/seed-1415985d/attn/internal/constants"
+	"github.com/seed-1415985d/attn/internal/dev/constants"
 )
 
 // Layout shared with package attn.

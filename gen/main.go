@@ -17,7 +17,7 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 
-	"github.com/seed-1415985d/attn/internal/generate"
+	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
 func main() {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/constants"
-	"github.com/seed-1415985d/attn/internal/generate"
+	"github.com/seed-1415985d/attn/internal/dev/constants"
+	"github.com/seed-1415985d/attn/internal/dev/generate"
 )
 
 // generator compiles this command. Avo makes one file in each process.

@@ -9,7 +9,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Kernels of package linear: rows of a chunk and those before them.
+// Kernels of package linattn: rows of a chunk and those before them.
 
 // triangleKernels emits those of internal/kernel/triangle.
 func triangleKernels() {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/gguf"
-	"github.com/seed-1415985d/attn/internal/gguftest"
-	"github.com/seed-1415985d/attn/strictjson"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
 // The shapes of a file, as a table of its tensors.

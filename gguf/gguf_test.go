@@ -17,8 +17,8 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/blocks/blockstest"
-	"github.com/seed-1415985d/attn/internal/gguftest"
-	"github.com/seed-1415985d/attn/strictjson"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
 func must(t testing.TB, err error) {

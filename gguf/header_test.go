@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-1415985d/attn/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 )
 
 // small is a file with a value of each type.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/seed-1415985d/attn/strictjson"
+	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
 // Unmarshal decodes the keys that begin with a group's name and a dot, such as "llama" or

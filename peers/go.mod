@@ -9,7 +9,7 @@ require (
 	github.com/klauspost/cpuid/v2 v2.4.2
 	github.com/nlpodyssey/safetensors v0.0.0-20250209183917-bfb01cc25f7c
 	github.com/seed-1415985d/attn v0.1.0
-	github.com/seed-1415985d/attn/embed v0.1.0
+	github.com/seed-1415985d/attn/models v0.1.0
 	github.com/viterin/vek v0.4.3
 	github.com/yalue/onnxruntime_go v1.27.0
 	gonum.org/v1/gonum v0.17.0

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-1415985d/attn/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
 )
 
 // Whole models are random GGUF files of published shapes. A case takes some tokens (queries)
@@ -61,7 +61,7 @@ const someLogits = 8
 // token is that of a position.
 func token(position, vocab int) int { return position * 37 % vocab }
 
-// decoder is examples/decoder, which takes numbers of tokens.
+// decoder is models/cmd/attn-lm, which takes numbers of tokens.
 type decoder struct {
 	io.WriteCloser
 	answers *bufio.Scanner
@@ -72,13 +72,13 @@ type decoder struct {
 func openDecoder(c *Case, dir string, threads int) (*decoder, error) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		return nil, lacking("there is no go command to build examples/decoder")
+		return nil, lacking("there is no go command to build models/cmd/attn-lm")
 	}
 	program := filepath.Join(dir, "decoder")
 	build := exec.Command(tool, "build", "-o", program,
-		"github.com/seed-1415985d/attn/examples/decoder")
+		"github.com/seed-1415985d/attn/models/cmd/attn-lm")
 	if text, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("examples/decoder: %w: %s", err, text)
+		return nil, fmt.Errorf("models/cmd/attn-lm: %w: %s", err, text)
 	}
 	d := &decoder{command: exec.Command(program, "-steps", "-model", c.modelPath(dir),
 		"-workers", strconv.Itoa(threads), "-context", strconv.Itoa(modelContext(c)))}
@@ -118,7 +118,7 @@ func (d *decoder) step(n int) (logits []float32, err error) {
 		}
 		logits, err = nil, nil
 	}
-	return nil, fmt.Errorf("examples/decoder ended: %w",
+	return nil, fmt.Errorf("models/cmd/attn-lm ended: %w",
 		errors.Join(d.answers.Err(), d.command.Wait()))
 }
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-1415985d/attn/embed"
-	"github.com/seed-1415985d/attn/internal/gguftest"
+	"github.com/seed-1415985d/attn/internal/dev/gguftest"
+	"github.com/seed-1415985d/attn/models/embed"
 )
 
 // Small cases with what the real ones have: several blocks of rows, groups, one query.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/seed-1415985d/attn/limits"
+	"github.com/seed-1415985d/attn/internal/limits"
 )
 
 // Each peer runs in a process of its own for each number of threads, so that none shares a garbage

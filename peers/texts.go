@@ -14,7 +14,7 @@ import (
 
 	"github.com/nlpodyssey/safetensors"
 
-	"github.com/seed-1415985d/attn/embed"
+	"github.com/seed-1415985d/attn/models/embed"
 )
 
 // Texts become vectors by a BERT of random weights, of the shape of a published one. A case is one

@@ -11,7 +11,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/seed-1415985d/attn/strictjson"
+	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
 // mostHeader is the longest header that the format allows, and a little more.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/modelfile"
-	"github.com/seed-1415985d/attn/strictjson"
+	"github.com/seed-1415985d/attn/internal/strictjson"
 )
 
 // File is a model in a safetensors file, or in several. It does not change, so several goroutines

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
-	"github.com/seed-1415985d/attn/limits"
+	"github.com/seed-1415985d/attn/internal/limits"
 )
 
 // asCommand in the environment makes the test binary behave as attn does: bench runs itself.

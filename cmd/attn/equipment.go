@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/limits"
+	"github.com/seed-1415985d/attn/internal/limits"
 )
 
 // equipment is what cases share: inputs of the same shape, which are large, and the workers.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/limits"
+	"github.com/seed-1415985d/attn/internal/limits"
 )
 
 // benchCase is one row of the benchmark. Decode reads each key and value once, so

@@ -3,7 +3,7 @@ package main
 import (
 	"math"
 
-	"github.com/seed-1415985d/attn/limits"
+	"github.com/seed-1415985d/attn/internal/limits"
 )
 
 // A shared machine changes from moment to moment: its clock, and whether somebody else is on

@@ -6,7 +6,7 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/internal/built"
+	"github.com/seed-1415985d/attn/internal/dev/built"
 )
 
 const versionAbout = `attn version

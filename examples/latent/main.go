@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/examples/internal/flags"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 func main() {

@@ -39,8 +39,8 @@ func (x *Product) operands() {
 }
 
 // blockCall is the argument of kernels of products: what a call of one multiplies. The generators
-// read here where its fields are (internal/constants). It is set field by field: a copy of what has
-// just been written waits for the stores.
+// read here where its fields are (internal/dev/constants). It is set field by field: a copy of what
+// has just been written waits for the stores.
 type blockCall struct {
 	o       *float32
 	a       *Row

@@ -34,8 +34,8 @@ func (x *Sums) operands(b *kernel.PanelLayout, scales int) {
 }
 
 // SumsCall is the argument of kernels of sums: the operands of a call. The generators read here
-// where its fields are (internal/constants). It is set field by field: a copy of what has just been
-// written waits for the stores.
+// where its fields are (internal/dev/constants). It is set field by field: a copy of what has just
+// been written waits for the stores.
 type SumsCall struct {
 	O        *float32
 	W        *byte  // words, bytes or magnitudes, see Rows

@@ -24,8 +24,8 @@ type Pair struct {
 }
 
 // rowsCall is the argument of the kernels of substitute and outputs. The generators read here, and
-// below, where fields are (internal/constants). It is set field by field: a copy of what has just
-// been written waits for the stores.
+// below, where fields are (internal/dev/constants). It is set field by field: a copy of what has
+// just been written waits for the stores.
 type rowsCall struct {
 	u, sums, w, decay *float32 // updates of the chunk, sums of the call's rows, weights, factors
 	beta              *float32 // of substitute

@@ -1,0 +1,114 @@
+package linattn
+
+import (
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// argument is a view of a call.
+type argument = views.Argument
+
+func argumentOf(name string, v *attn.Tensor) argument {
+	return argument{Name: name, Data: v.Data, Geometry: views.Geometry{B: v.B, H: v.H, L: v.L, D: v.D,
+		SB: v.SB, SH: v.SH, SL: v.SL, Len: len(v.Data)}}
+}
+
+// checkShape validates an argument, whose dimensions are to be [1 heads rows d].
+func checkShape(a *argument, heads, rows, d int) error {
+	if err := a.Check(a.Name); err != nil {
+		return err
+	}
+	if a.B != 1 || a.H != heads || a.L != rows || a.D != d {
+		return views.Fail(attn.ErrShape, "%s is [%d %d %d %d], want [1 %d %d %d]", a.Name, a.B, a.H, a.L,
+			a.D, heads, rows, d)
+	}
+	return nil
+}
+
+// The arguments of a call, in the order of a job's.
+const (
+	toDst = iota
+	ofQ
+	ofK
+	ofV
+	ofDecay
+	ofBeta
+	arguments
+)
+
+// check validates the arguments of a call for states of a layout, which have so many rows together.
+func (j *job) check(g *layout, rows int) error {
+	for i, of := range [arguments]struct {
+		heads, d int
+		used     bool
+	}{
+		toDst: {g.outputs(), g.ValueDim, true}, ofQ: {g.QueryHeads, g.KeyDim, true},
+		ofK: {g.KeyHeads, g.KeyDim, true}, ofV: {g.Heads, g.ValueDim, true},
+		ofDecay: {g.Heads, max(1, g.decays), g.Rule.decays()}, ofBeta: {g.Heads, 1, g.Rule.corrects()},
+	} {
+		a := &j.all[i]
+		if !of.used {
+			if a.Given() {
+				return views.Fail(attn.ErrOption, "%s is given, and Config.Rule is %v, want the zero Tensor",
+					a.Name, g.Rule)
+			}
+			continue
+		}
+		if (i == ofDecay || i == ofBeta) && !a.Given() {
+			return views.Fail(attn.ErrShape, "%s is not given, and Config.Rule is %v, want [1 %d %d %d]",
+				a.Name, g.Rule, of.heads, rows, of.d)
+		}
+		if err := checkShape(a, of.heads, rows, of.d); err != nil {
+			return err
+		}
+	}
+	dst := &j.all[toDst]
+	if err := dst.CheckDistinct(dst.Name); err != nil {
+		return err
+	}
+	var extents [arguments]views.Extent
+	for i := range j.all {
+		if a := &j.all[i]; a.Given() {
+			extents[i] = a.Memory()
+		}
+	}
+	return views.CheckApart(extents[:1], extents[1:])
+}
+
+// checkStates validates states and their numbers of rows, whose sum is rows.
+func checkStates(states []*State, lens []int, rows int) error {
+	if lens != nil && len(lens) != len(states) {
+		return views.Fail(attn.ErrLength, "len(lens) is %d, want %d, one for each state", len(lens),
+			len(states))
+	}
+	sum := len(states)
+	if lens != nil {
+		sum = 0
+	}
+	for i, n := range lens {
+		if n < 0 || n > rows-sum {
+			return views.Fail(attn.ErrLength, "lens[%d] is %d, want 0 to %d", i, n, max(0, rows-sum))
+		}
+		sum += n
+	}
+	if sum != rows {
+		return views.Fail(attn.ErrLength, "q.L is %d, want %d, the rows of all states", rows, sum)
+	}
+	for i, s := range states {
+		switch {
+		case s == nil:
+			return views.Fail(attn.ErrOption, "states[%d] is nil", i)
+		case s.closed:
+			return views.Fail(attn.ErrClosed, "states[%d] was closed", i)
+		case s.layout != states[0].layout:
+			return views.Fail(attn.ErrOption, "states[%d] has %+v, want %+v as states[0]", i, s.Config(),
+				states[0].Config())
+		}
+		for k, other := range states[:i] {
+			if other == s {
+				return views.Fail(attn.ErrOption, "states[%d] is states[%d], want it once", i, k)
+			}
+		}
+	}
+	return nil
+}

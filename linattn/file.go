@@ -1,0 +1,182 @@
+package linattn
+
+import (
+	"io"
+	"math"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/kernel"
+	"github.com/seed-1415985d/attn/internal/summed"
+	"github.com/seed-1415985d/attn/internal/views"
+)
+
+// A file has a header, what the state is, the same of the checkpoint if there is one, and a
+// checksum of all of it. Numbers are little endian. A state is for each head the matrix
+// [KeyDim, ValueDim] at the begin of the chunk at hand, then the chunk's rows: a row's keys, what
+// it adds, and what it leaves.
+
+const magic = "attnlinr\x01\x00\x00\x00"
+
+// header is what comes first.
+type header struct {
+	Magic                                           [len(magic)]byte
+	Heads, QueryHeads, KeyHeads, KeyDim, ValueDim   uint32
+	Rule, ChannelDecay, Grouping, Scale, Checkpoint uint32
+	Length, CheckpointLength                        uint64
+}
+
+func (s *State) header() header {
+	h := header{Magic: [len(magic)]byte([]byte(magic)), Heads: uint32(s.Heads),
+		QueryHeads: uint32(s.QueryHeads), KeyHeads: uint32(s.KeyHeads), KeyDim: uint32(s.KeyDim),
+		ValueDim: uint32(s.ValueDim), Rule: uint32(s.Rule), Grouping: uint32(s.Grouping),
+		Scale: math.Float32bits(s.Scale), Length: uint64(s.length)}
+	if s.ChannelDecay {
+		h.ChannelDecay = 1
+	}
+	if s.kept != nil {
+		h.Checkpoint, h.CheckpointLength = 1, uint64(s.kept.length)
+	}
+	return h
+}
+
+// Save writes the state and its checkpoint, and returns how many bytes it has written.
+func (s *State) Save(w io.Writer) (int64, error) {
+	if s.closed {
+		return 0, s.gone("the state")
+	}
+	to := summed.NewWriter(w)
+	put := func(x []float32) error { return to.Put(x) }
+	err := to.Put(s.header())
+	if err == nil {
+		err = s.each(put, false)
+	}
+	if err == nil && s.kept != nil {
+		_ = s.at(s.kept).each(put, false) // End says what has failed
+	}
+	return to.End()
+}
+
+// at is the state as it was at a moment, to look at.
+func (s *State) at(m *moment) *State {
+	return &State{layout: s.layout, length: m.length, blank: m.blank, matrix: buffer{now: m.matrix},
+		chunk: buffer{now: m.chunk}}
+}
+
+// each lets pass visit the rows of a file that are a state, in order. If pass changes them the
+// state takes them.
+func (s *State) each(pass func(row []float32) error, changes bool) error {
+	row := make([]float32, max(s.KeyDim, s.ValueDim))
+	// strided passes n elements of memory that are stride apart, by panels of so many
+	strided := func(at func(i int) *float32, n int) error {
+		for i := range n {
+			row[i] = *at(i)
+		}
+		if s.blank { // of length 0, so that these are matrices
+			clear(row[:n])
+		}
+		if err := pass(row[:n]); err != nil || !changes {
+			return err
+		}
+		for i, e := range row[:n] {
+			*at(i) = e
+		}
+		return nil
+	}
+	for h := range s.Heads {
+		m := s.head(h)
+		for d := range s.KeyDim {
+			if err := strided(func(c int) *float32 {
+				return &m.s[(c/kernel.Panel*s.KeyDim+d)*kernel.Panel+c%kernel.Panel]
+			}, s.ValueDim); err != nil {
+				return err
+			}
+		}
+		for i := range s.length % Chunk {
+			if err := strided(func(d int) *float32 { return &m.k[d*kernel.Panel+i] }, s.KeyDim); err != nil {
+				return err
+			}
+			if err := pass(m.u[i*s.width():][:s.ValueDim]); err != nil {
+				return err
+			}
+			if err := pass(m.factors[i*s.decays:][:s.decays]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other
+// dimensions is [attn.ErrShape], of another Rule, ChannelDecay, Grouping or Scale [attn.ErrOption],
+// a damaged one [attn.ErrFormat], and nothing has changed.
+func (s *State) Load(r io.Reader) (int64, error) {
+	if s.closed {
+		return 0, s.gone("the state")
+	}
+	f := summed.NewReader(r)
+	var h header
+	if err := f.Take(&h); err != nil {
+		return f.N, err
+	}
+	if err := s.checkHeader(&h); err != nil {
+		return f.N, err
+	}
+	loaded, err := NewState(s.Config())
+	if err != nil {
+		return f.N, err
+	}
+	if err = loaded.read(f, h.Length); err == nil && h.Checkpoint > 0 {
+		var kept *State
+		if kept, err = NewState(s.Config()); err == nil {
+			err = kept.read(f, h.CheckpointLength)
+			loaded.kept = &moment{length: kept.length, matrix: kept.matrix.now, chunk: kept.chunk.now}
+		}
+	}
+	if err == nil {
+		err = f.End()
+	}
+	if err != nil {
+		_ = loaded.Close()
+		return f.N, err
+	}
+	_ = s.Close()
+	*s = *loaded
+	return f.N, nil
+}
+
+// checkHeader makes sure that a file is of such states.
+func (s *State) checkHeader(h *header) error {
+	want := s.header()
+	want.Checkpoint, want.Length, want.CheckpointLength = h.Checkpoint, h.Length, h.CheckpointLength
+	switch {
+	case h.Magic != want.Magic:
+		return views.Fail(attn.ErrFormat, "the file begins with %q, want %q", h.Magic[:], magic)
+	case h.Heads != want.Heads || h.QueryHeads != want.QueryHeads || h.KeyHeads != want.KeyHeads ||
+		h.KeyDim != want.KeyDim || h.ValueDim != want.ValueDim:
+		return views.Fail(attn.ErrShape, "the file has %d heads, %d of queries and %d of keys, [%d %d], "+
+			"want %d, %d and %d, [%d %d]", h.Heads, h.QueryHeads, h.KeyHeads, h.KeyDim, h.ValueDim,
+			want.Heads, want.QueryHeads, want.KeyHeads, want.KeyDim, want.ValueDim)
+	case *h != want:
+		return views.Fail(attn.ErrOption, "the file has %v, ChannelDecay %d, %v and Scale %v, want %v, "+
+			"%d, %v and %v", Rule(h.Rule), h.ChannelDecay, Grouping(h.Grouping),
+			math.Float32frombits(h.Scale), s.Rule, want.ChannelDecay, s.Grouping, s.Scale)
+	case h.Checkpoint > 1 || h.Length > math.MaxInt || h.CheckpointLength > h.Length ||
+		h.Checkpoint == 0 && h.CheckpointLength > 0:
+		return views.Fail(attn.ErrFormat, "the file has length %d, %d checkpoints and that of %d",
+			h.Length, h.Checkpoint, h.CheckpointLength)
+	}
+	return nil
+}
+
+// read takes a state of a length from a file.
+func (s *State) read(f *summed.Reader, length uint64) error {
+	s.length = int(length)
+	if err := s.each(func(row []float32) error { return f.Take(row) }, true); err != nil {
+		return err
+	}
+	for h := range s.Heads {
+		m := s.head(h)
+		m.refresh(&s.layout, s.length%Chunk)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/embed"
+)
+
+// bench prints how long one text takes, and how many texts of mixed lengths a second become
+// embeddings, beside what the machine allows.
+func bench(w io.Writer, open func(o embed.Options) (*embed.Model, error), o embed.Options,
+	limit time.Duration) error {
+	o.Cut = nil // texts are cut to size
+	start := time.Now()
+	m, err := open(o)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	opened := time.Since(start)
+	fmt.Fprintf(w, "%v; kernels: %s, workers: %d, integers: %v; opened in %.0f ms\n", m,
+		attn.Implementation(), o.Workers, o.Integers, opened.Seconds()*1e3)
+	top := newCeiling(m, o)
+	fmt.Fprintln(w, "\none text, milliseconds, and what its multiply-adds take at least, and reading "+
+		"the matrices\n  tokens     50 %     90 %     99 %  multiply  reading")
+	for _, tokens := range []int{16, 128, 512} {
+		if tokens > m.MaxTokens() {
+			continue
+		}
+		times, err := oneText(m, tokens, limit, top)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  %6d", tokens)
+		for _, percent := range []int{50, 90, 99} {
+			fmt.Fprintf(w, " %8.2f", times[(len(times)-1)*percent/100].Seconds()*1e3)
+		}
+		fmt.Fprintf(w, " %9.2f %8.2f\n", top.multiply(m.MultiplyAdds(tokens))*1e3, top.reading()*1e3)
+	}
+	return manyTexts(w, m, limit, top)
+}
+
+// textOf has some tokens, most of them of words.
+func textOf(m *embed.Model, tokens int) (string, error) {
+	text := strings.Repeat("rain ", tokens)
+	for {
+		ids, err := m.Tokens(text)
+		if err != nil || len(ids) <= tokens || len(text) < 6 {
+			return text, err
+		}
+		text = text[:len(text)-5]
+	}
+}
+
+// oneText is how long a text takes alone, again and again, in order.
+func oneText(m *embed.Model, tokens int, limit time.Duration, top *ceiling) (times []time.Duration,
+	err error) {
+	text, err := textOf(m, tokens)
+	for begin := time.Now(); err == nil && (len(times) < 3 || time.Since(begin) < limit); {
+		start := time.Now()
+		_, err = m.Encode([]string{text})
+		times = append(times, time.Since(start))
+		if len(times)%8 == 1 {
+			top.measure()
+		}
+	}
+	slices.Sort(times)
+	return times, err
+}
+
+// manyTexts measures a batch of texts of 8 to 512 tokens, short ones more often.
+func manyTexts(w io.Writer, m *embed.Model, limit time.Duration, top *ceiling) error {
+	source := rand.New(rand.NewPCG(1, 2))
+	var texts []string
+	total, work := 0, 0
+	for range 64 {
+		n := min(8<<source.IntN(7), m.MaxTokens())
+		text, err := textOf(m, n)
+		if err != nil {
+			return err
+		}
+		texts, total, work = append(texts, text), total+n, work+m.MultiplyAdds(n)
+	}
+	var best time.Duration
+	for begin := time.Now(); best == 0 || time.Since(begin) < limit; {
+		start := time.Now()
+		if _, err := m.Encode(texts); err != nil {
+			return err
+		}
+		if took := time.Since(start); best == 0 || took < best {
+			best = took
+		}
+		top.measure()
+	}
+	fmt.Fprintf(w, "\n%d texts of 8 to 512 tokens, %d in all: %.0f texts/s, %.0f tokens/s; "+
+		"multiply-adds allow %.0f texts/s\n", len(texts), total, float64(len(texts))/best.Seconds(),
+		float64(total)/best.Seconds(), float64(len(texts))/top.multiply(work))
+	return nil
+}

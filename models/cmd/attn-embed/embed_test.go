@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nlpodyssey/safetensors"
+	"github.com/sbinet/npyio/npy"
+	"github.com/seed-1415985d/attn/models/embed"
+	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+)
+
+func TestCommand(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F16)
+	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100",
+		"-time", "0", "-workers", "2"}
+	for _, c := range []struct {
+		args        []string
+		input, want string
+	}{
+		{small, "", "Rain.\n"},
+		{append(small, "-pool", "cls", "one text", "another"), "", "another\n"},
+		{append(small, "-"), "line one\nline two\n", "line two\n"},
+		{[]string{"-model", folder, "-time", "1ms", "cat"}, "", " 1.00   cat\n"},
+		{append(small, "-integers"), "", "\ncosine with the embeddings in float32: mean 1.000"},
+	} {
+		var out, errs strings.Builder
+		if err := run(c.args, strings.NewReader(c.input), &out, &errs); err != nil {
+			t.Errorf("%q: %v", c.args, err)
+			continue
+		}
+		text := out.String()
+		if strings.Count(text, "  OK  ") != 4 || strings.Contains(text, "different") ||
+			!strings.Contains(text, c.want) || !strings.Contains(text, "texts/s") || errs.Len() > 0 {
+			t.Errorf("%q printed\n%s%s", c.args, text, &errs)
+		}
+	}
+	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "most"},
+		{"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
+		{"-vocab", "1"}, {"-nonsense"}} {
+		if err := run(args, strings.NewReader(""), &strings.Builder{}, io.Discard); err == nil {
+			t.Errorf("%q is no error", args)
+		}
+	}
+}
+
+// TestNotices says on the standard error which texts are longer than the model takes.
+func TestNotices(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	long := strings.Repeat("cat ", 30)
+	var out, errs strings.Builder
+	code := command([]string{"-model", folder, "-time", "0", "cat", long, strings.Repeat("cat ", 18)},
+		nil, &out, &errs)
+	if want := "embed: text 2 has 32 tokens, and the model takes 20: the last 12 of its own are " +
+		"left out\n"; code != 0 || errs.String() != want {
+		t.Errorf("exit code %d, %q, want %q", code, errs.String(), want)
+	}
+	errs.Reset()
+	args := append([]string{"-model", folder, "-time", "0"}, slices.Repeat([]string{long}, 9)...)
+	if code := command(args, nil, &out, &errs); code != 0 || strings.Count(errs.String(), "\n") != 6 ||
+		!strings.HasSuffix(errs.String(), "embed: more texts are cut, too\n") {
+		t.Errorf("exit code %d, %q, want 5 texts and then that there are more", code, errs.String())
+	}
+}
+
+// TestTerminal keeps what a terminal would obey from it, in texts and in what files say.
+func TestTerminal(t *testing.T) {
+	small := []string{"-layers", "1", "-dim", "32", "-heads", "2", "-ffn", "40", "-vocab", "100",
+		"-time", "0"}
+	var out, errs strings.Builder
+	if code := command(append(small, "a\x1b[2J"), nil, &out, &errs); code != 0 ||
+		strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "a␛[2J") ||
+		!strings.Contains(out.String(), "The model is random") {
+		t.Errorf("exit code %d, want 0\n%q\n%q", code, out.String(), errs.String())
+	}
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	foldertest.Write(t, folder, "config.json", []byte(`{"model_type": "\u001b[2J"}`))
+	out.Reset()
+	if code := command([]string{"-modal", folder}, nil, &out, &errs); code != 1 || out.Len() > 0 ||
+		strings.Count(errs.String(), "\n") != 1 {
+		t.Errorf("a wrong flag: exit code %d, printed %q and %q", code, &out, &errs)
+	}
+	errs.Reset()
+	if code := command([]string{"-model", folder}, nil, &out, &errs); code != 1 ||
+		!strings.HasPrefix(errs.String(), "embed: ") || strings.Contains(errs.String(), "\x1b") {
+		t.Errorf("exit code %d, want 1\n%q", code, errs.String())
+	}
+}
+
+// TestVectors reads the file that the command writes, as another program would.
+func TestVectors(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	path := filepath.Join(t.TempDir(), "out.npy")
+	texts := []string{"cat", "cat, un!"}
+	if err := run(append([]string{"-model", folder, "-time", "0", "-vectors", path}, texts...), nil,
+		&strings.Builder{}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := npy.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []float32
+	if err := r.Read(&got); err != nil || !slices.Equal(r.Header.Descr.Shape, []int{2, 30}) ||
+		r.Header.Descr.Type != "<f4" {
+		t.Fatalf("the file has %+v (%v), want 2 × 30 of float32", r.Header, err)
+	}
+	m, err := embed.Open(folder, embed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	want, err := m.Encode(texts)
+	if err != nil || !slices.Equal(got, slices.Concat(want...)) {
+		t.Errorf("the file has %v, want %v (%v)", got, want, err)
+	}
+}
+
+// TestRerank sorts texts by their scores.
+func TestRerank(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	shapes := foldertest.TinyShapes()
+	shapes["pooler.dense.weight"], shapes["pooler.dense.bias"] = []int{30, 30}, []int{30}
+	shapes["classifier.weight"], shapes["classifier.bias"] = []int{1, 30}, []int{1}
+	views, _ := foldertest.Tensors(t, safetensors.F32, shapes)
+	foldertest.WriteTensors(t, folder, views)
+	config := maps.Clone(foldertest.Tiny)
+	config["architectures"] = []string{"BertForSequenceClassification"}
+	config["id2label"] = map[string]string{"0": "LABEL_0"}
+	foldertest.Write(t, folder, "config.json", foldertest.Encode(t, config))
+	var out strings.Builder
+	texts := []string{"cat", "unbelievable", "zurich, cat!", "中"}
+	args := append([]string{"-model", folder, "-rerank", "cat"}, texts...)
+	if err := run(args, nil, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	before := "9"
+	for _, line := range lines {
+		score, text, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if score > before || !slices.Contains(texts, text) {
+			t.Errorf("%q comes after score %s", line, before)
+		}
+		before = score
+	}
+	if len(lines) != len(texts) {
+		t.Errorf("it printed %q, want %d texts", lines, len(texts))
+	}
+}
+
+// TestInputs has what is no text, and flags that a run has no use for.
+func TestInputs(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	path := filepath.Join(t.TempDir(), "out.npy")
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"x -model " + folder, `the text "-model" begins with -, want flags before texts`},
+		{"bench -foo", "bench: flag provided but not defined: -foo"},
+		{"bench text", `bench: unexpected argument "text"`},
+		{"-model " + folder + " bench -layers 1", "-layers is 1, of a random model, with -model"},
+		{"-model " + folder + " -heads 3 x", "-heads is 3, of a random model, with -model"},
+		{"bench -vectors " + path, "-vectors is there with bench, want one of both"},
+		{"-rerank cat bench", "-rerank is there with bench"},
+		{"-model " + folder + " -rerank cat -vectors " + path + " a",
+			"-vectors is there with -rerank, which makes no embeddings, want one of both"},
+		{"-model " + folder + " -rerank cat", "-rerank without texts, want the texts"},
+		{"- x", `- is there among the texts ["-" "x"], want it alone`},
+		{"-", "the standard input has no texts, want a line for each"},
+		{"-model= x", `the path is ""`},
+		{"-model sentence-transformers/all-MiniLM-L6-v2 x", "not downloaded"},
+	} {
+		var out strings.Builder
+		err := run(strings.Fields(c.args), strings.NewReader(" \n"), &out, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
+			t.Errorf("%s: error %v, want %s; it printed %q", c.args, err, c.want, &out)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s wrote a file", c.args)
+		}
+	}
+	small := strings.Fields("-layers 1 -dim 32 -heads 2 -ffn 40 -vocab 100 -time 0 --")
+	var out, errs strings.Builder
+	if err := run(append(small, "bench", "-n", "-"), nil, &out, &errs); err != nil ||
+		!strings.Contains(out.String(), "   bench\n") || !strings.Contains(out.String(), "   -n\n") {
+		t.Errorf("texts behind --: %v, %q", err, &out)
+	}
+	for _, args := range [][]string{{"-h"}, {"bench", "-h"}} {
+		out.Reset()
+		if code := command(args, nil, &out, &errs); code != 0 || errs.Len() > 0 ||
+			!strings.Contains(out.String(), "bench       how fast") ||
+			!strings.Contains(out.String(), "the lines of the standard input") ||
+			!strings.Contains(out.String(), "-rerank") {
+			t.Errorf("%q: exit code %d, %q, %q", args, code, &out, &errs)
+		}
+	}
+}
+
+// TestBench prints percentiles and texts a second.
+func TestBench(t *testing.T) {
+	folder, _ := foldertest.WriteBERT(t, safetensors.F32)
+	var out, errs strings.Builder
+	args := []string{"-model", folder, "-time", "1ms", "bench"}
+	if code := command(args, nil, &out, &errs); code != 0 || errs.Len() > 0 {
+		t.Fatalf("exit code %d\n%s", code, &errs)
+	}
+	for _, want := range []string{"bert: 2 layers of 30, 3 heads", "opened in", "99 %", "texts/s",
+		"multiply-adds allow"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it printed\n%s\nwant %q", &out, want)
+		}
+	}
+	if code := command(append([]string{"-integers"}, args...), nil, &out, &errs); code != 0 {
+		t.Errorf("-integers: exit code %d\n%s", code, &errs)
+	}
+	if err := run([]string{"-model", folder, "-rerank", "cat", "dog"}, nil, &out, &errs); err == nil ||
+		!strings.Contains(err.Error(), "no head") {
+		t.Errorf("a model without a head: %v", err)
+	}
+}

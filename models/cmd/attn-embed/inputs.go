@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn/internal/flags"
+)
+
+// about stands before the flags in the help.
+const about = `Usage:
+  embed [flags] [TEXT...]   similarities of texts, built-in ones without any
+  embed [flags] -           of the lines of the standard input
+  embed [flags] bench       how fast a model is, on texts of its own
+What follows -- is texts, whatever it looks like. Flags:
+`
+
+// input is what a command line asks for.
+type input struct {
+	texts                 []string
+	random, rerank, bench bool
+}
+
+// parse reads a command line, of which nothing is overlooked.
+func parse(set *flag.FlagSet, args []string, stdin io.Reader, help io.Writer) (in input,
+	err error) {
+	if err := flags.Parse(set, args, help); err != nil {
+		return in, err
+	}
+	words := set.Args()
+	literal, wrong := flags.Texts("text", args, words)
+	if in.bench = !literal && len(words) > 0 && words[0] == "bench"; in.bench {
+		if err := flags.ParseAll(set, words[1:], help); err != nil {
+			return in, fmt.Errorf("bench: %w", err)
+		}
+	} else if wrong != nil {
+		return in, wrong
+	} else if in.texts, err = inputs(words, literal, stdin); err != nil {
+		return in, err
+	}
+	given := map[string]bool{}
+	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	in.random, in.rerank = !given["model"], given["rerank"]
+	for _, name := range []string{"layers", "dim", "heads", "ffn", "vocab"} {
+		if given[name] && !in.random {
+			return in, fmt.Errorf("-%s is %v, of a random model, with -model %s, want one of both", name,
+				set.Lookup(name).Value, set.Lookup("model").Value)
+		}
+	}
+	for _, name := range []string{"rerank", "vectors"} {
+		if given[name] && (in.bench || in.rerank && name == "vectors") {
+			return in, fmt.Errorf("-%s is there with %s, want one of both", name,
+				map[bool]string{true: "bench", false: "-rerank, which makes no embeddings"}[in.bench])
+		}
+	}
+	switch {
+	case in.rerank && len(words) == 0:
+		return in, errors.New("-rerank without texts, want the texts that it sorts as arguments, or - " +
+			"for the lines of the standard input")
+	case len(in.texts) == 0:
+		in.texts = lines(builtIn)
+	}
+	return in, nil
+}
+
+// inputs are the texts of the command line, or with - the lines of the standard input.
+func inputs(words []string, literal bool, stdin io.Reader) ([]string, error) {
+	if literal || !slices.Contains(words, "-") {
+		return words, nil
+	}
+	if len(words) > 1 {
+		return nil, fmt.Errorf("- is there among the texts %q, want it alone, for the lines of the "+
+			"standard input, or -- before all texts", words)
+	}
+	text, err := io.ReadAll(stdin)
+	if err == nil && strings.TrimSpace(string(text)) == "" {
+		err = errors.New("the standard input has no texts, want a line for each")
+	}
+	return lines(string(text)), err
+}
+
+func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }

@@ -1,0 +1,101 @@
+// Command embed computes sentence embeddings with a BERT encoder: the model of a folder, as it is
+// published, or a random one. It prints how similar the texts are, and shows that an embedding has
+// the same bits alone and in a batch.
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/seed-1415985d/attn/models/embed"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+)
+
+func main() {
+	os.Exit(command(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// command is the exit code of a run, whose error it prints.
+func command(args []string, stdin io.Reader, out, errs io.Writer) int {
+	out, errs = folder.Terminal(out), folder.Terminal(errs)
+	if err := run(args, stdin, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(errs, "embed:", strings.TrimPrefix(err.Error(), "embed: "))
+		return 1
+	}
+	return 0
+}
+
+//go:embed texts.txt
+var builtIn string
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	sizes, o := embed.Sizes{}, embed.Options{}
+	set := flag.NewFlagSet("embed", flag.ContinueOnError)
+	path := set.String("model", "", "`folder` with config.json, model.safetensors and a tokenizer, "+
+		"or a GGUF file; none is a random model")
+	modes := set.String("pool", "", "cls, lasttoken, max, mean, mean_sqrt_len_tokens or "+
+		"weightedmean, or several with commas; by default as the model says")
+	vectors := set.String("vectors", "", "`file` that gets the embeddings, a NumPy array of float32 "+
+		"with a row for each text")
+	query := set.String("rerank", "", "a `query`, for which texts are sorted by a model that scores")
+	set.StringVar(&o.Prompt, "prompt", "", "`name` of the prompt before texts")
+	set.IntVar(&o.Dimensions, "dimensions", 0, "of embeddings, the rest of which is cut off; 0 is all")
+	set.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "threads")
+	limit := set.Duration("time", time.Second, "how long the speed is measured")
+	set.BoolVar(&o.Integers, "integers", false, "multiply in 8-bit integers, and compare with float32")
+	set.IntVar(&sizes.Layers, "layers", 6, "of a random model")
+	set.IntVar(&sizes.Hidden, "dim", 384, "of a random model's embeddings")
+	set.IntVar(&sizes.Heads, "heads", 12, "of a random model")
+	set.IntVar(&sizes.FFN, "ffn", 1536, "inner dimension of a random model")
+	set.IntVar(&sizes.Vocab, "vocab", 30522, "tokens of a random model")
+	set.Usage = func() {
+		fmt.Fprint(set.Output(), about)
+		set.PrintDefaults()
+	}
+	in, err := parse(set, args, stdin, stdout)
+	if err != nil {
+		return err
+	}
+	if o.Workers < 1 {
+		return fmt.Errorf("-workers is %d, want 1 or more", o.Workers)
+	}
+	if *modes != "" {
+		o.Pooling = strings.Split(*modes, ",")
+	}
+	open := func(o embed.Options) (*embed.Model, error) {
+		if in.random {
+			return embed.Random(sizes, o)
+		}
+		return embed.Open(*path, o)
+	}
+	once := &notices{to: stderr}
+	o.Cut = once.cut
+	if in.bench {
+		return bench(stdout, open, o, *limit)
+	}
+	m, err := open(o)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if in.rerank {
+		return rerank(stdout, m, *query, in.texts)
+	}
+	embeddings, err := m.Encode(in.texts)
+	if err == nil && *vectors != "" {
+		err = writeVectors(*vectors, embeddings)
+	}
+	if err == nil {
+		once.to = io.Discard // what comes is the same again
+		o.Cut = nil
+		err = report(stdout, &subject{m, in.random, open, o}, in.texts, embeddings, *limit)
+	}
+	return err
+}

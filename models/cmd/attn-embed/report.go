@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/embed"
+)
+
+// subject is a model, and how it is opened once more.
+type subject struct {
+	*embed.Model
+	random bool
+	open   func(o embed.Options) (*embed.Model, error)
+	o      embed.Options
+}
+
+// notices says of which texts something is left out, for each of the first ones.
+type notices struct {
+	to   io.Writer
+	seen int
+}
+
+func (n *notices) cut(text, tokens, left int) {
+	const shown = 5
+	switch n.seen++; {
+	case n.seen <= shown:
+		fmt.Fprintf(n.to, "embed: text %d has %d tokens, and the model takes %d: the last %d of its "+
+			"own are left out\n", text+1, tokens+left, tokens, left)
+	case n.seen == shown+1:
+		fmt.Fprintln(n.to, "embed: more texts are cut, too")
+	}
+}
+
+// report prints what a model makes of texts.
+func report(w io.Writer, s *subject, texts []string, embeddings [][]float32,
+	limit time.Duration) error {
+	if s.random {
+		fmt.Fprintln(w, "The model is random: its similarities mean nothing.")
+	}
+	matrices, lookups := s.Memory()
+	fmt.Fprintf(w, "%v; MB of matrices: %.1f, of embeddings: %.1f\n", s.Model, float64(matrices)/1e6,
+		float64(lookups)/1e6)
+	fmt.Fprintf(w, "\n%s similarity\n", s.Comparison())
+	shown := embeddings[:min(len(embeddings), 12)]
+	for i, a := range shown {
+		for _, b := range shown {
+			fmt.Fprintf(w, " %5.2f", s.Similarity(a, b))
+		}
+		fmt.Fprintf(w, "   %.60s\n", texts[i])
+	}
+	fmt.Fprintln(w, "\nsame bits")
+	if err := sameBits(w, s, texts, embeddings); err != nil {
+		return err
+	}
+	if err := speed(w, s, texts, limit); err != nil || !s.o.Integers {
+		return err
+	}
+	return compare(w, s, texts, embeddings)
+}
+
+// speed prints how many texts a second become embeddings.
+func speed(w io.Writer, s *subject, texts []string, limit time.Duration) error {
+	tokens := 0
+	for _, text := range texts {
+		ids, err := s.Tokens(text)
+		if err != nil {
+			return err
+		}
+		tokens += len(ids)
+	}
+	best := time.Duration(math.MaxInt64)
+	for begin := time.Now(); best == math.MaxInt64 || time.Since(begin) < limit; {
+		start := time.Now()
+		if _, err := s.Encode(texts); err != nil {
+			return err
+		}
+		best = min(best, time.Since(start))
+	}
+	fmt.Fprintf(w, "\n%.0f texts/s, %.0f tokens/s; kernels: %s, workers: %d\n",
+		float64(len(texts))/best.Seconds(), float64(tokens)/best.Seconds(), attn.Implementation(),
+		s.o.Workers)
+	return nil
+}
+
+// compare prints how close embeddings in integers are to those in float32.
+func compare(w io.Writer, s *subject, texts []string, ints [][]float32) error {
+	o := s.o
+	o.Integers = false
+	floats, err := s.open(o)
+	if err != nil {
+		return err
+	}
+	defer floats.Close()
+	want, err := floats.Encode(texts)
+	if err != nil {
+		return err
+	}
+	least, sum := 1.0, 0.0
+	for i := range want {
+		c := float64(embed.Cosine(ints[i], want[i]))
+		least, sum = min(least, c), sum+c
+	}
+	fmt.Fprintf(w, "\ncosine with the embeddings in float32: mean %.5f, least %.5f\n",
+		sum/float64(len(want)), least)
+	return nil
+}
+
+// sameBits computes the embeddings in four ways.
+func sameBits(w io.Writer, s *subject, texts []string, want [][]float32) error {
+	for _, workers := range []int{1, 2} {
+		o := s.o
+		o.Workers = workers
+		m, err := s.open(o)
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		together, err := m.Encode(texts)
+		if err != nil {
+			return err
+		}
+		var alone [][]float32
+		for _, text := range texts {
+			one, err := m.Encode([]string{text})
+			if err != nil {
+				return err
+			}
+			alone = append(alone, one...)
+		}
+		fmt.Fprintf(w, "  %-9s  all texts in a batch, workers: %d\n", verdict(want, together), workers)
+		fmt.Fprintf(w, "  %-9s  each text alone, workers: %d\n", verdict(want, alone), workers)
+	}
+	return nil
+}
+
+// verdict compares the bits of embeddings.
+func verdict(want, got [][]float32) string {
+	same := slices.EqualFunc(want, got, func(a, b []float32) bool {
+		return slices.EqualFunc(a, b, func(x, y float32) bool {
+			return math.Float32bits(x) == math.Float32bits(y)
+		})
+	})
+	if !same {
+		return "different"
+	}
+	return "OK"
+}
+
+// rerank prints texts in the order of their scores.
+func rerank(w io.Writer, m *embed.Model, query string, texts []string) error {
+	scores, err := m.Rerank(query, texts)
+	if err != nil {
+		return err
+	}
+	order := make([]int, len(texts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case scores[a] > scores[b]:
+			return -1
+		case scores[a] < scores[b]:
+			return 1
+		}
+		return 0
+	})
+	for _, i := range order {
+		fmt.Fprintf(w, "%8.4f  %s\n", scores[i], texts[i])
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/seed-1415985d/attn/models/internal/folder"
+)
+
+// chatFile is a model whose template has a token between messages.
+func chatFile(t *testing.T, change func(*fakeGGUF)) string {
+	f, path := newShapedGGUF(smallGGUF, "llama", one("Q8_0")), at(t, "fake.gguf")
+	f.Set("tokenizer.chat_template", "{% for m in messages %}{{ m.content }}{{ bos_token }}"+
+		"{% endfor %}")
+	change(f)
+	f.Write(t, path)
+	return path
+}
+
+// talk is what a conversation prints.
+func talk(t *testing.T, path, lines string, args ...string) (string, error) {
+	t.Helper()
+	o, err := parse(append([]string{"-chat", "-model", path, "-n", "5"}, args...), io.Discard)
+	must(t, err)
+	m, text, err := o.open()
+	must(t, err)
+	var out bytes.Buffer
+	err = o.converse(strings.NewReader(lines), &out, &out, m, text)
+	return out.String(), err
+}
+
+// TestConversation compares each answer with that to all messages at once, of which it has read
+// only those that are new.
+func TestConversation(t *testing.T) {
+	for name, change := range map[string]func(*fakeGGUF){
+		"full": func(*fakeGGUF) {},
+		"a window": func(f *fakeGGUF) {
+			f.Set("llama.attention.sliding_window", uint32(7))
+		},
+	} {
+		path := chatFile(t, change)
+		args := []string{"-system", "abc", "-chat", "-model", path, "-n", "5", "abc abc"}
+		o, err := parse(args, io.Discard)
+		must(t, err)
+		m, text, err := o.open()
+		must(t, err)
+		e, err := newEngine(m, o.settings)
+		must(t, err)
+		defer e.close()
+		c := &conversation{options: o, engine: e, text: text, out: io.Discard, errs: io.Discard}
+		for _, message := range []string{"abc abc abc", "a b", "abcabcabc", "ddd"} {
+			must(t, c.answer(message))
+			alone, err := newEngine(m, o.settings)
+			must(t, err)
+			j := o.job(text, c.last.prompt, c.turns-1)
+			must(t, alone.submit(j))
+			must(t, alone.run(func() {}))
+			if alone.close(); !slices.Equal(j.tokens, c.last.tokens) {
+				t.Errorf("%s: %q: tokens are %v, want %v", name, message, c.last.tokens, j.tokens)
+			}
+		}
+		if all := len(c.last.prompt); e.read >= all+5 || e.read < all-25 {
+			t.Errorf("%s: %d tokens of prompts were read, where the last has %d", name, e.read, all)
+		}
+	}
+}
+
+// TestLines reads messages, says what the context has no room for, and what cannot be read.
+func TestLines(t *testing.T) {
+	path := chatFile(t, func(*fakeGGUF) {})
+	out, err := talk(t, path, "abc\n\n  ab \nbbb\n", "-context", "24", "aa")
+	if err != nil || !strings.HasPrefix(out, "[1] aa\n") || strings.Count(out, "\n\n") < 4 ||
+		!strings.Contains(out, "(The context of 24 tokens is full: the oldest 2 messages are") ||
+		!strings.Contains(out, "memory: ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	for lines, want := range map[string]string{
+		"":                                "no prompt, want one as an argument, or a line of the",
+		strings.Repeat("abc ", 30):        "and its answer of -n 5 may have 37, want at most -context 24",
+		"z":                               `no token for "z"`,
+		strings.Repeat("abcabcab", 1<<18): "the standard input: ",
+	} {
+		if out, err := talk(t, path, lines, "-context", "24"); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%.20q: %v, want %q\n%.300s", lines, err, want, out)
+		}
+	}
+	o, err := parse([]string{"-chat", "-model", path}, io.Discard)
+	must(t, err)
+	m, text, err := o.open()
+	must(t, err)
+	o.workers = 0
+	in := iotest.ErrReader(errors.New("none"))
+	if err := o.converse(in, io.Discard, io.Discard, m, text); err == nil {
+		t.Error("there is an engine without workers")
+	}
+	if err := o.converse(in, io.Discard, io.Discard, m, folder.Numbers(3)); err == nil {
+		t.Error("there is an engine without workers")
+	}
+}
+
+// TestStopFlag ends answers of the command.
+func TestStopFlag(t *testing.T) {
+	answer := func(args ...string) string {
+		var out bytes.Buffer
+		must(t, run(append(args, "-n", "9", "hello"), &out, io.Discard))
+		_, text, _ := strings.Cut(out.String(), "[1] hello")
+		text, _, _ = strings.Cut(text, "\n")
+		return text
+	}
+	all := answer()
+	stop := strings.Fields(all)[4]
+	before, _, _ := strings.Cut(all, stop)
+	if got := answer("-stop", "none", "-stop", stop); got != before {
+		t.Errorf("the answer is %q, of %q, want it to end before %q", got, all, stop)
+	}
+}
+
+// TestAnswerThatIsNoUTF8 has tokens of single bytes: each answer is as that to all messages at
+// once, and a conversation is the same in a run for each message.
+func TestAnswerThatIsNoUTF8(t *testing.T) {
+	path := chatFile(t, func(f *fakeGGUF) {
+		for i, letter := range []string{"Ü", "Ý", "Þ", "ß", "à", "ï", "¿", "½"} {
+			f.rename(4+i, letter)
+		}
+	})
+	o, err := parse([]string{"-chat", "-model", path, "-n", "5", "-temperature", "2"}, io.Discard)
+	must(t, err)
+	m, text, err := o.open()
+	must(t, err)
+	e, err := newEngine(m, o.settings)
+	must(t, err)
+	defer e.close()
+	c := &conversation{options: o, engine: e, text: text, out: io.Discard, errs: io.Discard}
+	lines, said := []string{"abc abc abc", "a b", "abcabcabc", "ddd"}, ""
+	for _, message := range lines {
+		must(t, c.answer(message))
+		alone, err := newEngine(m, o.settings)
+		must(t, err)
+		j := o.job(text, c.last.prompt, c.turns-1)
+		must(t, alone.submit(j))
+		must(t, alone.run(func() {}))
+		if alone.close(); !slices.Equal(j.tokens, c.last.tokens) {
+			t.Errorf("%q: tokens are %v, want %v", message, c.last.tokens, j.tokens)
+		}
+		said += c.messages[len(c.messages)-1].Content
+	}
+	if !strings.Contains(said, "\uFFFD") {
+		t.Errorf("answers are %q, want some that are not UTF-8", said)
+	}
+	how := []string{"-temperature", "2"}
+	want, err := talk(t, path, strings.Join(lines, "\n"), how...)
+	must(t, err)
+	want, _, _ = strings.Cut(want, "prefill: ")
+	how, got := append(how, "-session", at(t, "session")), ""
+	for _, line := range lines {
+		more, err := talk(t, path, line, how...)
+		must(t, err)
+		more, _, _ = strings.Cut(more, "prefill: ")
+		got += more
+	}
+	if got != want {
+		t.Errorf("a run for each message prints\n%s\none for all\n%s", got, want)
+	}
+}
+
+// TestConversationThatBreaksOff has a file of the turns before.
+func TestConversationThatBreaksOff(t *testing.T) {
+	path, file := chatFile(t, func(*fakeGGUF) {}), at(t, "session")
+	how := []string{"-temperature", "2"}
+	want, err := talk(t, path, "abc\na b\n", how...)
+	must(t, err)
+	o, err := parse(append([]string{"-chat", "-model", path, "-n", "5", "-session", file}, how...),
+		io.Discard)
+	must(t, err)
+	m, text, err := o.open()
+	must(t, err)
+	var out bytes.Buffer
+	in := io.MultiReader(strings.NewReader("abc\n"), iotest.ErrReader(errors.New("none")))
+	if err := o.converse(in, &out, &out, m, text); err == nil {
+		t.Error("no error of the standard input")
+	}
+	more, err := talk(t, path, "a b\n", append(how, "-session", file)...)
+	must(t, err)
+	want, _, _ = strings.Cut(want, "prefill: ")
+	more, _, _ = strings.Cut(more, "prefill: ")
+	if got := out.String() + more; got != want {
+		t.Errorf("it prints\n%s\nwant\n%s", got, want)
+	}
+}

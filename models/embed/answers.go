@@ -1,0 +1,128 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// answers are what Qwen3-Reranker scores by: how probable yes is after a question, against no.
+type answers struct {
+	rows          []float32 // the weights of yes and of no
+	before, after []int32   // tokens around the question
+	instruction   string
+}
+
+// What Qwen3-Reranker was trained with.
+const (
+	rerankBefore = "<|im_start|>system\nJudge whether the Document meets the requirements based on " +
+		"the Query and the Instruct provided. Note that the answer can only be \"yes\" or \"no\"." +
+		"<|im_end|>\n<|im_start|>user\n"
+	rerankAfter       = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+	rerankInstruction = "Given a web search query, retrieve relevant passages that answer the query"
+)
+
+// answersOnly is the rows of yes and no that converters keep of a GGUF file's output.
+const answersOnly = "cls.output.weight"
+
+// question is what it is asked.
+func question(instruction, query, text string) string {
+	return "<Instruct>: " + instruction + "\n<Query>: " + query + "\n<Document>: " + text
+}
+
+// takeDecoderHead takes the head of a decoder, unless the files say that it makes vectors, and how.
+func (m *Model) takeDecoderHead(b *builder) {
+	if m.listed {
+		return
+	}
+	if m.options.Pooling != nil {
+		m.noVector = nil
+	} else if m.noVector == nil {
+		m.noVector = errors.New("it has no modules.json that says how vectors are made, want one, or " +
+			"Options.Pooling; without both the model is for Rerank")
+	}
+	m.head = m.takeAnswers(b)
+}
+
+// takeAnswers makes a head of a decoder whose vocabulary has both answers.
+func (m *Model) takeAnswers(b *builder) *head {
+	a := &answers{instruction: m.options.Instruction}
+	if a.instruction == "" {
+		a.instruction = rerankInstruction
+	}
+	var err error
+	tokens := func(text string, read func(string) ([]int32, error)) []int32 {
+		made, wrong := read(text)
+		if err == nil {
+			err = wrong
+		}
+		return made
+	}
+	a.before, a.after = tokens(rerankBefore, m.texts.Trusted), tokens(rerankAfter, m.texts.Trusted)
+	for _, answer := range []string{"yes", "no"} {
+		ids := tokens(answer, m.texts.Plain)
+		if err == nil && len(ids) != 1 {
+			err = fmt.Errorf("%q is tokens %v, want one", answer, ids)
+		}
+		if err != nil {
+			break
+		}
+		row := make([]float32, m.hidden)
+		if table := m.outputs(b); table != nil && !b.Has(answersOnly) {
+			table.Row(row, int(ids[0]))
+		}
+		a.rows = append(a.rows, row...)
+	}
+	if b.Has(answersOnly) {
+		a.rows = b.Tensor(answersOnly, 2, m.hidden) // of yes and of no
+	}
+	if fixed := len(a.before) + len(a.after); err == nil && fixed >= m.texts.Longest() {
+		err = fmt.Errorf("texts have at most %d tokens, want more than %d, which a question has",
+			m.texts.Longest(), fixed)
+	}
+	file := "tokenizer.json"
+	if m.blocks {
+		file = ""
+	}
+	b.Check(file, err)
+	return &head{pooling: "lasttoken", labels: []string{"yes"}, answers: a}
+}
+
+// outputs is the table of weights of tokens that are answered: of its own, or that of tokens that
+// are read.
+func (m *Model) outputs(b *builder) *folder.Table {
+	for _, name := range []string{"lm_head.weight", "output.weight"} {
+		if b.Has(name) {
+			return b.Table(name, m.vocab, m.hidden, nil)
+		}
+	}
+	return m.tables.words
+}
+
+// pair asks whether a text is what a query looks for. What is too long is cut at its end.
+func (a *answers) pair(t *folder.Texts, query, text string) (r folder.Read, err error) {
+	asked, err := t.Plain(question(a.instruction, query, text))
+	if err != nil {
+		return r, err
+	}
+	room := t.Longest() - len(a.before) - len(a.after)
+	n := min(len(asked), room)
+	r.Left = len(asked) - n
+	for _, part := range [][]int32{a.before, asked[:n], a.after} {
+		r.Tokens = append(r.Tokens, part...)
+	}
+	return r, nil
+}
+
+// score writes the probability of yes for each row of x: σ of the difference of both logits.
+func (a *answers) score(p *attn.Pool, dst []float32, x attn.Tensor) error {
+	for i := range x.L {
+		row := x.Row(0, 0, i)
+		dst[i] = attn.Dot(row, a.rows[:x.D]) - attn.Dot(row, a.rows[x.D:])
+	}
+	scores := attn.BHLD(dst, 1, 1, x.L, 1)
+	return nn.Activate(p, scores, scores, nn.Sigmoid)
+}

@@ -1,0 +1,33 @@
+package embed
+
+import (
+	"testing"
+
+	"github.com/nlpodyssey/safetensors"
+	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+)
+
+var (
+	tiny         = foldertest.Tiny
+	encodings    = foldertest.Encodings
+	writeTensors = foldertest.WriteTensors
+	encode       = foldertest.Encode
+	write        = foldertest.Write
+)
+
+// weights are the numbers that a folder holds.
+type weights foldertest.Weights
+
+// writeModel writes a folder with a tiny BERT and returns it.
+func writeModel(t *testing.T, kind safetensors.DType) (string, weights) {
+	t.Helper()
+	path, values := foldertest.WriteBERT(t, kind)
+	return path, weights(values)
+}
+
+// tensorsOf makes the tensors of a tiny BERT.
+func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, weights) {
+	t.Helper()
+	views, values := foldertest.TinyTensors(t, kind)
+	return views, weights(values)
+}

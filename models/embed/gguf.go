@@ -1,0 +1,129 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// ggufKeys are what a GGUF file says of a BERT, under its architecture.
+type ggufKeys struct {
+	Layers    int      `json:"block_count"`
+	Positions int      `json:"context_length"`
+	Hidden    int      `json:"embedding_length"`
+	FFN       int      `json:"feed_forward_length"`
+	Heads     int      `json:"attention.head_count"`
+	Epsilon   float32  `json:"attention.layer_norm_epsilon"`
+	Pooling   *int     `json:"pooling_type"`
+	Base      *float64 `json:"rope.freq_base"`
+	Vocab     *int     `json:"vocab_size"`
+	Labels    []string `json:"classifier.output_labels"`
+}
+
+// ggufGeneralIdle are keys under "general." without effect: what a file is called, where it is from
+// and who made it.
+var ggufGeneralIdle = strictjson.Idle{
+	"type": {`"model"`}, "quantization_version": {"2"}, "alignment": nil, "file_type": nil,
+	"name": nil, "basename": nil, "author": nil, "version": nil, "organization": nil,
+	"finetune": nil, "description": nil, "quantized_by": nil, "size_label": nil, "license": nil,
+	"license.*": nil, "url": nil, "doi": nil, "uuid": nil, "repo_url": nil, "source.*": nil,
+	"base_model.*": nil, "dataset.*": nil, "tags": nil, "languages": nil, "datasets": nil,
+	"sampling.*": nil, "parameter_count": nil, "hf_repo": nil,
+}
+
+// ggufPoolings are the numbers of pooling_type; 0 is none.
+var ggufPoolings = []string{1: "mean", 2: "cls", 3: "lasttoken"}
+
+// ggufNames are those of a BERT in a GGUF file.
+var ggufNames = names{
+	prefixes: []string{""}, words: "token_embd", positions: "position_embd",
+	segments: "token_types", norm: "token_embd_norm", layer: "blk.%d.",
+	input: []string{"attn_q", "attn_k", "attn_v"}, output: "attn_output",
+	attentionNorm: "attn_output_norm", up: []string{"ffn_up"}, down: "ffn_down",
+	ffnNorm: "layer_output_norm", inputBias: true, outputBias: true, upBias: true, downBias: true,
+	normBias: true, firstNorm: true,
+	head: headNames{dense: "cls", out: "cls.output", activation: nn.Tanh},
+}
+
+// rankPooling is the number of pooling_type for models that score.
+const rankPooling = 4
+
+// openGGUF reads a BERT, a Nomic or a Qwen3 of a GGUF file.
+func (m *Model) openGGUF(l *folder.Loader) {
+	var general struct {
+		Architecture string `json:"architecture"`
+	}
+	l.Metadata("general", &general, ggufGeneralIdle)
+	if l.Err != nil {
+		return
+	}
+	kind := general.Architecture
+	if kind == "qwen3" {
+		m.openGGUFQwen3(l)
+		return
+	}
+	if kind != "bert" && kind != "nomic-bert" {
+		l.Check("", fmt.Errorf("general.architecture is %q, want bert, nomic-bert or qwen3; models "+
+			"of other kinds are read from folders", kind))
+		return
+	}
+	k := ggufKeys{Epsilon: 1e-12}
+	l.Metadata(kind, &k, strictjson.Idle{"attention.causal": {"false"},
+		"rope.scaling.type": {`"none"`}})
+	d := &description{kind: kind, pad: -1, activation: nn.GELU, blocks: true, names: ggufNames,
+		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
+		longest: k.Positions, epsilon: k.Epsilon, headPooling: "cls"}
+	m.texts, d.segments = l.TextsGGUF(k.Positions)
+	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
+	if l.Err != nil {
+		return
+	}
+	d.vocab = m.texts.Size()
+	l.Check("", d.check(ggufSizes(kind)))
+	if k.Vocab != nil && *k.Vocab != d.vocab {
+		l.Check("", fmt.Errorf("%s.vocab_size is %d, want %d, as there are tokens", kind, *k.Vocab,
+			d.vocab))
+	}
+	if kind == "nomic-bert" {
+		d.asNomic(k.Base)
+	} else if k.Base != nil {
+		l.Check("", fmt.Errorf("bert.rope.freq_base is %v, want none: positions have a table", *k.Base))
+	}
+	m.description, m.sentence = d, usual()
+	if p := k.Pooling; p != nil {
+		if *p == rankPooling {
+			m.scored = append([]string{}, k.Labels...)
+			m.noVector = errors.New("pooling_type is 4, so that it scores pairs of texts, and has no " +
+				"embeddings, want Rerank")
+			return
+		}
+		if *p < 1 || *p >= len(ggufPoolings) {
+			l.Check("", fmt.Errorf("%s.pooling_type is %d, want 1 to %d", kind, *p, rankPooling))
+			return
+		}
+		m.modes = pooling{ggufPoolings[*p]}
+	}
+}
+
+// ggufSizes are the keys of sizes in the metadata.
+func ggufSizes(kind string) sizeKeys {
+	return sizeKeys{hidden: kind + ".embedding_length", layers: kind + ".block_count",
+		heads: kind + ".attention.head_count", ffn: kind + ".feed_forward_length",
+		vocab: "tokenizer.ggml.tokens", positions: kind + ".context_length",
+		epsilon: kind + ".attention.layer_norm_epsilon", segments: "tokenizer.ggml.token_type_count"}
+}
+
+// asNomic has rotated positions, a gate and no biases.
+func (d *description) asNomic(base *float64) {
+	d.positions, d.gated, d.activation = 0, true, nn.SiLU
+	d.rope = &nn.RopeConfig{Dim: d.width, Base: 10000}
+	if base != nil {
+		d.rope.Base = *base
+	}
+	n := &d.names
+	n.positions, n.input, n.up = "", []string{"attn_qkv"}, []string{"ffn_gate", "ffn_up"}
+	n.inputBias, n.outputBias, n.upBias, n.downBias = false, false, false, false
+}

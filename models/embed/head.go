@@ -1,0 +1,324 @@
+package embed
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// head scores a text, or a pair: a layer with an activation, a norm, and one number for each label.
+type head struct {
+	pooling    string
+	dense      *folder.Linear // nil for none
+	activation nn.Activation
+	norm       *norm // nil for none
+	out        folder.Linear
+	labels     []string
+	sigmoid    bool // of scores
+	answers    *answers
+}
+
+// headNames are the tensors of a head. What begins with @ has the prefix of the encoder.
+type headNames struct {
+	dense, norm, out string
+	activation       nn.Activation
+	noBias, noBiases bool // of dense, of out
+}
+
+// bertHead goes by the encoder's own pooler.
+var bertHead = headNames{dense: "@pooler.dense", out: "classifier", activation: nn.Tanh}
+
+// robertaHead has both layers in the classifier.
+var robertaHead = headNames{dense: "classifier.dense", out: "classifier.out_proj",
+	activation: nn.Tanh}
+
+// scoring are classes that answer with scores of texts, or of pairs of them.
+var scoring = []string{"ForSequenceClassification", "ForTokenClassification",
+	"ForMultipleChoice", "ForNextSentencePrediction", "ForQuestionAnswering"}
+
+// labelsFile is what config.json says of a head.
+type labelsFile struct {
+	Architectures []string          `json:"architectures"`
+	Labels        map[string]string `json:"id2label"`
+	Count         *int              `json:"num_labels"`
+	Older         string            `json:"sbert_ce_default_activation_function"`
+	Newer         *struct {
+		Activation string `json:"activation_fn"`
+		Version    string `json:"version"`
+	} `json:"sentence_transformers"`
+}
+
+// takeHead takes the head of a model that scores, if it has one. A modules.json says that the rows
+// below are embeddings; without it they are not, since such a model has learned to score.
+func (m *Model) takeHead(b *builder) {
+	if b.Err != nil {
+		return
+	}
+	if m.answers {
+		m.takeDecoderHead(b)
+		return
+	}
+	if m.blocks {
+		m.takeGGUFHead(b)
+		return
+	}
+	var f labelsFile
+	b.JSON(configJSON, &f, strictjson.AnyKey)
+	scores := false
+	for _, class := range f.Architectures {
+		for _, suffix := range scoring {
+			scores = scores || strings.HasSuffix(class, suffix)
+		}
+	}
+	has := m.names.head.out != "" && b.Has(m.names.head.out+".weight")
+	if !scores && !has || m.listed {
+		return
+	}
+	m.noVector = fmt.Errorf("%s: architectures is %q, which scores texts or pairs of texts, as "+
+		"cross-encoders do, and has no embeddings, want Rerank, or a modules.json that says how to make "+
+		"embeddings", configJSON, f.Architectures)
+	if !has || scores && !f.isSequence() {
+		b.Check("", m.noVector)
+		return
+	}
+	m.head = m.readHead(b, &f)
+}
+
+// takeGGUFHead takes the head of a file whose pooling_type is 4. Of a model without names for its
+// labels there is one. Converters leave out layers and biases, and scores are those of the rest, as
+// llama.cpp has them.
+func (m *Model) takeGGUFHead(b *builder) {
+	if m.scored == nil {
+		return
+	}
+	n := &m.names.head
+	if !b.Has(n.out + ".weight") {
+		but := "no " + n.dense + ".weight either"
+		if b.Has(n.dense + ".weight") {
+			but = n.dense + ".weight alone, which makes no scores"
+		}
+		b.Check("", fmt.Errorf("%s.pooling_type is 4, and there is no tensor %s.weight, and %s, want "+
+			"the head of a cross-encoder", m.kind, n.out, but))
+		return
+	}
+	n.noBias, n.noBiases = !b.Has(n.dense+".bias"), !b.Has(n.out+".bias")
+	if !b.Has(n.dense + ".weight") {
+		n.dense = ""
+	}
+	f := labelsFile{Labels: map[string]string{}}
+	for i, label := range m.scored {
+		f.Labels[strconv.Itoa(i)] = label
+	}
+	if len(m.scored) == 0 {
+		f.Labels["0"] = "LABEL_0"
+	}
+	m.head = m.readHead(b, &f)
+}
+
+func (f *labelsFile) isSequence() bool {
+	for _, class := range f.Architectures {
+		if strings.HasSuffix(class, "ForSequenceClassification") {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Model) readHead(b *builder, f *labelsFile) *head {
+	labels, err := f.names()
+	b.Check(configJSON, err)
+	n := m.names.head
+	h := &head{labels: labels, activation: n.activation, pooling: m.headPooling}
+	take := func(name string, bias bool, out int) folder.Linear {
+		whole, at := strings.CutPrefix(name, "@")
+		if at {
+			whole = b.at + whole
+		}
+		kind := attn.F32
+		switch {
+		case b.blocks:
+			kind = -1
+		case b.Integers:
+			kind = attn.I8
+		}
+		return b.Linear(kind, m.hidden, bias, folder.Part{Name: whole, Out: out})
+	}
+	if n.dense != "" {
+		dense := take(n.dense, !n.noBias, m.hidden)
+		h.dense = &dense
+	}
+	if n.norm != "" {
+		at := b.at
+		b.at = ""
+		h.norm = b.takeNorm(n.norm)
+		b.at = at
+	}
+	h.out = take(n.out, !n.noBiases, len(labels))
+	h.sigmoid, err = f.sigmoid(len(labels))
+	b.Check(configJSON, err)
+	return h
+}
+
+// names are the labels in the order of their numbers: two, if nothing is said.
+func (f *labelsFile) names() ([]string, error) {
+	n, key := 2, "num_labels"
+	if f.Labels != nil {
+		n, key = len(f.Labels), "the number of labels in id2label"
+	} else if f.Count != nil {
+		n = *f.Count
+	}
+	if err := folder.Sizes([]string{key}, n); err != nil {
+		return nil, err
+	}
+	labels := make([]string, n)
+	for i := range labels {
+		labels[i] = fmt.Sprintf("LABEL_%d", i)
+		if f.Labels == nil {
+			continue
+		}
+		text, ok := f.Labels[strconv.Itoa(i)]
+		if !ok {
+			return nil, fmt.Errorf("id2label has %d labels and none of number %d, want 0 to %d", n, i, n-1)
+		}
+		labels[i] = text
+	}
+	return labels, nil
+}
+
+// sigmoid says whether scores go through it: as the files say, or where there is one label.
+func (f *labelsFile) sigmoid(labels int) (bool, error) {
+	name := f.Older
+	if f.Newer != nil && f.Newer.Activation != "" {
+		name = f.Newer.Activation
+	}
+	switch name[strings.LastIndex(name, ".")+1:] {
+	case "":
+		return labels == 1, nil
+	case "Sigmoid":
+		return true, nil
+	case "Identity":
+		return false, nil
+	}
+	return false, fmt.Errorf("activation_fn is %q, want Sigmoid or Identity", name)
+}
+
+// score writes the scores of the batch's texts, a row of all labels for each.
+func (r *runner) score(dst []float32) {
+	h, n, first := r.head, len(r.lens), 0
+	r.pooled = resize(r.pooled, n*r.hidden)
+	for i, size := range r.lens {
+		r.pool1(r.pooled[i*r.hidden:][:r.hidden], r.x[first*r.hidden:][:size*r.hidden], h.pooling, 0)
+		first += size
+	}
+	x := attn.BHLD(r.pooled[:n*r.hidden], 1, 1, n, r.hidden)
+	if h.answers != nil {
+		r.try(h.answers.score(r.pool, dst, x))
+		return
+	}
+	if h.dense != nil {
+		r.next = resize(r.next, n*r.hidden)
+		y := attn.BHLD(r.next, 1, 1, n, r.hidden)
+		if r.err == nil {
+			r.err = r.pool.MulMatrix(y, x, h.dense.Matrix, h.dense.Bias)
+		}
+		r.try(nn.Activate(r.pool, y, y, h.activation))
+		x = y
+	}
+	if h.norm != nil {
+		r.try(nn.LayerNorm(r.pool, x, x, h.norm.weight, h.norm.bias, r.epsilon))
+	}
+	out := attn.BHLD(dst, 1, 1, n, len(h.labels))
+	if r.err == nil {
+		r.err = r.pool.MulMatrix(out, x, h.out.Matrix, h.out.Bias)
+	}
+	if h.sigmoid {
+		r.try(nn.Activate(r.pool, out, out, nn.Sigmoid))
+	}
+}
+
+// Labels are the names of what a model scores, nil if it makes vectors.
+func (m *Model) Labels() []string {
+	if m.head == nil {
+		return nil
+	}
+	return m.head.labels
+}
+
+// Rerank returns how well each text answers the query, more is better: by a cross-encoder with one
+// label, by Qwen3-Reranker, or by a ColBERT as PyLate has it. Most cross-encoders give numbers from
+// 0 to 1, those whose files say Identity any; where query and text are too long together, the
+// longer one is cut first. Qwen3-Reranker gives how probable it is that it says yes. A ColBERT
+// gives MaxSim, the sum over the query's tokens of the best product with a token of the text;
+// query and text have lengths of their own.
+func (m *Model) Rerank(query string, texts []string) ([]float32, error) {
+	if m.late != nil {
+		return m.maxSims(query, texts)
+	}
+	if m.head != nil && len(m.head.labels) != 1 {
+		return nil, fmt.Errorf("embed: %s: it has labels %q, want Scores, which returns those of all, "+
+			"or a model with one", m.path, m.head.labels)
+	}
+	return m.scores(query, texts)
+}
+
+// Scores returns a number of each of the Labels for each pair of the query and a text.
+func (m *Model) Scores(query string, texts []string) ([][]float32, error) {
+	all, err := m.scores(query, texts)
+	if err != nil {
+		return nil, err
+	}
+	n := len(m.head.labels)
+	rows := make([][]float32, len(texts))
+	for i := range rows {
+		rows[i] = all[i*n:][:n:n]
+	}
+	return rows, nil
+}
+
+func (m *Model) scores(query string, texts []string) ([]float32, error) {
+	if m.head == nil {
+		return nil, fmt.Errorf("embed: %s: %w", m.path, errNoHead)
+	}
+	r := &reading{Model: m, before: query, pairs: true, inputs: texts}
+	if err := r.run((*Model).checkPair); err != nil {
+		return nil, err
+	}
+	tokens, segments := make([][]int32, len(texts)), make([][]int32, len(texts))
+	for i := range texts {
+		tokens[i], segments[i] = r.reads[i].Tokens, r.reads[i].Segments
+	}
+	dst := make([]float32, len(texts)*len(m.head.labels))
+	return dst, m.compute(dst, tokens, segments, 0, true)
+}
+
+// pair are the tokens of a query and a text.
+func (m *Model) pair(query, text string) (folder.Read, error) {
+	if m.head.answers != nil {
+		return m.head.answers.pair(m.texts, query, text)
+	}
+	return m.texts.Pair(m.prepare("", query), m.prepare("", text))
+}
+
+// checkPair refuses segments that the model does not know.
+func (m *Model) checkPair(text int, read *folder.Read) error {
+	for _, segment := range read.Segments {
+		if m.description.segments > 0 && (segment < 0 || int(segment) >= m.description.segments) {
+			return fmt.Errorf("its tokens are in segment %d, want 0 to %d by type_vocab_size", segment,
+				m.description.segments-1)
+		}
+	}
+	return m.checkRead(text, read)
+}
+
+// outWidth is the numbers that compute makes of a text.
+func (m *Model) outWidth(scores bool) int {
+	if scores {
+		return len(m.head.labels)
+	}
+	return m.Dimensions()
+}

@@ -1,0 +1,330 @@
+package embed
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+)
+
+// Model makes vectors of texts, or scores of pairs of them. It is safe for concurrent use: calls
+// share the workers and take turns at nothing else.
+type Model struct {
+	*description
+	sentence
+	options  Options
+	path     string
+	texts    *folder.Texts
+	tables   tables
+	all      []layer
+	final    *norm
+	distance []float32 // the bias of each head, query and key
+	head     *head     // nil for none
+	noVector error     // why Encode is refused
+	scored   []string  // labels of a GGUF file that scores; nil for others
+	matrices int       // bytes
+
+	pool   *attn.Pool
+	mutex  sync.Mutex
+	idle   []*runner
+	closed bool
+}
+
+const configJSON = "config.json"
+
+// kinds are the values of model_type, and who describes such a model.
+var kinds = map[string]func(l *folder.Loader, kind string) *description{
+	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
+	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
+	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3,
+}
+
+// Open reads a model: a folder with config.json, model.safetensors (F32, F16 or BF16; or several
+// with an index), a tokenizer and perhaps the files of sentence-transformers, or a GGUF file.
+// Nothing is downloaded: a path where nothing is, is an error that is fs.ErrNotExist. Errors name
+// the file and the key. Close gives the memory back.
+func Open(path string, o Options) (*Model, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	m := &Model{options: o, path: path}
+	var l *folder.Loader
+	if folder.IsGGUF(path) {
+		l = folder.OfGGUF(path, o.Integers)
+		m.openGGUF(l)
+	} else {
+		l = folder.Of(path, o.Integers)
+		m.openFolder(l)
+	}
+	m.build(l)
+	l.Close()
+	if l.Err != nil {
+		return nil, l.Err
+	}
+	return m.start()
+}
+
+// checkPath refuses paths where nothing is, such as the name that a model has at a publisher's.
+func checkPath(path string) error {
+	if path == "" {
+		return errors.New("embed: the path is \"\", want that of a model's folder or GGUF file")
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("embed: there is no folder or file %q, want one with a model, which is not "+
+			"downloaded: %w", path, fs.ErrNotExist)
+	}
+	return nil
+}
+
+// openFolder reads what the files of a folder say, and finds its tensors.
+func (m *Model) openFolder(l *folder.Loader) {
+	m.description = readDescription(l)
+	if l.Err == nil {
+		m.sentence = readSentence(l, m.hidden)
+		if m.late != nil {
+			m.sentence.longest = m.description.longest // lengths are of their own
+			m.noVector = errLate
+		}
+		m.texts = l.Texts(m.vocab, m.sentence.longest, m.description.longest)
+		if m.late != nil && l.Err == nil {
+			m.late.find(l, m)
+		}
+	}
+	l.Open()
+}
+
+// readDescription finds out what kind of model a folder has.
+func readDescription(l *folder.Loader) *description {
+	var first struct {
+		Type          *string  `json:"model_type"`
+		Architectures []string `json:"architectures"`
+	}
+	l.JSON(configJSON, &first, strictjson.AnyKey)
+	if l.Err != nil {
+		return nil
+	}
+	kind := "bert" // which early folders do not say
+	if first.Type != nil {
+		kind = *first.Type
+	}
+	read := kinds[kind]
+	for _, name := range first.Architectures {
+		if first.Type == nil && !strings.HasPrefix(name, "Bert") {
+			l.Check(configJSON, fmt.Errorf("architectures is %q and model_type is not there, want one of %s",
+				first.Architectures, knownKinds()))
+			return nil
+		}
+	}
+	if read == nil {
+		l.Check(configJSON, fmt.Errorf("model_type is %q, want one of %s", kind, knownKinds()))
+		return nil
+	}
+	return read(l, kind)
+}
+
+func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") }
+
+// build takes the weights.
+func (m *Model) build(l *folder.Loader) {
+	if l.Err != nil {
+		return
+	}
+	b := newBuilder(l, m.description)
+	m.tables = b.takeTables()
+	m.all = b.takeLayers()
+	m.final = b.takeNorm(b.names.final)
+	m.takeDistances(b)
+	m.takeHead(b)
+	m.matrices = l.Packed
+	l.CheckUsed(m.names.idleTensors()...)
+}
+
+// start makes what calls need, and applies the options.
+func (m *Model) start() (*Model, error) {
+	if err := m.obey(); err != nil {
+		return nil, fmt.Errorf("embed: %s: %w", m.path, err)
+	}
+	m.pool = attn.NewPool(m.options.Workers)
+	return m, nil
+}
+
+// obey applies options that depend on the model.
+func (m *Model) obey() error {
+	o := &m.options
+	if err := m.checkUseful(o); err != nil {
+		return err
+	}
+	if o.Pooling != nil {
+		if err := m.override(o.Pooling); err != nil {
+			return err
+		}
+	}
+	if o.Prompt != "" {
+		text, err := m.promptOf(o.Prompt)
+		if err != nil {
+			return fmt.Errorf("Options.Prompt is %w", err)
+		}
+		m.prompt = text
+	}
+	if o.MaxTokens > 0 && m.late != nil {
+		return fmt.Errorf("Options.MaxTokens is %d, want 0: query_length and document_length say how "+
+			"many", o.MaxTokens)
+	}
+	if o.MaxTokens > 0 {
+		if all := m.texts.Longest(); o.MaxTokens > all {
+			return fmt.Errorf("Options.MaxTokens is %d, want at most %d", o.MaxTokens, all)
+		}
+		if err := m.texts.Shorten(o.MaxTokens); err != nil {
+			return fmt.Errorf("Options.MaxTokens is %w", err)
+		}
+	}
+	if o.Dimensions > 0 {
+		if all := m.fullWidth(); o.Dimensions > all {
+			return fmt.Errorf("Options.Dimensions is %d, want at most %d", o.Dimensions, all)
+		}
+		m.dimensions = o.Dimensions
+	}
+	if m.buckets > 0 { // the table of biases is as large
+		o.BatchTokens = min(o.BatchTokens, m.description.longest)
+	}
+	return nil
+}
+
+// checkUseful refuses options that the model has no use for.
+func (m *Model) checkUseful(o *Options) error {
+	if o.Instruction != "" && (m.head == nil || m.head.answers == nil) {
+		return fmt.Errorf("Options.Instruction is %q, want \"\" for a model that is no Qwen3-Reranker",
+			o.Instruction)
+	}
+	for _, of := range []struct {
+		given      bool
+		name, form string
+		value      any
+		unset      string
+	}{{o.Pooling != nil, "Pooling", "%q", o.Pooling, "nil"},
+		{o.Dimensions != 0, "Dimensions", "%d", o.Dimensions, "0"},
+		{o.Normalize, "Normalize", "%v", o.Normalize, "false"},
+		{o.Prompt != "", "Prompt", "%q", o.Prompt, `""`}} {
+		if of.given && m.noVector != nil && (m.late == nil || of.name != "Prompt") {
+			return fmt.Errorf("Options.%s is "+of.form+", want %s: %w", of.name, of.value, of.unset,
+				m.noVector)
+		}
+	}
+	return nil
+}
+
+// Dimensions is the length of vectors.
+func (m *Model) Dimensions() int {
+	if all := m.fullWidth(); m.dimensions == 0 || m.dimensions > all {
+		return all
+	}
+	return m.dimensions
+}
+
+// MaxTokens is how many tokens a text may have; the rest of it is left out.
+func (m *Model) MaxTokens() int {
+	if m.late != nil {
+		return *m.late.Length
+	}
+	return m.texts.Longest()
+}
+
+// Memory is the bytes of the weights: of matrices, and of tables that are looked up.
+func (m *Model) Memory() (matrices, lookups int) {
+	for _, t := range []*folder.Table{m.tables.words, m.tables.positions, m.tables.segments} {
+		if t != nil {
+			lookups += t.MemoryUse()
+		}
+	}
+	return m.matrices, lookups + 4*len(m.distance)
+}
+
+// MultiplyAdds are those of a text of some tokens: of products by matrices, and of the scores and
+// sums of attention. At least they take their time, which limits how fast a model can be.
+func (m *Model) MultiplyAdds(tokens int) int {
+	all := 0
+	for i := range m.all {
+		l := &m.all[i]
+		weights := l.output.In*l.output.Out + l.down.In*l.down.Out
+		for _, by := range [][]folder.Linear{l.input, l.up} {
+			for j := range by {
+				weights += by[j].In * by[j].Out
+			}
+		}
+		all += tokens*weights + 2*m.heads*m.width*m.pairs(tokens, l.window)
+	}
+	return all
+}
+
+// pairs is how many tokens the tokens of a text see, all together.
+func (m *Model) pairs(tokens int, window attn.Window) int {
+	n := tokens * tokens
+	if m.causal {
+		n = tokens * (tokens + 1) / 2
+	}
+	if window.Left > 0 && window.Right > 0 {
+		n = min(n, tokens*(window.Left+window.Right-1))
+	}
+	return n
+}
+
+// String says of what kind and size a model is.
+func (m *Model) String() string {
+	return fmt.Sprintf("%s: %d layers of %d, %d heads", m.kind, m.layers, m.hidden, m.heads)
+}
+
+// Close ends the workers. Calls that go on are waited for, later ones are attn.ErrClosed. Close of
+// nil does nothing.
+func (m *Model) Close() error {
+	if m == nil {
+		return nil
+	}
+	m.mutex.Lock()
+	m.closed, m.idle = true, nil
+	m.mutex.Unlock()
+	return m.pool.Close()
+}
+
+// take is a runner for one call.
+func (m *Model) take() (*runner, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.closed {
+		return nil, m.gone()
+	}
+	if n := len(m.idle); n > 0 {
+		r := m.idle[n-1]
+		m.idle = m.idle[:n-1]
+		return r, nil
+	}
+	return &runner{Model: m}, nil
+}
+
+// gone is the error of calls after Close.
+func (m *Model) gone() error {
+	return fmt.Errorf("embed: the model of %s was closed: %w", m.path, attn.ErrClosed)
+}
+
+// give takes a runner back.
+func (m *Model) give(r *runner) {
+	r.err = nil
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if !m.closed {
+		m.idle = append(m.idle, r)
+	}
+}
+
+// errNoHead is what Rerank returns for models of vectors.
+var errNoHead = errors.New("it has no head that scores texts, want a cross-encoder")

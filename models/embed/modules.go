@@ -1,0 +1,249 @@
+package embed
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+)
+
+// sentence is what the files of sentence-transformers say: how texts become tokens, and the rows of
+// their tokens embeddings.
+type sentence struct {
+	listed     bool              // in modules.json
+	prompt     string            // before each text, by default
+	prompts    map[string]string // by their names
+	withPrompt bool              // tokens of the prompt take part in the pooling
+	similarity string            // how vectors are compared
+	lower      bool              // texts, before the tokenizer has them
+	longest    int               // of a text in tokens; 0 is as the tokenizer says
+	dimensions int               // of embeddings at most, the rest of which is cut off; 0 is all
+	modes      pooling
+	steps      []step
+	late       *late // nil for a vector of a text
+}
+
+// step is what happens to a pooled row: a layer, or without one it gets length 1.
+type step struct{ *dense }
+
+// usual is for models without such files.
+func usual() sentence {
+	return sentence{modes: pooling{"mean"}, steps: []step{{}}, withPrompt: true, similarity: "cosine"}
+}
+
+// module is an entry of modules.json.
+type module struct {
+	Index int    `json:"idx"`
+	Name  string `json:"name"`
+	Path  string `json:"path"`
+	Type  string `json:"type"`
+}
+
+// kind is the last part of the type, whose other parts have changed over time.
+func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:] }
+
+// readSentence reads the files for a model with rows of some width. Without modules.json there are
+// a Transformer, a Pooling and a Normalize.
+func readSentence(l *folder.Loader, width int) sentence {
+	const file = "modules.json"
+	s, list := usual(), []module(nil)
+	l.OptionalJSON(file, &list, strictjson.Idle{"kwargs": {"[]"}})
+	if list == nil {
+		list = []module{{Type: "Transformer"}, {Type: "Pooling"}, {Type: "Normalize"}}
+	} else {
+		s.listed = true
+		l.Check(file, checkModules(list))
+		if l.Err == nil && list[1].kind() == "Dense" {
+			s.late = newLate()
+		}
+	}
+	s.steps = nil
+	s.readTexts(l)
+	for _, m := range list {
+		switch m.kind() {
+		case "Pooling":
+			width = s.readPooling(l, m.Path, width)
+		case "Dense":
+			var d *dense
+			d, width = readDense(l, m.Path, width, s.late != nil)
+			s.steps = append(s.steps, step{d})
+		case "Normalize":
+			s.steps = append(s.steps, step{})
+		}
+	}
+	return s
+}
+
+// checkModules refuses lists that do something else than a Transformer, a Pooling, and any number
+// of Dense and Normalize, or a Transformer and some Dense, which make vectors of tokens.
+func checkModules(list []module) error {
+	for i, m := range list {
+		kinds := [][]string{{"Transformer"}, {"Pooling", "Dense"}, {"Dense", "Normalize"}}[min(i, 2)]
+		if i > 1 && list[1].kind() == "Dense" {
+			kinds = []string{"Dense"}
+		}
+		switch {
+		case m.Index != i || !slices.Contains(kinds, m.kind()):
+			return fmt.Errorf("module %d has idx %d and type %q, want idx %d and %s", i, m.Index, m.Type, i,
+				strings.Join(kinds, " or "))
+		case (i == 0) != (m.Path == "") || i > 0 && !filepath.IsLocal(m.Path):
+			return fmt.Errorf("module %d has path %q, want none for the first, and for others a folder "+
+				"within this one", i, m.Path)
+		}
+	}
+	if len(list) < 2 {
+		return fmt.Errorf("there are %d modules, want at least a Transformer, and a Pooling or a Dense",
+			len(list))
+	}
+	return nil
+}
+
+// textFiles are the names that the file for a Transformer has had. The first that is there counts.
+var textFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json",
+	"sentence_distilbert_config.json", "sentence_camembert_config.json",
+	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
+
+// readTexts reads what happens to texts before the model has their tokens.
+func (s *sentence) readTexts(l *folder.Loader) {
+	var limits struct {
+		Longest *int `json:"max_seq_length"`
+		Lower   bool `json:"do_lower_case"`
+	}
+	file := l.First(textFiles...)
+	const prompts = promptsJSON
+	l.OptionalJSON(file, &limits, strictjson.Idle{"transformer_task": {`"feature-extraction"`},
+		"module_output_name": {`"token_embeddings"`}, "unpad_inputs": nil, "model_args": {"{}"},
+		"modality_config":   {`{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`},
+		"processing_kwargs": {"{}"}, "tokenizer_args": {"{}"}, "config_args": {"{}"}})
+	s.lower = limits.Lower
+	if limits.Longest != nil {
+		s.longest = *limits.Longest
+		l.Check(file, folder.Sizes([]string{"max_seq_length"}, s.longest))
+	}
+	var texts struct {
+		Prompts map[string]string `json:"prompts"`
+		Default *string           `json:"default_prompt_name"`
+		Width   *int              `json:"truncate_dim"`
+		Compare *string           `json:"similarity_fn_name"`
+		lateFile
+	}
+	idle := strictjson.Idle{"__version__": nil, "model_type": {`"SentenceTransformer"`}}
+	if s.late != nil {
+		idle["model_type"] = []string{`"ColBERT"`}
+	}
+	l.OptionalJSON(prompts, &texts, idle)
+	if s.late != nil {
+		s.late.obey(l, &texts.lateFile, texts.Width, texts.Compare)
+		s.similarity, texts.Compare, texts.Width = maxSim, nil, nil
+	} else {
+		l.Check(prompts, texts.lateFile.check())
+	}
+	s.prompts = texts.Prompts
+	if texts.Default != nil {
+		var err error
+		if s.prompt, err = s.promptOf(*texts.Default); err != nil {
+			l.Check(prompts, fmt.Errorf("default_prompt_name is %w", err))
+		}
+	}
+	if texts.Compare != nil {
+		s.similarity = *texts.Compare
+		l.Check(prompts, checkSimilarity(s.similarity))
+	}
+	if texts.Width != nil {
+		s.dimensions = *texts.Width
+		l.Check(prompts, folder.Sizes([]string{"truncate_dim"}, s.dimensions))
+	}
+}
+
+// Prompts are the names of what a model knows to stand before texts, such as query and document.
+func (s *sentence) Prompts() []string { return slices.Sorted(maps.Keys(s.prompts)) }
+
+// promptOf is the prompt of a name, "" for none.
+func (s *sentence) promptOf(name string) (string, error) {
+	text, ok := s.prompts[name]
+	switch {
+	case ok || name == "":
+		return text, nil
+	case len(s.prompts) == 0:
+		return "", fmt.Errorf("%q, want none: the files have no prompts", name)
+	}
+	return "", fmt.Errorf("%q, want one of %q, as the files have them", name, s.Prompts())
+}
+
+// prepare makes a text what the tokenizer gets.
+func (s *sentence) prepare(prompt, text string) string {
+	if text = prompt + text; s.lower {
+		return cases.Lower(language.Und).String(text)
+	}
+	return text
+}
+
+// dense is a layer after the pooling.
+type dense struct {
+	folder.Linear
+	activation nn.Activation
+}
+
+// denseActivations are the classes of PyTorch that layers behind the pooling name.
+var denseActivations = map[string]nn.Activation{"Tanh": nn.Tanh, "Identity": nn.None,
+	"ReLU": nn.ReLU, "GELU": nn.GELU, "SiLU": nn.SiLU, "Sigmoid": nn.Sigmoid}
+
+// readDense also returns the width of its rows, which are of tokens or of texts.
+func readDense(l *folder.Loader, path string, width int, tokens bool) (*dense, int) {
+	var c struct {
+		In         int    `json:"in_features"`
+		Out        int    `json:"out_features"`
+		Bias       bool   `json:"bias"`
+		Activation string `json:"activation_function"`
+	}
+	c.Bias, c.Activation = true, "Tanh"
+	file, rows := filepath.Join(path, "config.json"), []string{`"sentence_embedding"`}
+	if tokens {
+		c.Activation, rows = "Identity", []string{`"token_embeddings"`}
+	}
+	l.JSON(file, &c, strictjson.Idle{"module_input_name": rows, "module_output_name": rows,
+		"use_residual": {"false"}})
+	l.Check(file, folder.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
+	activation, ok := denseActivations[c.Activation[strings.LastIndex(c.Activation, ".")+1:]]
+	switch {
+	case !ok:
+		l.Check(file, fmt.Errorf("activation_function is %q, want GELU, Identity, ReLU, Sigmoid, SiLU "+
+			"or Tanh", c.Activation))
+	case c.In != width:
+		l.Check(file, fmt.Errorf("in_features is %d, want %d as the module before has them", c.In, width))
+	}
+	if l.Err != nil {
+		return nil, 0
+	}
+	inner := folder.Of(filepath.Join(l.Path, path), l.Integers)
+	inner.Open()
+	defer inner.Close()
+	kind := attn.F32
+	if l.Integers {
+		kind = attn.I8
+	}
+	d := &dense{inner.Linear(kind, c.In, c.Bias, folder.Part{Name: "linear", Out: c.Out}),
+		activation}
+	inner.CheckUsed()
+	l.Err, l.Packed = inner.Err, l.Packed+inner.Packed
+	return d, c.Out
+}
+
+// fullWidth is the length of vectors before they are cut off.
+func (m *Model) fullWidth() int {
+	width := len(m.modes) * m.hidden
+	for _, s := range m.steps {
+		if s.dense != nil {
+			width = s.dense.Out
+		}
+	}
+	return width
+}

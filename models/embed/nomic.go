@@ -1,0 +1,71 @@
+package embed
+
+import (
+	"fmt"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// nomicNames are those of NomicBertModel, as its authors published it.
+var nomicNames = names{
+	prefixes: []string{""}, words: "embeddings.word_embeddings",
+	segments: "embeddings.token_type_embeddings", norm: "emb_ln", layer: "encoder.layers.%d.",
+	input: []string{"attn.Wqkv"}, output: "attn.out_proj", attentionNorm: "norm1",
+	up: []string{"mlp.fc12", "mlp.fc11"}, down: "mlp.fc2", ffnNorm: "norm2", normBias: true,
+	firstNorm: true,
+	idle:      []string{"pooler.dense.*", "cls.*"},
+}
+
+// nomicIdle are keys for training, for heads, and for programs that do the same in several ways.
+var nomicIdle = strictjson.Idle{
+	"attn_pdrop": nil, "auto_map": nil, "causal": {"false"}, "dense_seq_output": nil,
+	"embd_pdrop": nil, "fused_bias_fc": nil, "fused_dropout_add_ln": nil,
+	"last_layer_subset": {"false"}, "mlp_fc1_bias": {"false"}, "mlp_fc2_bias": {"false"},
+	"pad_token_id": nil, "pad_vocab_size_multiple": nil, "parallel_block": {"false"},
+	"parallel_block_tied_norm": nil, "prenorm": {"false"}, "qkv_proj_bias": {"false"},
+	"reorder_and_upcast_attn": nil, "resid_pdrop": nil, "rotary_emb_interleaved": {"false"},
+	"rotary_emb_scale_base": {"null"}, "rotary_scaling_factor": {"null"},
+	"scale_attn_by_inverse_layer_idx": {"false"}, "scale_attn_weights": {"true"},
+	"summary_activation": nil, "summary_first_dropout": nil, "summary_proj_to_labels": nil,
+	"summary_type": nil, "summary_use_proj": nil, "use_flash_attn": nil,
+	"use_rms_norm": {"false"}, "use_xentropy": nil, "max_trained_positions": nil,
+}
+
+// readNomic describes a BERT with rotated positions and a gate.
+func readNomic(l *folder.Loader, kind string) *description {
+	c := struct {
+		Activation string  `json:"activation_function"`
+		Hidden     int     `json:"n_embd"`
+		Layers     int     `json:"n_layer"`
+		Heads      int     `json:"n_head"`
+		FFN        int     `json:"n_inner"`
+		Vocab      int     `json:"vocab_size"`
+		Positions  int     `json:"n_positions"`
+		Types      int     `json:"type_vocab_size"`
+		Epsilon    float32 `json:"layer_norm_epsilon"`
+		Base       float64 `json:"rotary_emb_base"`
+		Fraction   float64 `json:"rotary_emb_fraction"`
+	}{Activation: "swiglu", Positions: 2048, Types: 2, Epsilon: 1e-12, Base: 10000, Fraction: 1}
+	l.JSON(configJSON, &c, idleWith(nomicIdle))
+	d := &description{kind: kind, pad: -1, gated: true, names: nomicNames, layers: c.Layers,
+		hidden: c.Hidden, ffn: c.FFN, vocab: c.Vocab, heads: c.Heads, longest: c.Positions,
+		segments: c.Types, epsilon: c.Epsilon, headPooling: "cls"}
+	gates := map[string]nn.Activation{"swiglu": nn.SiLU, "geglu": nn.GELU, "glu": nn.Sigmoid}
+	var ok bool
+	if d.activation, ok = gates[c.Activation]; !ok {
+		l.Check(configJSON, fmt.Errorf("activation_function is %q, want swiglu, geglu or glu",
+			c.Activation))
+	}
+	l.Check(configJSON, d.check(sizeKeys{hidden: "n_embd", layers: "n_layer", heads: "n_head",
+		ffn: "n_inner", vocab: "vocab_size", positions: "n_positions", epsilon: "layer_norm_epsilon"}))
+	dim := int(c.Fraction * float64(d.width))
+	if !(c.Fraction > 0 && c.Fraction <= 1) || dim < 2 {
+		l.Check(configJSON, fmt.Errorf("rotary_emb_fraction is %v, want more than 0, which is a BERT, "+
+			"and at most 1", c.Fraction))
+		return d
+	}
+	d.rope = &nn.RopeConfig{Dim: dim, Base: c.Base}
+	return d
+}

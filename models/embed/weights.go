@@ -1,0 +1,144 @@
+package embed
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/nn"
+)
+
+// builder takes the tensors of a description.
+type builder struct {
+	*folder.Loader
+	*description
+	at string // the prefix
+}
+
+// newBuilder finds out which prefix the tensors have.
+func newBuilder(l *folder.Loader, d *description) *builder {
+	b := &builder{Loader: l, description: d}
+	for _, prefix := range d.names.prefixes {
+		if l.Has(prefix + d.names.words + ".weight") {
+			b.at = prefix
+		}
+	}
+	return b
+}
+
+// takeNorm takes weight and bias, which TensorFlow calls gamma and beta. It is nil for no name.
+func (b *builder) takeNorm(name string) *norm {
+	if name == "" || b.Err != nil {
+		return nil
+	}
+	name = b.at + name
+	weight, bias := name+".weight", name+".bias"
+	if b.Has(name + ".gamma") {
+		weight, bias = name+".gamma", name+".beta"
+	}
+	n := &norm{weight: b.Tensor(weight, b.hidden)}
+	if b.names.normBias {
+		n.bias = b.Tensor(bias, b.hidden)
+	}
+	return n
+}
+
+// takeLinear packs a layer: as it is in the file, in float32, or in 8-bit integers.
+func (b *builder) takeLinear(in int, bias bool, name string, out int) folder.Linear {
+	kind := attn.F32
+	switch {
+	case b.blocks || b.stored && !b.Integers:
+		kind = -1
+	case b.Integers:
+		kind = attn.I8
+	}
+	return b.Linear(kind, in, bias, folder.Part{Name: b.at + name, Out: out})
+}
+
+// takeSome packs layers with one input, or the one that has the outputs of all.
+func (b *builder) takeSome(in int, bias bool, at string, list []string,
+	sizes ...int) (all []folder.Linear) {
+	if len(list) == 1 {
+		sum := 0
+		for _, n := range sizes {
+			sum += n
+		}
+		return []folder.Linear{b.takeLinear(in, bias, at+list[0], sum)}
+	}
+	for i, name := range list {
+		all = append(all, b.takeLinear(in, bias, at+name, sizes[i]))
+	}
+	return all
+}
+
+// takeTables takes what is looked up.
+func (b *builder) takeTables() (t tables) {
+	table := func(name string, rows int) *folder.Table {
+		if name == "" || rows == 0 {
+			return nil
+		}
+		return b.Table(b.at+name+".weight", rows, b.hidden, nil)
+	}
+	t.words = table(b.names.words, b.vocab)
+	t.positions = table(b.names.positions, b.positions)
+	t.segments = table(b.names.segments, b.segments)
+	t.norm = b.takeNorm(b.names.norm)
+	return t
+}
+
+// takeLayers takes all layers.
+func (b *builder) takeLayers() (all []layer) {
+	global, local := b.ropeOf(b.rope), b.ropeOf(b.localRope)
+	for i := 0; i < b.layers && b.Err == nil; i++ {
+		l := b.takeLayer(i)
+		l.rope = global
+		if b.locals != nil && b.locals[i] {
+			l.rope, l.window = local, b.local
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// ropeOf makes a rotation, nil for none.
+func (b *builder) ropeOf(c *nn.RopeConfig) *nn.Rope {
+	if c == nil || b.Err != nil {
+		return nil
+	}
+	r, err := nn.NewRope(*c)
+	if err != nil {
+		b.Fail("%s: rotation of positions: %w", b.Path, err)
+	}
+	return r
+}
+
+func (b *builder) takeLayer(i int) layer {
+	at := strings.ReplaceAll(b.names.layer, "%d", fmt.Sprint(i))
+	named := func(name string) string {
+		if name == "" {
+			return ""
+		}
+		return at + name
+	}
+	heads, keys := b.heads*b.width, b.keyHeads*b.width
+	up := []int{b.ffn}
+	if b.gated {
+		up = []int{b.ffn, b.ffn}
+	}
+	l := layer{
+		input:   b.takeSome(b.hidden, b.names.inputBias, at, b.names.input, heads, keys, keys),
+		output:  b.takeLinear(heads, b.names.outputBias, at+b.names.output, b.hidden),
+		ffnNorm: b.takeNorm(named(b.names.ffnNorm)),
+		up:      b.takeSome(b.hidden, b.names.upBias, at, b.names.up, up...),
+		down:    b.takeLinear(b.ffn, b.names.downBias, at+b.names.down, b.hidden),
+	}
+	if i > 0 || b.names.firstNorm {
+		l.attentionNorm = b.takeNorm(named(b.names.attentionNorm))
+	}
+	if b.names.queryNorm != "" {
+		l.queryNorm = b.Tensor(b.at+at+b.names.queryNorm+".weight", b.width)
+		l.keyNorm = b.Tensor(b.at+at+b.names.keyNorm+".weight", b.width)
+	}
+	return l
+}
