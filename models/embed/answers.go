@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -93,7 +94,7 @@ func (m *Model) takeAnswers(b *builder) *head {
 
 // outputs is the table of weights of tokens that are answered: of its own, or that of tokens that
 // are read.
-func (m *Model) outputs(b *builder) *folder.Table {
+func (m *Model) outputs(b *builder) *weights.Table {
 	for _, name := range []string{"lm_head.weight", "output.weight"} {
 		if b.Has(name) {
 			return b.Table(name, m.vocab, m.hidden, nil)
@@ -103,7 +104,7 @@ func (m *Model) outputs(b *builder) *folder.Table {
 }
 
 // pair asks whether a text is what a query looks for. What is too long is cut at its end.
-func (a *answers) pair(t *folder.Texts, query, text string) (r folder.Read, err error) {
+func (a *answers) pair(t *tokenize.Texts, query, text string) (r tokenize.Read, err error) {
 	asked, err := t.Plain(question(a.instruction, query, text))
 	if err != nil {
 		return r, err

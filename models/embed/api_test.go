@@ -337,7 +337,7 @@ func TestQwen3(t *testing.T) {
 	}
 }
 
-func testReranker(t *testing.T, path string, k *kindTest, values weights) {
+func testReranker(t *testing.T, path string, k *kindTest, values numbers) {
 	m := mustOpen(t, path, Options{Workers: 2, Instruction: "Find."})
 	if _, err := m.Encode([]string{"a"}); err == nil ||
 		!strings.Contains(err.Error(), "no modules.json") {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -84,7 +84,7 @@ var bertNames = names{
 }
 
 // readBERT describes a BERT, a RoBERTa or an XLM-RoBERTa.
-func readBERT(l *folder.Loader, kind string) *description {
+func readBERT(l *weights.Loader, kind string) *description {
 	c := bertConfig{Activation: "gelu", Positions: 512, Types: 2, Epsilon: 1e-12}
 	idle, own := idleWith(nil), bertNames
 	d := &description{kind: kind, pad: -1, headPooling: "cls"}
@@ -111,7 +111,7 @@ func (d *description) fill(c *bertConfig) {
 
 // countFromPad lets positions begin behind the number of the token that fills texts up, which is
 // itself at the place of its number.
-func (d *description) countFromPad(l *folder.Loader, pad *int, usual int) {
+func (d *description) countFromPad(l *weights.Loader, pad *int, usual int) {
 	d.pad = usual
 	if pad != nil {
 		d.pad = *pad
@@ -139,7 +139,7 @@ var distilNames = names{
 	head: headNames{dense: "pre_classifier", out: "classifier", activation: nn.ReLU},
 }
 
-func readDistilBERT(l *folder.Loader, kind string) *description {
+func readDistilBERT(l *weights.Loader, kind string) *description {
 	c := struct {
 		Activation string `json:"activation"`
 		Hidden     int    `json:"dim"`
@@ -176,7 +176,7 @@ var mpNames = names{
 	head: robertaHead,
 }
 
-func readMPNet(l *folder.Loader, kind string) *description {
+func readMPNet(l *weights.Loader, kind string) *description {
 	c := bertConfig{Activation: "gelu", Hidden: 768, Layers: 12, Heads: 12, FFN: 3072, Vocab: 30527,
 		Positions: 512, Epsilon: 1e-12, Buckets: 32}
 	l.JSON(configJSON, &c, idleWith(nil))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -64,9 +64,9 @@ type norm struct{ weight, bias []float32 }
 
 // layer is attention and a feed-forward network.
 type layer struct {
-	attentionNorm, ffnNorm *norm           // nil for none
-	input, up              []folder.Linear // side by side in a row
-	output, down           folder.Linear
+	attentionNorm, ffnNorm *norm            // nil for none
+	input, up              []weights.Linear // side by side in a row
+	output, down           weights.Linear
 	queryNorm, keyNorm     []float32
 	rope                   *nn.Rope
 	window                 attn.Window
@@ -74,7 +74,7 @@ type layer struct {
 
 // tables are looked up for each token.
 type tables struct {
-	words, positions, segments *folder.Table
+	words, positions, segments *weights.Table
 	norm                       *norm
 }
 
@@ -86,7 +86,7 @@ func (d *description) check(keys sizeKeys) error {
 	}{{keys.hidden, d.hidden}, {keys.layers, d.layers}, {keys.heads, d.heads}, {keys.ffn, d.ffn},
 		{keys.vocab, d.vocab}, {keys.positions, d.longest}}
 	for _, l := range list {
-		if err := folder.Sizes([]string{l.name}, l.size); err != nil {
+		if err := weights.Sizes([]string{l.name}, l.size); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // Encode returns a vector of Dimensions numbers for each text. Texts of any length, empty ones and
@@ -124,7 +124,7 @@ type reading struct {
 	pairs  bool
 	within int // tokens of a text, 0 for as many as the model takes
 	inputs []string
-	reads  []folder.Read
+	reads  []tokenize.Read
 	errs   []error
 }
 
@@ -132,8 +132,8 @@ type reading struct {
 const readTogether = 8
 
 // run lets the workers read the texts, and checks them in their order: the first error counts.
-func (r *reading) run(check func(m *Model, text int, read *folder.Read) error) error {
-	r.reads, r.errs = make([]folder.Read, len(r.inputs)), make([]error, len(r.inputs))
+func (r *reading) run(check func(m *Model, text int, read *tokenize.Read) error) error {
+	r.reads, r.errs = make([]tokenize.Read, len(r.inputs)), make([]error, len(r.inputs))
 	if len(r.inputs) <= readTogether {
 		r.Work(0)
 	} else if r.pool.Run((len(r.inputs)+readTogether-1)/readTogether, r) != nil {
@@ -164,7 +164,7 @@ func (r *reading) Work(part int) {
 }
 
 // checkRead refuses a text without tokens, and says what is left out of others.
-func (m *Model) checkRead(text int, read *folder.Read) error {
+func (m *Model) checkRead(text int, read *tokenize.Read) error {
 	if len(read.Tokens) == 0 {
 		return fmt.Errorf("it has no tokens, want some: the model puts none around texts")
 	}

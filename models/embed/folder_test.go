@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
 var (
@@ -15,19 +15,19 @@ var (
 	write        = foldertest.Write
 )
 
-// weights are the numbers that a folder holds.
-type weights foldertest.Weights
+// numbers are the weights that a folder holds.
+type numbers foldertest.Weights
 
 // writeModel writes a folder with a tiny BERT and returns it.
-func writeModel(t *testing.T, kind safetensors.DType) (string, weights) {
+func writeModel(t *testing.T, kind safetensors.DType) (string, numbers) {
 	t.Helper()
 	path, values := foldertest.WriteBERT(t, kind)
-	return path, weights(values)
+	return path, numbers(values)
 }
 
 // tensorsOf makes the tensors of a tiny BERT.
-func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, weights) {
+func tensorsOf(t *testing.T, kind safetensors.DType) (map[string]safetensors.TensorView, numbers) {
 	t.Helper()
 	views, values := foldertest.TinyTensors(t, kind)
-	return views, weights(values)
+	return views, numbers(values)
 }

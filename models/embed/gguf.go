@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -52,7 +53,7 @@ var ggufNames = names{
 const rankPooling = 4
 
 // openGGUF reads a BERT, a Nomic or a Qwen3 of a GGUF file.
-func (m *Model) openGGUF(l *folder.Loader) {
+func (m *Model) openGGUF(l *weights.Loader) {
 	var general struct {
 		Architecture string `json:"architecture"`
 	}
@@ -76,7 +77,7 @@ func (m *Model) openGGUF(l *folder.Loader) {
 	d := &description{kind: kind, pad: -1, activation: nn.GELU, blocks: true, names: ggufNames,
 		layers: k.Layers, hidden: k.Hidden, ffn: k.FFN, heads: k.Heads, positions: k.Positions,
 		longest: k.Positions, epsilon: k.Epsilon, headPooling: "cls"}
-	m.texts, d.segments = l.TextsGGUF(k.Positions)
+	m.texts, d.segments = tokenize.ReadTextsGGUF(l, k.Positions)
 	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
 	if l.Err != nil {
 		return

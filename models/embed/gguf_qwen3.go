@@ -7,7 +7,8 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -38,13 +39,13 @@ var ggufQwen3Names = names{
 }
 
 // openGGUFQwen3 reads a Qwen3-Embedding or a Qwen3-Reranker of a GGUF file.
-func (m *Model) openGGUFQwen3(l *folder.Loader) {
+func (m *Model) openGGUFQwen3(l *weights.Loader) {
 	const kind = "qwen3"
 	k := ggufQwen3Keys{Base: qwen3Base}
 	l.Metadata(kind, &k, strictjson.Idle{"attention.causal": {"true"},
 		"rope.scaling.type": {`"none"`}})
 	var rerank string
-	m.texts, rerank = l.TextsOfBPE(k.Positions)
+	m.texts, rerank = tokenize.ReadTextsOfBPE(l, k.Positions)
 	l.CheckMetadata(strictjson.Idle{"quantize.imatrix.*": nil})
 	if l.Err != nil {
 		return

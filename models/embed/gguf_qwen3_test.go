@@ -9,11 +9,11 @@ import (
 
 	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
 // qwenGGUF is a file with the weights of the kind qwen3, and these under the names of a folder.
-func qwenGGUF(t *testing.T) (*gguftest.File, weights) {
+func qwenGGUF(t *testing.T) (*gguftest.File, numbers) {
 	t.Helper()
 	tokens := qwenTokens()
 	kinds := slices.Repeat([]int32{1}, len(tokens))
@@ -48,7 +48,7 @@ func qwenGGUF(t *testing.T) (*gguftest.File, weights) {
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		addTensor(f, named.Replace(name), values[name], shapes[name]...)
 	}
-	return f, weights(values)
+	return f, numbers(values)
 }
 
 // addTensor adds numbers that float32 has.

@@ -22,8 +22,8 @@ var ggufTokens = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁cat", "▁un",
 	"▁!", "▁zurich", "▁中"}
 
 // ggufOf is a file with matrices of a type, and its exact numbers.
-func ggufOf(kind, matrices string) (*gguftest.File, weights) {
-	f, values, source := &gguftest.File{}, weights{}, rand.New(rand.NewPCG(5, 7))
+func ggufOf(kind, matrices string) (*gguftest.File, numbers) {
+	f, values, source := &gguftest.File{}, numbers{}, rand.New(rand.NewPCG(5, 7))
 	f.Set("general.architecture", kind)
 	for key, value := range map[string]any{"block_count": uint32(2), "context_length": uint32(20),
 		"embedding_length": uint32(ggufWide), "feed_forward_length": uint32(ggufInner),
@@ -98,7 +98,7 @@ func writeGGUF(t *testing.T, f *gguftest.File) string {
 }
 
 // ggufRows computes such a model in float64.
-func ggufRows(w weights, kind string, ids []int) (x [][]float64) {
+func ggufRows(w numbers, kind string, ids []int) (x [][]float64) {
 	e := bertLike(w, 1e-12)
 	e.heads, e.keyHeads, e.width, e.at, e.out = 2, 2, 16, "blk.%d.", "attn_output"
 	e.norm1, e.norm2 = "attn_output_norm", "layer_output_norm"

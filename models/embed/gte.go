@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -30,7 +30,7 @@ var gteIdle = strictjson.Idle{
 }
 
 // readGTE describes a BERT with rotated positions and a gate, of another kind than Nomic's.
-func readGTE(l *folder.Loader, kind string) *description {
+func readGTE(l *weights.Loader, kind string) *description {
 	c := struct {
 		bertConfig
 		Base    float64 `json:"rope_theta"`

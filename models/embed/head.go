@@ -7,17 +7,18 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
 // head scores a text, or a pair: a layer with an activation, a norm, and one number for each label.
 type head struct {
 	pooling    string
-	dense      *folder.Linear // nil for none
+	dense      *weights.Linear // nil for none
 	activation nn.Activation
 	norm       *norm // nil for none
-	out        folder.Linear
+	out        weights.Linear
 	labels     []string
 	sigmoid    bool // of scores
 	answers    *answers
@@ -134,7 +135,7 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 	b.Check(configJSON, err)
 	n := m.names.head
 	h := &head{labels: labels, activation: n.activation, pooling: m.headPooling}
-	take := func(name string, bias bool, out int) folder.Linear {
+	take := func(name string, bias bool, out int) weights.Linear {
 		whole, at := strings.CutPrefix(name, "@")
 		if at {
 			whole = b.at + whole
@@ -146,7 +147,7 @@ func (m *Model) readHead(b *builder, f *labelsFile) *head {
 		case b.Integers:
 			kind = attn.I8
 		}
-		return b.Linear(kind, m.hidden, bias, folder.Part{Name: whole, Out: out})
+		return b.Linear(kind, m.hidden, bias, weights.Part{Name: whole, Out: out})
 	}
 	if n.dense != "" {
 		dense := take(n.dense, !n.noBias, m.hidden)
@@ -172,7 +173,7 @@ func (f *labelsFile) names() ([]string, error) {
 	} else if f.Count != nil {
 		n = *f.Count
 	}
-	if err := folder.Sizes([]string{key}, n); err != nil {
+	if err := weights.Sizes([]string{key}, n); err != nil {
 		return nil, err
 	}
 	labels := make([]string, n)
@@ -297,7 +298,7 @@ func (m *Model) scores(query string, texts []string) ([]float32, error) {
 }
 
 // pair are the tokens of a query and a text.
-func (m *Model) pair(query, text string) (folder.Read, error) {
+func (m *Model) pair(query, text string) (tokenize.Read, error) {
 	if m.head.answers != nil {
 		return m.head.answers.pair(m.texts, query, text)
 	}
@@ -305,7 +306,7 @@ func (m *Model) pair(query, text string) (folder.Read, error) {
 }
 
 // checkPair refuses segments that the model does not know.
-func (m *Model) checkPair(text int, read *folder.Read) error {
+func (m *Model) checkPair(text int, read *tokenize.Read) error {
 	for _, segment := range read.Segments {
 		if m.description.segments > 0 && (segment < 0 || int(segment) >= m.description.segments) {
 			return fmt.Errorf("its tokens are in segment %d, want 0 to %d by type_vocab_size", segment,

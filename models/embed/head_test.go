@@ -15,7 +15,7 @@ import (
 // headTest is the head of a kind of cross-encoder: its tensors, and what it makes of rows.
 type headTest struct {
 	shapes func(labels int) map[string][]int
-	score  func(w weights, rows [][]float64) []float64
+	score  func(w numbers, rows [][]float64) []float64
 }
 
 // headTests are those of the kinds that have one.
@@ -26,7 +26,7 @@ func headTests() map[string]headTest {
 			linears(shapes, wide, wide, dense)
 			linears(shapes, wide, labels, out)
 			return shapes
-		}, func(w weights, rows [][]float64) []float64 {
+		}, func(w numbers, rows [][]float64) []float64 {
 			x := w.linear(dense, rows[0])
 			for i := range x {
 				x[i] = f(x[i])
@@ -48,7 +48,7 @@ func headTests() map[string]headTest {
 			shapes := map[string][]int{"head.dense.weight": {wide, wide}, "head.norm.weight": {wide}}
 			linears(shapes, wide, labels, "classifier")
 			return shapes
-		}, func(w weights, rows [][]float64) []float64 {
+		}, func(w numbers, rows [][]float64) []float64 {
 			x := w.linear("head.dense", meanOf(rows))
 			for i := range x {
 				x[i] = geluOf(x[i])
@@ -59,7 +59,7 @@ func headTests() map[string]headTest {
 }
 
 // writeCross writes the folder of a cross-encoder with some labels.
-func writeCross(t *testing.T, k *kindTest, h *headTest, labels map[string]any) (string, weights) {
+func writeCross(t *testing.T, k *kindTest, h *headTest, labels map[string]any) (string, numbers) {
 	t.Helper()
 	k.shapes = maps.Clone(k.shapes)
 	maps.Copy(k.shapes, h.shapes(len(labels)))

@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -17,7 +18,7 @@ import (
 // documents become tokens, and which of these have vectors.
 type late struct {
 	lateFile
-	folder.Late
+	tokenize.Late
 	said map[string]bool // keys that the file has, of those that errors name
 }
 
@@ -59,7 +60,7 @@ func newLate() *late {
 }
 
 // obey takes what the file says.
-func (a *late) obey(l *folder.Loader, f *lateFile, width *int, similarity *string) {
+func (a *late) obey(l *weights.Loader, f *lateFile, width *int, similarity *string) {
 	a.said = map[string]bool{queryLength: f.Queries != nil, documentLength: f.Length != nil,
 		queryPrefix: f.Query != nil, documentPrefix: f.Document != nil}
 	f.Query, f.Document = cmp.Or(f.Query, a.Query), cmp.Or(f.Document, a.Document)
@@ -67,7 +68,7 @@ func (a *late) obey(l *folder.Loader, f *lateFile, width *int, similarity *strin
 	f.Expand, f.Attend = cmp.Or(f.Expand, a.Expand), cmp.Or(f.Attend, a.Attend)
 	f.Words = cmp.Or(f.Words, a.Words)
 	a.lateFile = *f
-	l.Check(promptsJSON, folder.Sizes([]string{queryLength, documentLength}, *f.Queries,
+	l.Check(promptsJSON, weights.Sizes([]string{queryLength, documentLength}, *f.Queries,
 		*f.Length))
 	if width != nil {
 		l.Check(promptsJSON, fmt.Errorf("truncate_dim is %d, want null: modules.json has no Pooling",
@@ -96,7 +97,7 @@ func (f *lateFile) check() error {
 }
 
 // find looks for the tokens that the files name.
-func (a *late) find(l *folder.Loader, m *Model) {
+func (a *late) find(l *weights.Loader, m *Model) {
 	lengths := []string{queryLength, documentLength}
 	for i, n := range []int{*a.Queries, *a.Length} {
 		if least, most := 4, m.texts.Longest(); n < least || n > most {
@@ -115,7 +116,7 @@ func (a *late) find(l *folder.Loader, m *Model) {
 				"the tokenizer", a.is(keys[i], strconv.Quote(text))))
 		}
 	}
-	a.Late = l.Late(m.texts, []string{*a.Query, *a.Document}, *a.Words, *a.Expand)
+	a.Late = tokenize.ReadLate(l, m.texts, []string{*a.Query, *a.Document}, *a.Words, *a.Expand)
 }
 
 // is says what a key means, and whether the file says it.

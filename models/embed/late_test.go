@@ -13,7 +13,7 @@ import (
 
 	"github.com/nlpodyssey/safetensors"
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -30,7 +30,7 @@ func lateKeys() map[string]any {
 }
 
 // writeLate writes a folder of PyLate with changed keys.
-func writeLate(t *testing.T, changes map[string]any) (string, weights) {
+func writeLate(t *testing.T, changes map[string]any) (string, numbers) {
 	t.Helper()
 	path, values := writeModel(t, safetensors.F32)
 	views, dense := foldertest.Tensors(t, safetensors.F32, map[string][]int{"linear.weight": {7, 30}})
@@ -53,7 +53,7 @@ func writeLate(t *testing.T, changes map[string]any) (string, weights) {
 }
 
 // lateRows computes the vectors of tokens of which the first are seen, in float64.
-func lateRows(w weights, ids []int, seen int) (out [][]float64) {
+func lateRows(w numbers, ids []int, seen int) (out [][]float64) {
 	for _, row := range w.rowsThatSee(ids, seen) {
 		y := w.linear("linear", row)
 		out = append(out, scaled(y, 1/math.Sqrt(dot(y, y))))

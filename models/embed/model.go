@@ -12,7 +12,8 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // Model makes vectors of texts, or scores of pairs of them. It is safe for concurrent use: calls
@@ -22,7 +23,7 @@ type Model struct {
 	sentence
 	options  Options
 	path     string
-	texts    *folder.Texts
+	texts    *tokenize.Texts
 	tables   tables
 	all      []layer
 	final    *norm
@@ -41,7 +42,7 @@ type Model struct {
 const configJSON = "config.json"
 
 // kinds are the values of model_type, and who describes such a model.
-var kinds = map[string]func(l *folder.Loader, kind string) *description{
+var kinds = map[string]func(l *weights.Loader, kind string) *description{
 	"bert": readBERT, "roberta": readBERT, "xlm-roberta": readBERT, "camembert": readBERT,
 	"distilbert": readDistilBERT, "mpnet": readMPNet, "modernbert": readModernBERT,
 	"nomic_bert": readNomic, "new": readGTE, "qwen3": readQwen3,
@@ -59,12 +60,12 @@ func Open(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{options: o, path: path}
-	var l *folder.Loader
-	if folder.IsGGUF(path) {
-		l = folder.OfGGUF(path, o.Integers)
+	var l *weights.Loader
+	if weights.IsGGUF(path) {
+		l = weights.OfGGUF(path, o.Integers)
 		m.openGGUF(l)
 	} else {
-		l = folder.Of(path, o.Integers)
+		l = weights.Of(path, o.Integers)
 		m.openFolder(l)
 	}
 	m.build(l)
@@ -88,7 +89,7 @@ func checkPath(path string) error {
 }
 
 // openFolder reads what the files of a folder say, and finds its tensors.
-func (m *Model) openFolder(l *folder.Loader) {
+func (m *Model) openFolder(l *weights.Loader) {
 	m.description = readDescription(l)
 	if l.Err == nil {
 		m.sentence = readSentence(l, m.hidden)
@@ -96,7 +97,7 @@ func (m *Model) openFolder(l *folder.Loader) {
 			m.sentence.longest = m.description.longest // lengths are of their own
 			m.noVector = errLate
 		}
-		m.texts = l.Texts(m.vocab, m.sentence.longest, m.description.longest)
+		m.texts = tokenize.ReadTexts(l, m.vocab, m.sentence.longest, m.description.longest)
 		if m.late != nil && l.Err == nil {
 			m.late.find(l, m)
 		}
@@ -105,7 +106,7 @@ func (m *Model) openFolder(l *folder.Loader) {
 }
 
 // readDescription finds out what kind of model a folder has.
-func readDescription(l *folder.Loader) *description {
+func readDescription(l *weights.Loader) *description {
 	var first struct {
 		Type          *string  `json:"model_type"`
 		Architectures []string `json:"architectures"`
@@ -136,7 +137,7 @@ func readDescription(l *folder.Loader) *description {
 func knownKinds() string { return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") }
 
 // build takes the weights.
-func (m *Model) build(l *folder.Loader) {
+func (m *Model) build(l *weights.Loader) {
 	if l.Err != nil {
 		return
 	}
@@ -242,7 +243,7 @@ func (m *Model) MaxTokens() int {
 
 // Memory is the bytes of the weights: of matrices, and of tables that are looked up.
 func (m *Model) Memory() (matrices, lookups int) {
-	for _, t := range []*folder.Table{m.tables.words, m.tables.positions, m.tables.segments} {
+	for _, t := range []*weights.Table{m.tables.words, m.tables.positions, m.tables.segments} {
 		if t != nil {
 			lookups += t.MemoryUse()
 		}
@@ -256,13 +257,13 @@ func (m *Model) MultiplyAdds(tokens int) int {
 	all := 0
 	for i := range m.all {
 		l := &m.all[i]
-		weights := l.output.In*l.output.Out + l.down.In*l.down.Out
-		for _, by := range [][]folder.Linear{l.input, l.up} {
+		products := l.output.In*l.output.Out + l.down.In*l.down.Out
+		for _, by := range [][]weights.Linear{l.input, l.up} {
 			for j := range by {
-				weights += by[j].In * by[j].Out
+				products += by[j].In * by[j].Out
 			}
 		}
-		all += tokens*weights + 2*m.heads*m.width*m.pairs(tokens, l.window)
+		all += tokens*products + 2*m.heads*m.width*m.pairs(tokens, l.window)
 	}
 	return all
 }

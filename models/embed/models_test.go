@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
 // kindTest is a small folder of a kind of model, and what it computes in float64, one number at a
@@ -18,7 +18,7 @@ type kindTest struct {
 	kind    string
 	config  map[string]any
 	shapes  map[string][]int
-	rows    func(w weights, ids, segments []int) [][]float64
+	rows    func(w numbers, ids, segments []int) [][]float64
 	tooLong int // how many tokens a text has at most
 }
 
@@ -54,7 +54,7 @@ func norms(shapes map[string][]int, names ...string) {
 
 // encoder is what the kinds have in common: a sum of rows, then layers.
 type encoder struct {
-	w             weights
+	w             numbers
 	epsilon       float64
 	layers        int
 	at            string // of a layer
@@ -148,7 +148,7 @@ func (e *encoder) attention(layer int, at string, x [][]float64) (out [][]float6
 }
 
 // layerNorm has an epsilon, and a bias if there is one.
-func (w weights) layerNorm(name string, x []float64, epsilon float64) []float64 {
+func (w numbers) layerNorm(name string, x []float64, epsilon float64) []float64 {
 	mean, variance, out := 0.0, 0.0, make([]float64, len(x))
 	for _, v := range x {
 		mean += v / float64(len(x))
@@ -201,7 +201,7 @@ func power(base float64, width int) func(i int) float64 {
 }
 
 // sumOf are rows of tables added up.
-func (w weights) sumOf(i, n int, at map[string]int) []float64 {
+func (w numbers) sumOf(i, n int, at map[string]int) []float64 {
 	row := make([]float64, n)
 	for name, index := range at {
 		row = plus(row, w[name+".weight"][index*n:][:n])
@@ -209,7 +209,7 @@ func (w weights) sumOf(i, n int, at map[string]int) []float64 {
 	return row
 }
 
-func bertLike(w weights, epsilon float64) *encoder {
+func bertLike(w numbers, epsilon float64) *encoder {
 	e := &encoder{w: w, epsilon: epsilon, layers: 2, heads: heads3, keyHeads: heads3, width: width10}
 	e.norm = func(name string, x []float64) []float64 { return w.layerNorm(name, x, epsilon) }
 	e.network = func(at string, x []float64) []float64 {
@@ -261,7 +261,7 @@ func kindTests() []kindTest {
 	bert["embeddings.token_type_embeddings.weight"] = []int{2, wide}
 	bert["embeddings.position_embeddings.weight"] = []int{20, wide}
 	add(kindTest{"bert", base(map[string]any{"max_position_embeddings": 20, "type_vocab_size": 2}),
-		shapesOf(2, bert, in), func(w weights, ids, segments []int) (x [][]float64) {
+		shapesOf(2, bert, in), func(w numbers, ids, segments []int) (x [][]float64) {
 			e := bertLike(w, 1e-12)
 			e.at, e.q, e.k, e.v = at, "attention.self.query", "attention.self.key", "attention.self.value"
 			e.out, e.up, e.down = "attention.output.dense", "intermediate.dense", "output.dense"
@@ -276,7 +276,7 @@ func kindTests() []kindTest {
 	for _, kind := range []string{"roberta", "xlm-roberta", "camembert"} {
 		add(kindTest{kind, base(map[string]any{"max_position_embeddings": 25, "type_vocab_size": 1,
 			"pad_token_id": 4}), shapesOf(2, roberta, in),
-			func(w weights, ids, _ []int) (x [][]float64) {
+			func(w numbers, ids, _ []int) (x [][]float64) {
 				e := bertLike(w, 1e-5)
 				e.at, e.q, e.k, e.v = at, "attention.self.query", "attention.self.key", "attention.self.value"
 				e.out, e.up, e.down = "attention.output.dense", "intermediate.dense", "output.dense"
@@ -303,7 +303,7 @@ func kindTests() []kindTest {
 	add(kindTest{"distilbert", map[string]any{"dim": wide, "n_layers": 2, "n_heads": heads3,
 		"hidden_dim": inner, "vocab_size": words, "max_position_embeddings": 20,
 		"activation": "gelu", "sinusoidal_pos_embds": false}, shapesOf(2, distil, in),
-		func(w weights, ids, _ []int) (x [][]float64) {
+		func(w numbers, ids, _ []int) (x [][]float64) {
 			e := bertLike(w, 1e-12)
 			e.at, e.q, e.k, e.v = dat, "attention.q_lin", "attention.k_lin", "attention.v_lin"
 			e.out, e.up, e.down = "attention.out_lin", "ffn.lin1", "ffn.lin2"
@@ -328,7 +328,7 @@ func kindTests() []kindTest {
 	norms(in, at+"attention.LayerNorm", at+"output.LayerNorm")
 	add(kindTest{"mpnet", base(map[string]any{"max_position_embeddings": 22,
 		"layer_norm_eps": 1e-5, "relative_attention_num_buckets": 32}), shapesOf(2, mpnet, in),
-		func(w weights, ids, _ []int) (x [][]float64) {
+		func(w numbers, ids, _ []int) (x [][]float64) {
 			e := bertLike(w, 1e-5)
 			e.at, e.q, e.k, e.v = at, "attention.attn.q", "attention.attn.k", "attention.attn.v"
 			e.out, e.up, e.down = "attention.attn.o", "intermediate.dense", "output.dense"
@@ -356,7 +356,7 @@ func kindTests() []kindTest {
 	add(kindTest{"modernbert", base(map[string]any{"num_hidden_layers": 4, "local_attention": 6,
 		"max_position_embeddings": 20, "norm_eps": 1e-5, "global_rope_theta": 160000.0,
 		"local_rope_theta": 10000.0, "global_attn_every_n_layers": 3}), shapes,
-		func(w weights, ids, _ []int) (x [][]float64) {
+		func(w numbers, ids, _ []int) (x [][]float64) {
 			e := bertLike(w, 1e-5)
 			e.layers, e.at, e.qkv, e.out, e.preNorm = 4, mat, "attn.Wqkv", "attn.Wo", true
 			e.norm1, e.norm2 = "attn_norm", "mlp_norm"
@@ -400,7 +400,7 @@ func kindTests() []kindTest {
 		"n_inner": inner, "vocab_size": words, "n_positions": 20, "type_vocab_size": 2,
 		"activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
 		"auto_map": map[string]string{"AutoModel": "x"}, "qkv_proj_bias": false, "prenorm": false},
-		shapesOf(2, nomic, in), func(w weights, ids, segments []int) (x [][]float64) {
+		shapesOf(2, nomic, in), func(w numbers, ids, segments []int) (x [][]float64) {
 			e := bertLike(w, 1e-12)
 			e.at, e.qkv, e.out, e.norm1, e.norm2 = nat, "attn.Wqkv", "attn.out_proj", "norm1", "norm2"
 			e.network = func(at string, x []float64) []float64 {
@@ -435,7 +435,7 @@ func decoderTests(base func(more map[string]any) map[string]any) (list []kindTes
 	list = append(list, kindTest{"new", base(map[string]any{"hidden_size": 48, "type_vocab_size": 0,
 		"max_position_embeddings": 20, "position_embedding_type": "rope", "rope_theta": 500000,
 		"rope_scaling": map[string]any{"type": "ntk", "factor": 2.0}, "pack_qkv": true}),
-		shapesOf(2, gte, in), func(w weights, ids, _ []int) (x [][]float64) {
+		shapesOf(2, gte, in), func(w numbers, ids, _ []int) (x [][]float64) {
 			e := bertLike(w, 1e-12)
 			e.width, e.at, e.qkv, e.out = 16, at, "attention.qkv_proj", "attention.o_proj"
 			e.norm1, e.norm2 = "attn_ln", "mlp_ln"
@@ -470,7 +470,7 @@ func decoderTests(base func(more map[string]any) map[string]any) (list []kindTes
 }
 
 // qwenRows is the decoder in float64.
-func qwenRows(w weights, ids, _ []int) (x [][]float64) {
+func qwenRows(w numbers, ids, _ []int) (x [][]float64) {
 	e := bertLike(w, 1e-6)
 	e.heads, e.keyHeads, e.width, e.preNorm = 4, 2, 8, true
 	e.at, e.q, e.k, e.v = "model.layers.%d.", "self_attn.q_proj", "self_attn.k_proj",
@@ -513,7 +513,7 @@ func t5Bucket(distance int) int {
 }
 
 // writeKind writes the folder of a kind, with WordPiece for all.
-func writeKind(t *testing.T, k *kindTest, kind safetensors.DType) (string, weights) {
+func writeKind(t *testing.T, k *kindTest, kind safetensors.DType) (string, numbers) {
 	t.Helper()
 	views, values := foldertest.Tensors(t, kind, k.shapes)
 	path := t.TempDir()
@@ -524,7 +524,7 @@ func writeKind(t *testing.T, k *kindTest, kind safetensors.DType) (string, weigh
 	write(t, path, "vocab.txt", []byte(foldertest.TinyVocabulary))
 	write(t, path, "modules.json", fmt.Appendf(nil, threeModules, andNormalize))
 	write(t, path, "1_Pooling/config.json", []byte(`{"pooling_mode": ["cls", "mean", "lasttoken"]}`))
-	return path, weights(values)
+	return path, numbers(values)
 }
 
 // TestKindsAgainstFloat64 compares each kind of model with its definition in float64, and its

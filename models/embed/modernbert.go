@@ -5,7 +5,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -30,7 +30,7 @@ var modernIdle = strictjson.Idle{
 }
 
 // readModernBERT describes a ModernBERT: most layers see few keys on each side.
-func readModernBERT(l *folder.Loader, kind string) *description {
+func readModernBERT(l *weights.Loader, kind string) *description {
 	c := struct {
 		Activation string    `json:"hidden_activation"`
 		HeadOf     string    `json:"classifier_activation"`
@@ -59,7 +59,7 @@ func readModernBERT(l *folder.Loader, kind string) *description {
 	keys := usualKeys
 	keys.epsilon = "norm_eps"
 	l.Check(configJSON, d.check(keys))
-	l.Check(configJSON, folder.Sizes([]string{"global_attn_every_n_layers", "local_attention"},
+	l.Check(configJSON, weights.Sizes([]string{"global_attn_every_n_layers", "local_attention"},
 		c.Every, c.Local))
 	if c.HeadOf != c.Activation {
 		l.Check(configJSON, fmt.Errorf("classifier_activation is %q, want that of the layers, %q",

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/language"
@@ -52,7 +52,7 @@ func (m *module) kind() string { return m.Type[strings.LastIndex(m.Type, ".")+1:
 
 // readSentence reads the files for a model with rows of some width. Without modules.json there are
 // a Transformer, a Pooling and a Normalize.
-func readSentence(l *folder.Loader, width int) sentence {
+func readSentence(l *weights.Loader, width int) sentence {
 	const file = "modules.json"
 	s, list := usual(), []module(nil)
 	l.OptionalJSON(file, &list, strictjson.Idle{"kwargs": {"[]"}})
@@ -112,7 +112,7 @@ var textFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.j
 	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
 
 // readTexts reads what happens to texts before the model has their tokens.
-func (s *sentence) readTexts(l *folder.Loader) {
+func (s *sentence) readTexts(l *weights.Loader) {
 	var limits struct {
 		Longest *int `json:"max_seq_length"`
 		Lower   bool `json:"do_lower_case"`
@@ -126,7 +126,7 @@ func (s *sentence) readTexts(l *folder.Loader) {
 	s.lower = limits.Lower
 	if limits.Longest != nil {
 		s.longest = *limits.Longest
-		l.Check(file, folder.Sizes([]string{"max_seq_length"}, s.longest))
+		l.Check(file, weights.Sizes([]string{"max_seq_length"}, s.longest))
 	}
 	var texts struct {
 		Prompts map[string]string `json:"prompts"`
@@ -159,7 +159,7 @@ func (s *sentence) readTexts(l *folder.Loader) {
 	}
 	if texts.Width != nil {
 		s.dimensions = *texts.Width
-		l.Check(prompts, folder.Sizes([]string{"truncate_dim"}, s.dimensions))
+		l.Check(prompts, weights.Sizes([]string{"truncate_dim"}, s.dimensions))
 	}
 }
 
@@ -188,7 +188,7 @@ func (s *sentence) prepare(prompt, text string) string {
 
 // dense is a layer after the pooling.
 type dense struct {
-	folder.Linear
+	weights.Linear
 	activation nn.Activation
 }
 
@@ -197,7 +197,7 @@ var denseActivations = map[string]nn.Activation{"Tanh": nn.Tanh, "Identity": nn.
 	"ReLU": nn.ReLU, "GELU": nn.GELU, "SiLU": nn.SiLU, "Sigmoid": nn.Sigmoid}
 
 // readDense also returns the width of its rows, which are of tokens or of texts.
-func readDense(l *folder.Loader, path string, width int, tokens bool) (*dense, int) {
+func readDense(l *weights.Loader, path string, width int, tokens bool) (*dense, int) {
 	var c struct {
 		In         int    `json:"in_features"`
 		Out        int    `json:"out_features"`
@@ -211,7 +211,7 @@ func readDense(l *folder.Loader, path string, width int, tokens bool) (*dense, i
 	}
 	l.JSON(file, &c, strictjson.Idle{"module_input_name": rows, "module_output_name": rows,
 		"use_residual": {"false"}})
-	l.Check(file, folder.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
+	l.Check(file, weights.Sizes([]string{"in_features", "out_features"}, c.In, c.Out))
 	activation, ok := denseActivations[c.Activation[strings.LastIndex(c.Activation, ".")+1:]]
 	switch {
 	case !ok:
@@ -223,14 +223,14 @@ func readDense(l *folder.Loader, path string, width int, tokens bool) (*dense, i
 	if l.Err != nil {
 		return nil, 0
 	}
-	inner := folder.Of(filepath.Join(l.Path, path), l.Integers)
+	inner := weights.Of(filepath.Join(l.Path, path), l.Integers)
 	inner.Open()
 	defer inner.Close()
 	kind := attn.F32
 	if l.Integers {
 		kind = attn.I8
 	}
-	d := &dense{inner.Linear(kind, c.In, c.Bias, folder.Part{Name: "linear", Out: c.Out}),
+	d := &dense{inner.Linear(kind, c.In, c.Bias, weights.Part{Name: "linear", Out: c.Out}),
 		activation}
 	inner.CheckUsed()
 	l.Err, l.Packed = inner.Err, l.Packed+inner.Packed

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/nlpodyssey/safetensors"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
 // threeModules is a modules.json with room for more.
@@ -55,7 +55,7 @@ func TestPoolings(t *testing.T) {
 
 // TestLayersAfterThePooling computes Dense with and without bias and tanh, and leaves the length.
 func TestLayersAfterThePooling(t *testing.T) {
-	views, layer := map[string]safetensors.TensorView{}, weights{}
+	views, layer := map[string]safetensors.TensorView{}, numbers{}
 	for name, shape := range map[string][]uint64{"linear.weight": {7, 60}, "linear.bias": {7}} {
 		var data []byte
 		for i := range shape[0] * append(shape, 1)[1] {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -34,7 +34,7 @@ var nomicIdle = strictjson.Idle{
 }
 
 // readNomic describes a BERT with rotated positions and a gate.
-func readNomic(l *folder.Loader, kind string) *description {
+func readNomic(l *weights.Loader, kind string) *description {
 	c := struct {
 		Activation string  `json:"activation_function"`
 		Hidden     int     `json:"n_embd"`

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -190,7 +190,7 @@ func (f *poolingFile) modes() (p pooling, err error) {
 }
 
 // readPooling reads the file of a Pooling in a folder, and returns the width of its rows.
-func (s *sentence) readPooling(l *folder.Loader, path string, width int) int {
+func (s *sentence) readPooling(l *weights.Loader, path string, width int) int {
 	var f poolingFile
 	file := filepath.Join(path, "config.json")
 	if path == "" {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -23,7 +23,7 @@ var qwen3Names = names{
 const qwen3Base = 10000
 
 // readQwen3 describes Qwen3-Embedding and Qwen3-Reranker, which are decoders.
-func readQwen3(l *folder.Loader, kind string) *description {
+func readQwen3(l *weights.Loader, kind string) *description {
 	c := struct {
 		Activation string   `json:"hidden_act"`
 		Hidden     int      `json:"hidden_size"`

@@ -4,7 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -27,8 +28,8 @@ func Random(s Sizes, o Options) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{options: o, path: "random", description: d, sentence: usual(),
-		texts: folder.HashedTexts(s.Vocab, 512)}
-	l := &folder.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Integers: o.Integers}
+		texts: tokenize.HashedTexts(s.Vocab, 512)}
+	l := &weights.Loader{Random: chance(rand.New(rand.NewPCG(1, 1))), Integers: o.Integers}
 	b := newBuilder(l, d)
 	m.tables, m.all, m.matrices = b.takeTables(), b.takeLayers(), l.Packed
 	if l.Err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // reference computes an embedding of length 1 in float64, of one or more poolings side by side.
-func (w weights) reference(ids []int, modes ...string) (out []float64) {
+func (w numbers) reference(ids []int, modes ...string) (out []float64) {
 	rows := w.rows(ids)
 	for _, mode := range modes {
 		out = append(out, pooled(rows, mode)...)
@@ -32,10 +32,10 @@ func pooled(rows [][]float64, mode string) []float64 {
 
 // rows computes what the encoder makes of tokens in float64, one token and one number at a time, as
 // the paper says it.
-func (w weights) rows(ids []int) [][]float64 { return w.rowsThatSee(ids, len(ids)) }
+func (w numbers) rows(ids []int) [][]float64 { return w.rowsThatSee(ids, len(ids)) }
 
 // rowsThatSee has only the first tokens as keys.
-func (w weights) rowsThatSee(ids []int, seen int) [][]float64 {
+func (w numbers) rowsThatSee(ids []int, seen int) [][]float64 {
 	var x [][]float64
 	for i, id := range ids {
 		row := make([]float64, 30)
@@ -63,7 +63,7 @@ func (w weights) rowsThatSee(ids []int, seen int) [][]float64 {
 }
 
 // attention has three heads of ten.
-func (w weights) attention(at string, x [][]float64, seen int) [][]float64 {
+func (w numbers) attention(at string, x [][]float64, seen int) [][]float64 {
 	var q, k, v, out [][]float64
 	for _, row := range x {
 		q = append(q, w.linear(at+"attention.self.query", row))
@@ -85,7 +85,7 @@ func (w weights) attention(at string, x [][]float64, seen int) [][]float64 {
 	return out
 }
 
-func (w weights) linear(name string, x []float64) []float64 {
+func (w numbers) linear(name string, x []float64) []float64 {
 	matrix, bias := w[name+".weight"], w[name+".bias"]
 	out := make([]float64, len(matrix)/len(x))
 	for i := range out {
@@ -96,7 +96,7 @@ func (w weights) linear(name string, x []float64) []float64 {
 	return out
 }
 
-func (w weights) normalize(name string, x []float64) []float64 {
+func (w numbers) normalize(name string, x []float64) []float64 {
 	mean, variance, out := 0.0, 0.0, make([]float64, len(x))
 	for _, v := range x {
 		mean += v / float64(len(x))

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -185,14 +185,14 @@ func (s *slab) normalize(dst, x attn.Tensor, n *norm) {
 }
 
 // one is a linear layer.
-func (s *slab) one(dst []float32, x attn.Tensor, by *folder.Linear) {
+func (s *slab) one(dst []float32, x attn.Tensor, by *weights.Linear) {
 	if s.err == nil {
 		s.err = s.pool.MulMatrix(s.view(dst, by.Out), x, by.Matrix, by.Bias)
 	}
 }
 
 // multiply is linear layers of one input, whose outputs are side by side in a row.
-func (s *slab) multiply(dst []float32, x attn.Tensor, by []folder.Linear) {
+func (s *slab) multiply(dst []float32, x attn.Tensor, by []weights.Linear) {
 	pitch, from := 0, 0
 	for i := range by {
 		pitch += by[i].Out
@@ -231,7 +231,7 @@ func (s *slab) activate() attn.Tensor {
 // lookUp sets x to the sum of what the tables have for tokens, segments and positions.
 func (s *slab) lookUp() {
 	x, y := s.x(), s.view(s.y, s.hidden)
-	gather := func(to attn.Tensor, from *folder.Table, at []int32) {
+	gather := func(to attn.Tensor, from *weights.Table, at []int32) {
 		for i, row := range at[s.first:][:s.rows] {
 			from.Row(to.Row(0, 0, i), int(row))
 		}

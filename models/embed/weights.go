@@ -5,19 +5,19 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
 // builder takes the tensors of a description.
 type builder struct {
-	*folder.Loader
+	*weights.Loader
 	*description
 	at string // the prefix
 }
 
 // newBuilder finds out which prefix the tensors have.
-func newBuilder(l *folder.Loader, d *description) *builder {
+func newBuilder(l *weights.Loader, d *description) *builder {
 	b := &builder{Loader: l, description: d}
 	for _, prefix := range d.names.prefixes {
 		if l.Has(prefix + d.names.words + ".weight") {
@@ -45,7 +45,7 @@ func (b *builder) takeNorm(name string) *norm {
 }
 
 // takeLinear packs a layer: as it is in the file, in float32, or in 8-bit integers.
-func (b *builder) takeLinear(in int, bias bool, name string, out int) folder.Linear {
+func (b *builder) takeLinear(in int, bias bool, name string, out int) weights.Linear {
 	kind := attn.F32
 	switch {
 	case b.blocks || b.stored && !b.Integers:
@@ -53,18 +53,18 @@ func (b *builder) takeLinear(in int, bias bool, name string, out int) folder.Lin
 	case b.Integers:
 		kind = attn.I8
 	}
-	return b.Linear(kind, in, bias, folder.Part{Name: b.at + name, Out: out})
+	return b.Linear(kind, in, bias, weights.Part{Name: b.at + name, Out: out})
 }
 
 // takeSome packs layers with one input, or the one that has the outputs of all.
 func (b *builder) takeSome(in int, bias bool, at string, list []string,
-	sizes ...int) (all []folder.Linear) {
+	sizes ...int) (all []weights.Linear) {
 	if len(list) == 1 {
 		sum := 0
 		for _, n := range sizes {
 			sum += n
 		}
-		return []folder.Linear{b.takeLinear(in, bias, at+list[0], sum)}
+		return []weights.Linear{b.takeLinear(in, bias, at+list[0], sum)}
 	}
 	for i, name := range list {
 		all = append(all, b.takeLinear(in, bias, at+name, sizes[i]))
@@ -74,7 +74,7 @@ func (b *builder) takeSome(in int, bias bool, at string, list []string,
 
 // takeTables takes what is looked up.
 func (b *builder) takeTables() (t tables) {
-	table := func(name string, rows int) *folder.Table {
+	table := func(name string, rows int) *weights.Table {
 		if name == "" || rows == 0 {
 			return nil
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/nlpodyssey/safetensors"
 	"github.com/sbinet/npyio/npy"
 	"github.com/seed-1415985d/attn/models/embed"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
 func TestCommand(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-1415985d/attn/models/cmd/internal/terminal"
 	"github.com/seed-1415985d/attn/models/embed"
-	"github.com/seed-1415985d/attn/models/internal/folder"
 )
 
 func main() {
@@ -24,7 +24,7 @@ func main() {
 
 // command is the exit code of a run, whose error it prints.
 func command(args []string, stdin io.Reader, out, errs io.Writer) int {
-	out, errs = folder.Terminal(out), folder.Terminal(errs)
+	out, errs = terminal.Writer(out), terminal.Writer(errs)
 	if err := run(args, stdin, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(errs, "embed:", strings.TrimPrefix(err.Error(), "embed: "))
 		return 1

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 const (
@@ -43,7 +43,7 @@ func (o *options) compare(out io.Writer) error {
 	for _, way := range accuracyWays {
 		one := *o
 		one.weights, one.kind, one.values, one.integers = way.weights, way.kind, way.values, way.integers
-		if way.integers && folder.IsGGUF(o.model) {
+		if way.integers && weights.IsGGUF(o.model) {
 			one.weights = asStored
 		}
 		m, _, err := one.open()

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -78,12 +78,12 @@ var architectures = []architecture{
 		file: &ggufNames, activation: nn.SiLU, pairs: true, biasKey: true, ffnBiasKey: true,
 		scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
-			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{2}}
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}}
 		}},
 	{kind: "mistral", class: "MistralForCausalLM", folder: &folderNames, activation: nn.SiLU,
 		window: windowOfAll, scoreCap: -1, logitCap: -1,
 		usual: func() configFile {
-			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{2}, KVHeads: new(8),
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{2}, KVHeads: new(8),
 				Window: new(4096)}
 		}},
 	{kind: "qwen2", class: "Qwen2ForCausalLM", gguf: "qwen2", folder: &folderNames,
@@ -97,7 +97,7 @@ var architectures = []architecture{
 		lessOne: true, embeddings: true, queryScalar: true, largest: 46, period: 2,
 		window: windowOfPeriod, scoreCap: 50, logitCap: 30,
 		usual: func() configFile {
-			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{1}, KVHeads: new(4),
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{1}, KVHeads: new(4),
 				HeadDim: new(256), Tied: true, Window: new(4096), ScoreCap: new(50.0),
 				LogitCap: new(30.0), QueryScalar: new(256.0)}
 		}},
@@ -107,7 +107,7 @@ var architectures = []architecture{
 		normsAfter: true, lessOne: true, embeddings: true, queryScalar: true, largest: 62, period: 6,
 		window: windowOfPeriod, localTheta: 10000,
 		usual: func() configFile {
-			return configFile{Epsilon: 1e-6, Stop: folder.OneOrMore{1}, KVHeads: new(4),
+			return configFile{Epsilon: 1e-6, Stop: weights.OneOrMore{1}, KVHeads: new(4),
 				HeadDim: new(256), Heads: 8, Vocab: 262208, Tied: true, Window: new(4096),
 				QueryScalar: new(256.0),
 				usualTheta:  1e6}
@@ -116,7 +116,7 @@ var architectures = []architecture{
 		activation: nn.SiLU, window: windowOfAll, scoreCap: -1, logitCap: -1, longRotation: true,
 		partial: true,
 		usual: func() configFile {
-			return configFile{Epsilon: 1e-5, Stop: folder.OneOrMore{32000}, Original: new(4096.0)}
+			return configFile{Epsilon: 1e-5, Stop: weights.OneOrMore{32000}, Original: new(4096.0)}
 		}},
 	{kind: "qwen2_moe", class: "Qwen2MoeForCausalLM", gguf: "qwen2moe", folder: &qwenMoENames,
 		file: &ggufMoENames, activation: nn.SiLU, qkvBias: true, scoreCap: -1, logitCap: -1,

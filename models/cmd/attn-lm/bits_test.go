@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/dev/gguftest"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // TestEngineBits fails where logits have other bits than on the CPU that the numbers are from: from
@@ -24,7 +24,7 @@ func TestEngineBits(t *testing.T) {
 		{attn.F32, attn.F32, false, 0x69925257}, {attn.F16, attn.F16, false, 0x6292b1c5},
 		{attn.I8, attn.I8, true, 0xdad7afcb},
 	} {
-		l := &folder.Loader{Random: folder.Chance(7), Integers: c.integers}
+		l := &weights.Loader{Random: weights.Chance(7), Integers: c.integers}
 		bitsOf(t, tinyModelOf(t, l, c.weights), c.cache, c.integers, c.want)
 	}
 	shape := gguftest.Shape{Layers: 2, Dim: 256, FFN: 512, Heads: 4, KV: 2, Head: 64, Vocab: 300}
@@ -67,7 +67,7 @@ func TestEngineBitsOfArchitectures(t *testing.T) {
 		}
 		shape, err := f.config()
 		must(t, err)
-		l := &folder.Loader{Random: folder.Chance(7)}
+		l := &weights.Loader{Random: weights.Chance(7)}
 		m := newModel(l, &shape, f.of.folder, attn.F32)
 		must(t, l.Err)
 		bitsOf(t, m, attn.F16, false, c.want)

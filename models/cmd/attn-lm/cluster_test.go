@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // TestClusterSameBits runs all trials on a cluster, in float32 and in integers, and one for other
@@ -34,7 +34,7 @@ func TestClusterSameBits(t *testing.T) {
 		return prove(out, tinyModel(t, attn.F32, 1), settings{cluster: l.Client})
 	})
 	same("integers", len(trials)+1, func(out io.Writer) error {
-		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Integers: true}, attn.I8)
+		m := tinyModelOf(t, &weights.Loader{Random: weights.Chance(1), Integers: true}, attn.I8)
 		return prove(out, m, settings{kind: attn.I8, integers: true, cluster: l.Client})
 	})
 	for _, kind := range []attn.Format{attn.F16, attn.BF16, attn.I8} {

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -70,7 +70,7 @@ func (e *experts) check(count, used, width string) error {
 	if e.Count == 0 {
 		return nil
 	}
-	err := folder.Sizes([]string{count, used, width}, e.Count, e.Used, e.FFN)
+	err := weights.Sizes([]string{count, used, width}, e.Count, e.Used, e.FFN)
 	if err == nil && e.Used > e.Count {
 		err = fmt.Errorf("%s is %d, want at most %s, %d", used, e.Used, count, e.Count)
 	}

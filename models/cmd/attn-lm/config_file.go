@@ -8,35 +8,35 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // configFile is config.json. Pointers are nil for null.
 type configFile struct {
-	ModelType     string           `json:"model_type"`
-	Architectures []string         `json:"architectures"`
-	Layers        int              `json:"num_hidden_layers"`
-	Dim           int              `json:"hidden_size"`
-	Heads         int              `json:"num_attention_heads"`
-	KVHeads       *int             `json:"num_key_value_heads"`
-	HeadDim       *int             `json:"head_dim"`
-	FFN           int              `json:"intermediate_size"`
-	Vocab         int              `json:"vocab_size"`
-	Epsilon       float64          `json:"rms_norm_eps"`
-	Tied          bool             `json:"tie_word_embeddings"`
-	Activation    string           `json:"hidden_act"`
-	Activation2   string           `json:"hidden_activation"` // instead of hidden_act, of gemma
-	AttentionBias bool             `json:"attention_bias"`
-	FFNBias       bool             `json:"mlp_bias"`
-	Window        *int             `json:"sliding_window"`
-	UseWindow     *bool            `json:"use_sliding_window"`
-	FullLayers    int              `json:"max_window_layers"` // the first ones, of qwen2 and qwen3
-	LayerTypes    []string         `json:"layer_types"`
-	Stop          folder.OneOrMore `json:"eos_token_id"`
-	Positions     float64          `json:"max_position_embeddings"`
-	Theta         *float64         `json:"rope_theta"`
-	Scaling       *scaling         `json:"rope_scaling"`
-	Rope          *scaling         `json:"rope_parameters"` // where newer files keep both
+	ModelType     string            `json:"model_type"`
+	Architectures []string          `json:"architectures"`
+	Layers        int               `json:"num_hidden_layers"`
+	Dim           int               `json:"hidden_size"`
+	Heads         int               `json:"num_attention_heads"`
+	KVHeads       *int              `json:"num_key_value_heads"`
+	HeadDim       *int              `json:"head_dim"`
+	FFN           int               `json:"intermediate_size"`
+	Vocab         int               `json:"vocab_size"`
+	Epsilon       float64           `json:"rms_norm_eps"`
+	Tied          bool              `json:"tie_word_embeddings"`
+	Activation    string            `json:"hidden_act"`
+	Activation2   string            `json:"hidden_activation"` // instead of hidden_act, of gemma
+	AttentionBias bool              `json:"attention_bias"`
+	FFNBias       bool              `json:"mlp_bias"`
+	Window        *int              `json:"sliding_window"`
+	UseWindow     *bool             `json:"use_sliding_window"`
+	FullLayers    int               `json:"max_window_layers"` // the first ones, of qwen2 and qwen3
+	LayerTypes    []string          `json:"layer_types"`
+	Stop          weights.OneOrMore `json:"eos_token_id"`
+	Positions     float64           `json:"max_position_embeddings"`
+	Theta         *float64          `json:"rope_theta"`
+	Scaling       *scaling          `json:"rope_scaling"`
+	Rope          *scaling          `json:"rope_parameters"` // where newer files keep both
 	// keys that only some kinds have
 	ScoreCap    *float64 `json:"attn_logit_softcapping"`
 	LogitCap    *float64 `json:"final_logit_softcapping"`
@@ -82,7 +82,7 @@ type quantized struct {
 func (q quantized) String() string { return fmt.Sprintf("{quant_method: %q}", q.Method) }
 
 // readConfig reads config.json and what generation_config.json says instead of it.
-func readConfig(l *folder.Loader) (config, *tensorNames) {
+func readConfig(l *weights.Loader) (config, *tensorNames) {
 	const file, generation = "config.json", "generation_config.json"
 	var kind struct {
 		ModelType string `json:"model_type"`
@@ -106,7 +106,7 @@ func readConfig(l *folder.Loader) (config, *tensorNames) {
 	l.Check(file, err)
 	l.Check(file, c.checkStop())
 	said := struct {
-		Stop folder.OneOrMore `json:"eos_token_id"`
+		Stop weights.OneOrMore `json:"eos_token_id"`
 	}{c.Stop}
 	l.OptionalJSON(generation, &said, idleGeneration)
 	if len(said.Stop) > 0 {
@@ -121,15 +121,15 @@ func readConfig(l *folder.Loader) (config, *tensorNames) {
 
 // wrapper is a config.json of a model for images and texts, of which the second part is read.
 type wrapper struct {
-	ModelType     string           `json:"model_type"`
-	Architectures []string         `json:"architectures"`
-	Text          *configFile      `json:"text_config"`
-	Tied          *bool            `json:"tie_word_embeddings"`
-	Stop          folder.OneOrMore `json:"eos_token_id"`
+	ModelType     string            `json:"model_type"`
+	Architectures []string          `json:"architectures"`
+	Text          *configFile       `json:"text_config"`
+	Tied          *bool             `json:"tie_word_embeddings"`
+	Stop          weights.OneOrMore `json:"eos_token_id"`
 }
 
 // readWrapper reads what such a file says of texts.
-func readWrapper(l *folder.Loader, file string, a *architecture) configFile {
+func readWrapper(l *weights.Loader, file string, a *architecture) configFile {
 	f := a.usual()
 	f.ModelType = a.kind
 	w := wrapper{Text: &f}
@@ -181,7 +181,7 @@ func (f *configFile) config() (config, error) {
 	if f.HeadDim != nil {
 		c.HeadDim = *f.HeadDim
 	}
-	err = folder.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
+	err = weights.Sizes([]string{"num_hidden_layers", "hidden_size", "num_attention_heads",
 		"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn/internal/strictjson"
-	"github.com/seed-1415985d/attn/models/internal/folder"
-	"github.com/seed-1415985d/attn/models/internal/folder/foldertest"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+	"github.com/seed-1415985d/attn/models/internal/weights/foldertest"
 )
 
 // TestUnknownKeys adds a key to each object of each file that is read.
@@ -146,7 +146,7 @@ func TestStopTokens(t *testing.T) {
 		if c.generation != "" {
 			write("generation_config.json", c.generation)(t, path)
 		}
-		l := &folder.Loader{Path: path}
+		l := &weights.Loader{Path: path}
 		if got, _ := readConfig(l); l.Err != nil || !slices.Equal(got.Stop, c.want) {
 			t.Errorf("%+v: answers stop at %v (%v)", c, got.Stop, l.Err)
 		}
@@ -294,7 +294,7 @@ func TestIdleKeys(t *testing.T) {
 					object[key] = value
 				}
 				writeJSON(t, filepath.Join(path, file), object)
-				l := &folder.Loader{Path: path}
+				l := &weights.Loader{Path: path}
 				readConfig(l)
 				return l.Err
 			}
@@ -326,7 +326,7 @@ func FuzzReadConfig(f *testing.F) {
 	path := f.TempDir()
 	read := func(t *testing.T, text string) (config, error) {
 		must(t, os.WriteFile(filepath.Join(path, "config.json"), []byte(text), 0o666))
-		l := &folder.Loader{Path: path}
+		l := &weights.Loader{Path: path}
 		c, _ := readConfig(l)
 		return c, l.Err
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/models/chat"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
 )
 
 // conversation is messages that take turns. What the model has read of them is not read again.
 type conversation struct {
 	*options
 	engine   *engine
-	text     folder.Codec
+	text     tokenize.Codec
 	out      io.Writer
 	errs     io.Writer
 	system   []chat.Message // none or one
@@ -26,7 +26,7 @@ type conversation struct {
 
 // converse answers the prompt, if there is one, and then each line as the user's next message.
 func (o *options) converse(in io.Reader, out, errs io.Writer, m *model,
-	text folder.Codec) error {
+	text tokenize.Codec) error {
 	e, err := newEngine(m, o.settings)
 	if err != nil {
 		return err

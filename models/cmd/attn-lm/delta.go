@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/linattn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -38,7 +38,7 @@ func (s *states) config() linattn.Config {
 
 // check takes the names of keys in a file.
 func (s *states) check(names ...string) error {
-	err := folder.Sizes(names, s.Width, s.KeyDim, s.ValueDim, s.KeyHeads, s.Heads)
+	err := weights.Sizes(names, s.Width, s.KeyDim, s.ValueDim, s.KeyHeads, s.Heads)
 	if err == nil && s.Heads%s.KeyHeads != 0 {
 		err = fmt.Errorf("%s is %d, want a multiple of %s, %d", names[4], s.Heads, names[3], s.KeyHeads)
 	}
@@ -50,7 +50,7 @@ func (s *states) check(names ...string) error {
 
 // delta is the weights of such a layer.
 type delta struct {
-	qkv, z, b, a, out folder.Linear
+	qkv, z, b, a, out weights.Linear
 	conv              nn.ConvConfig
 	step              []float32 // is added to a,
 	decay             []float32 // which is multiplied by this: −e^A
@@ -97,8 +97,8 @@ func (b *layerBuilder) delta(n *layerNames) *delta {
 }
 
 // rows is a part of a tensor's outputs.
-func (b *layerBuilder) rows(name string, all int, order []int) folder.Part {
-	return folder.Part{Name: b.at + name, Out: len(order), Of: all, Order: order}
+func (b *layerBuilder) rows(name string, all int, order []int) weights.Part {
+	return weights.Part{Name: b.at + name, Out: len(order), Of: all, Order: order}
 }
 
 // groupRows are the rows of each kind, where every group has some of each kind after one another.

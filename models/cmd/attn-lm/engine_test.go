@@ -11,17 +11,17 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // tinyModel is random.
 func tinyModel(t *testing.T, kind attn.Format, seed uint64) *model {
 	t.Helper()
-	return tinyModelOf(t, &folder.Loader{Random: folder.Chance(seed)}, kind)
+	return tinyModelOf(t, &weights.Loader{Random: weights.Chance(seed)}, kind)
 }
 
 // tinyModelOf is a small model of a loader's weights.
-func tinyModelOf(t *testing.T, l *folder.Loader, kind attn.Format) *model {
+func tinyModelOf(t *testing.T, l *weights.Loader, kind attn.Format) *model {
 	t.Helper()
 	f := configFile{ModelType: "llama", Activation: "silu", Layers: 2, Dim: 64, Heads: 8,
 		KVHeads: new(2), FFN: 96, Vocab: 300}
@@ -55,7 +55,7 @@ func TestSameBits(t *testing.T) {
 		same(kind.String(), tinyModel(t, kind, 1), settings{kind: kind})
 	}
 	for _, kind := range []attn.Format{attn.F32, attn.F16, attn.I8} {
-		l := &folder.Loader{Random: folder.Chance(1), Integers: true}
+		l := &weights.Loader{Random: weights.Chance(1), Integers: true}
 		same("integers, cache "+kind.String(), tinyModelOf(t, l, attn.I8),
 			settings{kind: kind, integers: true})
 	}
@@ -64,7 +64,7 @@ func TestSameBits(t *testing.T) {
 // TestIntegersAreClose compares logits in integers, and those of i8 alone, with float32's.
 func TestIntegersAreClose(t *testing.T) {
 	logits := func(kind attn.Format, integers bool) [][]float32 {
-		m := tinyModelOf(t, &folder.Loader{Random: folder.Chance(1), Integers: integers}, kind)
+		m := tinyModelOf(t, &weights.Loader{Random: weights.Chance(1), Integers: integers}, kind)
 		x, err := sampleLogits(m, settings{workers: 1, kind: kind, integers: integers})
 		must(t, err)
 		return x
@@ -214,7 +214,7 @@ func TestJoins(t *testing.T) {
 	s := &stream{out: &out, prompts: []string{"a", "b", "c"}}
 	for i, most := range []int{12, 2, 3} {
 		s.jobs = append(s.jobs, &job{prompt: countUp(25), most: most,
-			words: words{decode: folder.Numbers(300).Decode}, choose: func([]float32) int { return i }})
+			words: words{decode: weights.Numbers(300).Decode}, choose: func([]float32) int { return i }})
 		must(t, e.submit(s.jobs[i]))
 	}
 	printed := []int{}

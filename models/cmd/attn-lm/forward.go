@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
@@ -204,7 +204,7 @@ func (r *runner) finish(pieces []piece, wanted []int) {
 // product is rows that become those of a matrix.
 type product struct {
 	dst *[]float32
-	by  *folder.Linear
+	by  *weights.Linear
 }
 
 // multiply is dst = a·Wᵀ + bias for each of some matrices, beside those that were added. attn
@@ -221,7 +221,7 @@ func (r *runner) multiply(a []float32, products ...product) {
 }
 
 // also adds a product to those of the next multiply.
-func (r *runner) also(dst attn.Tensor, by *folder.Linear) {
+func (r *runner) also(dst attn.Tensor, by *weights.Linear) {
 	r.dsts = append(r.dsts, dst)
 	r.matrices, r.biases = append(r.matrices, by.Matrix), append(r.biases, by.Bias)
 }

@@ -7,7 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // generalKeys are the keys of a GGUF file under "general.".
@@ -99,7 +100,7 @@ func (s *sliding) UnmarshalJSON(data []byte) error {
 }
 
 // readMetadata reads what the metadata of a GGUF file says of a model with some tokens.
-func readMetadata(l *folder.Loader, v *folder.Vocabulary) (config, *tensorNames) {
+func readMetadata(l *weights.Loader, v *tokenize.Vocabulary) (config, *tensorNames) {
 	var general generalKeys
 	l.Metadata("general", &general, idleGeneral)
 	if l.Err != nil {
@@ -136,7 +137,7 @@ func (k *architectureKeys) config(vocab int) (config, error) {
 		HeadDim: *cmp.Or(k.KeyDim, new(k.Dim/max(heads, 1))), FFN: ffn, Vocab: vocab,
 		AnyBias: true, Interleaved: k.of.pairs}
 	c.Theta = *cmp.Or(k.Theta, new(10000.0))
-	err = folder.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
+	err = weights.Sizes([]string{"block_count", "embedding_length", "attention.head_count",
 		"attention.head_count_kv", "attention.key_length", "feed_forward_length", "vocab_size"},
 		c.Layers, c.Dim, c.Heads, c.KVHeads, c.HeadDim, c.FFN, c.Vocab)
 	if err == nil {

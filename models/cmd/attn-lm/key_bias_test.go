@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // biasedModel is a random model, whose first and last layer have biases of keys of a norm, as
@@ -20,7 +20,7 @@ func biasedModel(t *testing.T, norm float64) *model {
 		Heads: 4, KVHeads: new(2), FFN: 704, Vocab: 2048, Theta: new(1e6), Tied: true}
 	c, err := f.config()
 	must(t, err)
-	l := &folder.Loader{Random: folder.Chance(1)}
+	l := &weights.Loader{Random: weights.Chance(1)}
 	m := newModel(l, &c, &folderNames, attn.F32)
 	must(t, l.Err)
 	source := rand.New(rand.NewPCG(1, 2))

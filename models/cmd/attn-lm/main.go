@@ -16,7 +16,9 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/internal/flags"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/cmd/internal/terminal"
+	"github.com/seed-1415985d/attn/models/internal/tokenize"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // options is the command line.
@@ -54,7 +56,7 @@ func main() {
 
 // command is the exit code of a run, whose error it prints.
 func command(args []string, out, errs io.Writer) int {
-	out, errs = folder.Terminal(out), folder.Terminal(errs)
+	out, errs = terminal.Writer(out), terminal.Writer(errs)
 	if err := run(args, out, errs); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(errs, "decoder:", err)
 		return 1
@@ -209,20 +211,20 @@ func (o *options) describe(out io.Writer, m *model) {
 		fmt.Fprintf(out, "The model has no eos_token_id: no token ends an answer before its -n, %d.\n",
 			o.most)
 	}
-	if folder.IsGGUF(o.model) && o.weights == asStored && !o.integers && !o.accuracy {
+	if weights.IsGGUF(o.model) && o.weights == asStored && !o.integers && !o.accuracy {
 		fmt.Fprintf(out, "Blocks are multiplied as float32: -integers is many times as fast.\n")
 	}
 }
 
 // open loads the model, or makes one.
-func (o *options) open() (*model, folder.Codec, error) {
+func (o *options) open() (*model, tokenize.Codec, error) {
 	if o.model == "" {
 		return o.random()
 	}
-	if folder.IsGGUF(o.model) {
+	if weights.IsGGUF(o.model) {
 		return o.openGGUF()
 	}
-	l := folder.Of(o.model, o.integers)
+	l := weights.Of(o.model, o.integers)
 	c, names := readConfig(l)
 	l.Open()
 	defer l.Close()
@@ -234,23 +236,27 @@ func (o *options) open() (*model, folder.Codec, error) {
 		names, idle = names.within(l), slices.Concat(idle, idleWrapperTensors)
 	}
 	vocab := c.Vocab
-	tokenizer := l.Beside(func(l *folder.Loader) *folder.BPE { return l.BPE(vocab) })
+	tokenizer := tokenize.Beside(l, func(l *weights.Loader) *tokenize.BPE {
+		return tokenize.ReadBPE(l, vocab)
+	})
 	l.UsePack(o.pack, o.matrices())
 	c.Context = o.context
 	m := newModel(l, &c, names, o.weights)
 	l.CheckUsed(idle...)
 	text := tokenizer()
 	o.identify(l, m)
-	m.Stop = folder.Union(m.Stop, text.Ends())
+	m.Stop = tokenize.Union(m.Stop, text.Ends())
 	return m, text, l.Err
 }
 
 // openGGUF loads the model of a GGUF file.
-func (o *options) openGGUF() (*model, folder.Codec, error) {
-	l := folder.OfGGUF(o.model, o.integers)
+func (o *options) openGGUF() (*model, tokenize.Codec, error) {
+	l := weights.OfGGUF(o.model, o.integers)
 	defer l.Close()
-	v := l.Vocabulary()
-	tokenizer := l.Beside(func(l *folder.Loader) *folder.BPE { return l.VocabularyBPE(v) })
+	v := tokenize.ReadVocabulary(l)
+	tokenizer := tokenize.Beside(l, func(l *weights.Loader) *tokenize.BPE {
+		return tokenize.VocabularyBPE(l, v)
+	})
 	c, names := readMetadata(l, v)
 	if l.Err != nil {
 		return nil, nil, l.Err
@@ -261,22 +267,22 @@ func (o *options) openGGUF() (*model, folder.Codec, error) {
 	l.CheckUsed(idleTensorsGGUF...)
 	text := tokenizer()
 	o.identify(l, m)
-	m.Stop = folder.Union(m.Stop, text.Ends())
+	m.Stop = tokenize.Union(m.Stop, text.Ends())
 	return m, text, l.Err
 }
 
 // random makes a model of chance, and its tokens are numbers.
-func (o *options) random() (*model, folder.Codec, error) {
+func (o *options) random() (*model, tokenize.Codec, error) {
 	f, ok := sizes[o.size]
 	if !ok {
 		return nil, nil, fmt.Errorf("-size is %q, want tiny or 0.5b", o.size)
 	}
-	l := &folder.Loader{Random: folder.Chance(o.seed), Integers: o.integers}
+	l := &weights.Loader{Random: weights.Chance(o.seed), Integers: o.integers}
 	c, err := f.config()
 	l.Check("config.json", err)
 	m := newModel(l, &c, &folderNames, o.weights)
 	o.identify(l, m)
-	return m, folder.Numbers(c.Vocab), l.Err
+	return m, weights.Numbers(c.Vocab), l.Err
 }
 
 // addStop takes a text that ends answers.
@@ -289,7 +295,7 @@ func (o *options) addStop(text string) error {
 }
 
 // job answers a prompt, the number-th.
-func (o *options) job(text folder.Codec, prompt []int, number int) *job {
+func (o *options) job(text tokenize.Codec, prompt []int, number int) *job {
 	j := &job{prompt: prompt, most: o.most, keep: o.session != "",
 		words: words{decode: text.Decode, stops: o.stops}}
 	j.choose = o.chooser(j, uint64(number))
@@ -297,7 +303,7 @@ func (o *options) job(text folder.Codec, prompt []int, number int) *job {
 }
 
 // answer prints answers to prompts, or a conversation.
-func (o *options) answer(out, errs io.Writer, m *model, text folder.Codec) error {
+func (o *options) answer(out, errs io.Writer, m *model, text tokenize.Codec) error {
 	if o.chat && (len(o.prompts) == 1 || len(o.prompts) == 0 && !o.prove) {
 		return o.converse(os.Stdin, out, errs, m, text)
 	}
@@ -306,7 +312,7 @@ func (o *options) answer(out, errs io.Writer, m *model, text folder.Codec) error
 
 // generate continues the prompts, and prints answers in the order of the prompts, each token as
 // soon as all before it are printed.
-func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) error {
+func (o *options) generate(out, errs io.Writer, m *model, text tokenize.Codec) error {
 	e, err := newEngine(m, o.settings)
 	if err != nil {
 		return err
@@ -338,7 +344,7 @@ func (o *options) generate(out, errs io.Writer, m *model, text folder.Codec) err
 }
 
 // begin returns the tokens of prompts, and computes or reads what they may begin with.
-func (o *options) begin(e *engine, text folder.Codec) (prompts [][]int, err error) {
+func (o *options) begin(e *engine, text tokenize.Codec) (prompts [][]int, err error) {
 	prompts, shared, err := o.tokens(text)
 	if err == nil && o.session != "" {
 		return o.continued(prompts, e)

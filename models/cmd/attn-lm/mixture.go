@@ -4,17 +4,17 @@ import (
 	"fmt"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
 // mixture is experts, of which each token uses those that the router likes best, in the place of a
 // feed-forward network.
 type mixture struct {
-	router          folder.Linear
-	gate, up, down  folder.Experts
-	shared          *layer        // a network that all tokens use, too; nil for none
-	share           folder.Linear // of it, as the sigmoid of one output
+	router          weights.Linear
+	gate, up, down  weights.Experts
+	shared          *layer         // a network that all tokens use, too; nil for none
+	share           weights.Linear // of it, as the sigmoid of one output
 	expertsOfAToken int
 }
 
@@ -26,11 +26,11 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 	before := b.Packed
 	if n.microDown != "" && b.Random == nil {
 		pair := b.at + n.microGateUp
-		m.gate = b.MicroMatrices(b.kind, pair, b.Dim, e.Count, 2*e.FFN, folder.Rows{Step: 2, Out: e.FFN})
+		m.gate = b.MicroMatrices(b.kind, pair, b.Dim, e.Count, 2*e.FFN, weights.Rows{Step: 2, Out: e.FFN})
 		m.up = b.MicroMatrices(b.kind, pair, b.Dim, e.Count, 2*e.FFN,
-			folder.Rows{First: 1, Step: 2, Out: e.FFN})
+			weights.Rows{First: 1, Step: 2, Out: e.FFN})
 		m.down = b.MicroMatrices(b.kind, b.at+n.microDown, e.FFN, e.Count, b.Dim,
-			folder.Rows{Step: 1, Out: b.Dim})
+			weights.Rows{Step: 1, Out: b.Dim})
 	} else {
 		m.gate = b.experts(n.gates, b.Dim, e.FFN)
 		m.up = b.experts(n.ups, b.Dim, e.FFN)
@@ -50,9 +50,9 @@ func (b *layerBuilder) mixture(n *layerNames) *mixture {
 }
 
 // experts reads matrices that are tensors of their own or one for all.
-func (b *layerBuilder) experts(name string, in, out int) folder.Experts {
+func (b *layerBuilder) experts(name string, in, out int) weights.Experts {
 	count := b.Experts.Count
-	var parts []folder.Part
+	var parts []weights.Part
 	for i := range count {
 		p := b.part(name, out)
 		if own := fmt.Sprintf(b.at+name, i); b.Has(p.Name + ".weight") {
@@ -119,7 +119,7 @@ func (r *runner) choose(m *mixture, rows int) {
 }
 
 // apply multiplies rows by the matrices that they have chosen: [experts of a token][rows].
-func (r *runner) apply(to *[]float32, by *folder.Experts, a attn.Tensor,
+func (r *runner) apply(to *[]float32, by *weights.Experts, a attn.Tensor,
 	chosen attn.View[int32]) {
 	*to = resize(*to, chosen.D*chosen.L*by.Out)
 	if r.err == nil {

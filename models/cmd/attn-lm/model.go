@@ -5,20 +5,20 @@ import (
 	"slices"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 	"github.com/seed-1415985d/attn/nn"
 )
 
 // model is the weights of a decoder. It does not change, so any number of engines may run it.
 type model struct {
 	config
-	embedding *folder.Table // a row for each token
+	embedding *weights.Table // a row for each token
 	layers    []layer
 	norm      []float32
-	head      folder.Linear // from the last state to a logit for each token
-	packed    int           // bytes of matrices,
-	memory    int           // and of all weights
-	mark      string        // by which a session recognizes it
+	head      weights.Linear // from the last state to a logit for each token
+	packed    int            // bytes of matrices,
+	memory    int            // and of all weights
+	mark      string         // by which a session recognizes it
 }
 
 // layer is one block of the decoder.
@@ -26,26 +26,26 @@ type layer struct {
 	attentionNorm, ffnNorm       []float32
 	attentionAfter, ffnAfter     []float32 // of what these two return; nil for none
 	qNorm, kNorm                 []float32 // of one head; nil for none
-	q, k, v, out, gate, up, down folder.Linear
+	q, k, v, out, gate, up, down weights.Linear
 	rope                         *nn.Rope
-	sinks                        []float32     // of each head; nil for none
-	experts                      *mixture      // in the place of gate, up and down; nil for none
-	share                        folder.Linear // of what attention returns, if that is gated
-	delta                        *delta        // in the place of attention; nil for none
+	sinks                        []float32      // of each head; nil for none
+	experts                      *mixture       // in the place of gate, up and down; nil for none
+	share                        weights.Linear // of what attention returns, if that is gated
+	delta                        *delta         // in the place of attention; nil for none
 }
 
 // newModel takes matrices as kind, or if it is negative each as the folder has it.
-func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format) *model {
+func newModel(l *weights.Loader, c *config, names *tensorNames, kind attn.Format) *model {
 	m := &model{config: *c}
 	rope, local := m.ropes(l, names)
 	m.norm = (&layerBuilder{Loader: l, config: c}).norm(names.norm, c.Dim)
 	// The largest matrix is the first, so that the file's bytes of it are gone before all is packed.
-	head := folder.Part{Name: names.head, Out: c.Vocab}
+	head := weights.Part{Name: names.head, Out: c.Vocab}
 	if c.Tied {
 		head.Name = names.embedding
 	}
 	m.head = l.Linear(kind, c.Dim, false, head)
-	var shared *folder.Linear
+	var shared *weights.Linear
 	if c.Tied {
 		shared = &m.head
 	}
@@ -66,7 +66,7 @@ func newModel(l *folder.Loader, c *config, names *tensorNames, kind attn.Format)
 }
 
 // ropes are the rotations of layers without a window, and of those with one, if they are others.
-func (m *model) ropes(l *folder.Loader, names *tensorNames) (all, local *nn.Rope) {
+func (m *model) ropes(l *weights.Loader, names *tensorNames) (all, local *nn.Rope) {
 	factors := m.factors(l, names)
 	if l.Err != nil {
 		return nil, nil
@@ -80,7 +80,7 @@ func (m *model) ropes(l *folder.Loader, names *tensorNames) (all, local *nn.Rope
 }
 
 // factors are those of rotations that a file keeps as tensors; nil for none.
-func (m *model) factors(l *folder.Loader, names *tensorNames) []float32 {
+func (m *model) factors(l *weights.Loader, names *tensorNames) []float32 {
 	read := func(name string) []float32 {
 		if name == "" || !l.Has(name+".weight") {
 			return nil
@@ -110,7 +110,7 @@ func (m *model) factors(l *folder.Loader, names *tensorNames) []float32 {
 
 // layerBuilder reads a layer, whose tensors' names begin alike.
 type layerBuilder struct {
-	*folder.Loader
+	*weights.Loader
 	*config
 	kind attn.Format
 	at   string
@@ -166,7 +166,7 @@ func (b *layerBuilder) attention(l *layer, n *layerNames) {
 		parts[0] = b.rows(n.q, 2*q, rows[0])
 		l.share = b.linear(b.rows(n.q, 2*q, rows[1]), b.Dim, b.QKVBias)
 	}
-	for i, to := range []*folder.Linear{&l.q, &l.k, &l.v} {
+	for i, to := range []*weights.Linear{&l.q, &l.k, &l.v} {
 		*to = b.linear(parts[i], b.Dim, b.QKVBias)
 	}
 	l.out = b.linear(b.part(n.out, b.Dim), q, b.OutBias)
@@ -180,12 +180,12 @@ func (b *layerBuilder) network(l *layer, n *layerNames) {
 	l.down = b.linear(b.part(n.down, b.Dim), b.FFN, b.FFNBias)
 }
 
-func (b *layerBuilder) part(name string, out int) folder.Part {
-	return folder.Part{Name: b.at + name, Out: out}
+func (b *layerBuilder) part(name string, out int) weights.Part {
+	return weights.Part{Name: b.at + name, Out: out}
 }
 
 // parts are tensors of some outputs each, or rows of the one that has all.
-func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []folder.Part) {
+func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []weights.Part) {
 	fused, total := all != "" && !b.Has(b.at+names[0]+".weight"), 0
 	for i, out := range outs {
 		p := b.part(names[i], out)
@@ -203,6 +203,6 @@ func (b *layerBuilder) parts(all string, names []string, outs ...int) (parts []f
 }
 
 // linear reads a matrix, and its bias if it must have one, or may have one and has.
-func (b *layerBuilder) linear(p folder.Part, in int, bias bool) folder.Linear {
+func (b *layerBuilder) linear(p weights.Part, in int, bias bool) weights.Linear {
 	return b.Linear(b.kind, in, bias || b.AnyBias && b.Has(p.Name+".bias"), p)
 }

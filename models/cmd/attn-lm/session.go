@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn/models/chat"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // checkSession refuses what a session of one sequence cannot be with.
@@ -30,7 +30,7 @@ func (o *options) checkSession() error {
 }
 
 // identify notes by what a session recognizes the model, while its files are open.
-func (o *options) identify(l *folder.Loader, m *model) {
+func (o *options) identify(l *weights.Loader, m *model) {
 	switch {
 	case o.session == "" || l.Err != nil:
 	case o.model == "":

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // tensorNames is how a kind of file calls a model's tensors, without .weight and .bias.
@@ -118,7 +118,7 @@ var (
 )
 
 // within are names of a model in a file that has another one for images, too.
-func (n *tensorNames) within(l *folder.Loader) *tensorNames {
+func (n *tensorNames) within(l *weights.Loader) *tensorNames {
 	for _, prefix := range []string{"model.language_model.", "language_model.model."} {
 		if !l.Has(prefix + "embed_tokens.weight") {
 			continue

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/models/internal/folder"
+	"github.com/seed-1415985d/attn/models/internal/weights"
 )
 
 // asStored is instead of a type of matrices: each as the model's files have it.
@@ -67,7 +67,7 @@ func (o *options) setUsual(f *flag.FlagSet) error {
 			return fmt.Errorf("-%s is there without -cluster, want both or none", of)
 		}
 	}
-	stored := folder.IsGGUF(o.model)
+	stored := weights.IsGGUF(o.model)
 	if stored && !said["cache"] {
 		o.kind = attn.F16
 	}

@@ -1,0 +1,28 @@
+// Package terminal writes texts of models to terminals.
+package terminal
+
+import (
+	"io"
+	"unicode"
+
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+)
+
+// Writer shows control characters, which may be in the files of a model, instead of passing them
+// on to a terminal that obeys them. Only tabs and the ends of lines keep their meaning. A letter
+// whose bytes come one by one is written when it is complete.
+func Writer(w io.Writer) io.Writer { return transform.NewWriter(w, runes.Map(visible)) }
+
+func visible(r rune) rune {
+	const pictures = '\u2400' // of the first 32 characters
+	switch {
+	case r == '\n' || r == '\t' || !unicode.IsControl(r):
+		return r
+	case r < ' ':
+		return pictures + r
+	case r == '\x7f':
+		return '␡'
+	}
+	return unicode.ReplacementChar
+}

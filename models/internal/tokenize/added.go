@@ -1,0 +1,165 @@
+package tokenize
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	ahocorasick "github.com/petar-dambovaliev/aho-corasick"
+)
+
+// addedToken is a token that is found in a text before words are.
+type addedToken struct {
+	ID         int    `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // not within a word
+	Left       bool   `json:"lstrip"`      // takes the spaces before it
+	Right      bool   `json:"rstrip"`      // and those after it
+	Normalized bool   `json:"normalized"`  // is found in the text that normalizers make
+	Special    bool   `json:"special"`
+	control    bool   // is not found in what users wrote
+	from       string // the file, "" for that with the vocabulary
+}
+
+// finder finds added tokens in linear time, of those that begin at a letter the longest: control
+// tokens in what is trusted of a text, others in all of it.
+type finder struct{ control, other *automaton }
+
+// automaton finds some tokens.
+type automaton struct {
+	ahocorasick.AhoCorasick
+	tokens []addedToken
+}
+
+// newFinder makes a finder of tokens that stand in texts as written, nil for none.
+func newFinder(tokens []addedToken, written func(content string) (string, error)) (*finder, error) {
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	var control, other []addedToken
+	for _, t := range tokens {
+		if t.control {
+			control = append(control, t)
+		} else {
+			other = append(other, t)
+		}
+	}
+	f := &finder{}
+	var err, second error
+	f.control, err = newAutomaton(control, written)
+	f.other, second = newAutomaton(other, written)
+	return f, cmp.Or(err, second)
+}
+
+func newAutomaton(tokens []addedToken, written func(content string) (string, error)) (*automaton,
+	error) {
+	var patterns []string
+	for _, t := range tokens {
+		pattern, err := written(t.Content)
+		if err == nil && pattern == "" {
+			err = fmt.Errorf("added token %d, %q, is found as no text, want some", t.ID, t.Content)
+		}
+		if err != nil {
+			return nil, err
+		}
+		patterns = append(patterns, pattern)
+	}
+	builder := ahocorasick.NewAhoCorasickBuilder(ahocorasick.Opts{
+		MatchKind: ahocorasick.LeftMostLongestMatch})
+	return &automaton{builder.Build(patterns), tokens}, nil
+}
+
+// search is an automaton on its way through a text, with the next token that it has found.
+type search struct {
+	*automaton
+	text       []byte
+	token      *addedToken // nil for none
+	start, end int
+	done       bool // there are no more
+}
+
+// from finds the first token from a place on.
+func (s *search) from(at int) {
+	if s.done = s.done || len(s.tokens) == 0; s.done || s.token != nil && s.start >= at {
+		return
+	}
+	m := s.IterByte(s.text[at:]).Next()
+	if s.token, s.done = nil, m == nil; m != nil {
+		s.token, s.start, s.end = &s.tokens[m.Pattern()], at+m.Start(), at+m.End()
+	}
+}
+
+// first is the first token of two searches from a place on, nil for none.
+func first(a, b *search, from int) (token *addedToken, start, end int) {
+	a.from(from)
+	b.from(from)
+	if !a.before(b) {
+		a = b
+	}
+	return a.token, a.start, a.end
+}
+
+// before says whether the token comes before another one, or is the longer one in the same place.
+func (s *search) before(other *search) bool {
+	return other.token == nil || s.token != nil &&
+		(s.start < other.start || s.start == other.start && s.end > other.end)
+}
+
+// split cuts added tokens out of a piece.
+func (f *finder) split(p piece) (parts []piece) {
+	if f == nil {
+		return []piece{p}
+	}
+	control := &search{automaton: f.control, text: []byte(p.trusted)}
+	other := &search{automaton: f.other, text: []byte(p.text)}
+	at, from := 0, 0 // where the next part begins, and where to search
+	for {
+		token, start, end := first(control, other, from)
+		if token == nil {
+			break
+		}
+		from = end
+		if start < at || // in spaces that the token before took
+			token.SingleWord && (endsInWord(p.text[:start]) || startsInWord(p.text[end:])) {
+			continue
+		}
+		if token.Left {
+			start = at + len(strings.TrimRightFunc(p.text[at:start], unicode.IsSpace))
+		}
+		if token.Right {
+			end = len(p.text) - len(strings.TrimLeftFunc(p.text[end:], unicode.IsSpace))
+		}
+		if start > at {
+			parts = append(parts, p.part(at, start))
+		}
+		parts, at = append(parts, piece{text: p.text[start:end], token: token}), end
+	}
+	if at < len(p.text) {
+		parts = append(parts, p.part(at, len(p.text)))
+	}
+	return parts
+}
+
+// part is some bytes of a text.
+func (p *piece) part(from, to int) piece {
+	return piece{text: p.text[from:to], trusted: p.trusted[from:to], users: p.users,
+		first: p.first && from == 0}
+}
+
+func endsInWord(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return text != "" && inWord(r)
+}
+
+func startsInWord(text string) bool {
+	r, _ := utf8.DecodeRuneInString(text)
+	return text != "" && inWord(r)
+}
+
+// inWord is \w of Unicode's regular expressions.
+func inWord(r rune) bool {
+	return unicode.In(r, unicode.Letter, unicode.Mark, unicode.Nd, unicode.Nl, unicode.Pc,
+		unicode.Other_Alphabetic, unicode.Join_Control)
+}

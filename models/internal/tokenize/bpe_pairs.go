@@ -1,0 +1,270 @@
+package tokenize
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+)
+
+// pairs is the vocabulary of a byte-pair encoding and which pairs become one token, the earliest of
+// the list first.
+type pairs struct {
+	bpeModel
+	merges map[twoTokens]merged
+}
+
+// twoTokens are tokens that follow each other, the first in the upper half: maps of whole words are
+// faster, and a start is waiting.
+type twoTokens uint64
+
+// isToken reports whether numbers, joined by or, are those of tokens that merge: whoever encodes a
+// text refuses what a model does not have.
+func isToken(id int) bool { return uint(id) <= math.MaxInt32 }
+
+func tokensOf(a, b int) twoTokens { return twoTokens(a)<<32 | twoTokens(b) }
+
+// merged is the token that two become, and the place of their pair in the list.
+type merged struct{ rank, id int32 }
+
+// bpeModel is the model of a tokenizer.json.
+type bpeModel struct {
+	Type         string         `json:"type"`
+	Vocab        map[string]int `json:"vocab"`
+	Merges       []merge        `json:"merges"`
+	ByteFallback bool           `json:"byte_fallback"`
+	IgnoreMerges bool           `json:"ignore_merges"` // where a whole word is a token
+	Unknown      string         `json:"unk_token"`
+	FuseUnknown  bool           `json:"fuse_unk"`
+	Prefix       string         `json:"continuing_subword_prefix"` // of letters but the first
+	Suffix       string         `json:"end_of_word_suffix"`        // of the last letter
+
+	// of SentencePiece, instead of merges: any two tokens become one that is made, best scores first
+	Scores []float32         `json:"-"`
+	made   func(id int) bool // whether a token may be made of two
+}
+
+// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+func (m *bpeModel) UnmarshalJSON(data []byte) error {
+	if kind := typeOf(data); kind != "BPE" && kind != "" {
+		return fmt.Errorf("the model is of type %q, want BPE", kind)
+	}
+	type plain bpeModel
+	// other values make tokens by chance
+	return strictjson.Unmarshal(data, (*plain)(m), strictjson.Idle{"dropout": {"0", "0.0"}})
+}
+
+// merge is a pair of tokens that become one: a list of two strings, or in older files one with a
+// space between.
+type merge [2]string
+
+func (m *merge) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return json.Unmarshal(data, (*[2]string)(m))
+	}
+	var ok bool
+	if m[0], m[1], ok = strings.Cut(text, " "); !ok {
+		return fmt.Errorf("merge %q, want two tokens", text)
+	}
+	return nil
+}
+
+func newPairs(m bpeModel) (*pairs, error) {
+	p := &pairs{m, make(map[twoTokens]merged, len(m.Merges))}
+	p.Merges = nil // are in the map
+	if m.Scores != nil {
+		p.score()
+		return p, nil
+	}
+	for i, f := range m.find() {
+		if !f.known {
+			a, b := m.Merges[i][0], m.Merges[i][1]
+			return p, fmt.Errorf("merge %d makes %q of %q and %q, want tokens of the vocabulary", i,
+				m.whole(nil, i), a, b)
+		}
+		p.merges[f.two] = merged{int32(i), f.id}
+	}
+	return p, nil
+}
+
+// found is a merge in tokens, if the vocabulary has them.
+type found struct {
+	two   twoTokens
+	id    int32
+	known bool
+}
+
+// find finds all merges in the vocabulary: on all cores, since that is most of a tokenizer's time.
+func (m *bpeModel) find() []found {
+	all := make([]found, len(m.Merges))
+	const each = 1 << 13
+	var workers sync.WaitGroup
+	for first := 0; first < len(all); first += each {
+		workers.Go(func() {
+			var text []byte
+			for i := first; i < min(first+each, len(all)); i++ {
+				a, okA := m.Vocab[m.Merges[i][0]]
+				b, okB := m.Vocab[m.Merges[i][1]]
+				text = m.whole(text, i)
+				id, ok := m.Vocab[string(text)]
+				ok = ok && okA && okB && isToken(a|b|id)
+				all[i] = found{tokensOf(a, b), int32(id), ok}
+			}
+		})
+	}
+	workers.Wait()
+	return all
+}
+
+// whole is what a merge makes, in the memory of text.
+func (m *bpeModel) whole(text []byte, i int) []byte {
+	text = append(text[:0], m.Merges[i][0]...)
+	return append(text, strings.TrimPrefix(m.Merges[i][1], m.Prefix)...)
+}
+
+// score makes a pair of each two tokens that are one together. Those of equal scores have the same
+// rank, so that the leftmost in a text is first.
+func (p *pairs) score() {
+	best := slices.Clone(p.Scores)
+	slices.SortFunc(best, func(a, b float32) int { return cmp.Compare(b, a) })
+	for text, id := range p.Vocab {
+		if !p.made(id) {
+			continue
+		}
+		rank, _ := slices.BinarySearchFunc(best, p.Scores[id], func(a, b float32) int {
+			return cmp.Compare(b, a)
+		})
+		for i := range text {
+			a, okA := p.Vocab[text[:i]]
+			b, okB := p.Vocab[text[i:]]
+			if okA && okB && isToken(a|b|id) {
+				p.merges[tokensOf(a, b)] = merged{int32(rank), int32(id)}
+			}
+		}
+	}
+}
+
+// word appends the tokens of a word.
+func (p *pairs) word(ids []int, word string) ([]int, error) {
+	if id, ok := p.Vocab[word]; ok && p.IgnoreMerges {
+		return append(ids, id), nil
+	}
+	letters, err := p.letters(word)
+	return append(ids, p.mergeAll(letters)...), err
+}
+
+// letters are the tokens of a word before any pair is merged.
+func (p *pairs) letters(word string) (ids []int, err error) {
+	unknown := false // the last letter
+	for from, r := range word {
+		end := from + len(string(r))
+		letter := word[from:end]
+		if from > 0 {
+			letter = p.Prefix + letter
+		}
+		if end == len(word) {
+			letter += p.Suffix
+		}
+		known, ok := p.known(letter)
+		if !ok && unknown && p.FuseUnknown {
+			continue
+		}
+		if unknown = !ok; unknown {
+			id, ok := p.Vocab[p.Unknown]
+			if !ok {
+				return nil, fmt.Errorf("the vocabulary has no token for %q, nor one for what is unknown",
+					letter)
+			}
+			known = []int{id}
+		}
+		ids = append(ids, known...)
+	}
+	return ids, nil
+}
+
+// known are the tokens of a letter: its own, or those of its bytes.
+func (p *pairs) known(letter string) (ids []int, ok bool) {
+	if id, ok := p.Vocab[letter]; ok {
+		return []int{id}, true
+	}
+	for i := range len(letter) {
+		id, ok := p.Vocab[fmt.Sprintf("<0x%02X>", letter[i])]
+		if !ok || !p.ByteFallback {
+			return nil, false
+		}
+		ids = append(ids, id)
+	}
+	return ids, true
+}
+
+// mergeAll joins the neighbours of the lowest rank, from the left, until no pair has one. Tokens
+// are a linked list and pairs a heap, so that the time is n log n.
+func (p *pairs) mergeAll(ids []int) []int {
+	last, next := make([]int, len(ids)), make([]int, len(ids)) // −1 before the first
+	var queue candidates
+	consider := func(i int) {
+		if i < 0 || next[i] == len(ids) {
+			return
+		}
+		pair := tokensOf(ids[i], ids[next[i]])
+		if m, ok := p.merges[pair]; ok && isToken(ids[i]|ids[next[i]]) {
+			heap.Push(&queue, candidate{m, pair, i})
+		}
+	}
+	for i := range ids {
+		last[i], next[i] = i-1, i+1
+	}
+	for i := range ids {
+		consider(i)
+	}
+	const gone = -1
+	for len(queue) > 0 {
+		c := heap.Pop(&queue).(candidate)
+		i, j := c.at, next[c.at]
+		if j == len(ids) || tokensOf(ids[i], ids[j]) != c.pair { // one has changed since
+			continue
+		}
+		ids[i], ids[j], next[i] = int(c.id), gone, next[j]
+		if next[j] < len(ids) {
+			last[next[j]] = i
+		}
+		consider(last[i])
+		consider(i)
+	}
+	left := ids[:0]
+	for _, id := range ids {
+		if id != gone {
+			left = append(left, id)
+		}
+	}
+	return left
+}
+
+// candidate is a pair that may become one token, and where its first one is.
+type candidate struct {
+	merged
+	pair twoTokens
+	at   int
+}
+
+// candidates are a heap: the lowest rank first, and of one rank the leftmost.
+type candidates []candidate
+
+func (c candidates) Len() int      { return len(c) }
+func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+func (c candidates) Less(i, j int) bool {
+	return c[i].rank < c[j].rank || c[i].rank == c[j].rank && c[i].at < c[j].at
+}
+func (c *candidates) Push(x any) { *c = append(*c, x.(candidate)) }
+func (c *candidates) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
+}

@@ -1,0 +1,39 @@
+package tokenize
+
+import "strings"
+
+// letters stands for each byte in a vocabulary of bytes: printable ones for themselves, others for
+// letters from U+0100 on.
+var letters, bytesOf = func() (letters [256]rune, bytes map[rune]byte) {
+	bytes = map[rune]byte{}
+	next := rune(256)
+	for b := range 256 {
+		letters[b] = rune(b)
+		if b <= ' ' || b >= 0x7f && b <= 0xa0 || b == 0xad {
+			letters[b] = next
+			next++
+		}
+		bytes[letters[b]] = byte(b)
+	}
+	return letters, bytes
+}()
+
+func bytesToLetters(text string) string {
+	var s strings.Builder
+	for i := range len(text) {
+		s.WriteRune(letters[text[i]])
+	}
+	return s.String()
+}
+
+func lettersToBytes(text string) string {
+	var s strings.Builder
+	for _, r := range text {
+		if b, ok := bytesOf[r]; ok {
+			s.WriteByte(b)
+		} else {
+			s.WriteRune(r)
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,260 @@
+package tokenize
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/chat"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Vocabulary is what the metadata of a GGUF file says of tokens, under "tokenizer.".
+type Vocabulary struct {
+	Model    string    `json:"ggml.model"`
+	Pre      string    `json:"ggml.pre"`
+	Tokens   []string  `json:"ggml.tokens"`
+	Types    []int     `json:"ggml.token_type"`
+	Scores   []float32 `json:"ggml.scores"`
+	Merges   []string  `json:"ggml.merges"`
+	Begin    *int      `json:"ggml.bos_token_id"`
+	End      *int      `json:"ggml.eos_token_id"`
+	Ends     []int     `json:"ggml.eos_token_ids"`
+	Turn     *int      `json:"ggml.eot_token_id"`
+	Message  *int      `json:"ggml.eom_token_id"`
+	Unknown  *int      `json:"ggml.unknown_token_id"`
+	AddBegin *bool     `json:"ggml.add_bos_token"`
+	AddEnd   *bool     `json:"ggml.add_eos_token"`
+	AddSpace *bool     `json:"ggml.add_space_prefix"`
+	Template string    `json:"chat_template"` // of conversations; "" for none
+	Rerank   string    `json:"chat_template.rerank"`
+}
+
+// vocabularyIdle are keys without effect: tokens for other tasks, which texts may have, and what
+// other programs read instead.
+var vocabularyIdle = strictjson.Idle{
+	"ggml.padding_token_id": nil, "ggml.mask_token_id": nil, "ggml.cls_token_id": nil,
+	"ggml.seperator_token_id": nil, "ggml.separator_token_id": nil, "ggml.add_sep_token": {"false"},
+	"ggml.token_type_count": nil, "ggml.fim_*": nil, "ggml.prefix_token_id": nil,
+	"ggml.suffix_token_id": nil, "ggml.middle_token_id": nil,
+	"ggml.remove_extra_whitespaces": {"false"}, "ggml.precompiled_charsmap": {"[]"},
+	"huggingface.json": nil, "chat_templates": nil, "chat_template.*": nil,
+}
+
+// The types of tokens.
+const (
+	normalToken = iota + 1
+	unknownToken
+	controlToken
+	userToken
+	unusedToken
+	byteToken
+)
+
+const tokenizerModel, tokenizerPre = "tokenizer.ggml.model", "tokenizer.ggml.pre"
+
+// ReadVocabulary reads the tokens of a GGUF file.
+func ReadVocabulary(l *weights.Loader) *Vocabulary {
+	v := &Vocabulary{}
+	l.Metadata("tokenizer", v, vocabularyIdle)
+	if l.Err == nil {
+		l.Check("", v.complete())
+	}
+	return v
+}
+
+// complete sets what is left out to what others take, and refuses contradictions.
+func (v *Vocabulary) complete() error {
+	n := len(v.Tokens)
+	if v.Model != "gpt2" && v.Model != "llama" {
+		return fmt.Errorf("%s is %q, want gpt2 or llama", tokenizerModel, v.Model)
+	}
+	if len(v.Types) == 0 {
+		v.Types = slices.Repeat([]int{normalToken}, n)
+	}
+	if len(v.Types) != n {
+		return fmt.Errorf("tokenizer.ggml.token_type has %d elements, want %d, one for each token",
+			len(v.Types), n)
+	}
+	for i, kind := range v.Types {
+		if kind < normalToken || kind > byteToken {
+			return fmt.Errorf("tokenizer.ggml.token_type[%d] is %d, want 1 to 6", i, kind)
+		}
+	}
+	if err := v.completeModel(); err != nil {
+		return err
+	}
+	for _, t := range []struct {
+		key string
+		id  *int
+	}{{"bos", v.Begin}, {"eos", v.End}, {"eot", v.Turn}, {"eom", v.Message}, {"unknown", v.Unknown}} {
+		if t.id != nil && (*t.id < 0 || *t.id >= n) {
+			return fmt.Errorf("tokenizer.ggml.%s_token_id is %d, want 0 to %d, the last token", t.key, *t.id,
+				n-1)
+		}
+	}
+	for i, id := range v.Ends {
+		if id < 0 || id >= n {
+			return fmt.Errorf("tokenizer.ggml.eos_token_ids[%d] is %d, want 0 to %d, the last token", i, id,
+				n-1)
+		}
+	}
+	return nil
+}
+
+// completeModel sets what a kind of tokenizer implies.
+func (v *Vocabulary) completeModel() error {
+	adds := v.Model == "llama"
+	if v.Model == "llama" {
+		if len(v.Scores) != len(v.Tokens) {
+			return fmt.Errorf("tokenizer.ggml.scores has %d elements, want %d, one for each token",
+				len(v.Scores), len(v.Tokens))
+		}
+		for into, usual := range map[**int]int{&v.Begin: 1, &v.End: 2, &v.Unknown: 0} {
+			if *into == nil {
+				*into = &usual
+			}
+		}
+	} else if pre, ok := preTokenizersGGUF[v.Pre]; ok {
+		adds = pre.addBegin
+	} else {
+		return fmt.Errorf("%s is %q, want one of %s", tokenizerPre, v.Pre, knownPre())
+	}
+	if v.AddBegin == nil {
+		v.AddBegin = &adds
+	}
+	if v.Begin == nil && *v.AddBegin {
+		return fmt.Errorf("tokenizer.ggml.add_bos_token is true, or implied by %s, %q, and there is no "+
+			"tokenizer.ggml.bos_token_id, want the number of a token", tokenizerPre, v.Pre)
+	}
+	if v.AddEnd != nil && *v.AddEnd && v.End == nil {
+		return fmt.Errorf("tokenizer.ggml.add_eos_token is true, and there is no " +
+			"tokenizer.ggml.eos_token_id, want the number of a token")
+	}
+	return nil
+}
+
+// Stop are the tokens that end an answer because a key says so.
+func (v *Vocabulary) Stop() []int {
+	var lists [][]int
+	for _, id := range []*int{v.End, v.Turn, v.Message} {
+		if id != nil {
+			lists = append(lists, []int{*id})
+		}
+	}
+	return Union(append(lists, v.Ends)...)
+}
+
+// VocabularyBPE is the byte-pair encoding of a vocabulary.
+func VocabularyBPE(l *weights.Loader, v *Vocabulary) *BPE {
+	t := &BPE{}
+	if l.Err != nil {
+		return t
+	}
+	t.chat = chat.Template{Source: v.Template, Begin: v.text(v.Begin), End: v.text(v.End)}
+	f, err := v.file()
+	if err == nil {
+		err = t.build(f, len(v.Tokens))
+	}
+	if err != nil {
+		l.Check("", fmt.Errorf("tokenizer.ggml: %w", err))
+		return t
+	}
+	if *v.AddBegin {
+		t.before = []int{*v.Begin}
+		t.begin = t.before
+	}
+	if v.AddEnd != nil && *v.AddEnd {
+		t.after = []int{*v.End}
+	}
+	return t
+}
+
+// ReadTextsOfBPE reads the tokenizer of a decoder in a GGUF file for vectors and scores, and the
+// template of questions for scores, "" for none.
+func ReadTextsOfBPE(l *weights.Loader, positions int) (*Texts, string) {
+	v := ReadVocabulary(l)
+	t := VocabularyBPE(l, v)
+	return &Texts{&t.pipeline, t, "the metadata", positions}, v.Rerank
+}
+
+// text is that of a token, "" for none.
+func (v *Vocabulary) text(id *int) string {
+	if id == nil {
+		return ""
+	}
+	return v.Tokens[*id]
+}
+
+// file is the tokenizer.json that the metadata means.
+func (v *Vocabulary) file() (*tokenizerFile[bpeModel], error) {
+	f := &tokenizerFile[bpeModel]{Model: bpeModel{Vocab: make(map[string]int, len(v.Tokens))}}
+	for i, text := range v.Tokens {
+		if text == "" {
+			continue // which no text has
+		}
+		if id, ok := f.Model.Vocab[text]; ok {
+			return nil, fmt.Errorf("tokens %d and %d are both %q, want different ones", id, i, text)
+		}
+		f.Model.Vocab[text] = i
+		if kind := v.Types[i]; kind == controlToken || kind == userToken {
+			f.Added = append(f.Added, addedToken{ID: i, Content: text, Special: kind == controlToken})
+		}
+	}
+	if v.Model == "llama" {
+		v.sentencePiece(f)
+		return f, nil
+	}
+	return f, v.byteLevel(f)
+}
+
+// byteLevel is a vocabulary of bytes as letters, as GPT-2 has it.
+func (v *Vocabulary) byteLevel(f *tokenizerFile[bpeModel]) error {
+	f.Model.Merges = make([]merge, 0, len(v.Merges))
+	for i, text := range v.Merges {
+		at := strings.Index(text[min(1, len(text)):], " ") // the first token has a letter at least
+		if at < 0 {
+			return fmt.Errorf("merges[%d] is %q, want two tokens", i, text)
+		}
+		f.Model.Merges = append(f.Model.Merges, merge{text[:at+1], text[at+2:]})
+	}
+	pre := preTokenizersGGUF[v.Pre]
+	f.Model.IgnoreMerges = pre.ignoreMerges
+	var stages []any
+	for _, pattern := range pre.patterns {
+		stages = append(stages, map[string]any{"type": "Split", "behavior": "Isolated",
+			"pattern": map[string]any{"Regex": pattern}})
+	}
+	stages = append(stages, map[string]any{"type": "ByteLevel", "use_regex": false})
+	f.PreTokenizer = stagesJSON("pretokenizers", stages...)
+	if pre.normal {
+		f.Normalizer = stagesJSON("normalizers", map[string]any{"type": "NFC"})
+	}
+	return nil
+}
+
+// sentencePiece is a vocabulary of text with ▁ for spaces, in which the tokens of the best scores
+// are made first.
+func (v *Vocabulary) sentencePiece(f *tokenizerFile[bpeModel]) {
+	m := &f.Model
+	m.Scores = v.Scores
+	m.ByteFallback, m.FuseUnknown, m.Unknown = true, true, v.Tokens[*v.Unknown]
+	m.made = func(id int) bool {
+		kind := v.Types[id]
+		return kind == normalToken || kind == userToken || kind == unusedToken
+	}
+	stages := []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "},
+		"content": "▁"}}
+	if v.AddSpace == nil || *v.AddSpace {
+		stages = slices.Insert(stages, 0, any(map[string]any{"type": "Prepend", "prepend": "▁"}))
+	}
+	f.Normalizer = stagesJSON("normalizers", stages...)
+}
+
+// stagesJSON is a Sequence as tokenizer.json has it.
+func stagesJSON(inner string, stages ...any) []byte {
+	text, _ := json.Marshal(map[string]any{"type": "Sequence", inner: stages}) // strings and bools
+	return text
+}

@@ -1,0 +1,78 @@
+package tokenize
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Late is what a model with a vector for each token (ColBERT) wants to know of its tokenizer.
+type Late struct {
+	Prefixes []int32 // the numbers of tokens by their texts, −1 for a text that is empty
+	Skipped  []int32 // words whose vectors documents do not keep
+	Fill     int32   // fills queries up
+}
+
+// HasToken says whether there is a token of exactly this text.
+func (t *Texts) HasToken(text string) bool {
+	_, ok := t.token(text)
+	return ok
+}
+
+// ReadLate finds tokens by their texts. A prefix must be one, or empty; a word that is none stands
+// for the token of what is unknown, as in PyLate.
+func ReadLate(l *weights.Loader, t *Texts, prefixes, words []string, fills bool) (late Late) {
+	if l.Err != nil {
+		return late
+	}
+	for _, text := range prefixes {
+		id := -1
+		if text != "" {
+			id, _ = t.token(text)
+		}
+		late.Prefixes = append(late.Prefixes, int32(id))
+	}
+	config := readConfig(l)
+	usual := func(text string) string {
+		if slices.Contains(bertClasses, config.Class) {
+			return text
+		}
+		return ""
+	}
+	for _, word := range words {
+		id, ok := t.token(word)
+		if !ok {
+			id, ok = t.token(cmp.Or(config.Unknown.Content, usual("[UNK]")))
+		}
+		if ok {
+			late.Skipped = append(late.Skipped, int32(id))
+		}
+	}
+	if !fills {
+		return late
+	}
+	if config.PaddingSide != "" && config.PaddingSide != "right" {
+		l.Check(tokenizerConfigJSON, fmt.Errorf("padding_side is %q, want right", config.PaddingSide))
+	}
+	fill, ok := t.token(cmp.Or(config.Mask.Content, usual("[MASK]")))
+	if !ok {
+		fill, ok = t.token(config.Stop.Content)
+	}
+	if !ok {
+		l.Check(tokenizerConfigJSON, errors.New("mask_token and eos_token are no tokens, want one of "+
+			"them, which fills queries up"))
+	}
+	late.Fill = int32(fill)
+	return late
+}
+
+// token is the number of the token with a text, an added one or one of the vocabulary.
+func (t *Texts) token(text string) (id int, ok bool) {
+	if id, ok = t.addedIDs[text]; !ok {
+		id, ok = t.model.number(text)
+	}
+	return id, ok && text != ""
+}

@@ -1,0 +1,194 @@
+package tokenize
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+const (
+	specialTokensJSON = "special_tokens_map.json"
+	addedTokensJSON   = "added_tokens.json"
+)
+
+// namedTokens are the tokens that tokenizer_config.json and special_tokens_map.json name by what
+// they are for. They are found in texts.
+type namedTokens struct {
+	Start   specialToken  `json:"bos_token"`
+	Stop    specialToken  `json:"eos_token"`
+	Unknown specialToken  `json:"unk_token"`
+	Begin   specialToken  `json:"cls_token"`
+	End     specialToken  `json:"sep_token"`
+	Mask    specialToken  `json:"mask_token"`
+	Pad     specialToken  `json:"pad_token"`
+	More    specialTokens `json:"additional_special_tokens"`
+	Newer   specialTokens `json:"extra_special_tokens"`
+}
+
+// named is a token with the key of its place.
+type named struct {
+	key   string
+	token *specialToken
+}
+
+// single are the tokens of which there is one each.
+func (n *namedTokens) single() []named {
+	return []named{{"bos_token", &n.Start}, {"eos_token", &n.Stop}, {"unk_token", &n.Unknown},
+		{"cls_token", &n.Begin}, {"sep_token", &n.End}, {"mask_token", &n.Mask}, {"pad_token", &n.Pad}}
+}
+
+// all are all tokens that are named.
+func (n *namedTokens) all() []named {
+	list := n.single()
+	for i := range n.More {
+		list = append(list, named{"additional_special_tokens", &n.More[i]})
+	}
+	for i := range n.Newer {
+		list = append(list, named{"extra_special_tokens", &n.Newer[i]})
+	}
+	return slices.DeleteFunc(list, func(n named) bool { return n.token.Content == "" })
+}
+
+// specialToken is a string, or an object that describes it.
+type specialToken struct {
+	configToken
+	described bool
+	inMap     bool // it comes from special_tokens_map.json
+	usual     bool // no file names it
+}
+
+func (t *specialToken) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &t.Content) == nil {
+		return nil
+	}
+	t.described = true
+	return strictjson.Unmarshal(data, &t.configToken,
+		strictjson.Idle{"__type": {`"AddedToken"`}, "id": nil})
+}
+
+// file is where the token is named.
+func (t *specialToken) file() string {
+	if t.inMap {
+		return specialTokensJSON
+	}
+	return tokenizerConfigJSON
+}
+
+// sameOptions says whether two tokens are found in the same places of texts.
+func (t configToken) sameOptions(u configToken) bool {
+	t.Content, t.Special, u.Content, u.Special = "", false, "", false
+	return t == u
+}
+
+// specialTokens are a list, or in newer files an object with a name for each.
+type specialTokens []specialToken
+
+func (t *specialTokens) UnmarshalJSON(data []byte) error {
+	var named map[string]specialToken
+	if json.Unmarshal(data, &named) != nil {
+		return json.Unmarshal(data, (*[]specialToken)(t))
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		*t = append(*t, named[name])
+	}
+	return nil
+}
+
+// specialTokensMap adds what special_tokens_map.json says beyond tokenizer_config.json, with which
+// it must agree: which of them counts has depended on versions of transformers.
+func specialTokensMap(l *weights.Loader, n *namedTokens) {
+	var more namedTokens
+	l.OptionalJSON(specialTokensJSON, &more, nil)
+	for _, t := range more.all() {
+		t.token.inMap = true
+	}
+	for i, t := range n.single() {
+		said, also := t.token, more.single()[i].token
+		switch {
+		case also.Content == "":
+		case said.Content == "" || said.Content == also.Content && !said.described:
+			*said = *also
+		case said.Content != also.Content || also.described && !said.sameOptions(also.configToken):
+			l.Check(specialTokensJSON, fmt.Errorf("%s is %q with %s, want %q with %s as %s has it", t.key,
+				also.Content, also.options(), said.Content, said.options(), tokenizerConfigJSON))
+		}
+	}
+	n.More, n.Newer = append(n.More, more.More...), append(n.Newer, more.Newer...)
+}
+
+// options are a token's for an error.
+func (t configToken) options() string {
+	return fmt.Sprintf("single_word %v, lstrip %v, rstrip %v and normalized %v", t.SingleWord, t.Left,
+		t.Right, t.Normalized)
+}
+
+// addedTokens puts the added tokens of tokenizer_config.json in the place of those of the same
+// number, and adds those of the vocabulary that files name, as transformers does.
+func addedTokens(l *weights.Loader, c *tokenizerConfig, added []addedToken,
+	vocab map[string]int) []addedToken {
+	for id, a := range c.Added {
+		added = slices.DeleteFunc(added, func(b addedToken) bool { return b.ID == id })
+		added = append(added, a.numbered(id))
+	}
+	for _, n := range c.all() {
+		at := find(added, n.token.Content)
+		if at >= 0 {
+			l.Check(n.token.file(), n.agrees(&added[at]))
+		} else if id, ok := vocab[n.token.Content]; ok {
+			at, added = len(added), append(added, n.token.numbered(id))
+		}
+		if at >= 0 {
+			added[at].control = true
+		}
+	}
+	checkAddedTokens(l, added)
+	slices.SortFunc(added, func(a, b addedToken) int { return a.ID - b.ID })
+	return added
+}
+
+// find is the place of the token with a text, −1 for none.
+func find(tokens []addedToken, content string) int {
+	return slices.IndexFunc(tokens, func(a addedToken) bool { return a.Content == content })
+}
+
+// agrees refuses options that are not those of the added token.
+func (n *named) agrees(a *addedToken) error {
+	b := configToken{a.Content, a.SingleWord, a.Left, a.Right, a.Normalized, a.Special}
+	if !n.token.described || n.token.sameOptions(b) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q with %s, want %s as added token %d has them, or the text alone", n.key,
+		a.Content, n.token.options(), b.options(), a.ID)
+}
+
+// checkAddedTokens refuses tokens of added_tokens.json, a list from before tokenizer.json, that no
+// other file adds, or under another number.
+func checkAddedTokens(l *weights.Loader, added []addedToken) {
+	var numbers map[string]int
+	l.OptionalJSON(addedTokensJSON, &numbers, nil)
+	for _, content := range slices.Sorted(maps.Keys(numbers)) {
+		at, id := find(added, content), numbers[content]
+		if at < 0 {
+			l.Check(addedTokensJSON, fmt.Errorf("it has token %q as %d, want only those that "+
+				"tokenizer.json or %s adds", content, id, tokenizerConfigJSON))
+		} else if added[at].ID != id {
+			l.Check(addedTokensJSON, fmt.Errorf("token %q is %d, want %d as elsewhere", content, id,
+				added[at].ID))
+		}
+	}
+}
+
+// checkAround refuses a token named for the beginning or the end of texts, if tokenizer.json puts
+// others there.
+func checkAround(l *weights.Loader, n named, where string, around []int, added []addedToken) {
+	at := find(added, n.token.Content)
+	if at < 0 || len(around) == 0 || slices.Contains(around, added[at].ID) {
+		return
+	}
+	l.Check(n.token.file(), fmt.Errorf("%s is %q, token %d, want one that the post_processor of "+
+		"tokenizer.json puts %s texts, of %d", n.key, n.token.Content, added[at].ID, where, around))
+}

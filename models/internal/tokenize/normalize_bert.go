@@ -1,0 +1,83 @@
+package tokenize
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/unicode/rangetable"
+)
+
+// cleaning is BERT's normalizer.
+type cleaning struct {
+	Clean   bool  `json:"clean_text"`
+	Chinese bool  `json:"handle_chinese_chars"`
+	Strip   *bool `json:"strip_accents"` // nil is as Lower
+	Lower   bool  `json:"lowercase"`
+}
+
+func newCleaning() *cleaning { return &cleaning{Clean: true, Chinese: true, Lower: true} }
+
+func (c *cleaning) normalize(text string, _ int) (string, error) {
+	if c.Clean {
+		text = strings.Map(clean, text)
+	}
+	if c.Chinese {
+		text = spaced(text)
+	}
+	if c.strips() {
+		text = without(norm.NFD.String(text), func(r rune) bool { return inBERT(r, unicode.Mn) })
+	}
+	if c.Lower {
+		text = lower(text)
+	}
+	return text, nil
+}
+
+// strips says whether accents vanish.
+func (c *cleaning) strips() bool { return c.Strip != nil && *c.Strip || c.Strip == nil && c.Lower }
+
+// inBERT says whether a character has one of some categories, as Hugging Face's tokenizers do.
+// Their tables are of Unicode 8: later characters have none, in every version of Go.
+func inBERT(r rune, categories ...*unicode.RangeTable) bool {
+	return unicode.In(r, categories...) && unicode.Is(unicode8, r)
+}
+
+var unicode8 = rangetable.Assigned("8.0.0")
+
+// clean drops control characters, and makes all spaces one.
+func clean(r rune) rune {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r':
+		return ' '
+	case r == 0 || r == unicode.ReplacementChar || inBERT(r, unicode.Cc, unicode.Cf, unicode.Co):
+		return -1
+	case unicode.IsSpace(r):
+		return ' '
+	}
+	return r
+}
+
+// spaced has spaces around Chinese characters, which are words.
+func spaced(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.Is(chinese, r) {
+			b.WriteString(" " + string(r) + " ")
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// chinese are the blocks that Hugging Face's tokenizers take for Chinese, with 0x2B920 where BERT's
+// first code has 0x2B820.
+var chinese = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x3400, Hi: 0x4dbf, Stride: 1}, {Lo: 0x4e00, Hi: 0x9fff, Stride: 1},
+		{Lo: 0xf900, Hi: 0xfaff, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x20000, Hi: 0x2a6df, Stride: 1},
+		{Lo: 0x2a700, Hi: 0x2b73f, Stride: 1},
+		{Lo: 0x2b740, Hi: 0x2b81f, Stride: 1}, {Lo: 0x2b920, Hi: 0x2ceaf, Stride: 1},
+		{Lo: 0x2f800, Hi: 0x2fa1f, Stride: 1}},
+}

@@ -1,0 +1,233 @@
+package tokenize
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+)
+
+// tokenizerFile is a tokenizer.json with a kind of model.
+type tokenizerFile[M any] struct {
+	Added         []addedToken    `json:"added_tokens"`
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Decoder       json.RawMessage `json:"decoder"`
+	Model         M               `json:"model"`
+}
+
+// tokenizerIdle are keys of tokenizer.json that change no token: who calls a tokenizer says how
+// long a text may be.
+var tokenizerIdle = strictjson.Idle{"version": {`"1.0"`}, "truncation": nil, "padding": nil}
+
+const tokenizerJSON = "tokenizer.json"
+
+// pipeline is what happens to a text before a model of any kind finds tokens in its words.
+type pipeline struct {
+	raw, normal   *finder // of added tokens, before and after normalizers
+	normalizers   []normalizer
+	preTokenizers []preTokenizer
+	template
+	size      int          // of the model's vocabulary
+	control   map[int]bool // which tokens users' texts do not become
+	lastAdded addedToken   // that with the largest number, or one below 0
+	addedIDs  map[string]int
+}
+
+// newPipeline puts the stages of a file together.
+func newPipeline(normalizer, preTokenizer, postProcessor []byte, added []addedToken,
+	size int) (p pipeline, err error) {
+	p.size = size
+	if p.normalizers, err = normalizerKinds.read(normalizer); err != nil {
+		return p, err
+	}
+	if p.preTokenizers, err = preTokenizerKinds.read(preTokenizer); err != nil {
+		return p, err
+	}
+	if err := p.find(added); err != nil {
+		return p, err
+	}
+	ids := map[string]int{}
+	for _, a := range added {
+		ids[a.Content] = a.ID
+	}
+	processors, err := postProcessorKinds.read(postProcessor)
+	for i := 0; i < len(processors) && err == nil; i++ {
+		err = processors[i].add(&p.template, ids)
+	}
+	return p, err
+}
+
+// find makes the finders of added tokens.
+func (p *pipeline) find(added []addedToken) (err error) {
+	var raw, normal []addedToken
+	p.control, p.addedIDs = map[int]bool{}, map[string]int{}
+	for _, a := range added {
+		p.addedIDs[a.Content] = a.ID
+		if a.control {
+			p.control[a.ID] = true
+		}
+		if last := p.lastAdded.ID; a.ID < 0 || last >= 0 && a.ID > last {
+			p.lastAdded = a
+		}
+		if a.Normalized {
+			normal = append(normal, a)
+		} else {
+			raw = append(raw, a)
+		}
+	}
+	if p.raw, err = newFinder(raw, func(s string) (string, error) { return s, nil }); err != nil {
+		return err
+	}
+	p.normal, err = newFinder(normal, func(s string) (string, error) {
+		return p.normalize(s, mostGrowth*len(s)+freeGrowth)
+	})
+	return err
+}
+
+// checkTokens refuses added tokens that contradict the vocabulary or each other.
+func checkTokens(added []addedToken, vocab map[string]int) error {
+	ids := map[string]int{}
+	for _, a := range added {
+		for _, others := range []map[string]int{vocab, ids} {
+			if id, ok := others[a.Content]; ok && id != a.ID {
+				return fmt.Errorf("added token %q is %d, and %d elsewhere, want one number", a.Content, a.ID,
+					id)
+			}
+		}
+		ids[a.Content] = a.ID
+	}
+	return nil
+}
+
+// encode returns the tokens of a text, which word appends for a part of it.
+func (p *pipeline) encode(s passage, word func(ids []int, word string) ([]int, error)) ([]int,
+	error) {
+	pieces, err := p.pieces(s)
+	var ids []int
+	for i := 0; i < len(pieces) && err == nil; i++ {
+		if token := pieces[i].token; token != nil {
+			ids = append(ids, token.ID)
+		} else if pieces[i].users {
+			ids, err = p.usersWord(ids, pieces[i].text, word)
+		} else {
+			ids, err = word(ids, pieces[i].text)
+		}
+	}
+	return ids, err
+}
+
+// usersWord appends the tokens of a word that users wrote. If the model would make a control token
+// of it, its letters are words of their own.
+func (p *pipeline) usersWord(ids []int, text string,
+	word func(ids []int, word string) ([]int, error)) ([]int, error) {
+	isControl := func(id int) bool { return p.control[id] }
+	known := len(ids)
+	ids, err := word(ids, text)
+	if err != nil || !slices.ContainsFunc(ids[known:], isControl) {
+		return ids, err
+	}
+	ids = ids[:known]
+	for _, letter := range text {
+		if ids, err = word(ids, string(letter)); err != nil {
+			return nil, err
+		}
+	}
+	if slices.ContainsFunc(ids[known:], isControl) {
+		err = fmt.Errorf("a message has %q, which is the text of a control token, want another", text)
+	}
+	return ids, err
+}
+
+// around returns tokens with those of the template, all of which the model must have.
+func (p *pipeline) around(ids []int) ([]int, error) {
+	ids = slices.Concat(p.before, ids, p.after)
+	if err := p.inRange(ids); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// inRange refuses tokens that the model does not have.
+func (p *pipeline) inRange(ids []int) error {
+	for _, id := range ids {
+		if id < 0 || id >= p.size {
+			return fmt.Errorf("the text has token %d, want 0 to %d by vocab_size in config.json", id,
+				p.size-1)
+		}
+	}
+	return nil
+}
+
+// pieces cuts a text into added tokens and words.
+func (p *pipeline) pieces(s passage) (pieces []piece, err error) {
+	if !utf8.ValidString(s.text) {
+		return nil, fmt.Errorf("prompt %q is not UTF-8", s.text)
+	}
+	b := budget{mostGrowth*len(s.text) + freeGrowth, time.Now()}
+	rest := b.bytes
+	for _, part := range p.separate(s) {
+		parts, size := []piece{part}, 0
+		if part.token == nil {
+			if parts, size, err = p.separateNormal(part, rest); err != nil {
+				return nil, err
+			}
+		}
+		rest -= size
+		pieces = append(pieces, parts...)
+	}
+	for _, stage := range p.preTokenizers {
+		if pieces, err = b.split(pieces, stage); err != nil {
+			return nil, err
+		}
+	}
+	return pieces, nil
+}
+
+// normalize applies all normalizers.
+func (p *pipeline) normalize(text string, most int) (_ string, err error) {
+	for _, n := range p.normalizers {
+		if text, err = n.normalize(text, most); err == nil {
+			err = grown(len(text), most)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+// budget is what the pre-tokenizers may make of a text.
+type budget struct {
+	bytes int // of all pieces
+	start time.Time
+}
+
+// split applies a pre-tokenizer to what is text.
+func (b *budget) split(pieces []piece, stage preTokenizer) (parts []piece, err error) {
+	size := 0
+	for _, p := range pieces {
+		more := []piece{p}
+		if p.token == nil {
+			more, err = stage.split(p)
+		}
+		for _, part := range more {
+			size += len(part.text)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case time.Since(b.start) > timeFor(matchLimit, b.bytes):
+			return nil, fmt.Errorf("the pre_tokenizer takes more than %v for a text, want less",
+				timeFor(matchLimit, b.bytes))
+		case grown(size, b.bytes) != nil:
+			return nil, grown(size, b.bytes)
+		}
+		parts = append(parts, more...)
+	}
+	return parts, nil
+}

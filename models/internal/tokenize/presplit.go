@@ -1,0 +1,178 @@
+package tokenize
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// preTokenizer cuts pieces into smaller ones, in which the model finds tokens.
+type preTokenizer interface {
+	split(p piece) ([]piece, error)
+}
+
+var preTokenizerKinds = stageKinds[preTokenizer]{"pre_tokenizer", "pretokenizers",
+	map[string]func() preTokenizer{
+		"ByteLevel":        func() preTokenizer { return &byteLevel{UseRegex: true} },
+		"Split":            func() preTokenizer { return &splitBy{} },
+		"Digits":           func() preTokenizer { return &digits{} },
+		"Metaspace":        func() preTokenizer { return &metaspace{Split: true} },
+		"BertPreTokenizer": func() preTokenizer { return &bertWords{} },
+		"WhitespaceSplit":  func() preTokenizer { return &words{} },
+	}}
+
+// byteLevel writes bytes as letters.
+type byteLevel struct {
+	AddSpace    bool `json:"add_prefix_space"`
+	UseRegex    bool `json:"use_regex"`
+	TrimOffsets bool `json:"trim_offsets"` // has no effect on tokens
+	words       *splitter
+}
+
+// gpt2 is what GPT-2 splits text into.
+const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+
+func (b *byteLevel) prepare() (err error) {
+	if b.UseRegex {
+		b.words, err = newSplitter(gpt2, matchLimit)
+	}
+	return err
+}
+
+func (b *byteLevel) split(p piece) (parts []piece, err error) {
+	if b.AddSpace && !strings.HasPrefix(p.text, " ") {
+		p.text = " " + p.text
+	}
+	parts = []piece{p}
+	if b.UseRegex {
+		parts, err = b.words.split(p)
+	}
+	for i := range parts {
+		parts[i].text = bytesToLetters(parts[i].text)
+	}
+	return parts, err
+}
+
+// splitBy cuts before and after what matches a pattern, or behind each space.
+type splitBy struct {
+	Pattern  pattern `json:"pattern"`
+	Behavior string  `json:"behavior"`
+	Invert   bool    `json:"invert"` // has no effect on Isolated
+	by       *splitter
+}
+
+func (s *splitBy) prepare() (err error) {
+	if s.Pattern.text == " " && s.Behavior == "MergedWithPrevious" && !s.Invert {
+		return nil // as Gemma has it
+	}
+	if s.Pattern.regex == "" || s.Behavior != "Isolated" {
+		return fmt.Errorf("the pattern is the String %q and the behavior %q, want a Regex and Isolated, "+
+			"or a space and MergedWithPrevious", s.Pattern.text, s.Behavior)
+	}
+	s.by, err = newSplitter(s.Pattern.regex, matchLimit)
+	return err
+}
+
+func (s *splitBy) split(p piece) ([]piece, error) {
+	if s.by != nil {
+		return s.by.split(p)
+	}
+	var ends []int
+	for at := range len(p.text) {
+		if p.text[at] == ' ' {
+			ends = append(ends, at+1)
+		}
+	}
+	return p.cut(ends...), nil
+}
+
+// digits cuts before and after numbers.
+type digits struct {
+	Individual bool `json:"individual_digits"`
+	by         *splitter
+}
+
+func (d *digits) prepare() (err error) {
+	numbers := `\p{N}+`
+	if d.Individual {
+		numbers = `\p{N}`
+	}
+	d.by, err = newSplitter(numbers, matchLimit)
+	return err
+}
+
+func (d *digits) split(p piece) ([]piece, error) { return d.by.split(p) }
+
+// metaspace shows spaces, and that there might have been one at the beginning.
+type metaspace struct {
+	Replacement string  `json:"replacement"`
+	Scheme      *string `json:"prepend_scheme"`   // always, first or never
+	AddSpace    *bool   `json:"add_prefix_space"` // always or never, in older files
+	Split       bool    `json:"split"`
+	Shown       string  `json:"str_rep"` // as Replacement
+}
+
+func (m *metaspace) prepare() error {
+	scheme := "always"
+	if m.AddSpace != nil && !*m.AddSpace {
+		scheme = "never"
+	}
+	if m.Scheme == nil {
+		m.Scheme = &scheme
+	}
+	switch {
+	case utf8.RuneCountInString(m.Replacement) != 1:
+		return fmt.Errorf("it has replacement %q, want one letter", m.Replacement)
+	case m.Shown != "" && m.Shown != m.Replacement:
+		return fmt.Errorf("it has str_rep %q, want the replacement, %q", m.Shown, m.Replacement)
+	case *m.Scheme != "always" && *m.Scheme != "first" && *m.Scheme != "never":
+		return fmt.Errorf("it has prepend_scheme %q, want always, first or never", *m.Scheme)
+	case scheme == "never" && *m.Scheme != "never":
+		return fmt.Errorf("it has prepend_scheme %q and add_prefix_space false, which is never",
+			*m.Scheme)
+	}
+	return nil
+}
+
+func (m *metaspace) split(p piece) ([]piece, error) {
+	p.text = strings.ReplaceAll(p.text, " ", m.Replacement)
+	if (*m.Scheme == "always" || *m.Scheme == "first" && p.first) &&
+		!strings.HasPrefix(p.text, m.Replacement) {
+		p.text = m.Replacement + p.text
+	}
+	var ends []int
+	for at := range p.text {
+		if m.Split && strings.HasPrefix(p.text[at:], m.Replacement) {
+			ends = append(ends, at)
+		}
+	}
+	return p.cut(ends...), nil
+}
+
+// bertWords are what is between spaces, and punctuation marks.
+type bertWords struct{}
+
+func (*bertWords) split(p piece) (parts []piece, err error) {
+	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
+		part := piece{text: word, first: p.first && i == 0, users: p.users}
+		var ends []int
+		for at, r := range word {
+			if inBERT(r, unicode.P) || r < 128 && unicode.IsSymbol(r) {
+				ends = append(ends, at, at+utf8.RuneLen(r))
+			}
+		}
+		parts = append(parts, part.cut(ends...)...)
+	}
+	return parts, nil
+}
+
+// words are what is between spaces.
+type words struct{}
+
+func (*words) split(p piece) (parts []piece, err error) {
+	for i, word := range strings.FieldsFunc(p.text, unicode.IsSpace) {
+		parts = append(parts, piece{text: word, first: p.first && i == 0, users: p.users})
+	}
+	return parts, nil
+}

@@ -1,0 +1,74 @@
+package tokenize
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+)
+
+// mostStages is how many normalizers, and how many of each other kind, a file may have: all
+// published ones have fewer, and each takes time for each text.
+const mostStages = 64
+
+// stageKinds are the types of one kind of stage: what a stage of each is read into, with defaults.
+type stageKinds[T any] struct {
+	what  string // the kind
+	inner string // the key under which a Sequence has its stages
+	types map[string]func() T
+}
+
+// read returns a stage, or those of a Sequence, none for null.
+func (k *stageKinds[T]) read(data []byte) (all []T, err error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	kind := typeOf(data)
+	if kind == "Sequence" {
+		all, err = k.sequence(data)
+	} else if create, ok := k.types[kind]; ok {
+		stage := create()
+		all, err = []T{stage}, strictjson.Unmarshal(data, stage, strictjson.Idle{"type": nil})
+		if p, ok := any(stage).(interface{ prepare() error }); ok && err == nil {
+			err = p.prepare() // and see what is not supported
+		}
+	} else {
+		return nil, fmt.Errorf("the %s is of type %q, want a Sequence or one of %s", k.what, kind,
+			strings.Join(slices.Sorted(maps.Keys(k.types)), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", k.what, kind, err)
+	}
+	return all, nil
+}
+
+func (k *stageKinds[T]) sequence(data []byte) (all []T, err error) {
+	err = strictjson.Members(data, func(key string, value json.RawMessage) error {
+		if key != k.inner {
+			return strictjson.Idle{"type": nil}.Check(key, value)
+		}
+		var list []json.RawMessage
+		err := json.Unmarshal(value, &list)
+		for i := 0; i < len(list) && err == nil; i++ {
+			var more []T
+			more, err = k.read(list[i])
+			if all = append(all, more...); err == nil && len(all) > mostStages {
+				err = fmt.Errorf("more than %d stages, want no more", mostStages)
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+// typeOf is what an object says of its type.
+func typeOf(data []byte) string {
+	var typed struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(data, &typed) // who reads the rest has the error
+	return typed.Type
+}

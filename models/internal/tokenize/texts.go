@@ -1,0 +1,269 @@
+package tokenize
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Texts makes tokens of texts, and of pairs of them, as an encoder reads them: with the tokens that
+// the files put around them, and of long texts only the beginning.
+type Texts struct {
+	*pipeline
+	model interface {
+		word(ids []int, word string) ([]int, error)
+		last() (text string, id int) // the token with the largest number
+		number(text string) (id int, ok bool)
+	}
+	file    string // which says most of it
+	longest int
+}
+
+// Read is what an encoder reads.
+type Read struct {
+	Tokens   []int32
+	Segments []int32 // of each token, nil for 0
+	Left     int     // how many tokens of the texts are left out
+}
+
+// ReadTexts reads the tokenizer of a model that has some tokens: tokenizer.json with any kind of
+// model, or vocab.txt. A text has at most a number of tokens, 0 as tokenizer_config.json says, and
+// no more than positions.
+func ReadTexts(l *weights.Loader, size, longest, positions int) *Texts {
+	var kind string
+	if l.Exists(tokenizerJSON) {
+		kind = modelType(l)
+	}
+	t := &Texts{file: tokenizerJSON}
+	switch kind {
+	case "BPE":
+		m, _, _ := readBPEFile(l, size)
+		t.pipeline, t.model = &m.pipeline, m
+	case "Unigram":
+		m := readUnigram(l, size)
+		t.pipeline, t.model = &m.pipeline, m
+	default:
+		m := readWordPiece(l, size, longest, positions)
+		t.pipeline, t.model = &m.pipeline, m
+	}
+	if l.Err == nil {
+		limitTexts(l, t, longest, positions)
+		checkRows(l, t, size)
+	}
+	return t
+}
+
+// checkRows refuses tokens that texts may have and that have no row in the model's table.
+func checkRows(l *weights.Loader, t *Texts, size int) {
+	file := tokenizerJSON
+	if !l.Exists(file) {
+		file = "vocab.txt"
+	}
+	outside := func(id int) bool { return id < 0 || id >= size }
+	if text, id := t.model.last(); outside(id) {
+		failRow(l, file, text, id, size)
+	}
+	if a := t.lastAdded; outside(a.ID) {
+		failRow(l, cmp.Or(a.from, file), a.Content, a.ID, size)
+	}
+	for _, id := range slices.Concat(t.before, t.after) {
+		if outside(id) {
+			l.Check(file, fmt.Errorf("the post_processor puts token %d around texts, want 0 to %d by "+
+				"vocab_size of config.json", id, size-1))
+		}
+	}
+}
+
+// failRow names a token that has no row.
+func failRow(l *weights.Loader, file, text string, id, size int) {
+	l.Check(file, fmt.Errorf("token %q has number %d, want 0 to %d by vocab_size of config.json, %d",
+		text, id, size-1, size))
+}
+
+// lastOf is the token with the largest number, or one with a number below 0.
+func lastOf(vocab map[string]int) (text string, id int) {
+	for t, n := range vocab {
+		if n < 0 {
+			return t, n
+		}
+		if n >= id {
+			text, id = t, n
+		}
+	}
+	return text, id
+}
+
+// HashedTexts are those of a model whose tokens mean nothing.
+func HashedTexts(size, longest int) *Texts {
+	words := HashedWords(size, longest)
+	words.pair = pairOf(0, 0, 0, false)
+	return &Texts{&words.pipeline, words, tokenizerJSON, longest}
+}
+
+var modelKind = regexp.MustCompile(`"type"\s*:\s*"(BPE|Unigram|WordLevel|WordPiece)"`)
+
+// modelType is the kind of model that tokenizer.json has. Whoever reads the file checks that: here
+// its megabytes are not decoded once more.
+func modelType(l *weights.Loader) string {
+	data := l.Read(tokenizerJSON)
+	if m := modelKind.FindSubmatch(data); m != nil {
+		return string(m[1])
+	}
+	if bytes.Contains(data, []byte(`"merges"`)) { // older files have no type
+		return "BPE"
+	}
+	return ""
+}
+
+// limitTexts says how many tokens a text may have.
+func limitTexts(l *weights.Loader, t *Texts, longest, positions int) {
+	config := readConfig(l)
+	limit := float64(positions)
+	if longest != 0 {
+		limit = min(limit, float64(longest))
+	} else if config.Longest != 0 {
+		limit = min(limit, config.Longest)
+	}
+	fixed := max(2, len(t.before)+len(t.after))
+	if !(limit >= float64(fixed)) {
+		l.Fail("%s: texts have at most %v tokens, the least of max_position_embeddings and "+
+			"max_seq_length or model_max_length, want at least %d", l.Path, limit, fixed)
+		return
+	}
+	t.longest = int(limit)
+	if config.Side != "" && config.Side != "right" {
+		l.Check(tokenizerConfigJSON, fmt.Errorf("truncation_side is %q, want right", config.Side))
+	}
+}
+
+// Longest is how many tokens a text may have.
+func (t *Texts) Longest() int { return t.longest }
+
+// Size is how many tokens the model knows.
+func (t *Texts) Size() int { return t.size }
+
+// After is how many tokens stand behind each text.
+func (t *Texts) After() int { return len(t.after) }
+
+// Shorten lets texts have fewer tokens.
+func (t *Texts) Shorten(longest int) error {
+	if fixed := max(2, len(t.before)+len(t.after)); longest < fixed {
+		return fmt.Errorf("%d, want at least %d", longest, fixed)
+	}
+	t.longest = min(t.longest, longest)
+	return nil
+}
+
+// Encode returns the tokens of a text, those of control tokens among them whose texts it has. What
+// is no UTF-8 becomes U+FFFD.
+func (t *Texts) Encode(text string) (Read, error) { return t.EncodeWithin(text, t.longest) }
+
+// EncodeWithin is Encode of texts that may have another number of tokens.
+func (t *Texts) EncodeWithin(text string, longest int) (Read, error) {
+	ids, err := t.plain(trust(valid(text)))
+	if err != nil {
+		return Read{}, err
+	}
+	n := min(len(ids), max(0, longest-len(t.before)-len(t.after)))
+	left := len(ids) - n
+	ids, err = t.around(ids[:n])
+	return Read{narrow(ids), nil, left}, err
+}
+
+// Pair returns the tokens of two texts that are read together. Where they are too long, the longer
+// one loses tokens at its end first, as "longest_first" of Hugging Face's tokenizers has it.
+func (t *Texts) Pair(first, second string) (r Read, err error) {
+	if err = cmp.Or(t.noPair, errorIf(t.pair == nil, "the post_processor has no template for pairs, "+
+		"want one")); err != nil {
+		return r, fmt.Errorf("%s: %w", t.file, err)
+	}
+	a, err := t.plain(trust(valid(first)))
+	if err != nil {
+		return r, err
+	}
+	b, err := t.plain(trust(valid(second)))
+	if err != nil {
+		return r, err
+	}
+	room := t.longest
+	for _, p := range t.pair {
+		if p.token >= 0 {
+			room--
+		}
+	}
+	keptA, keptB := longestFirst(len(a), len(b), max(0, room))
+	r.Left = len(a) - keptA + len(b) - keptB
+	var ids []int
+	for _, p := range t.pair {
+		more := []int{p.token}
+		switch p.token {
+		case firstText:
+			more = a[:keptA]
+		case secondText:
+			more = b[:keptB]
+		}
+		ids = append(ids, more...)
+		r.Segments = append(r.Segments, slices.Repeat([]int32{int32(p.segment)}, len(more))...)
+	}
+	r.Tokens = narrow(ids)
+	return r, t.inRange(ids)
+}
+
+// Plain returns the tokens of a text alone, without control tokens even where it has their texts.
+func (t *Texts) Plain(text string) ([]int32, error) {
+	ids, err := t.plain(fromUsers(valid(text)))
+	if err == nil {
+		err = t.inRange(ids)
+	}
+	return narrow(ids), err
+}
+
+// Trusted returns the tokens of a text alone, with the control tokens whose texts it has.
+func (t *Texts) Trusted(text string) ([]int32, error) {
+	ids, err := t.plain(trust(valid(text)))
+	if err == nil {
+		err = t.inRange(ids)
+	}
+	return narrow(ids), err
+}
+
+func (t *Texts) plain(s passage) ([]int, error) { return t.encode(s, t.model.word) }
+
+func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
+
+func errorIf(wrong bool, text string) error {
+	if wrong {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// longestFirst is how many tokens two texts keep if together they may have some.
+func longestFirst(a, b, room int) (int, int) {
+	if a+b <= room {
+		return a, b
+	}
+	short := min(a, b)
+	long := max(short, room-short)
+	if short+long > room {
+		short, long = room/2, room-room/2
+	}
+	if a > b {
+		return long, short
+	}
+	return short, long
+}
+
+func narrow(ids []int) []int32 {
+	tokens := make([]int32, len(ids))
+	for i, id := range ids {
+		tokens[i] = int32(id)
+	}
+	return tokens
+}

@@ -1,0 +1,239 @@
+package tokenize
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/seed-1415985d/attn/internal/strictjson"
+	"github.com/seed-1415985d/attn/models/internal/weights"
+)
+
+// Unigram is the tokenizer of XLM-RoBERTa and T5 (Kudo 2018): of all ways to cut a word into tokens
+// that one whose scores, logarithms of probabilities, have the largest sum.
+type Unigram struct {
+	pipeline
+	unigramModel
+	ids     map[string]int
+	nodes   []unigramNode // a trie of all tokens, by bytes
+	bytes   [256]int      // tokens for what no other has, −1 for none
+	unknown float64       // score
+}
+
+// unigramModel is the model of a tokenizer.json.
+type unigramModel struct {
+	Type         string   `json:"type"`
+	Vocab        []scored `json:"vocab"`
+	Unknown      *int     `json:"unk_id"`
+	ByteFallback bool     `json:"byte_fallback"`
+}
+
+// UnmarshalJSON asks for the type before it asks for keys, which depend on it.
+func (m *unigramModel) UnmarshalJSON(data []byte) error {
+	if kind := typeOf(data); kind != "Unigram" && kind != "" {
+		return fmt.Errorf("the model is of type %q, want Unigram", kind)
+	}
+	type plain unigramModel
+	return strictjson.Unmarshal(data, (*plain)(m), nil)
+}
+
+// scored is a token and its score, a list of two.
+type scored struct {
+	text  string
+	score float64
+}
+
+func (s *scored) UnmarshalJSON(data []byte) error {
+	list := [2]any{&s.text, &s.score}
+	into := list[:]
+	if err := json.Unmarshal(data, &into); err != nil {
+		return err
+	}
+	if len(into) != 2 {
+		return fmt.Errorf("%s, want a token's text and score", strictjson.Short(data))
+	}
+	return nil
+}
+
+// unigramNode is a node of the trie: its children are in a list, each with the byte that leads to
+// it.
+type unigramNode struct {
+	token          int32 // −1 for none
+	child, sibling int32 // 0 for none
+	letter         byte
+}
+
+// readUnigram reads tokenizer.json, and the files beside it that say more of tokens, for a model
+// that has some tokens.
+func readUnigram(l *weights.Loader, size int) *Unigram {
+	var f tokenizerFile[unigramModel]
+	t := &Unigram{}
+	l.JSON(tokenizerJSON, &f, wordPieceIdle)
+	config := readConfig(l)
+	if l.Err != nil {
+		return t
+	}
+	t.ids = make(map[string]int, len(f.Model.Vocab))
+	for id, token := range f.Model.Vocab {
+		t.ids[token.text] = id
+	}
+	if f.Added = addedTokens(l, config, f.Added, t.ids); l.Err == nil {
+		l.Check(tokenizerJSON, t.build(&f, size))
+		checkAround(l, named{"cls_token", &config.Begin}, "before", t.before, f.Added)
+		checkAround(l, named{"sep_token", &config.End}, "after", t.after, f.Added)
+	}
+	return t
+}
+
+func (t *Unigram) last() (string, int) { return lastOf(t.ids) }
+
+func (t *Unigram) number(text string) (id int, ok bool) {
+	id, ok = t.ids[text]
+	return id, ok
+}
+
+func (t *Unigram) build(f *tokenizerFile[unigramModel], size int) (err error) {
+	if err := checkTokens(f.Added, t.ids); err != nil {
+		return err
+	}
+	t.unigramModel = f.Model
+	if t.pipeline, err = newPipeline(f.Normalizer, f.PreTokenizer, f.PostProcessor, f.Added,
+		size); err != nil {
+		return err
+	}
+	return t.prepare()
+}
+
+// unknownPenalty is how much worse than the worst token a letter is that no token has.
+const unknownPenalty = 10
+
+// prepare makes the trie.
+func (t *Unigram) prepare() error {
+	if id := t.Unknown; id != nil && (*id < 0 || *id >= len(t.Vocab)) {
+		return fmt.Errorf("unk_id is %d, want 0 to %d, the last token", *id, len(t.Vocab)-1)
+	}
+	least := math.Inf(1)
+	t.nodes = append(t.nodes, unigramNode{token: -1})
+	for id, token := range t.Vocab {
+		if token.text == "" || math.IsNaN(token.score-token.score) {
+			return fmt.Errorf("token %d is %q with score %v, want some letters and a finite score", id,
+				token.text, token.score)
+		}
+		least = min(least, token.score)
+		t.insert(token.text, t.ids[token.text])
+	}
+	t.unknown = least - unknownPenalty
+	for b := range t.bytes {
+		id, ok := t.ids[fmt.Sprintf("<0x%02X>", b)]
+		if t.bytes[b] = -1; ok && t.ByteFallback {
+			t.bytes[b] = id
+		}
+	}
+	return nil
+}
+
+// insert adds a token to the trie.
+func (t *Unigram) insert(text string, id int) {
+	at := int32(0)
+	for i := range len(text) {
+		next := t.child(at, text[i])
+		if next == 0 {
+			next = int32(len(t.nodes))
+			t.nodes = append(t.nodes, unigramNode{-1, 0, t.nodes[at].child, text[i]})
+			t.nodes[at].child = next
+		}
+		at = next
+	}
+	t.nodes[at].token = int32(id)
+}
+
+// child is where a byte leads from a node, 0 for nowhere.
+func (t *Unigram) child(at int32, letter byte) int32 {
+	for at = t.nodes[at].child; at != 0 && t.nodes[at].letter != letter; {
+		at = t.nodes[at].sibling
+	}
+	return at
+}
+
+// bestPath is the best way to cut what is before a place: its last token, where that begins, and
+// the sum of all scores.
+type bestPath struct {
+	score float64
+	from  int
+	token int
+}
+
+// word appends the tokens of a word.
+func (t *Unigram) word(ids []int, word string) ([]int, error) {
+	const none = -1
+	best := make([]bestPath, len(word)+1)
+	for i := range best {
+		best[i].from = none
+	}
+	improve := func(from, to, token int, score float64) {
+		if score += best[from].score; best[to].from == none || score > best[to].score {
+			best[to] = bestPath{score, from, token}
+		}
+	}
+	for from, size := 0, 0; from < len(word); from += size {
+		_, size = utf8.DecodeRuneInString(word[from:])
+		whole := false // the letter alone is a token
+		for to, at := from, int32(0); to < len(word); to++ {
+			if at = t.child(at, word[to]); at == 0 {
+				break
+			}
+			if id := t.nodes[at].token; id >= 0 {
+				improve(from, to+1, int(id), t.Vocab[id].score)
+				whole = whole || to+1 == from+size
+			}
+		}
+		if !whole {
+			if t.Unknown == nil {
+				return nil, errors.New("the text has a letter that no token has, and unk_id is null, want " +
+					"other letters")
+			}
+			improve(from, from+size, *t.Unknown, t.unknown)
+		}
+	}
+	return t.backwards(ids, word, best), nil
+}
+
+// backwards appends the tokens of the best path. Neighbours that are unknown are one text.
+func (t *Unigram) backwards(ids []int, word string, best []bestPath) []int {
+	var found []int // from the end
+	for to := len(word); to > 0; {
+		b := best[to]
+		from := b.from
+		for t.Unknown != nil && b.token == *t.Unknown && from > 0 && best[from].token == b.token {
+			from = best[from].from
+		}
+		if t.Unknown != nil && b.token == *t.Unknown {
+			found = t.fallBack(found, word[from:to])
+		} else {
+			found = append(found, b.token)
+		}
+		to = from
+	}
+	for i := len(found) - 1; i >= 0; i-- {
+		ids = append(ids, found[i])
+	}
+	return ids
+}
+
+// fallBack appends the tokens of an unknown text, the last first: its bytes, if all have tokens.
+func (t *Unigram) fallBack(found []int, text string) []int {
+	if id, ok := t.ids[text]; ok {
+		return append(found, id)
+	}
+	known := len(found)
+	for i := len(text) - 1; i >= 0; i-- {
+		id := t.bytes[text[i]]
+		if id < 0 {
+			return append(found[:known], *t.Unknown)
+		}
+		found = append(found, id)
+	}
+	return found
+}

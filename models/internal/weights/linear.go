@@ -1,0 +1,240 @@
+package weights
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/gguf"
+)
+
+// Part is outputs of a Linear that have a name of their own.
+type Part struct {
+	Name string
+	Out  int
+	// Interleaved is the size of heads whose outputs come as pairs in the file, (0, 1), (2, 3), …,
+	// and here with the first of all pairs before the second of all. 0 leaves them as they are.
+	Interleaved int
+	// Of is the outputs of the tensor, if these are only some, from From on. 0 is for all. They may be
+	// those of several experts, whose number is the first dimension of the tensor.
+	From, Of, Experts int
+	// Order is which outputs of the tensor these are, in their order, in place of From; nil for none.
+	Order []int
+}
+
+// shape is that of the tensor, whose outputs have some elements each.
+func (p *Part) shape(each ...int) []int {
+	shape := []int{max(p.Of, p.Out)}
+	if p.Experts > 0 {
+		shape = []int{p.Experts, p.Of / p.Experts}
+	}
+	return append(shape, each...)
+}
+
+// label names a part among matrices.
+func (p *Part) label() string {
+	if p.Of == 0 {
+		return p.Name + ".weight"
+	}
+	if p.Order != nil {
+		return fmt.Sprintf("%s.weight, %d outputs from %d on", p.Name, p.Out, p.Order[0])
+	}
+	return fmt.Sprintf("%s.weight, outputs %d to %d", p.Name, p.From, p.From+p.Out-1)
+}
+
+// of is the bytes of the outputs, out of those of the tensor. Each output has size bytes.
+func (p *Part) of(data []byte, size int) []byte {
+	if p.Order == nil {
+		return data[p.From*size:][:p.Out*size]
+	}
+	chosen := make([]byte, 0, p.Out*size)
+	for _, i := range p.Order {
+		chosen = append(chosen, data[i*size:][:size]...)
+	}
+	return chosen
+}
+
+// Linear packs layers with the same input into one matrix, side by side, of a kind or, if that is
+// negative, as the folder has them.
+func (l *Loader) Linear(kind attn.Format, in int, bias bool, parts ...Part) Linear {
+	if len(parts) == 1 && kind < 0 && l.keeps(l.tensors[parts[0].Name+".weight"]) {
+		return l.packStored(in, bias, parts[0])
+	}
+	made, names, labels := Linear{In: in}, []string{}, []string{}
+	var drawn []float32 // weights of a random model: each part's come before its biases
+	for _, p := range parts {
+		names, labels = append(names, p.Name+".weight"), append(labels, p.label())
+		made.Out += p.Out
+		if l.Random != nil {
+			drawn = append(drawn, l.rows(in, []Part{p})...)
+		} else {
+			l.stored(p.Name+".weight", p.shape(in)) // also where a packed file has it
+		}
+		if bias {
+			made.Bias = append(made.Bias, l.bias(p)...)
+		}
+	}
+	if kind < 0 {
+		kind = l.Kind(names...)
+	}
+	made.Matrix = l.packed(strings.Join(labels, "+"), in, made.Out, func() *attn.Matrix {
+		if l.Random != nil {
+			return l.Pack(kind, drawn, in, made.Out).Matrix
+		}
+		return l.Pack(kind, l.rows(in, parts), in, made.Out).Matrix
+	})
+	return made
+}
+
+// rows are the weights of parts, a row for each output.
+func (l *Loader) rows(in int, parts []Part) (rows []float32) {
+	for _, p := range parts {
+		x := pairsApart(l.part(p.Name+".weight", p, in), in, p.Interleaved)
+		if len(parts) == 1 {
+			return x // without a copy: it may be large
+		}
+		rows = append(rows, x...)
+	}
+	return rows
+}
+
+func (l *Loader) bias(p Part) []float32 {
+	return pairsApart(l.part(p.Name+".bias", p), 1, p.Interleaved)
+}
+
+// part decodes the outputs of a part, each with elements of some shape.
+func (l *Loader) part(name string, p Part, each ...int) []float32 {
+	if p.Of == 0 || l.Random != nil {
+		return l.Tensor(name, append([]int{p.Out}, each...)...)
+	}
+	t, data := l.stored(name, p.shape(each...))
+	if l.Err != nil {
+		return nil
+	}
+	defer t.Release()
+	x, size := make([]float32, p.Out*product(each)), len(data)/p.Of
+	l.failTensor(t, name, t.encoding.decode(x, p.of(data, size)))
+	return x
+}
+
+// keeps says whether a matrix is packed without a copy in float32.
+func (l *Loader) keeps(t *stored) bool { return t != nil && t.encoding.block != 0 }
+
+// packStored packs the blocks of a tensor, from where the file has them.
+func (l *Loader) packStored(in int, bias bool, p Part) Linear {
+	made, name := Linear{In: in, Out: p.Out}, p.Name+".weight"
+	t, data := l.stored(name, p.shape(in))
+	if l.Err != nil {
+		return made
+	}
+	defer t.Release()
+	name = p.label()
+	e := t.encoding
+	data = p.of(data, e.size(in))
+	made.Matrix = l.packed(name, in, p.Out, func() *attn.Matrix {
+		return l.packBlocks(t, name, pairsApart(data, e.size(in), p.Interleaved), e.block, p.Out, in,
+			l.Integers && e.quantized)
+	})
+	if bias {
+		made.Bias = l.bias(p)
+	}
+	return made
+}
+
+// packBlocks packs a tensor on all threads.
+func (l *Loader) packBlocks(t *stored, name string, data []byte, block attn.BlockType, out, in int,
+	integers bool) *attn.Matrix {
+	pack := attn.PackBlocks
+	if l.pool != nil {
+		pack = l.pool.PackBlocks
+	}
+	m, err := pack(data, block, out, in, attn.MatrixConfig{Integers: integers})
+	if l.failTensor(t, name, err); err != nil {
+		return nil
+	}
+	l.Packed += m.MemoryUse()
+	return m
+}
+
+// pairsApart puts the rows of heads, which come in pairs, into the order in which the first of all
+// pairs are before the second of all.
+func pairsApart[T any](rows []T, width, head int) []T {
+	if head == 0 {
+		return rows
+	}
+	sorted := make([]T, 0, len(rows))
+	for ; len(rows) > 0; rows = rows[head*width:] {
+		for j := range head {
+			from := 2*(j%(head/2)) + j/(head/2)
+			sorted = append(sorted, rows[from*width:][:width]...)
+		}
+	}
+	return sorted
+}
+
+// Pack makes a Linear without bias of rows that are there already.
+func (l *Loader) Pack(kind attn.Format, rows []float32, in, out int) Linear {
+	made := Linear{In: in, Out: out}
+	if l.Err == nil {
+		made.Matrix, l.Err = attn.PackMatrix(attn.BHLD(rows, 1, 1, out, in),
+			attn.MatrixConfig{Format: kind, Transposed: true, Integers: l.Integers && kind == attn.I8})
+	}
+	if l.Err == nil {
+		l.Packed += made.MemoryUse()
+	}
+	return made
+}
+
+// Table is rows of numbers that are looked up one by one, exactly as the folder has them.
+type Table struct {
+	matrix   *attn.Matrix // whose outputs are the rows, or nil:
+	encoding *encoding
+	data     []byte
+	width    int
+}
+
+// Table reads a tensor of some rows. Those of shared, if that is a matrix that keeps them exactly,
+// are not kept twice.
+func (l *Loader) Table(name string, rows, width int, shared *Linear) *Table {
+	if l.Random != nil {
+		x := l.Tensor(name, rows, width)
+		data, _ := binary.Append(nil, binary.LittleEndian, x) // which cannot fail
+		return &Table{nil, encodingOfGGUF(gguf.F32), data, width}
+	}
+	t, data := l.stored(name, []int{rows, width})
+	if l.Err != nil {
+		return nil
+	}
+	defer t.Release()
+	if shared != nil && l.exact(shared, t.encoding) {
+		return &Table{matrix: shared.Matrix, width: width}
+	}
+	return &Table{nil, t.encoding, slices.Clone(data), width}
+}
+
+// exact says whether a matrix of a tensor in some encoding has its numbers as they are.
+func (l *Loader) exact(m *Linear, e *encoding) bool {
+	block, is := m.BlockType()
+	return is && block == e.block || m.Format() == attn.F32 ||
+		e.format > attn.F32 && m.Format() == e.format
+}
+
+// Row decodes a row.
+func (t *Table) Row(to []float32, i int) {
+	if t.matrix != nil {
+		row := [1]int32{int32(i)}
+		if err := t.matrix.Rows(attn.BHLD(to[:t.width], 1, 1, 1, t.width), row[:]); err != nil {
+			panic(err) // tokens are checked
+		}
+		return
+	}
+	size := t.encoding.size(t.width)
+	if err := t.encoding.decode(to[:t.width], t.data[i*size:][:size]); err != nil {
+		panic(err) // rows are whole blocks of a type that is read
+	}
+}
+
+// MemoryUse is the bytes of all rows, but for those that are kept elsewhere, too.
+func (t *Table) MemoryUse() int { return len(t.data) }

@@ -1,0 +1,189 @@
+// Package weights reads models as they are published into matrices: folders with JSON and tensors
+// in safetensors files, and GGUF files.
+package weights
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/internal/strictjson"
+)
+
+// Loader reads a model's folder. It keeps the first error and does nothing after it, so that a
+// model can be read like a table.
+type Loader struct {
+	Path     string
+	Random   func(name string, shape []int) []float32 // makes weights of no folder
+	Err      error
+	Packed   int  // bytes of all matrices so far
+	Integers bool // matrices of I8 and of blocks of integers multiply in integers
+
+	files    io.Closer // what the tensors are in
+	tensors  map[string]*stored
+	metadata *gguf.File // nil for a folder
+	groups   []string   // of its keys, that were read
+	pool     *attn.Pool // that packs it
+	pack     *packFile  // nil for none
+}
+
+// Of is a loader of a folder. It refuses one with an adapter (LoRA and others): its weights would
+// have to be added to the model's.
+func Of(path string, integers bool) *Loader {
+	const adapter = "adapter_config.json"
+	l := &Loader{Path: path, Integers: integers}
+	if l.Exists(adapter) {
+		l.Check(adapter, errors.New("the folder has an adapter, want a model without one, as there is "+
+			"after merging it"))
+	}
+	return l
+}
+
+// OfGGUF opens a model in a GGUF file, or in several, of which it gets the first.
+func OfGGUF(path string, integers bool) *Loader {
+	l := &Loader{Path: path, Integers: integers, tensors: map[string]*stored{},
+		pool: attn.NewPool(runtime.GOMAXPROCS(0))}
+	l.openGGUF()
+	return l
+}
+
+// IsGGUF says whether a path is that of a file, not of a folder.
+func IsGGUF(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() || filepath.Ext(path) == ".gguf"
+}
+
+// Fail notes an error, if it is the first.
+func (l *Loader) Fail(format string, args ...any) {
+	if l.Err == nil {
+		l.Err = fmt.Errorf(format, args...)
+	}
+}
+
+// Check notes what is wrong with a file.
+func (l *Loader) Check(name string, err error) {
+	var size sizeError
+	if errors.As(err, &size) && size.n == 0 && l.lacks(name, size.key) {
+		err = errors.New(strings.Replace(err.Error(), " is 0,", " is not there,", 1))
+	}
+	if err != nil {
+		l.Fail("%s: %w", filepath.Join(l.Path, name), err)
+	}
+}
+
+// lacks says whether a JSON file has a key nowhere, or the metadata of a GGUF file.
+func (l *Loader) lacks(name, key string) bool {
+	if l.metadata != nil {
+		return !slices.ContainsFunc(l.metadata.Metadata, func(kv gguf.KeyValue) bool {
+			return kv.Key == key || strings.HasSuffix(kv.Key, "."+key)
+		})
+	}
+	data, err := os.ReadFile(filepath.Join(l.Path, name))
+	return err == nil && !bytes.Contains(data, strconv.AppendQuote(nil, key))
+}
+
+// JSON reads a file into what it fills, of which all keys must be obeyed or idle.
+func (l *Loader) JSON(name string, into any, idle strictjson.Idle) {
+	if l.Err == nil {
+		l.Err = strictjson.ReadFile(filepath.Join(l.Path, name), into, idle)
+	}
+}
+
+// Metadata reads the keys of a GGUF file that begin with a group's name. All must be obeyed or
+// idle.
+func (l *Loader) Metadata(group string, into any, idle strictjson.Idle) {
+	if l.Err == nil {
+		l.groups = append(l.groups, group)
+		l.Err = l.metadata.Unmarshal(group, into, idle)
+	}
+}
+
+// CheckMetadata refuses keys of groups that nobody read, but for those without effect.
+func (l *Loader) CheckMetadata(idle strictjson.Idle) {
+	if l.Err == nil {
+		l.Err = l.metadata.CheckKeys(idle, append(l.groups, "split")...) // which opening reads
+	}
+}
+
+// OptionalJSON reads a file if it is there.
+func (l *Loader) OptionalJSON(name string, into any, idle strictjson.Idle) {
+	if l.Exists(name) {
+		l.JSON(name, into, idle)
+	}
+}
+
+// Exists says whether the folder has a file.
+func (l *Loader) Exists(name string) bool {
+	_, err := os.Stat(filepath.Join(l.Path, name))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// First is the first of some names that the folder has, or the first of all.
+func (l *Loader) First(names ...string) string {
+	return names[max(0, slices.IndexFunc(names, l.Exists))]
+}
+
+// Read returns the bytes of a file.
+func (l *Loader) Read(name string) []byte {
+	if l.Err != nil {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(l.Path, name))
+	if err != nil {
+		l.Fail("%w", err)
+	}
+	return data
+}
+
+// OneOrMore is a number or a list of them.
+type OneOrMore []int
+
+func (o *OneOrMore) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' || string(data) == "null" {
+		return json.Unmarshal(data, (*[]int)(o))
+	}
+	*o = make(OneOrMore, 1)
+	return json.Unmarshal(data, &(*o)[0])
+}
+
+// Linear is x·Wᵀ + bias.
+type Linear struct {
+	*attn.Matrix
+	Bias    []float32 // nil for none
+	In, Out int
+}
+
+// mostSize is more than sizes of models are.
+const mostSize = 1 << 24
+
+// sizeError is a number that no model has.
+type sizeError struct {
+	key string
+	n   int
+}
+
+func (e sizeError) Error() string {
+	return fmt.Sprintf("%s is %d, want 1 to %d", e.key, e.n, mostSize)
+}
+
+// Sizes refuses numbers of a config, under their names there, that no model has. Check says of a
+// key that the file has not that it is missing.
+func Sizes(names []string, sizes ...int) error {
+	for i, n := range sizes {
+		if n < 1 || n > mostSize {
+			return sizeError{names[i], n}
+		}
+	}
+	return nil
+}

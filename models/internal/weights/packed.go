@@ -1,0 +1,136 @@
+package weights
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+)
+
+// packFile is a file of packed matrices beside a model, which starts from it at once.
+type packFile struct {
+	path  string
+	mark  string         // what of, a further name of one of the matrices
+	saved *attn.Matrices // nil if the file is still to be written
+	names []string       // of matrices that it is to have
+	all   []*attn.Matrix
+}
+
+// UsePack takes matrices from a file if it is there, or lets WritePack write it. It must be of the
+// same model and settings, which a mark in it says.
+func (l *Loader) UsePack(path, settings string) {
+	if l.Err != nil || path == "" {
+		return
+	}
+	p := &packFile{path: path}
+	var err error
+	if p.mark, err = l.Mark(); err != nil {
+		l.Err = err
+		return
+	}
+	p.mark += ", " + settings
+	p.saved, err = attn.MapMatrices(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		l.Err = err
+	case p.saved.Matrix(p.mark) == nil:
+		l.Fail("%s: the matrices are of another model, or of other -weights or -integers, want the "+
+			"model's own; without the file it is made again", path)
+	}
+	l.pack = p
+}
+
+// Mark says by which files a model is recognized, while they are open: their sizes, and bytes from
+// all over them.
+func (l *Loader) Mark() (string, error) {
+	paths := map[string]bool{}
+	for _, t := range l.tensors {
+		paths[t.Path()] = true
+	}
+	sum := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if err := sample(sum, path); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("packed of %x", sum.Sum(nil)), nil
+}
+
+// sample writes the size of a file and pieces of it.
+func sample(to io.Writer, path string) error {
+	const pieces, size = 256, 4096
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(to, info.Size())
+	for i := range int64(pieces) {
+		at := info.Size() / pieces * i
+		if _, err := io.Copy(to, io.NewSectionReader(f, at, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packed is a matrix of a name, from the file or, if there is none, packed now.
+func (l *Loader) packed(name string, in, out int, pack func() *attn.Matrix) *attn.Matrix {
+	switch p := l.pack; {
+	case l.Err != nil:
+		return nil
+	case p == nil:
+		return pack()
+	case p.saved == nil:
+		m := pack()
+		p.names, p.all = append(p.names, name), append(p.all, m)
+		return m
+	default:
+		m := p.saved.Matrix(name)
+		if m == nil {
+			l.Fail("%s: no matrix is %s, want the model's own", p.path, name)
+			return nil
+		}
+		if _, _, inputs, outputs := m.Dims(); inputs != in || outputs != out {
+			l.Fail("%s: matrix %s is %d×%d, want %d×%d", p.path, name, outputs, inputs, out, in)
+		}
+		l.Packed += m.MemoryUse()
+		return m
+	}
+}
+
+// WritePack writes the file that UsePack did not find, whole or not at all.
+func (l *Loader) WritePack() {
+	p := l.pack
+	if l.Err != nil || p == nil || p.saved != nil || len(p.all) == 0 {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(p.path), filepath.Base(p.path)+".*")
+	if err != nil {
+		l.Err = err
+		return
+	}
+	_, err = attn.SaveMatrices(f, append(p.names, p.mark), append(p.all, p.all[0]))
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), p.path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // what came before it is what the user wants to know
+		l.Fail("%s: %w", p.path, err)
+	}
+}

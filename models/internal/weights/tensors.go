@@ -1,0 +1,185 @@
+package weights
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/gguf"
+	"github.com/seed-1415985d/attn/safetensors"
+)
+
+// stored is one tensor of a safetensors or GGUF file.
+type stored struct {
+	inFile
+	shape    []int
+	encoding *encoding
+	used     bool
+}
+
+// inFile is what tensors of both kinds of files do.
+type inFile interface {
+	Path() string
+	Bytes() ([]byte, error)
+	Release()
+}
+
+// source is what errors call the parts of a kind of file.
+type source struct{ file, shapes, kind, kinds string }
+
+func (l *Loader) source() source {
+	if l.metadata != nil {
+		return source{"GGUF file", "its metadata", "type", "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, " +
+			"Q5_1, IQ4_NL, IQ4_XS, MXFP4, NVFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, TQ1_0 or TQ2_0"}
+	}
+	return source{"safetensors file", "config.json", "dtype", "F32, F16 or BF16"}
+}
+
+// Open finds the tensors of the folder, in one file or in those that an index names.
+func (l *Loader) Open() {
+	l.tensors = map[string]*stored{}
+	if l.Err != nil {
+		return
+	}
+	f, err := safetensors.Open(l.Path)
+	if err != nil {
+		l.Err = err
+		return
+	}
+	l.files = f
+	for _, t := range f.Tensors {
+		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOf(t.DType)}
+	}
+}
+
+// openGGUF finds the tensors of a GGUF file.
+func (l *Loader) openGGUF() {
+	f, err := gguf.Open(l.Path)
+	if err != nil {
+		l.Err = err
+		return
+	}
+	l.files, l.metadata = f, f
+	for _, t := range f.Tensors {
+		l.tensors[t.Name] = &stored{inFile: t, shape: t.Shape, encoding: encodingOfGGUF(t.Type)}
+	}
+}
+
+// Has says whether a folder has a tensor.
+func (l *Loader) Has(name string) bool { return l.tensors[name] != nil }
+
+// Kind is the type in which the folder keeps tensors: F32, which holds the numbers of all types, if
+// they have several, or one that is no format.
+func (l *Loader) Kind(names ...string) attn.Format {
+	kind := attn.Format(-1)
+	for _, name := range names {
+		t := l.tensors[name]
+		if t == nil || t.encoding.format < 0 || kind >= 0 && t.encoding.format != kind {
+			return attn.F32
+		}
+		kind = t.encoding.format
+	}
+	return kind
+}
+
+// Tensor reads a tensor that must have a shape.
+func (l *Loader) Tensor(name string, shape ...int) []float32 {
+	if l.Err == nil && l.Random != nil {
+		return l.Random(name, shape)
+	}
+	t, data := l.stored(name, shape)
+	if l.Err != nil {
+		return nil
+	}
+	defer t.Release()
+	x := make([]float32, product(shape))
+	l.failTensor(t, name, t.encoding.decode(x, data))
+	return x
+}
+
+// failTensor notes an error about a tensor.
+func (l *Loader) failTensor(t *stored, name string, err error) {
+	if err != nil {
+		l.Fail("%s: tensor %s: %w", t.Path(), name, err)
+	}
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, s := range shape {
+		n *= s
+	}
+	return n
+}
+
+// stored finds a tensor, and its bytes as they are in its file, until Close.
+func (l *Loader) stored(name string, shape []int) (t *stored, data []byte) {
+	t = l.tensors[name]
+	switch {
+	case l.Err != nil:
+		return nil, nil
+	case t == nil:
+		l.Fail("%s: no %s has tensor %s, want one of shape %v", l.Path, l.source().file, name, shape)
+		return nil, nil
+	}
+	t.used = true
+	if err := t.check(shape, l.source()); err != nil {
+		l.Fail("%s: tensor %s %w", t.Path(), name, err)
+		return t, nil
+	}
+	data, err := t.Bytes()
+	if err != nil {
+		l.Fail("%w", err)
+	}
+	return t, data
+}
+
+// check refuses a tensor of another shape, or of a type that is not read.
+func (t *stored) check(shape []int, from source) error {
+	switch {
+	case !sameShape(t.shape, shape):
+		return fmt.Errorf("has shape %v, want %v by %s", t.shape, shape, from.shapes)
+	case t.encoding.decode == nil:
+		return fmt.Errorf("has %s %s, want %s", from.kind, t.encoding.name, from.kinds)
+	}
+	return nil
+}
+
+// sameShape compares shapes but for ones before them, which change no place of an element.
+func sameShape(a, b []int) bool { return slices.Equal(withoutOnes(a), withoutOnes(b)) }
+
+func withoutOnes(shape []int) []int {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
+}
+
+// CheckUsed refuses tensors that nobody asked for, since a model that knows nothing of them would
+// answer wrongly, but for those without effect: those of no elements, and some names, in which * is
+// for any letters.
+func (l *Loader) CheckUsed(idle ...string) {
+	for _, name := range slices.Sorted(maps.Keys(l.tensors)) {
+		t := l.tensors[name]
+		known := slices.ContainsFunc(idle, func(pattern string) bool {
+			ok, _ := path.Match(pattern, name)
+			return ok
+		})
+		if !t.used && !known && !slices.Contains(t.shape, 0) {
+			l.Fail("%s: tensor %s, %s %v, has no place in this kind of model, want only those that it "+
+				"has", t.Path(), name, t.encoding.name, t.shape)
+		}
+	}
+}
+
+// Close closes what Open opened.
+func (l *Loader) Close() {
+	if l.files != nil {
+		_ = l.files.Close() // they were only read
+	}
+	if l.pool != nil {
+		_ = l.pool.Close() // nobody uses it
+	}
+}
