@@ -282,7 +282,7 @@ func (o *options) random() (*model, tokenize.Codec, error) {
 	l.Check("config.json", err)
 	m := newModel(l, &c, &folderNames, o.weights)
 	o.identify(l, m)
-	return m, weights.Numbers(c.Vocab), l.Err
+	return m, tokenize.Numbers(c.Vocab), l.Err
 }
 
 // addStop takes a text that ends answers.

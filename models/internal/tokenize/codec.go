@@ -3,6 +3,9 @@
 package tokenize
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/seed-1415985d/attn/models/chat"
 	"github.com/seed-1415985d/attn/models/internal/weights"
 )
@@ -35,3 +38,28 @@ func Beside(l *weights.Loader, read func(l *weights.Loader) *BPE) (wait func() *
 		return t
 	}
 }
+
+// Numbers is the Codec of a random model, that knows a number of tokens, which mean nothing.
+type Numbers int
+
+func (n Numbers) Encode(text string) (ids []int, err error) {
+	for i := range len(text) {
+		ids = append(ids, int(text[i])%int(n))
+	}
+	return ids, nil
+}
+
+// EncodePlain is Encode: there are no control tokens.
+func (n Numbers) EncodePlain(text string) ([]int, error) { return n.Encode(text) }
+
+// ControlIn are none.
+func (Numbers) ControlIn(string) []string { return nil }
+
+func (n Numbers) Conversation(bool, ...chat.Message) ([]int, error) {
+	return nil, errors.New("a random model has no conversations, want one with a chat template")
+}
+
+// Ends are none.
+func (Numbers) Ends() []int { return nil }
+
+func (n Numbers) Decode(token int) string { return fmt.Sprint(" ", token) }

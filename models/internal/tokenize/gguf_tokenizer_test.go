@@ -380,7 +380,7 @@ func TestConversationGGUF(t *testing.T) {
 		!strings.Contains(err.Error(), "the model has no chat template") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := weights.Numbers(3).Conversation(false); err == nil {
+	if _, err := Numbers(3).Conversation(false); err == nil {
 		t.Error("a random model has conversations")
 	}
 }
