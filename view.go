@@ -50,16 +50,21 @@ func BLHD[T any](data []T, b, l, h, d int) View[T] {
 // Rows views rows of pitch elements, one for each position of each batch entry, in which the heads
 // of the position lie side by side from the first element on: [BLHD] where rows hold more than
 // that. A projection that writes queries, keys and values into one row of pitch elements is viewed
-// by Rows(x, …), Rows(x[queries:], …) and Rows(x[queries+keys:], …).
+// by Rows(x, …), Rows(x[queries:], …) and Rows(x[queries+keys:], …). A pitch below h·d is
+// [ErrStride] where the view is used.
 func Rows[T any](data []T, b, l, h, d, pitch int) View[T] {
-	return View[T]{Data: data, B: b, H: h, L: l, D: d, SB: l * pitch, SH: d, SL: pitch}
+	v := View[T]{Data: data, B: b, H: h, L: l, D: d, SB: l * pitch, SH: d, SL: pitch}
+	if pitch < h*d {
+		v.SL = views.ShortPitch(pitch)
+	}
+	return v
 }
 
 // Strides returns how many elements lie between neighbours in Data, along batch, heads and
 // positions: the strides of a contiguous array where none is given, 0 for [Broadcast].
 func (v View[T]) Strides() (sb, sh, sl int) {
 	sb, sh, sl = v.explicit()
-	return max(sb, 0), max(sh, 0), max(sl, 0)
+	return max(sb, 0), max(sh, 0), views.Step(sl)
 }
 
 // explicit returns the strides as a view would have to give them.
@@ -79,7 +84,7 @@ func (v *View[T]) geometry() views.Geometry {
 func (v View[T]) Slice(from, to int) View[T] {
 	checkRange("Slice", from, to, v.L)
 	v.SB, v.SH, v.SL = v.explicit()
-	return v.from(from*max(v.SL, 0), to-from, &v.L)
+	return v.from(from*views.Step(v.SL), to-from, &v.L)
 }
 
 // Heads returns the view of heads from to to−1, with explicit strides. It panics unless

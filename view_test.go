@@ -115,6 +115,34 @@ func TestBroadcastIsForInputs(t *testing.T) {
 	}
 }
 
+// Rows that are closer together than their heads are wide are an error, in inputs and outputs and in
+// parts of them, and name the pitch.
+func TestRowsOfTooShortPitch(t *testing.T) {
+	for _, pitch := range []int{7, 1, 0, -1, -9} {
+		for _, l := range []int{1, 3} {
+			narrow, x := Rows(make([]float32, 100), 1, l, 2, 4, pitch), zeros(1, 2, l, 4)
+			dst := BHLD(nans(2*l*4), 1, 2, l, 4)
+			for name, err := range map[string]error{
+				"q":   Attend(dst, narrow, x, x, nil),
+				"k":   Attend(dst, x, narrow, x, nil),
+				"v":   Attend(dst, x, x, narrow.Slice(0, l), nil),
+				"dst": Attend(narrow.Heads(0, 2), x, x, x, nil),
+				"a":   MatMul(dst, narrow, zeros(1, 1, 4, 4)),
+				"w":   func() error { _, err := PackMatrix(narrow, MatrixConfig{}); return err }(),
+			} {
+				mustFail(t, name, err, ErrStride, fmt.Sprintf("%s is of Rows with a pitch of %d, want at "+
+					"least h·d, the elements of all heads", name, pitch))
+			}
+			mustBeUntouched(t, dst)
+		}
+	}
+	x := zeros(1, 1, 3, 8)
+	x.Data[5] = 1
+	if row := Rows(x.Data, 1, 3, 2, 4, 5).Row(0, 0, 1); row[0] != 1 {
+		t.Errorf("the row at element 5 begins with %v, want 1", row[0])
+	}
+}
+
 // Slice and Heads are the rows that they say, of any layout, and their strides are explicit.
 func TestSlicesOfViews(t *testing.T) {
 	const b, h, l, d = 2, 3, 4, 5

@@ -32,6 +32,9 @@ const (
 	// Broadcast is the stride of a dimension that repeats the same elements.
 	Broadcast = -1
 
+	// shortPitch is the mark of a pitch that is too short: see ShortPitch.
+	shortPitch = math.MinInt / 2
+
 	// MaxLength bounds dimensions.
 	MaxLength = 1 << 28
 
@@ -55,6 +58,18 @@ func Product(factors ...int) (n int, ok bool) {
 		n = int(lo)
 	}
 	return n, true
+}
+
+// ShortPitch is the stride of rows whose pitch is less than the elements of a row. Such rows overlap,
+// and no other stride says whether they should, so this one is refused in inputs as well.
+func ShortPitch(pitch int) int { return shortPitch + min(max(pitch, -MaxLength), MaxLength) }
+
+// Step returns how many elements lie between neighbours whose explicit stride this is.
+func Step(stride int) int {
+	if pitch := stride - shortPitch; -MaxLength <= pitch && pitch <= MaxLength {
+		stride = pitch
+	}
+	return max(stride, 0)
 }
 
 // Geometry is a view without its elements: dimensions, strides, and how many elements its buffer
@@ -93,6 +108,10 @@ func (g *Geometry) Check(name string) error {
 	}
 	if g.SB|g.SH|g.SL == 0 {
 		return g.checkContiguous(name)
+	}
+	if pitch := g.SL - shortPitch; -MaxLength <= pitch && pitch <= MaxLength {
+		return Fail(ErrStride, "%s is of Rows with a pitch of %d, want at least h·d, the elements of all "+
+			"heads", name, pitch)
 	}
 	extent := g.D // the index of the last element plus one
 	given := [...]int{g.SB, g.SH, g.SL}
