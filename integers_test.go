@@ -772,7 +772,8 @@ func TestTwoFormatsErrors(t *testing.T) {
 		"Integers is true over values in F16, want I8 or I4")
 
 	_, err = PackMatrix(k, MatrixConfig{Format: I4})
-	mustFail(t, "matrix", err, ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8")
+	mustFail(t, "matrix", err, ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: "+
+		"weights of 4 bits are blocks, see PackBlocks")
 }
 
 // The file of a cache of two formats is refused by a reader of another ValueFormat.

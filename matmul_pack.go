@@ -86,7 +86,10 @@ type packing struct {
 // newPacking validates what is to be packed, and makes a matrix without elements.
 func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
 	switch {
-	case !c.Format.valid() || c.Format == I4:
+	case c.Format == I4:
+		return nil, fail(ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: weights of 4 "+
+			"bits are blocks, see PackBlocks")
+	case !c.Format.valid():
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v, want F32, F16, BF16 or I8", c.Format)
 	case c.Integers && c.Format != I8:
 		return nil, fail(ErrOption, "MatrixConfig.Format is %v with Integers, want I8", c.Format)
