@@ -48,12 +48,16 @@ type Pool struct {
 	closed bool
 }
 
-// NewPool starts a pool of n workers: n−1 goroutines and the caller's own. n ≤ 0
-// means GOMAXPROCS. The goroutines live until Close.
+// MaxWorkers is the most workers that a [Pool] has.
+const MaxWorkers = 4096
+
+// NewPool starts a pool of n workers: n−1 goroutines and the caller's own. n ≤ 0 means GOMAXPROCS,
+// and a pool never has more than [MaxWorkers]. The goroutines live until Close.
 func NewPool(n int) *Pool {
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
+	n = min(n, MaxWorkers)
 	p := &Pool{size: n}
 	p.spin.Init(tuned.Spin, spin.Costs{Backoff: tuned.Backoff, LongCall: tuned.LongCall})
 	p.wake.L, p.idle.L = &p.mu, &p.mu

@@ -28,7 +28,7 @@ type WorkerConfig struct {
 	Lease     time.Duration // the longest time for which nothing may be heard of a client: 1 minute
 	Outage    time.Duration // for which no lease goes on while there is no connection: 10 minutes
 	Announce  time.Duration // between announcements: 1 second
-	Threads   int           // that compute: GOMAXPROCS
+	Threads   int           // that compute: GOMAXPROCS, at most 65536
 }
 
 func (c *WorkerConfig) complete() error {

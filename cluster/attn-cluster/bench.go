@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strconv"
 	"strings"
@@ -33,8 +34,8 @@ With -batch it measures steps of that many sequences together, in turns with tho
 func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	b := &bench{w: stdout, tokens: []int{4096, 65536}, workers: []int{1, 2, 4}}
 	fs := newFlags(benchAbout)
-	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens))
-	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers))
+	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens, math.MaxInt))
+	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers, mostProcesses))
 	fs.IntVar(&b.steps, "n", 400, "steps of each case")
 	fs.IntVar(&b.batch, "batch", 1, "`sequences` that take steps together, compared with one")
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
@@ -74,14 +75,20 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	return nil
 }
 
-// numbersFlag reads numbers above 0 with commas between them.
-func numbersFlag(to *[]int) func(string) error {
+// mostProcesses is how many workers are started on this machine at most.
+const mostProcesses = 256
+
+// numbersFlag reads numbers from 1 to most, with commas between them.
+func numbersFlag(to *[]int, most int) func(string) error {
 	return func(s string) error {
 		*to = nil
 		for _, field := range strings.Split(s, ",") {
 			n, err := strconv.Atoi(field)
 			if err != nil || n < 1 {
 				return fmt.Errorf("want numbers above 0, with commas between them")
+			}
+			if n > most {
+				return fmt.Errorf("want at most %d", most)
 			}
 			*to = append(*to, n)
 		}

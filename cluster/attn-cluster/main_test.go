@@ -100,6 +100,8 @@ func TestUsage(t *testing.T) {
 		"demo -steps 2":                  "-steps 2",
 		"demo more":                      "unexpected argument",
 		"soak -workers 2":                "-workers is 2, want at least 3: one has trouble, and two keep",
+		"soak -workers 257":              "-workers is 257, want at most 256",
+		"bench -workers 1,257":           "want at most 256",
 		"soak -for 0s":                   "-for is 0s and -round 20s, want more than 0",
 		"soak more":                      "unexpected argument",
 		"bench -tokens 1,x":              "want numbers above 0, with commas between them",

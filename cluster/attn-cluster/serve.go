@@ -51,7 +51,7 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.StringVar(&w.Name, "name", "", "of this worker, which no other has (default "+hostName("")+
 		", with -2, -3 and so on where workers have that)")
 	fs.Var(&memory, "memory", "`bytes` of keys and values, like 8GiB; there is no default")
-	fs.IntVar(&w.Threads, "threads", 0, "that compute (default GOMAXPROCS)")
+	fs.IntVar(&w.Threads, "threads", 0, "that compute, at most 65536 (default GOMAXPROCS)")
 	fs.IntVar(&w.Clients, "clients", 0, "that may have copies here (default 1024)")
 	fs.IntVar(&w.Sequences, "sequences", 0, "that may have parts here (default 4096)")
 	fs.IntVar(&w.Copies, "copies", 0, "of parts that may be here (default 65536)")

@@ -63,6 +63,9 @@ func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if *workers < 3 {
 		return usagef("-workers is %d, want at least 3: one has trouble, and two keep copies", *workers)
 	}
+	if *workers > mostProcesses {
+		return usagef("-workers is %d, want at most %d", *workers, mostProcesses)
+	}
 	if *duration <= 0 || *round <= 0 {
 		return usagef("-for is %v and -round %v, want more than 0", *duration, *round)
 	}

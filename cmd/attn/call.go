@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/inspect"
 )
 
@@ -37,7 +38,7 @@ var callKeys = []callKey{
 	whole("Dv", maxDimension, func(c *inspect.Call) *int { return &c.Dv }),
 	{"layout", setLayout, "bhld, blhd or cache"},
 	{"causal", setCausal, "0 or 1"},
-	whole("workers", maxThreads, func(c *inspect.Call) *int { return &c.Workers }),
+	whole("workers", attn.MaxWorkers, func(c *inspect.Call) *int { return &c.Workers }),
 }
 
 // whole is a key whose value is a number of things, of which there is one at least.

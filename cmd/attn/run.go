@@ -64,9 +64,6 @@ type runFlags struct {
 	given                      map[string]bool // flags that the command line has
 }
 
-// maxThreads is more than any machine has, and few enough to start.
-const maxThreads = 4096
-
 func (f *runFlags) set(fs *flag.FlagSet) {
 	fs.StringVar(&f.q, "q", "", "`file` of queries")
 	fs.StringVar(&f.k, "k", "", "`file` of keys")
@@ -206,8 +203,8 @@ func (f *runFlags) checkFlags() error {
 		return usagef("-heads is %d and -kvheads is %d, want 0 to %d", f.heads, f.kvHeads, maxDimension)
 	case f.kvHeads > 0 && f.heads == 0:
 		return usagef("-kvheads needs -heads")
-	case f.threads < 0 || f.threads > maxThreads:
-		return usagef("-threads is %d, want 0 to %d", f.threads, maxThreads)
+	case f.threads < 0 || f.threads > attn.MaxWorkers:
+		return usagef("-threads is %d, want 0 to %d", f.threads, attn.MaxWorkers)
 	case f.png == "" && (f.labels != "" || f.pngHeads != "0" || f.pngBatch != 0):
 		return usagef("-labels, -png-heads and -png-batch need -png")
 	case f.given["scale"] && f.scale == 0:

@@ -127,6 +127,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]Options{"Options.Workers is -1": {Workers: -1},
+		"Options.Workers is 4097, want 0 to 4096":   {Workers: attn.MaxWorkers + 1},
 		"Options.Dimensions is 31, want at most 30": {Dimensions: 31},
 		"Options.MaxTokens is 1, want":              {MaxTokens: 1},
 		"Options.MaxTokens is 21, want at most 20":  {MaxTokens: 21},

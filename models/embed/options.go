@@ -3,12 +3,14 @@ package embed
 import (
 	"fmt"
 	"runtime"
+
+	"github.com/seed-1415985d/attn"
 )
 
 // Options say how a model is opened. The zero value is what its files say, on all cores. An option
 // that the model has no use for is an error, as Pooling is for one that only scores.
 type Options struct {
-	// Workers is the number of threads; 0 is GOMAXPROCS.
+	// Workers is the number of threads, at most attn.MaxWorkers; 0 is GOMAXPROCS.
 	Workers int
 	// Integers multiplies in 8-bit integers: about twice as fast, with other bits.
 	Integers bool
@@ -53,8 +55,11 @@ func (o *Options) check() error {
 			return fmt.Errorf("embed: Options.%s is %d, want 0 or more", n.name, n.value)
 		}
 	}
+	if o.Workers > attn.MaxWorkers {
+		return fmt.Errorf("embed: Options.Workers is %d, want 0 to %d", o.Workers, attn.MaxWorkers)
+	}
 	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
+		o.Workers = min(runtime.GOMAXPROCS(0), attn.MaxWorkers)
 	}
 	if o.BatchTokens == 0 {
 		o.BatchTokens = usualBatch

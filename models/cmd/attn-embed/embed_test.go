@@ -41,7 +41,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%q printed\n%s%s", c.args, text, &errs)
 		}
 	}
-	for _, args := range [][]string{{"-workers", "0"}, {"-pool", "most"},
+	for _, args := range [][]string{{"-workers", "0"}, {"-workers", "4097"}, {"-pool", "most"},
 		{"-vectors", "no/such/folder/x.npy"}, {"-workers", "x"}, {"-heads", "7"},
 		{"-vocab", "1"}, {"-nonsense"}} {
 		if err := run(args, strings.NewReader(""), &strings.Builder{}, io.Discard); err == nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/models/cmd/internal/terminal"
 	"github.com/seed-1415985d/attn/models/embed"
 )
@@ -63,8 +64,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.Workers < 1 {
-		return fmt.Errorf("-workers is %d, want 1 or more", o.Workers)
+	if o.Workers < 1 || o.Workers > attn.MaxWorkers {
+		return fmt.Errorf("-workers is %d, want 1 to %d", o.Workers, attn.MaxWorkers)
 	}
 	if *modes != "" {
 		o.Pooling = strings.Split(*modes, ",")

@@ -48,6 +48,9 @@ func (s *settings) check() error {
 			return fmt.Errorf("-%s is %d, want at least 1", n.flag, n.is)
 		}
 	}
+	if s.workers > attn.MaxWorkers {
+		return fmt.Errorf("-workers is %d, want at most %d", s.workers, attn.MaxWorkers)
+	}
 	return nil
 }
 

@@ -355,6 +355,7 @@ func TestCommand(t *testing.T) {
 		{"-workers 0 -model nowhere x", []string{"-workers is 0, want at least 1"}},
 		{"-batch 0 -model nowhere x", []string{"-batch is 0, want at least 1"}},
 		{"-chunk -1 -model nowhere x", []string{"-chunk is -1, want at least 1"}},
+		{"-workers 4097 -model nowhere x", []string{"-workers is 4097, want at most 4096"}},
 		{"-context 0 -model nowhere x", []string{"-context is 0, want at least 1"}},
 		{"-context 3 hi", []string{"prompt 1: a prompt of 2 tokens and its answer of -n 64 may have 66" +
 			", want at most -context 3"}},
