@@ -144,6 +144,9 @@ func (c *Cache) Close() error {
 
 // checkOpen makes sure that the cache has memory.
 func (c *Cache) checkOpen() error {
+	if c == nil {
+		return fail(ErrOption, "c is nil, want a cache")
+	}
 	if !c.packed.Open() {
 		return fail(ErrClosed, "the cache was closed, or is not from NewCache")
 	}

@@ -21,7 +21,7 @@ var (
 	// ErrOverlap: an output may share memory with an input or with another output. Views whose
 	// extents overlap pass only as separate columns of rows of the same pitch.
 	ErrOverlap = views.ErrOverlap
-	// ErrOption: an option has a value outside its domain.
+	// ErrOption: an option has a value outside its domain, or a pointer is nil.
 	ErrOption = views.ErrOption
 	// ErrUnsupported: a valid request that this version cannot serve, or not on this architecture.
 	ErrUnsupported = errors.New("attn: unsupported")

@@ -1,6 +1,7 @@
 package attn
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 
@@ -76,7 +77,7 @@ func (p *multiplication) check() error {
 	if err := checkView("b", b); err != nil {
 		return err
 	}
-	return checkProduct(&p.dst, &p.a, &rightSide{"b", b.B, b.H, b.L, b.D}, b, nil)
+	return checkProduct(&p.dst, &p.a, &rightSide{"b", "rows", b.B, b.H, b.L, b.D}, b, nil)
 }
 
 // leastProductRows rows are the fewest for which another worker packs the same columns of b.
@@ -162,9 +163,10 @@ func (p *multiplication) task(w *scratch, i int) {
 // productRange is some rows of some heads, counted through all batch entries.
 type productRange struct{ row, rowsEnd, head, headsEnd int }
 
-// rightSide names the matrices [batch or 1, heads or 1, inner, cols] of a product.
+// rightSide is the matrices [batch or 1, heads or 1, inner, cols] of a product. inputs is what a
+// caller calls the inner steps.
 type rightSide struct {
-	name                      string
+	name, inputs              string
 	batch, heads, inner, cols int
 }
 
@@ -179,7 +181,8 @@ func checkProduct(dst, a *Tensor, right *rightSide, b *Tensor, bias []float32) e
 	}
 	switch {
 	case a.D != right.inner:
-		return fail(ErrShape, "a.D is %d, want %d as %s has rows", a.D, right.inner, right.name)
+		return fail(ErrShape, "a.D is %d, want %d as %s has %s", a.D, right.inner, right.name,
+			right.inputs)
 	case right.batch != a.B && right.batch != 1 || right.heads != a.H && right.heads != 1:
 		return fail(ErrShape, "%s is [%d %d …], want [%s, %s, …] as a", right.name, right.batch,
 			right.heads, orOne(a.B), orOne(a.H))
@@ -321,8 +324,22 @@ func (m *Matrix) Close() error {
 
 // checkOpen makes sure that the matrix has memory.
 func (m *Matrix) checkOpen() error {
+	if m == nil {
+		return fail(ErrOption, "m is nil, want a matrix")
+	}
 	if m.mapping == nil {
 		return fail(ErrClosed, "the matrix was closed, or is not from PackMatrix")
+	}
+	return nil
+}
+
+// checkListed makes sure that a matrix of a list is there and has memory.
+func checkListed(ms []*Matrix, i int) error {
+	if ms[i] == nil {
+		return fail(ErrOption, "ms[%d] is nil, want a matrix", i)
+	}
+	if err := ms[i].checkOpen(); err != nil {
+		return fmt.Errorf("%w (ms[%d])", err, i)
 	}
 	return nil
 }
@@ -400,7 +417,8 @@ func (m *Matrix) checkMatMul(dst, a *Tensor, bias []float32) error {
 	if bias != nil && len(bias) != m.cols {
 		return fail(ErrLength, "len(bias) is %d, want %d", len(bias), m.cols)
 	}
-	return checkProduct(dst, a, &rightSide{"the matrix", m.b, m.h, m.inner, m.cols}, &Tensor{}, bias)
+	return checkProduct(dst, a, &rightSide{"the matrix", "inputs", m.b, m.h, m.inner, m.cols},
+		&Tensor{}, bias)
 }
 
 // projection is a product of prepared rows by a Matrix.

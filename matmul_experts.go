@@ -1,7 +1,6 @@
 package attn
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 
@@ -95,11 +94,8 @@ func (x *expertCall) checkMatrices() error {
 			len(x.ms))
 	}
 	for i, m := range x.ms {
-		if m == nil {
-			return fail(ErrOption, "ms[%d] is nil, want a matrix", i)
-		}
-		if err := m.checkOpen(); err != nil {
-			return fmt.Errorf("%w (ms[%d])", err, i)
+		if err := checkListed(x.ms, i); err != nil {
+			return err
 		}
 		switch {
 		case m.b != 1 || m.h != 1:

@@ -132,8 +132,8 @@ func matrixIn(mapping *memory.Mapping) (*Matrix, error) {
 // same names and matrices give the same bytes, on every CPU.
 //
 // len(names) is len(ms), or the error is [ErrLength], as for names of more than 256 MiB together.
-// An empty name and one that came before are [ErrOption], a nil or closed matrix is [ErrClosed];
-// nothing is written then. Errors of w are wrapped.
+// An empty name, one that came before and a nil matrix are [ErrOption], a closed matrix is
+// [ErrClosed]; nothing is written then. Errors of w are wrapped.
 func SaveMatrices(w io.Writer, names []string, ms []*Matrix) (n int64, err error) {
 	set, all, err := newSet(names, ms)
 	if err != nil {
@@ -158,11 +158,8 @@ func newSet(names []string, ms []*Matrix) (set *file.Set, all []*Matrix, err err
 	set = &file.Set{Names: names}
 	first, numbers := map[string]int{}, map[*Matrix]int{}
 	for i, m := range ms {
-		if m == nil {
-			return nil, nil, fail(ErrClosed, "ms[%d] is nil, want a matrix", i)
-		}
-		if err := m.checkOpen(); err != nil {
-			return nil, nil, fmt.Errorf("%w (ms[%d])", err, i)
+		if err := checkListed(ms, i); err != nil {
+			return nil, nil, err
 		}
 		if before, is := first[names[i]]; is || names[i] == "" {
 			return nil, nil, fail(ErrOption, "%s", file.FaultOfName(names[i], i, before))

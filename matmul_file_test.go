@@ -827,7 +827,7 @@ func TestSaveMatricesRefuses(t *testing.T) {
 		text  string
 	}{
 		{[]string{"a"}, nil, ErrLength, "there are 0 matrices, want 1 as names"},
-		{[]string{"a", "b"}, []*Matrix{m, nil}, ErrClosed, "ms[1] is nil, want a matrix"},
+		{[]string{"a", "b"}, []*Matrix{m, nil}, ErrOption, "ms[1] is nil, want a matrix"},
 		{[]string{"a", "b"}, []*Matrix{m, closed}, ErrClosed, "(ms[1])"},
 		{[]string{"a", ""}, []*Matrix{m, m}, ErrOption, "names[1] is empty, want a name"},
 		{[]string{"a", "b", "a"}, []*Matrix{m, m, m}, ErrOption,

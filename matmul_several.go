@@ -290,8 +290,8 @@ func (q *products) drop() {
 //	dsts[i]  [B, H, L, N of ms[i]]
 //	biases   nil, or one for each matrix: nil, or as many as it has outputs
 //
-// Outputs that share elements are [ErrOverlap], and lists of different lengths [ErrLength]. If the
-// arguments are invalid, nothing has been written.
+// Outputs that share elements are [ErrOverlap], lists of different lengths [ErrLength], and a nil
+// matrix is [ErrOption]. If the arguments are invalid, nothing has been written.
 func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) error {
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
@@ -329,6 +329,9 @@ func checkProducts(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) er
 			len(ms))
 	}
 	for i, m := range ms {
+		if err := checkListed(ms, i); err != nil {
+			return err
+		}
 		dst, in := dsts[i], a
 		if err := m.checkMatMul(&dst, &in, biasOf(biases, i)); err != nil {
 			return fmt.Errorf("%w (dsts[%d] and ms[%d])", err, i, i)

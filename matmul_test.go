@@ -240,9 +240,9 @@ func TestMatMulErrors(t *testing.T) {
 		{"dst is bias", m.MatMul(BHLD(both, 2, 3, 4, 6), a, both[7:13]), ErrOverlap,
 			"dst overlaps bias, want separate memory"},
 		{"matrix rows", m.MatMul(dst, x(2, 3, 4, 6), nil), ErrShape,
-			"a.D is 6, want 5 as the matrix has rows"},
+			"a.D is 6, want 5 as the matrix has inputs"},
 		{"pool", pool.MulMatrix(dst, x(2, 3, 4, 6), m, nil), ErrShape,
-			"a.D is 6, want 5 as the matrix has rows"},
+			"a.D is 6, want 5 as the matrix has inputs"},
 		{"closed", func() error {
 			must(t, pool.Close())
 			return pool.MulMatrix(dst, a, m, nil)

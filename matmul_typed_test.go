@@ -343,7 +343,8 @@ func TestPackErrors(t *testing.T) {
 		fails(with(math.Inf(1)), I8, ErrOption, "w is +Inf"+end)
 		fails(with(math.Inf(-1)), I8, ErrOption, "w is -Inf"+end)
 		fails(with(0), -2, ErrOption, "MatrixConfig.Format is Format(-2), want F32, F16, BF16 or I8")
-		fails(with(0), I8+1, ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8")
+		fails(with(0), I8+1, ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: "+
+			"weights of 4 bits are blocks, see PackBlocks")
 		for _, typ := range matrixTypes {
 			fails(Tensor{B: 1, H: 1, D: 1}, typ, ErrShape, "w is [1 1 0 1], "+rows)
 			fails(Tensor{B: 1, H: 1, L: 1}, typ, ErrShape, fmt.Sprintf("w.D is 0, want 1 to %d", maxLength))
@@ -382,7 +383,7 @@ func TestMatrixTypesCheckArguments(t *testing.T) {
 		must(t, err)
 		dst := BHLD(nans(4*6), 1, 1, 4, 6)
 		mustFail(t, "a.D", m.MatMul(dst, zeros(1, 1, 4, 6), nil), ErrShape,
-			"a.D is 6, want 5 as the matrix has rows")
+			"a.D is 6, want 5 as the matrix has inputs")
 		mustFail(t, "dst", threeWorkers().MulMatrix(dst, zeros(1, 1, 3, 5), m, nil), ErrShape,
 			"dst is [1 1 4 6], want [1 1 3 6]")
 		mustFail(t, "bias", m.MatMul(dst, zeros(1, 1, 4, 5), make([]float32, 5)), ErrLength,

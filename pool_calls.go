@@ -25,8 +25,8 @@ type Worker interface{ Work(part int) }
 // other parts may not have been done, and the pool goes on. If Work ends its goroutine by
 // [runtime.Goexit], Run ends the caller's.
 //
-// A nil *Pool does all parts on the calling goroutine, in order. parts below 0 is [ErrOption], a
-// closed pool [ErrClosed], for 0 parts, too.
+// A nil *Pool does all parts on the calling goroutine, in order. parts below 0 is [ErrOption], as is
+// a nil w that has parts to do; a closed pool is [ErrClosed], for 0 parts, too.
 func (p *Pool) Run(parts int, w Worker) error {
 	if p == nil {
 		return runAlone(parts, w)
@@ -36,7 +36,7 @@ func (p *Pool) Run(parts int, w Worker) error {
 		return err
 	}
 	defer p.putCall(pc)
-	if err := checkParts(parts); err != nil || parts == 0 {
+	if err := checkParts(parts, w); err != nil || parts == 0 {
 		return err
 	}
 	pc.parts, pc.mayPanic = callerParts{w}, true
@@ -64,7 +64,7 @@ func (x *callerParts) task(_ *scratch, i int) { x.Work(i) }
 
 // runAlone is Run of a nil Pool.
 func runAlone(parts int, w Worker) error {
-	if err := checkParts(parts); err != nil {
+	if err := checkParts(parts, w); err != nil {
 		return err
 	}
 	for i := range parts {
@@ -73,9 +73,12 @@ func runAlone(parts int, w Worker) error {
 	return nil
 }
 
-func checkParts(parts int) error {
+func checkParts(parts int, w Worker) error {
 	if parts < 0 {
 		return fail(ErrOption, "parts is %d, want at least 0", parts)
+	}
+	if parts > 0 && w == nil {
+		return fail(ErrOption, "w is nil, want a Worker")
 	}
 	return nil
 }
@@ -107,7 +110,6 @@ func (p *Pool) AttendCache(dst, q Tensor, c *Cache, opt *Options) error {
 	if p == nil {
 		return c.Attend(dst, q, opt)
 	}
-	_ = c.length // a nil pointer panics before the call counts as running
 	pc, err := p.takeCall()
 	if err != nil {
 		return err
@@ -125,7 +127,6 @@ func (p *Pool) AppendCache(c *Cache, k, v Tensor) error {
 	if p == nil {
 		return c.Append(k, v)
 	}
-	_ = c.length // a nil pointer panics before the call counts as running
 	pc, err := p.takeCall()
 	if err != nil {
 		return err
@@ -252,7 +253,6 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 	if p == nil {
 		return m.MatMul(dst, a, bias)
 	}
-	_ = m.cols // a nil pointer panics before the call counts as running
 	pc, err := p.takeCall()
 	if err != nil {
 		return err

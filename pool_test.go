@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -255,21 +256,49 @@ func TestPoolErrors(t *testing.T) {
 	must(t, p.Attend(Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, Tensor{D: 4}, nil))
 }
 
-// A panic that the caller recovers from does not keep Close waiting.
-func TestPoolCloseAfterPanic(t *testing.T) {
-	p := NewPool(2)
-	for name, call := range map[string]func(){
-		"AttendCache": func() { p.AttendCache(Tensor{}, Tensor{}, nil, nil) },
-		"MatMul":      func() { p.MulMatrix(Tensor{}, Tensor{}, nil, nil) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s with a nil pointer does not panic", name)
-				}
-			}()
-			call()
-		}()
+// What is nil is an error that names it, from each method and also without a pool, and does not keep
+// Close waiting.
+func TestNilArguments(t *testing.T) {
+	running := NewPool(2)
+	x, dst := zeros(1, 1, 2, 3), BHLD(nans(6), 1, 1, 2, 3)
+	m, err := PackMatrix(zeros(1, 1, 5, 7), MatrixConfig{})
+	must(t, err)
+	state, err := NewState(StateConfig{1, 1, 2, 3})
+	must(t, err)
+	routes := BHLD([]int32{0}, 1, 1, 1, 1)
+	s := sequenceOf(t, StoreConfig{KVHeads: 1, HeadDim: 3, ValueDim: 3, Pages: 2})
+	for _, p := range []*Pool{running, nil} {
+		for want, errs := range map[string][]error{
+			"m is nil, want a matrix": {p.MulMatrix(dst, x, nil, nil),
+				(*Matrix)(nil).MatMul(dst, x, nil), (*Matrix)(nil).Rows(dst, nil)},
+			"ms[1] is nil, want a matrix": {
+				p.MulMatrices([]Tensor{zeros(1, 1, 1, 7), dst}, zeros(1, 1, 1, 5), []*Matrix{m, nil}, nil),
+				p.MulExperts(zeros(1, 1, 1, 7), zeros(1, 1, 1, 5), []*Matrix{m, nil}, routes, nil)},
+			"c is nil, want a cache": {p.AttendCache(dst, x, nil, nil), p.AppendCache(nil, x, x),
+				(*Cache)(nil).Truncate(0)},
+			"s is nil, want a sequence":   {p.AppendSequence(nil, x, x), (*Sequence)(nil).Truncate(0)},
+			"seq is nil, want a sequence": {p.UpdateSequence(state, x, nil, nil)},
+			"seqs[1] is nil, want a sequence": {p.AttendSequences(dst, x, []*Sequence{s, nil}, nil),
+				p.UpdateSequences(state, x, []*Sequence{s, nil}, nil)},
+			"s is nil, want a state": {p.Update(nil, x, x, x, nil), p.UpdateSequence(nil, x, s, nil),
+				p.UpdateSequences(nil, x, []*Sequence{s}, nil), (*State)(nil).Finish(dst, nil)},
+			"t is nil, want a state":  {state.Merge(nil)},
+			"w is nil, want a Worker": {p.Run(1, nil)},
+		} {
+			for i, err := range errs {
+				mustFail(t, fmt.Sprint(want, ", call ", i), err, ErrOption, want)
+			}
+		}
+	}
+	mustBeUntouched(t, dst)
+	must(t, running.Close())
+}
+
+// A pool has no more workers than MaxWorkers, whatever is asked for.
+func TestPoolIsBounded(t *testing.T) {
+	p := NewPool(math.MaxInt)
+	if p.size != MaxWorkers {
+		t.Errorf("a pool of %d workers has %d, want %d", math.MaxInt, p.size, MaxWorkers)
 	}
 	must(t, p.Close())
 }

@@ -103,6 +103,9 @@ func (s *State) Close() error {
 
 // checkOpen makes sure that the state was not closed.
 func (s *State) checkOpen() error {
+	if s == nil {
+		return fail(ErrOption, "s is nil, want a state")
+	}
 	if s.closed {
 		return fail(ErrClosed, "the state was closed")
 	}
@@ -153,10 +156,13 @@ func (s *State) store(node, src *online.State, p *plan, c *chunk) {
 // is the same sum in another order. States in different units are brought to natural units, and
 // outputs of t are rotated if those of s are, as by [State.Update]. The states must be of the same
 // shape, or the error is [ErrShape], and have the same sinks, if they have any, or it is
-// [ErrOption]. It is [ErrMemory] if the system has no memory. Then s has not changed.
+// [ErrOption], as it is for nil. It is [ErrMemory] if the system has no memory. Then s has not changed.
 func (s *State) Merge(t *State) error {
 	if err := s.checkOpen(); err != nil {
 		return err
+	}
+	if t == nil {
+		return fail(ErrOption, "t is nil, want a state")
 	}
 	if t.closed {
 		return fail(ErrClosed, "the state t was closed")

@@ -123,6 +123,9 @@ const released = -1 << 62
 // beginCall registers a call over the sequence, which keeps its pages until endCall. The error is
 // [ErrClosed] for a sequence that was released or whose store was closed.
 func (s *Sequence) beginCall() error {
+	if s == nil {
+		return fail(ErrOption, "s is nil, want a sequence")
+	}
 	if closed := s.begin(); closed != "" {
 		return fail(ErrClosed, "the sequence %s", closed)
 	}

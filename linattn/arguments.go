@@ -97,7 +97,7 @@ func checkStates(states []*State, lens []int, rows int) error {
 	for i, s := range states {
 		switch {
 		case s == nil:
-			return views.Fail(attn.ErrOption, "states[%d] is nil", i)
+			return views.Fail(attn.ErrOption, "states[%d] is nil, want a state", i)
 		case s.closed:
 			return views.Fail(attn.ErrClosed, "states[%d] was closed", i)
 		case s.layout != states[0].layout:

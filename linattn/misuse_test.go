@@ -116,7 +116,7 @@ func TestMisuse(t *testing.T) {
 		{several([]int{5}, s, other), attn.ErrLength, "len(lens) is 1, want 2, one for each state"},
 		{several([]int{2, 4}, s, other), attn.ErrLength, "lens[1] is 4, want 0 to 3"},
 		{several([]int{-1, 6}, s, other), attn.ErrLength, "lens[0] is -1, want 0 to 5"},
-		{several([]int{2, 3}, s, nil), attn.ErrOption, "states[1] is nil"},
+		{several([]int{2, 3}, s, nil), attn.ErrOption, "states[1] is nil, want a state"},
 		{several([]int{2, 3}, s, s), attn.ErrOption, "states[1] is states[0], want it once"},
 		{several([]int{2, 3}, s, wide), attn.ErrOption, "states[1] has {Heads:4"},
 		{several([]int{2, 3}, s, gone), attn.ErrClosed, "states[1] was closed"},
