@@ -49,7 +49,7 @@ const (
 // MatMul packs b each time. Weights that are used more than once are better
 // kept in a [Matrix].
 func MatMul(dst, a, b Tensor) error {
-	p := multiplication{dst: dst, a: a, b: b}
+	p := multiplication{t: &tuned, dst: dst, a: a, b: b}
 	if err := p.check(); err != nil || p.dst.empty() {
 		return err
 	}
@@ -64,6 +64,7 @@ func MatMul(dst, a, b Tensor) error {
 
 // multiplication is a call of MatMul.
 type multiplication struct {
+	t         *tuning.Row
 	dst, a, b Tensor
 
 	inPlace           int  // columns that are read where they are: packing takes longer for few rows
@@ -88,7 +89,7 @@ func (p *multiplication) partition(workers int) {
 	if p.a.L <= inPlaceRows {
 		p.inPlace = p.b.D / 8 * 8 // whole vectors
 	}
-	p.gathered = p.a.D > product.Inner && gathers(&p.dst)
+	p.gathered = p.a.D > product.Inner && gathers(p.t, &p.dst)
 	heads := p.dst.B * p.dst.H
 	p.heads, p.rows, p.cols = heads, p.dst.L, p.dst.D
 	if workers == 1 {
@@ -138,7 +139,7 @@ func (p *multiplication) tasks() int {
 // cost estimates the nanoseconds of the product on one core.
 func (p *multiplication) cost() float64 {
 	cells := float64(p.dst.B) * float64(p.dst.H) * float64(p.dst.D)
-	return tuned.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
+	return p.t.Cost(2*cells*float64(p.dst.L)*float64(p.a.D), 4*cells*float64(p.a.D))
 }
 
 func (p *multiplication) begin(*scratch) {}
@@ -209,8 +210,8 @@ func (p *multiplication) multiplyInPlace(u *productRange, first, cols int) {
 			at := p.rightOffset(n, k) + first
 			layout := kernel.PanelLayout{Keys: min(product.Inner, p.a.D-k), Cols: cols, Stride: p.b.SL,
 				PanelStride: panel, Overwrite: k == 0}
-			layout.Set(&tuned, tuned.PrefetchOne, tuned.PrefetchFew, false)
-			if tuned.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
+			layout.Set(p.t, p.t.PrefetchOne, p.t.PrefetchFew, false)
+			if p.t.Reads == tuning.PagedReads && p.b.SL == cols { // one run of memory, see prefetch.go
 				layout.Pointer = operand.Address(p.b.Data, at)
 			}
 			p.add(u, n, k, first, nil, p.b.Data[at:], &layout)
@@ -250,7 +251,7 @@ func (p *multiplication) multiplyCols(u *productRange, first, cols int, w *scrat
 func (p *multiplication) multiplyPacked(u *productRange, first, cols int, packed,
 	sums []float32) {
 	for k := 0; k < p.a.D; k += product.Inner {
-		layout := product.Layout(&tuned, min(product.Inner, p.a.D-k), cols)
+		layout := product.Layout(p.t, min(product.Inner, p.a.D-k), cols)
 		layout.Overwrite = k == 0
 		have := -1 // where in b the packed columns begin
 		for n := u.head; n < u.headsEnd; n++ {
@@ -279,7 +280,7 @@ func (p *multiplication) add(u *productRange, n, k, first int, sums, b []float32
 	} else {
 		to.Dst, to.Stride = p.dst.Data[p.dst.offset(i, h, u.row)+first:], p.dst.SL
 	}
-	to.Add(&tuned, p.a.Data[p.a.offset(i, h, u.row)+k:], p.a.SL, b, layout)
+	to.Add(p.t, p.a.Data[p.a.offset(i, h, u.row)+k:], p.a.SL, b, layout)
 }
 
 // Matrix is the right side of matrix products, packed once by [PackMatrix] in the order that the
@@ -359,11 +360,12 @@ func (m *Matrix) needs() inputNeeds {
 
 // floatPanels returns the panels of columns [first, first+cols) for the inner steps that begin with
 // k, of a matrix of float32. k is a multiple of product.Inner and first one of panel.
-func (m *Matrix) floatPanels(b, h, k, first, cols int) ([]float32, kernel.PanelLayout) {
-	layout := product.Layout(&tuned, min(product.Inner, m.inner-k), cols)
-	layout.PrefetchFew += tuned.PrefetchRun
+func (m *Matrix) floatPanels(t *tuning.Row, b, h, k, first, cols int) ([]float32,
+	kernel.PanelLayout) {
+	layout := product.Layout(t, min(product.Inner, m.inner-k), cols)
+	layout.PrefetchFew += t.PrefetchRun
 	data := elements[float32](m.panels(b, h, k, first, cols))
-	if tuned.Reads == tuning.PagedReads { // see prefetch.go
+	if t.Reads == tuning.PagedReads { // see prefetch.go
 		layout.Pointer = operand.Address(data, 0)
 	}
 	return data, layout
@@ -403,8 +405,8 @@ func (m *Matrix) MatMul(dst, a Tensor, bias []float32) error {
 	if err := m.checkMatMul(&dst, &a, bias); err != nil {
 		return err
 	}
-	one := targets{[]Tensor{dst}, []*Matrix{m}, [][]float32{bias}}
-	one.multiply(inputsOf(a, one.ms))
+	one := targets{&tuned, []Tensor{dst}, []*Matrix{m}, [][]float32{bias}}
+	one.multiply(inputsOf(&tuned, a, one.ms))
 	runtime.KeepAlive(m) // and with it its memory
 	return nil
 }
@@ -423,6 +425,7 @@ func (m *Matrix) checkMatMul(dst, a *Tensor, bias []float32) error {
 
 // projection is a product of prepared rows by a Matrix.
 type projection struct {
+	t      *tuning.Row
 	inputs *preparation
 	at     int // the first of its rows among those of the inputs
 
@@ -499,7 +502,7 @@ func (p *projection) makespan(workers int) float64 {
 	switch {
 	case p.cols < minCols:
 		again = 12
-	case tuned.Stays(4 * p.rows * p.m.inner):
+	case p.t.Stays(4 * p.rows * p.m.inner):
 		again = 3
 	}
 	each := float64(min(p.cols, p.dst.D)) + again
@@ -515,13 +518,13 @@ func (m *Matrix) sharesWidened() bool {
 // gathers reports whether sums that are kept between parts of the inner steps are worth a place of
 // their own. (With a matrix of fewer bits, what it is widened to needs the cache.)
 func (p *projection) gathers() bool {
-	return p.m.format == F32 && p.m.inner > product.Inner && gathers(&p.dst)
+	return p.m.format == F32 && p.m.inner > product.Inner && gathers(p.t, &p.dst)
 }
 
 // gathers reports whether rows of an output are so many, and so far apart, that they lie in as many
 // pages, and many of them in the same sets of a cache.
-func gathers(dst *Tensor) bool {
-	return dst.L > inPlaceRows && !tuned.Stays(4*dst.L*dst.SL)
+func gathers(t *tuning.Row, dst *Tensor) bool {
+	return dst.L > inPlaceRows && !t.Stays(4*dst.L*dst.SL)
 }
 
 // tasks is the number of blocks of rows and columns in all products.
@@ -550,7 +553,7 @@ func (p *projection) block(i int) productBlock {
 
 // evenRows is what blocks divide rows at a multiple of: kernels take as many together.
 func (p *projection) evenRows() int {
-	if p.m.int8 && tuned.AMX {
+	if p.m.int8 && p.t.AMX {
 		return tuning.AMXRows
 	}
 	return kernel.SplitRows
@@ -621,20 +624,20 @@ func (p *projection) multiply(u *productBlock) {
 	}
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
-		right, layout := p.m.floatPanels(u.b, u.h, k, u.first, u.Cols)
+		right, layout := p.m.floatPanels(p.t, u.b, u.h, k, u.first, u.Cols)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
 		if layout.After = p.after(u, k); layout.After != 0 {
 			layout.Pointer = 0 // one way or the other
 		}
-		u.AddRows(&tuned, a[k:], stride, right, &layout)
+		u.AddRows(p.t, a[k:], stride, right, &layout)
 	}
 }
 
 // after is where the panel begins that is read after those of the inner steps from k on, 0 if it is
 // not to be prefetched.
 func (p *projection) after(u *productBlock, k int) uintptr {
-	if u.Rows <= inPlaceRows || !tuned.PanelsAhead(u.Rows) { // these have ways of their own
+	if u.Rows <= inPlaceRows || !p.t.PanelsAhead(u.Rows) { // these have ways of their own
 		return 0
 	}
 	first := u.first
@@ -653,13 +656,13 @@ func (p *projection) finish(u *productBlock) {
 	if bias != nil {
 		bias = bias[u.first:][:u.Cols]
 	}
-	u.Finish(&tuned, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
+	u.Finish(p.t, p.m.scalesOf(u.b, u.h, u.first, u.Cols), bias)
 }
 
 // panelsSequential reports whether few rows take the panels of a large matrix in order, as they
 // take those of a cache.
 func (p *projection) panelsSequential() bool {
-	return p.dst.L <= inPlaceRows && tuned.PanelsInOrder(float64(len(p.m.data)))
+	return p.dst.L <= inPlaceRows && p.t.PanelsInOrder(float64(len(p.m.data)))
 }
 
 // decodingFlops is how many operations take as long as decoding a weight of a block.
@@ -674,5 +677,5 @@ func (p *projection) cost() float64 {
 		again := float64(p.dst.B) * float64(p.dst.H) * float64(partsOf(p.dst.L, widenedRows))
 		flops += decodingFlops * again * float64(p.m.inner) * float64(p.dst.D)
 	}
-	return tuned.Cost(flops, bytes)
+	return p.t.Cost(flops, bytes)
 }

@@ -168,7 +168,7 @@ func TestDecodingCounts(t *testing.T) {
 		m, err := PackBlocks(data, Q4_K, outputs, inputs, MatrixConfig{Integers: integers})
 		must(t, err)
 		for j, rows := range []int{1, widenedRows} {
-			p := projection{dst: zeros(1, 1, rows, outputs), m: m}
+			p := projection{t: &tuned, dst: zeros(1, 1, rows, outputs), m: m}
 			costs[j][i] = p.cost()
 		}
 		must(t, m.Close())

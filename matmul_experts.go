@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -32,13 +33,13 @@ import (
 // dst that shares memory with a, experts or biases [ErrOverlap]. Then nothing has been written.
 // MulExperts does not allocate.
 func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]float32) error {
-	x := expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
+	x := expertCall{t: &tuned, dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
 	w := scratches.Get().(*scratch)
 	x.route(&w.routes)
-	q := targets{[]Tensor{x.dst}, ms, biases}
+	q := targets{&tuned, []Tensor{x.dst}, ms, biases}
 	q.multiply(x.inputs(&w.routes))
 	scratches.Put(w)
 	runtime.KeepAlive(ms) // and with them their memory
@@ -47,6 +48,7 @@ func MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32], biases [][]flo
 
 // expertCall is a call of MulExperts.
 type expertCall struct {
+	t      *tuning.Row
 	dst, a Tensor
 	ms     []*Matrix
 	chosen View[int32]
@@ -189,7 +191,7 @@ func resize[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }
 
 // inputs is a, with what the matrices need that rows have chosen.
 func (x *expertCall) inputs(r *routes) preparation {
-	y := preparation{a: x.a, routes: r, rotation: 1}
+	y := preparation{t: x.t, a: x.a, routes: r, rotation: 1}
 	for i, m := range x.ms {
 		if begin := r.begin(i); begin < r.ends[i] {
 			y.needs |= r.needs[begin]

@@ -227,10 +227,10 @@ func TestMulExpertsInParts(t *testing.T) {
 	for _, most := range []int{1, 7, 40, 1000} {
 		fillWith(x.dst.Data, nan)
 		var r routes
-		call := expertCall{dst: x.dst, a: x.a, ms: ms, chosen: x.experts, biases: x.biases}
+		call := expertCall{t: &tuned, dst: x.dst, a: x.a, ms: ms, chosen: x.experts, biases: x.biases}
 		must(t, call.check())
 		call.route(&r)
-		firsts := inParts(&targets{[]Tensor{call.dst}, ms, x.biases}, call.inputs(&r), most)
+		firsts := inParts(&targets{&tuned, []Tensor{call.dst}, ms, x.biases}, call.inputs(&r), most)
 		for i, first := range firsts[1:] {
 			if n := first - firsts[i]; n < 1 || n > most {
 				t.Fatalf("parts of %d begin with places %v", most, firsts)

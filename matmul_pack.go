@@ -13,6 +13,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/product"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // How matrices are packed: product.Inner inputs at a time, and of these a few columns where
@@ -60,7 +61,7 @@ type MatrixConfig struct {
 // valid is [ErrShape], [ErrStride] or [ErrLength], as is a matrix without rows; [ErrMemory] if the
 // system has no memory.
 func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
-	p, err := newPacking(w, c)
+	p, err := newPacking(&tuned, w, c)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +76,7 @@ func PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 
 // packing is a matrix that is being packed.
 type packing struct {
+	t          *tuning.Row
 	x          Tensor
 	transposed bool // a row of x is a column of the matrix
 	m          *Matrix
@@ -84,7 +86,7 @@ type packing struct {
 }
 
 // newPacking validates what is to be packed, and makes a matrix without elements.
-func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
+func newPacking(t *tuning.Row, w Tensor, c MatrixConfig) (*packing, error) {
 	switch {
 	case c.Format == I4:
 		return nil, fail(ErrOption, "MatrixConfig.Format is I4, want F32, F16, BF16 or I8: weights of 4 "+
@@ -112,7 +114,7 @@ func newPacking(w Tensor, c MatrixConfig) (*packing, error) {
 		return nil, fail(ErrMemory, "w is [%d %d %d %d]: %v", w.B, w.H, w.L, w.D, err)
 	}
 	m.use(room, room.Bytes()[:m.size()], room.Bytes()[m.size():])
-	return &packing{x: w, transposed: c.Transposed, m: m}, nil
+	return &packing{t: t, x: w, transposed: c.Transposed, m: m}, nil
 }
 
 // newMatrix describes a matrix, which has no memory yet. It is not ok if it is larger than memory
@@ -213,7 +215,7 @@ func (p *packing) packFloats(w *scratch, u packRange) {
 	}
 	w.k = grow(w.k, product.Inner*packCols)
 	p.fill(w.k, u)
-	narrow.Narrow(tuned.ISA, kernel.Format(p.m.format), elements[uint16](to), w.k[:len(to)/2])
+	narrow.Narrow(p.t.ISA, kernel.Format(p.m.format), elements[uint16](to), w.k[:len(to)/2])
 }
 
 // packIntegers packs all inputs of some columns: it finds their scales, and then makes integers.
@@ -248,11 +250,11 @@ func (p *packing) findLargest(columns, tops []float32, u packRange) (ok bool) {
 	p.fillColumns(columns, u)
 	for c := range tops {
 		p.column(column, columns, u, c)
-		if !(integers.Largest(tuned.ISA, column) <= p.limit()) {
+		if !(integers.Largest(p.t.ISA, column) <= p.limit()) {
 			return false
 		}
-		integers.Rotate(tuned.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
-		tops[c] = max(tops[c], integers.Largest(tuned.ISA, column))
+		integers.Rotate(p.t.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
+		tops[c] = max(tops[c], integers.Largest(p.t.ISA, column))
 	}
 	return true
 }
@@ -267,8 +269,8 @@ func (p *packing) quantize(columns, scales []float32, u packRange) {
 	p.fillColumns(columns, u)
 	for c, scale := range scales {
 		p.column(column, columns, u, c)
-		integers.Rotate(tuned.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
-		integers.Quantize(tuned.ISA, bytes, column, scale)
+		integers.Rotate(p.t.ISA, column, column, 1, u.steps, u.steps, u.steps, p.m.rotation)
+		integers.Quantize(p.t.ISA, bytes, column, scale)
 		packed.SpreadGroups(to[c/panel*panelBytes+c%panel*group:], rawBytes(bytes))
 	}
 }
@@ -277,13 +279,13 @@ func (p *packing) quantize(columns, scales []float32, u packRange) {
 func (p *packing) fill(dst []float32, u packRange) {
 	x := &p.x
 	if !p.transposed {
-		layout := product.Layout(&tuned, u.steps, u.cols)
+		layout := product.Layout(p.t, u.steps, u.cols)
 		product.PackPanels(dst, x.Data[x.offset(u.b, u.h, u.k)+u.first:], x.SL, &layout)
 		return
 	}
 	for c := 0; c < u.cols; c += panel {
 		from := x.Data[x.offset(u.b, u.h, u.first+c)+u.k:]
-		floats.PackKeys(&tuned, dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
+		floats.PackKeys(p.t, dst[c*u.steps:], from, x.SL, min(panel, u.cols-c), u.steps)
 	}
 }
 
@@ -325,7 +327,7 @@ func (p *packing) checkFinite() error {
 		for h := range p.x.H {
 			for r := range p.x.L {
 				row := p.x.row(b, h, r)
-				if integers.Largest(tuned.ISA, row) <= limit {
+				if integers.Largest(p.t.ISA, row) <= limit {
 					continue
 				}
 				c := slices.IndexFunc(row, func(e float32) bool { return !(e >= -limit && e <= limit) })

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/blockwise"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/tuning"
 )
 
 // A product by a matrix has two phases, whose tasks workers share: rows of a are prepared, that is
@@ -29,6 +30,7 @@ const (
 
 // preparation is rows of inputs that are prepared.
 type preparation struct {
+	t        *tuning.Row
 	a        Tensor
 	needs    inputNeeds
 	rotation int // size of the Walsh–Hadamard matrix; 1: none
@@ -87,7 +89,7 @@ func (x preparation) next(w *scratch, most int) (y preparation, ok bool) {
 	if x.needs&needsIntegers != 0 {
 		groups := rows * integers.Groups(d)
 		// of a matrix, any number is enough
-		w.rounded.Fit(&tuned, rows*integers.Pitch(d), groups, math.MaxInt)
+		w.rounded.Fit(x.t, rows*integers.Pitch(d), groups, math.MaxInt)
 		w.scales = grow(w.scales, groups)
 		x.ints, x.scales = w.rounded, w.scales
 	}
@@ -165,7 +167,7 @@ func (x *preparation) together(r, end int) int {
 	for ; r+panel <= end && r%x.source.L+panel <= x.source.L; r += panel {
 		from := x.source.Data[x.source.offset(r/x.source.L/x.source.H, r/x.source.L%x.source.H,
 			r%x.source.L):]
-		if !x.ints.PutRotated(&tuned, r, x.scales, from, x.a.D, x.source.SL) {
+		if !x.ints.PutRotated(x.t, r, x.scales, from, x.a.D, x.source.SL) {
 			break
 		}
 	}
@@ -176,14 +178,14 @@ func (x *preparation) together(r, end int) int {
 func (x *preparation) prepare(r int, from []float32, needs inputNeeds) {
 	d := x.a.D
 	if needs&needsBlocks != 0 {
-		blockwise.Quantize(&tuned, x.blocks[r*(d/blocks.Inputs):], from)
+		blockwise.Quantize(x.t, x.blocks[r*(d/blocks.Inputs):], from)
 	}
 	if needs&(needsRotation|needsIntegers|needsCopy) == 0 {
 		return
 	}
 	row := x.rotated.Data[r*d:][:d]
 	if needs&needsCopy == 0 && x.rotation > 1 {
-		integers.Rotate(tuned.ISA, row, from, 1, d, d, d, x.rotation)
+		integers.Rotate(x.t.ISA, row, from, 1, d, d, d, x.rotation)
 	} else {
 		stop.Copy(row, from)
 	}
@@ -199,11 +201,11 @@ func (x *preparation) quantize(r int, row []float32) {
 	first, groups := r*integers.Pitch(len(row)), integers.Groups(len(row))
 	scales := x.scales[r*groups:]
 	whole := len(row) / integers.Group
-	x.ints.Quantize(tuned.ISA, first, r*groups, scales, row, whole, integers.Group, integers.Group,
+	x.ints.Quantize(x.t.ISA, first, r*groups, scales, row, whole, integers.Group, integers.Group,
 		bytes[:])
 	if done := whole * integers.Group; done < len(row) {
 		last := row[done:]
-		x.ints.Quantize(tuned.ISA, first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0,
+		x.ints.Quantize(x.t.ISA, first+done, r*groups+whole, scales[whole:], last, 1, len(last), 0,
 			bytes[:])
 	}
 }
@@ -298,5 +300,5 @@ func (x *preparation) again(to, from int, needs inputNeeds) {
 // reading.
 func (x *preparation) cost() float64 {
 	n := float64(x.source.B) * float64(x.source.H) * float64(x.source.L) * float64(x.a.D)
-	return tuned.Cost(2*n*float64(bits.Len(uint(x.rotation))), 4*n)
+	return x.t.Cost(2*n*float64(bits.Len(uint(x.rotation))), 4*n)
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // targets are the matrices of a call, and for each the output of its products and the bias. Where
 // rows choose matrices, these have one output.
 type targets struct {
+	t      *tuning.Row
 	dsts   []Tensor
 	ms     []*Matrix
 	biases [][]float32 // or none
@@ -41,7 +43,8 @@ func (q *targets) multiply(x preparation) {
 
 // product is the product of a share of the rows that are prepared.
 func (q *targets) product(x *preparation, s share) projection {
-	p := projection{inputs: x, at: s.at, m: q.ms[s.which], bias: biasOf(q.biases, s.which)}
+	p := projection{t: q.t, inputs: x, at: s.at, m: q.ms[s.which],
+		bias: biasOf(q.biases, s.which)}
 	if x.routes == nil {
 		p.dst = q.dsts[s.which].checked() // again, where it was: outputs repeat no elements
 		p.dst.L, p.dst.Data = s.rows, p.dst.Data[x.first*p.dst.SL:]
@@ -70,7 +73,8 @@ type products struct {
 }
 
 // set takes the targets of a call, without the lists, which may be on the caller's stack.
-func (q *products) set(dsts []Tensor, ms []*Matrix, biases [][]float32) {
+func (q *products) set(t *tuning.Row, dsts []Tensor, ms []*Matrix, biases [][]float32) {
+	q.t = t
 	q.dsts, q.ms = append(q.dsts[:0], dsts...), append(q.ms[:0], ms...)
 	q.biases = append(q.biases[:0], biases...)
 }
@@ -296,15 +300,15 @@ func MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]float32) erro
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	q := targets{dsts, ms, biases}
-	q.multiply(inputsOf(a.checked(), ms))
+	q := targets{&tuned, dsts, ms, biases}
+	q.multiply(inputsOf(&tuned, a.checked(), ms))
 	runtime.KeepAlive(ms) // and with them their memory
 	return nil
 }
 
 // inputsOf is a view of inputs that was checked, with what matrices need of it.
-func inputsOf(a Tensor, ms []*Matrix) preparation {
-	x := preparation{a: a}
+func inputsOf(t *tuning.Row, a Tensor, ms []*Matrix) preparation {
+	x := preparation{t: t, a: a}
 	for _, m := range ms {
 		x.add(m)
 	}

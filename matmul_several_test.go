@@ -117,7 +117,7 @@ func TestMulMatricesInParts(t *testing.T) {
 		want[i], got[i] = zeros(1, 2, 7, m.cols), zeros(1, 2, 7, m.cols)
 		must(t, m.MatMul(want[i], a, nil))
 	}
-	inParts(&targets{got, ms, nil}, inputsOf(a, ms), 3)
+	inParts(&targets{&tuned, got, ms, nil}, inputsOf(&tuned, a, ms), 3)
 	for i := range ms {
 		mustEqualBits(t, fmt.Sprint(i), got[i].Data, want[i].Data)
 	}
@@ -146,11 +146,11 @@ func TestStretches(t *testing.T) {
 	r := random(t.Name())
 	for range budget(50) {
 		inner, rows := 1+r.IntN(3000), 9+r.IntN(300)
-		q := products{inputs: preparation{a: Tensor{D: inner}}}
+		q := products{targets: targets{t: &tuned}, inputs: preparation{a: Tensor{D: inner}}}
 		var times [][]int // that rows of panels are computed
 		for range 1 + r.IntN(3) {
 			m := &Matrix{inner: inner, cols: 1 + r.IntN(1000)}
-			q.now = append(q.now, projection{m: m, dst: Tensor{B: 1, H: 1, L: rows, D: m.cols}})
+			q.now = append(q.now, projection{t: &tuned, m: m, dst: Tensor{B: 1, H: 1, L: rows, D: m.cols}})
 			times = append(times, make([]int, rows*partsOf(m.cols, panel)))
 		}
 		workers := 1 + r.IntN(20)
@@ -195,7 +195,7 @@ func TestRunsOfPanels(t *testing.T) {
 				t.Fatal("too large")
 			}
 			m.data = make([]byte, partsOf(m.cols, panel)*m.blockPanel())
-			q.now = append(q.now, projection{m: m, dst: Tensor{D: m.cols, L: 1}})
+			q.now = append(q.now, projection{t: &tuned, m: m, dst: Tensor{D: m.cols, L: 1}})
 		}
 		workers := 1 + r.IntN(20)
 		q.divide(workers)

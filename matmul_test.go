@@ -287,7 +287,7 @@ func TestMatrixReadsSequentially(t *testing.T) {
 		{true, 1, len(m.data), false},
 	} {
 		setSequential(t, c.inOrder, c.bytes)
-		p := projection{dst: zeros(1, 1, c.rows, panel), m: m}
+		p := projection{t: &tuned, dst: zeros(1, 1, c.rows, panel), m: m}
 		if got := p.panelsSequential(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
@@ -326,7 +326,7 @@ func TestMatMulGathers(t *testing.T) {
 			useTuning(t, row)
 			all := zeros(c.b, c.rows, c.h, c.cols)
 			dst := BLHD(all.Data, c.b, c.rows, c.h, c.cols)
-			p := multiplication{dst: dst, a: a, b: right}
+			p := multiplication{t: &tuned, dst: dst, a: a, b: right}
 			must(t, p.check())
 			if p.partition(1); p.gathered != gathers {
 				t.Fatalf("%+v: gathers %t with an L2 cache of %d bytes", c, p.gathered, l2)
@@ -359,7 +359,7 @@ func TestPartitionForWorkers(t *testing.T) {
 		{9, 4096, 4096, 1, 16, 256},
 		{1, 4096, 4096, 2, 8, 512},
 	} {
-		p := projection{dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
+		p := projection{t: &tuned, dst: Tensor{B: 1, H: 1, L: c.rows, D: c.cols},
 			m: &Matrix{inner: c.inner, cols: c.cols}}
 		p.partition(c.workers)
 		if p.tasks() != c.units || p.cols != c.width {
@@ -378,13 +378,13 @@ func TestMatrixPrefetchesWhatFollows(t *testing.T) {
 		tuning.SequentialReads} {
 		readingAs(t, reads)
 		for _, rows := range []int{inPlaceRows, inPlaceRows + 1, product.Rows, product.Rows + 1} {
-			p := projection{dst: zeros(1, 1, rows, m.cols), m: m}
+			p := projection{t: &tuned, dst: zeros(1, 1, rows, m.cols), m: m}
 			p.partition(1)
 			var read, prefetched []uintptr
 			for i := range p.tasks() {
 				u := p.block(i)
 				for k := 0; k < m.inner; k += product.Inner {
-					part, _ := m.floatPanels(u.b, u.h, k, u.first, u.Cols)
+					part, _ := m.floatPanels(&tuned, u.b, u.h, k, u.first, u.Cols)
 					read, prefetched = append(read, operand.Address(part, 0)), append(prefetched, p.after(&u, k))
 				}
 			}
@@ -621,7 +621,7 @@ func TestPoolPackMatrix(t *testing.T) {
 			must(t, m.Close())
 		}
 		for _, workers := range []int{1, 3, 1000} {
-			x, err := newPacking(w, c)
+			x, err := newPacking(&tuned, w, c)
 			must(t, err)
 			x.divide(workers)
 			s := new(scratch)

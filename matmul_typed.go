@@ -10,6 +10,7 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/product"
+	"github.com/seed-1415985d/attn/internal/tuning"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -42,10 +43,10 @@ func (p *projection) multiplyTyped(u *productBlock) {
 func (p *projection) multiplyPacked(u *productBlock) {
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
-		right, layout := p.m.typedPanels(u.b, u.h, k, u.first, u.Cols, u.Rows)
+		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		layout.Overwrite = k == 0
 		layout.InOrder = p.panelsSequential()
-		u.AddTyped(&tuned, kernel.Format(p.m.format), a[k:], stride, right, &layout)
+		u.AddTyped(p.t, kernel.Format(p.m.format), a[k:], stride, right, &layout)
 	}
 }
 
@@ -57,14 +58,14 @@ func (p *projection) multiplyWidened(u *productBlock) {
 	a, stride := p.input(u)
 	for k := 0; k < p.m.inner; k += product.Inner {
 		for c := 0; c < u.Cols; c += widenedCols {
-			right, typed := p.m.typedPanels(u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
+			right, typed := p.m.typedPanels(p.t, u.b, u.h, k, u.first+c, min(widenedCols, u.Cols-c),
 				u.Rows)
 			some := u.Part(c, min(widenedCols, u.Cols-c))
-			layout := product.Layout(&tuned, typed.Keys, some.Cols)
+			layout := product.Layout(p.t, typed.Keys, some.Cols)
 			layout.Overwrite = k == 0
 			layout.After = p.afterWidened(u, k, c+widenedCols)
-			narrow.Widen(tuned.ISA, kernel.Format(p.m.format), w.k, right, layout.PanelStride, &typed)
-			some.Add(&tuned, a[k:], stride, w.k, &layout)
+			narrow.Widen(p.t.ISA, kernel.Format(p.m.format), w.k, right, layout.PanelStride, &typed)
+			some.Add(p.t, a[k:], stride, w.k, &layout)
 		}
 	}
 	scratches.Put(w)
@@ -76,20 +77,21 @@ func (p *projection) afterWidened(u *productBlock, k, c int) uintptr {
 	if c >= u.Cols {
 		k, c = k+product.Inner, 0
 	}
-	if k >= p.m.inner || u.Rows <= inPlaceRows || !tuned.PanelsAhead(u.Rows) {
+	if k >= p.m.inner || u.Rows <= inPlaceRows || !p.t.PanelsAhead(u.Rows) {
 		return 0
 	}
 	return operand.Address(p.m.panels(u.b, u.h, k, u.first+c, panel), 0)
 }
 
 // typedPanels is floatPanels for a matrix of fewer bits and some rows; the layout has whole panels.
-func (m *Matrix) typedPanels(b, h, k, first, cols, rows int) ([]byte, kernel.PanelLayout) {
+func (m *Matrix) typedPanels(t *tuning.Row, b, h, k, first, cols, rows int) ([]byte,
+	kernel.PanelLayout) {
 	layout := kernel.ScoreLayout(kernel.Format(m.format), min(product.Inner, m.inner-k),
 		kernel.RoundUp(cols, panel))
 	if m.int8 {
-		layout.Set(&tuned, tuned.PrefetchInt8, tuned.PrefetchInt8, false)
+		layout.Set(t, t.PrefetchInt8, t.PrefetchInt8, false)
 	} else {
-		layout.SetTyped(&tuned, kernel.Format(m.format), rows, product.Inner*panel*m.traits.Bytes, false)
+		layout.SetTyped(t, kernel.Format(m.format), rows, product.Inner*panel*m.traits.Bytes, false)
 	}
 	return m.panels(b, h, k, first, cols), layout
 }
@@ -115,12 +117,12 @@ func (p *projection) multiplyInt8(u *productBlock) {
 		step = product.Inner
 	}
 	for k := 0; k < p.m.inner; k += product.Inner {
-		right, layout := p.m.typedPanels(u.b, u.h, k, u.first, u.Cols, u.Rows)
+		right, layout := p.m.typedPanels(p.t, u.b, u.h, k, u.first, u.Cols, u.Rows)
 		steps := layout.Keys
 		for g := 0; g < steps; g += step {
 			layout.Keys = min(step, steps-g)
 			layout.Overwrite = k+g == 0
-			u.AddIntegers(&tuned, &a, first, k+g, right[g*panel:], &layout)
+			u.AddIntegers(p.t, &a, first, k+g, right[g*panel:], &layout)
 		}
 	}
 }
@@ -137,17 +139,17 @@ func (p *projection) multiplyBlocks(u *productBlock) {
 		p.m.blockData(u.first/panel, partsOf(u.Cols, panel))
 	x.O, x.Rows, x.OStride = u.Dst, u.Rows, u.Stride
 	if p.few() {
-		product.MultiplyFew(&tuned, &x, u.Cols, p.next)
+		product.MultiplyFew(p.t, &x, u.Cols, p.next)
 		return
 	}
 	w := scratches.Get().(*scratch)
 	defer scratches.Put(w)
-	product.MultiplyBlocks(&tuned, &x, u.Cols, w.blockMemory())
+	product.MultiplyBlocks(p.t, &x, u.Cols, w.blockMemory())
 }
 
 // few reports whether the rows are few that are multiplied by blocks as they lie in memory.
 func (p *projection) few() bool {
-	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(&tuned, p.m.blocks, p.dst.L)
+	return p.m.blocks != 0 && p.m.int8 && blockwise.Few(p.t, p.m.blocks, p.dst.L)
 }
 
 // multiplyDecoded is multiplyBlocks without Integers. A few panels at a time become float32, so
@@ -161,14 +163,14 @@ func (p *projection) multiplyDecoded(u *productBlock) {
 		steps := min(product.Inner, p.m.inner-k)
 		for c := 0; c < u.Cols; c += widenedCols {
 			some := u.Part(c, min(widenedCols, u.Cols-c))
-			layout := product.Layout(&tuned, steps, some.Cols)
+			layout := product.Layout(p.t, steps, some.Cols)
 			layout.Overwrite = k == 0
 			for x := 0; x < layout.Cols; x += panel {
 				packed := p.m.blockData((u.first+c+x)/panel, 1)[k/of.Inputs*of.Packed:]
-				blockwise.Decode(tuned.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
+				blockwise.Decode(p.t.ISA, p.m.blocks, w.k[x*steps:], packed, steps/blocks.Inputs,
 					w.blockMemory())
 			}
-			some.Add(&tuned, a[k:], stride, w.k, &layout)
+			some.Add(p.t, a[k:], stride, w.k, &layout)
 		}
 	}
 	scratches.Put(w)
@@ -213,7 +215,7 @@ func (m *Matrix) Rows(dst Tensor, outputs []int32) error {
 			}
 			some := dst
 			some.L, some.Data = end-first, dst.Data[dst.offset(b, h, first):]
-			m.rowsOfPanel(some, b, h, outputs[first:end], w)
+			m.rowsOfPanel(&tuned, some, b, h, outputs[first:end], w)
 		}
 	}
 	scratches.Put(w)
@@ -247,11 +249,12 @@ func (m *Matrix) checkRows(dst *Tensor, outputs []int32) error {
 }
 
 // rowsOfPanel decodes outputs of one panel into the rows of dst, which begin with its data.
-func (m *Matrix) rowsOfPanel(dst Tensor, b, h int, outputs []int32, w *scratch) {
+func (m *Matrix) rowsOfPanel(t *tuning.Row, dst Tensor, b, h int, outputs []int32,
+	w *scratch) {
 	first := int(outputs[0]) / panel * panel
 	for k := 0; k < m.inner; k += product.Inner {
 		steps := min(product.Inner, m.inner-k)
-		weights := m.decodePanel(b, h, k, first, steps, w)
+		weights := m.decodePanel(t, b, h, k, first, steps, w)
 		for i, output := range outputs {
 			row := dst.Data[i*dst.SL+k:][:steps]
 			from := weights[int(output)-first:]
@@ -263,7 +266,7 @@ func (m *Matrix) rowsOfPanel(dst Tensor, b, h int, outputs []int32, w *scratch) 
 				for x := range row {
 					row[x] *= scale
 				}
-				integers.Rotate(tuned.ISA, row, row, 1, steps, steps, steps, m.rotation)
+				integers.Rotate(t.ISA, row, row, 1, steps, steps, steps, m.rotation)
 			}
 		}
 	}
@@ -271,7 +274,8 @@ func (m *Matrix) rowsOfPanel(dst Tensor, b, h int, outputs []int32, w *scratch) 
 
 // decodePanel is some inner steps from k on of the panel of columns from first on, as float32: what
 // products multiply by.
-func (m *Matrix) decodePanel(b, h, k, first, steps int, w *scratch) []float32 {
+func (m *Matrix) decodePanel(t *tuning.Row, b, h, k, first, steps int,
+	w *scratch) []float32 {
 	if m.format == F32 {
 		return elements[float32](m.panels(b, h, k, first, panel))
 	}
@@ -279,10 +283,10 @@ func (m *Matrix) decodePanel(b, h, k, first, steps int, w *scratch) []float32 {
 	if m.blocks != 0 {
 		of := m.blocks.Traits()
 		packed := m.blockData(first/panel, 1)[k/of.Inputs*of.Packed:]
-		blockwise.Decode(tuned.ISA, m.blocks, w.k, packed, steps/blocks.Inputs, w.blockMemory())
+		blockwise.Decode(t.ISA, m.blocks, w.k, packed, steps/blocks.Inputs, w.blockMemory())
 		return w.k
 	}
-	right, layout := m.typedPanels(b, h, k, first, panel, 1)
-	narrow.Widen(tuned.ISA, kernel.Format(m.format), w.k, right, layout.PanelStride, &layout)
+	right, layout := m.typedPanels(t, b, h, k, first, panel, 1)
+	narrow.Widen(t.ISA, kernel.Format(m.format), w.k, right, layout.PanelStride, &layout)
 	return w.k
 }

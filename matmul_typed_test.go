@@ -167,8 +167,8 @@ func TestMatrixTypesAreTheirDefinition(t *testing.T) {
 func inSmallUnits(t *testing.T, dst, a Tensor, m *Matrix) {
 	t.Helper()
 	must(t, m.checkMatMul(&dst, &a, nil))
-	q := targets{[]Tensor{dst}, []*Matrix{m}, nil}
-	inputs, _ := inputsOf(a, q.ms).next(new(scratch), a.L)
+	q := targets{&tuned, []Tensor{dst}, []*Matrix{m}, nil}
+	inputs, _ := inputsOf(&tuned, a, q.ms).next(new(scratch), a.L)
 	inputs.run()
 	p := q.product(&inputs, share{rows: inputs.rows()})
 	p.partition(64)

@@ -238,7 +238,7 @@ func (p *Pool) MatMul(dst, a, b Tensor) error {
 	}
 	defer p.putCall(pc)
 	x := &pc.multiplication
-	*x = multiplication{dst: dst, a: a, b: b}
+	*x = multiplication{t: &tuned, dst: dst, a: a, b: b}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
@@ -262,8 +262,8 @@ func (p *Pool) MulMatrix(dst, a Tensor, m *Matrix, bias []float32) error {
 		return err
 	}
 	ms := []*Matrix{m}
-	pc.products.set([]Tensor{dst}, ms, [][]float32{bias})
-	p.multiply(pc, inputsOf(a, ms))
+	pc.products.set(&tuned, []Tensor{dst}, ms, [][]float32{bias})
+	p.multiply(pc, inputsOf(&tuned, a, ms))
 	return nil
 }
 
@@ -281,8 +281,8 @@ func (p *Pool) MulMatrices(dsts []Tensor, a Tensor, ms []*Matrix, biases [][]flo
 	if err := checkProducts(dsts, a, ms, biases); err != nil || len(ms) == 0 {
 		return err
 	}
-	pc.products.set(dsts, ms, biases)
-	p.multiply(pc, inputsOf(a.checked(), ms))
+	pc.products.set(&tuned, dsts, ms, biases)
+	p.multiply(pc, inputsOf(&tuned, a.checked(), ms))
 	return nil
 }
 
@@ -298,12 +298,12 @@ func (p *Pool) MulExperts(dst, a Tensor, ms []*Matrix, experts View[int32],
 		return err
 	}
 	defer p.putCall(pc)
-	x := expertCall{dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
+	x := expertCall{t: &tuned, dst: dst, a: a, ms: ms, chosen: experts, biases: biases}
 	if err := x.check(); err != nil || x.dst.empty() {
 		return err
 	}
 	x.route(&pc.scratch.routes)
-	pc.products.set([]Tensor{x.dst}, ms, biases)
+	pc.products.set(&tuned, []Tensor{x.dst}, ms, biases)
 	p.multiply(pc, x.inputs(&pc.scratch.routes))
 	return nil
 }
@@ -343,7 +343,7 @@ func (p *Pool) PackMatrix(w Tensor, c MatrixConfig) (*Matrix, error) {
 		return nil, err
 	}
 	defer p.putCall(pc)
-	x, err := newPacking(w, c)
+	x, err := newPacking(&tuned, w, c)
 	if err != nil {
 		return nil, err
 	}

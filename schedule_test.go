@@ -277,7 +277,7 @@ func TestScheduleReadsOnePanel(t *testing.T) {
 	must(t, err)
 	for _, one := range []bool{false, true} {
 		tuned.OnePanel = one
-		p := projection{dst: zeros(1, 1, 2, panel), m: m}
+		p := projection{t: &tuned, dst: zeros(1, 1, 2, panel), m: m}
 		if got := p.panelsSequential(); got != one {
 			t.Errorf("OnePanel %t: a matrix is read in order: %t", one, got)
 		}
@@ -397,7 +397,7 @@ func TestSchedulePrefetchesFurtherInRuns(t *testing.T) {
 	m, err := PackMatrix(zeros(1, 1, 32, panel), MatrixConfig{})
 	must(t, err)
 	defer m.Close()
-	if _, got := m.floatPanels(0, 0, 0, 0, panel); got.PrefetchOne != 1000 || got.PrefetchFew != 2300 {
+	if _, got := m.floatPanels(&tuned, 0, 0, 0, 0, panel); got.PrefetchOne != 1000 || got.PrefetchFew != 2300 {
 		t.Errorf("a matrix: %d and %d bytes ahead", got.PrefetchOne, got.PrefetchFew)
 	}
 }

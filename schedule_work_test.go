@@ -184,7 +184,7 @@ func workCases() (all []workCase) {
 		dst, a := zeros(1, 1, 512, workOutputs), tensor(r, normal, 1, 1, 512, workOutputs)
 		w := tensor(r, normal, 1, 1, workOutputs, workOutputs)
 		return workCall{func(p *Pool) error { return p.MatMul(dst, a, w) }, func(pc *poolCall) {
-			pc.multiplication = multiplication{dst: dst, a: a, b: w}
+			pc.multiplication = multiplication{t: &tuned, dst: dst, a: a, b: w}
 			must(tb, pc.multiplication.check())
 		}}
 	}})
@@ -226,8 +226,8 @@ func matrixCase(name string, rows int, pack func(tb testing.TB) (*Matrix, error)
 		must(tb, err)
 		dst, a := zeros(1, 1, rows, workOutputs), tensor(random("rows"), normal, 1, 1, rows, workOutputs)
 		return workCall{func(p *Pool) error { return p.MulMatrix(dst, a, m, nil) }, func(pc *poolCall) {
-			pc.products.set([]Tensor{dst}, []*Matrix{m}, nil)
-			pc.products.inputs = inputsOf(a, []*Matrix{m})
+			pc.products.set(&tuned, []Tensor{dst}, []*Matrix{m}, nil)
+			pc.products.inputs = inputsOf(&tuned, a, []*Matrix{m})
 		}}
 	}}
 }
