@@ -19,50 +19,6 @@
 #define fsub(d, n, m) WORD $(0x4ea0d400 | (d)<<0 | (n)<<5 | (m)<<16)
 #define sshr1(d, n) WORD $(0x4f3f0400 | (d)<<0 | (n)<<5)
 
-#define exp_part1 \
-	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20) \
-	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21) \
-	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20) \
-	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20) \
-	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
-
-#define exp_part2 \
-	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15 \
-	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19 \
-	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4 \
-	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14 \
-	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4 \
-	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16 \
-	FMOVQ 144(R26), F17; FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4 \
-	VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4 \
-	FMOVQ 160(R26), F12; FMOVQ 160(R26), F13; FMOVQ 160(R26), F14; FMOVQ 160(R26), F15 \
-	VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4; VFMLA V2.S4, V18.S4, V14.S4 \
-	VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17; FMOVQ 176(R26), F18 \
-	FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4 \
-	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12 \
-	FMOVQ 176(R26), F13; FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4 \
-	VFMLA V1.S4, V17.S4, V13.S4; VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
-
-#define exp_part3 \
-	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20) \
-	fmlsLane2(0, 12, 20)
-
-#define exp_part4 \
-	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12 \
-	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4 \
-	FMOVQ 160(R26), F12; VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16 \
-	VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12; VFMLA V0.S4, V16.S4, V12.S4
-
-#define expSum_part1 \
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fsub(0, 0, 28); fsub(1, 1, 28); fsub(2, 2, 28) \
-	fsub(3, 3, 28); fmin(0, 0, 29); fmin(1, 1, 29); fmin(2, 2, 29); fmin(3, 3, 29); fcmgt(4, 22, 0) \
-	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
-
-#define expSum_part2 \
-	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4 \
-	VSHL $23, V11.S4, V11.S4; fmul(12, 12, 8); fmul(13, 13, 9); fmul(14, 14, 10); fmul(15, 15, 11) \
-	bic(12, 12, 4); bic(13, 13, 5); bic(14, 14, 6); bic(15, 15, 7)
-
 
 // dotSIMD works like dotGeneric.
 TEXT ·dotSIMD(SB), NOSPLIT, $256-28
@@ -197,10 +153,27 @@ loop16:
 	fmin(3, 3, 24); fmax(0, 0, 25); fmax(1, 1, 25); fmax(2, 2, 25); fmax(3, 3, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part1
+	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21)
+	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20)
+	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20)
+	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
 
 	// exp(r) by the polynomial
-	exp_part2
+	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15
+	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14
+	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16; FMOVQ 144(R26), F17
+	FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 160(R26), F12; FMOVQ 160(R26), F13
+	FMOVQ 160(R26), F14; FMOVQ 160(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17
+	FMOVQ 176(R26), F18; FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; VSUB V21.S4, V9.S4, V9.S4; VSUB V21.S4, V10.S4, V10.S4
@@ -223,10 +196,13 @@ loop18:
 	VLD1.P 16(R1), [V0.S4]; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part3
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	exp_part4
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
@@ -241,10 +217,13 @@ loop20:
 	FMOVS.P 4(R1), F0; fmin(0, 0, 24); fmax(0, 0, 25)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part3
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	exp_part4
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ = 2^(n>>1) · 2^(n−(n>>1))
 	VSUB V21.S4, V8.S4, V8.S4; sshr1(16, 8); VSUB V16.S4, V8.S4, V8.S4; VADD V26.S4, V16.S4, V16.S4
@@ -269,16 +248,37 @@ TEXT ·expSumSIMD(SB), NOSPLIT, $64-44
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end23
 loop22:
-	expSum_part1
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fsub(0, 0, 28); fsub(1, 1, 28); fsub(2, 2, 28)
+	fsub(3, 3, 28); fmin(0, 0, 29); fmin(1, 1, 29); fmin(2, 2, 29); fmin(3, 3, 29); fcmgt(4, 22, 0)
+	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part1
+	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21)
+	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20)
+	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20)
+	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
 
 	// exp(r) by the polynomial
-	exp_part2
+	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15
+	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14
+	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16; FMOVQ 144(R26), F17
+	FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 160(R26), F12; FMOVQ 160(R26), F13
+	FMOVQ 160(R26), F14; FMOVQ 160(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17
+	FMOVQ 176(R26), F18; FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
-	expSum_part2; VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4; VSHL $23, V11.S4, V11.S4
+	fmul(12, 12, 8); fmul(13, 13, 9); fmul(14, 14, 10); fmul(15, 15, 11); bic(12, 12, 4)
+	bic(13, 13, 5); bic(14, 14, 6); bic(15, 15, 7); VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
 	fadd(24, 24, 12); fadd(25, 25, 13); fadd(26, 26, 14); fadd(27, 27, 15); SUBS $16, R2, R2
 	BGE loop22
 end23:
@@ -291,10 +291,13 @@ loop25:
 	VLD1.P 16(R1), [V0.S4]; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part3
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	exp_part4
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); VST1.P [V12.S4], 16(R0)
@@ -308,10 +311,13 @@ loop27:
 	FMOVS.P 4(R1), F0; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part3
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	exp_part4
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); FMOVS.P F12, 4(R0); FMOVS 0(R3), F30
@@ -337,17 +343,38 @@ TEXT ·sumExpSIMD(SB), NOSPLIT, $64-36
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end30
 loop29:
-	expSum_part1
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; fsub(0, 0, 28); fsub(1, 1, 28); fsub(2, 2, 28)
+	fsub(3, 3, 28); fmin(0, 0, 29); fmin(1, 1, 29); fmin(2, 2, 29); fmin(3, 3, 29); fcmgt(4, 22, 0)
+	fcmgt(5, 22, 1); fcmgt(6, 22, 2); fcmgt(7, 22, 3)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part1
+	FMOVQ 32(R26), F8; FMOVQ 32(R26), F9; FMOVQ 32(R26), F10; FMOVQ 32(R26), F11; fmlaLane0(8, 0, 20)
+	fmlaLane0(9, 1, 20); fmlaLane0(10, 2, 20); fmlaLane0(11, 3, 20); fsub(12, 8, 21); fsub(13, 9, 21)
+	fsub(14, 10, 21); fsub(15, 11, 21); fmlsLane1(0, 12, 20); fmlsLane1(1, 13, 20)
+	fmlsLane1(2, 14, 20); fmlsLane1(3, 15, 20); fmlsLane2(0, 12, 20); fmlsLane2(1, 13, 20)
+	fmlsLane2(2, 14, 20); fmlsLane2(3, 15, 20)
 
 	// exp(r) by the polynomial
-	exp_part2
+	FMOVQ 192(R26), F12; FMOVQ 192(R26), F13; FMOVQ 192(R26), F14; FMOVQ 192(R26), F15
+	FMOVQ 112(R26), F16; FMOVQ 112(R26), F17; FMOVQ 112(R26), F18; FMOVQ 112(R26), F19
+	VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4; VFMLA V2.S4, V14.S4, V18.S4
+	VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 128(R26), F12; FMOVQ 128(R26), F13; FMOVQ 128(R26), F14
+	FMOVQ 128(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 144(R26), F16; FMOVQ 144(R26), F17
+	FMOVQ 144(R26), F18; FMOVQ 144(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 160(R26), F12; FMOVQ 160(R26), F13
+	FMOVQ 160(R26), F14; FMOVQ 160(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4; FMOVQ 176(R26), F16; FMOVQ 176(R26), F17
+	FMOVQ 176(R26), F18; FMOVQ 176(R26), F19; VFMLA V0.S4, V12.S4, V16.S4; VFMLA V1.S4, V13.S4, V17.S4
+	VFMLA V2.S4, V14.S4, V18.S4; VFMLA V3.S4, V15.S4, V19.S4; FMOVQ 176(R26), F12; FMOVQ 176(R26), F13
+	FMOVQ 176(R26), F14; FMOVQ 176(R26), F15; VFMLA V0.S4, V16.S4, V12.S4; VFMLA V1.S4, V17.S4, V13.S4
+	VFMLA V2.S4, V18.S4, V14.S4; VFMLA V3.S4, V19.S4, V15.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
-	expSum_part2; fadd(24, 24, 12)
-	fadd(25, 25, 13); fadd(26, 26, 14); fadd(27, 27, 15); SUBS $16, R2, R2; BGE loop29
+	VSHL $23, V8.S4, V8.S4; VSHL $23, V9.S4, V9.S4; VSHL $23, V10.S4, V10.S4; VSHL $23, V11.S4, V11.S4
+	fmul(12, 12, 8); fmul(13, 13, 9); fmul(14, 14, 10); fmul(15, 15, 11); bic(12, 12, 4)
+	bic(13, 13, 5); bic(14, 14, 6); bic(15, 15, 7); fadd(24, 24, 12); fadd(25, 25, 13)
+	fadd(26, 26, 14); fadd(27, 27, 15); SUBS $16, R2, R2; BGE loop29
 end30:
 	ADD $16, R2, R2; CBZ R2, end31
 	MOVD $lanes-64(SP), R3; VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R3); MOVD $lanes-64(SP), R3
@@ -358,10 +385,13 @@ loop32:
 	VLD1.P 16(R1), [V0.S4]; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part3
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	exp_part4
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); VLD1 (R3), [V30.S4]; fadd(30, 30, 12)
@@ -375,10 +405,13 @@ loop34:
 	FMOVS.P 4(R1), F0; fsub(0, 0, 28); fmin(0, 0, 29); fcmgt(4, 22, 0)
 
 	// t = x·log2e + bias; n = t − bias; r = x − n·ln 2
-	exp_part3
+	FMOVQ 32(R26), F8; fmlaLane0(8, 0, 20); fsub(12, 8, 21); fmlsLane1(0, 12, 20); fmlsLane2(0, 12, 20)
 
 	// exp(r) by the polynomial
-	exp_part4
+	FMOVQ 192(R26), F12; FMOVQ 112(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 128(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 144(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 160(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4; FMOVQ 176(R26), F16; VFMLA V0.S4, V12.S4, V16.S4; FMOVQ 176(R26), F12
+	VFMLA V0.S4, V16.S4, V12.S4
 
 	// 2ⁿ·exp(r), 0 below the least exponent
 	VSHL $23, V8.S4, V8.S4; fmul(12, 12, 8); bic(12, 12, 4); FMOVS 0(R3), F30; fadd(30, 30, 12)

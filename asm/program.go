@@ -26,25 +26,17 @@ func newProgram(values constants.Values, offsets constants.Offsets) *program {
 
 // file is the text, after what it needs.
 func (p *program) file() []byte {
-	repeated, kernels := generate.Repeats(p.Bytes(), repeats)
-	return fmt.Appendf(nil, "%s%s\n%s%s", header, p.Macros(), repeated, generate.Join(kernels, joins))
-}
-
-// repeats reports whether an instruction may be in a macro. Vet looks at each line of a kernel for
-// places on the stack.
-func repeats(line string) bool {
-	return beside.MatchString(line) && !jumps.MatchString(line) && !strings.Contains(line, "(RSP)")
+	return fmt.Appendf(nil, "%s%s\n%s", header, p.Macros(), generate.Join(p.Bytes(), joins))
 }
 
 // joins reports whether an instruction goes on a line, which ends with a jump. Vet looks at each
 // line for arguments and results, so instructions with these, and RET, stand alone.
 func joins(line, next string) bool {
-	return beside.MatchString(line) && beside.MatchString(next) && !jumps.MatchString(line)
+	return plain.MatchString(line) && plain.MatchString(next) && !jumps.MatchString(line)
 }
 
 var (
-	beside = regexp.MustCompile(
-		`^\t(?:[A-Za-z][A-Za-z0-9.]*[ (](?:[^/(]|\((?:[^F]|F[^P]))*|\w+_part\d+)$`)
+	plain = regexp.MustCompile(`^\t[A-Za-z][A-Za-z0-9.]*[ (](?:[^/(]|\((?:[^F]|F[^P]))*$`)
 	jumps = regexp.MustCompile(`(?:\t|; )(?:B|B[A-Z][A-Z]|CBN?Z|TBN?Z) [^;]*$`)
 )
 

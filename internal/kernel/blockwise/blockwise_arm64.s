@@ -22,874 +22,6 @@
 #define sshr3(d, n) WORD $(0x4f3d0400 | (d)<<0 | (n)<<5)
 #define sshr4(d, n) WORD $(0x4f3c0400 | (d)<<0 | (n)<<5)
 
-#define fewQ8Dot_part1 \
-	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6 \
-	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3 \
-	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13 \
-	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8
-
-#define fewQ8Dot_part2 \
-	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16 \
-	VEOR V7.B16, V7.B16, V7.B16
-
-#define fewQ8Dot_part3 \
-	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP \
-	PRFM 256(R5), PLDL1KEEP
-
-#define fewQ8Dot_part4 \
-	PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP \
-	PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5; ADD $0, R2, R25
-
-#define fewQ8Dot_part5 \
-	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-
-#define fewQ8Dot_part6 \
-	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
-
-#define fewQ8Dot_part7 \
-	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
-
-#define fewQ8Dot_part8 \
-	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
-
-#define fewQ8Dot_part9 \
-	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
-
-#define fewQ8Dot_part10 \
-	FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19) \
-	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16) \
-	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4 \
-	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20
-
-#define fewQ8Dot_part11 \
-	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
-
-#define fewQ8Dot_part12 \
-	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
-
-#define fewQ8Dot_part13 \
-	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16
-
-#define fewQ8Dot_part14 \
-	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16 \
-	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16 \
-	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
-
-#define fewQ8Dot_part15 \
-	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13) \
-	FLDPQ 32(R16), (F14, F15)
-
-#define fewQ8Dot_part16 \
-	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16 \
-	VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16; VMOV V31.B16, V7.B16
-
-#define fewQ8Dot_part17 \
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-
-#define fewQ8Dot_part18 \
-	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20) \
-	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
-
-#define fewQ8Dot_part19 \
-	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20) \
-	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
-
-#define fewQ8Dot_part20 \
-	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20) \
-	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
-
-#define fewQ8Dot_part21 \
-	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20) \
-	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
-
-#define fewQ8Dot_part22 \
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4 \
-	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17) \
-	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4
-
-#define fewQ8Dot_part23 \
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4 \
-	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17) \
-	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
-
-#define fewQ8Dot_part24 \
-	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16) \
-	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9
-
-#define fewQ8Dot_part25 \
-	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22 \
-	ADD R3, R16, R17; ADD R4, R22, R23; ADD R3, R17, R19
-
-#define fewQ8Dot_part26 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15) \
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17) \
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19)
-
-#define fewQ8Dot_part27 \
-	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16 \
-	VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16; VMOV V31.B16, V7.B16 \
-	VMOV V31.B16, V8.B16; VMOV V31.B16, V9.B16; VMOV V31.B16, V10.B16; VMOV V31.B16, V11.B16 \
-	VMOV V31.B16, V12.B16; VMOV V31.B16, V13.B16; VMOV V31.B16, V14.B16; VMOV V31.B16, V15.B16 \
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23 \
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-
-#define fewQ8Dot_part28 \
-	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20) \
-	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21) \
-	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22) \
-	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
-
-#define fewQ8Dot_part29 \
-	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20) \
-	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21) \
-	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22) \
-	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
-
-#define fewQ8Dot_part30 \
-	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20) \
-	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21) \
-	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22) \
-	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
-
-#define fewQ8Dot_part31 \
-	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20) \
-	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21) \
-	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22) \
-	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
-
-#define fewQ8Dot_part32 \
-	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
-
-#define fewQ8Dot_part33 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
-
-#define fewQ8Dot_part34 \
-	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15) \
-	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16) \
-	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17) \
-	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19)
-
-#define fewQ8Dot_part35 \
-	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
-	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16) \
-	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17) \
-	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19)
-
-#define fewQ8Dot_part36 \
-	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15) \
-	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16) \
-	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17) \
-	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19)
-
-#define fewQ8Dot_part37 \
-	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15) \
-	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16) \
-	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17) \
-	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19) \
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-
-#define fewNibblesDot_part1 \
-	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
-
-#define fewNibblesDot_part2 \
-	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16 \
-	VAND V30.B16, V19.B16, V19.B16
-
-#define fewNibblesDot_part3 \
-	FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-
-#define fewNibblesDot_part4 \
-	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
-	VUSHR $4, V19.B16, V19.B16
-
-#define fewNibblesDot_part5 \
-	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4 \
-	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4
-
-#define fewNibblesDot_part6 \
-	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-
-#define fewLevelsDot_part1 \
-	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
-	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16
-
-#define fewLevelsDot_part2 \
-	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16 \
-	VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16 \
-	VMOV V29.B16, V7.B16
-
-#define fewLevelsDot_part3 \
-	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29)
-
-#define fewLevelsDot_part4 \
-	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29); fsub(7, 7, 29)
-
-#define fewLevelsDot_part5 \
-	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16 \
-	VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16 \
-	VMOV V29.B16, V7.B16; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16; VMOV V29.B16, V10.B16 \
-	VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16; VMOV V29.B16, V14.B16 \
-	VMOV V29.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23 \
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16 \
-	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16 \
-	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
-	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20) \
-	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21) \
-	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22) \
-	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23) \
-	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17) \
-	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16 \
-	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20) \
-	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21) \
-	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22) \
-	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23) \
-	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17) \
-	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16 \
-	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20) \
-	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21) \
-	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22) \
-	sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23) \
-	sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17) \
-	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16 \
-	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20) \
-	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21) \
-	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22) \
-	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23) \
-	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21 \
-	FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19) \
-	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
-	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16 \
-	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20) \
-	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21) \
-	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22) \
-	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23) \
-	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17) \
-	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16 \
-	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20) \
-	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21) \
-	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22) \
-	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23) \
-	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17) \
-	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16 \
-	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20) \
-	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21) \
-	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22) \
-	sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23) \
-	sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17) \
-	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16 \
-	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16 \
-	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16 \
-	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20) \
-	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21) \
-	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22) \
-	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23) \
-	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17 \
-	FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29) \
-	fsub(8, 8, 29); fsub(12, 12, 29)
-
-#define fewLevelsDot_part6 \
-	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29); fsub(9, 9, 29); fsub(13, 13, 29)
-
-#define fewLevelsDot_part7 \
-	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29)
-
-#define fewLevelsDot_part8 \
-	FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29)
-
-#define fewXSDot_part1 \
-	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP
-
-#define fewXSDot_part2 \
-	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
-	VUXTL V20.B8, V20.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29)
-
-#define fewQ4KDot_part1 \
-	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5
-
-#define fewQ4KDot_part2 \
-	FMOVQ 0(R2), F18; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8 \
-	VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8 \
-	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(18, 18, 29); fsub(19, 19, 29) \
-	fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 20) \
-	fmul(3, 3, 21); FMOVQ 16(R2), F18; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8 \
-	VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8 \
-	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(18, 18, 29); fsub(19, 19, 29) \
-	fsub(20, 20, 29); fsub(21, 21, 29); fmulLane0(22, 8, 16); fmulLane0(23, 9, 16) \
-	fmulLane0(24, 10, 16); fmulLane0(25, 11, 16); VFMLA V22.S4, V0.S4, V4.S4 \
-	VFMLA V23.S4, V1.S4, V5.S4; VFMLA V24.S4, V2.S4, V6.S4; VFMLA V25.S4, V3.S4, V7.S4 \
-	fmulLane0(22, 12, 16); fmulLane0(23, 13, 16); fmulLane0(24, 14, 16); fmulLane0(25, 15, 16) \
-	fmulLane0(0, 18, 17); VFMLS V22.S4, V0.S4, V4.S4; fmulLane0(1, 19, 17) \
-	VFMLS V23.S4, V1.S4, V5.S4; fmulLane0(2, 20, 17); VFMLS V24.S4, V2.S4, V6.S4 \
-	fmulLane0(3, 21, 17); VFMLS V25.S4, V3.S4, V7.S4; ADD $56, R20, R20
-
-#define fewQ4KDot_part3 \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19 \
-	scvtf(19, 19)
-
-#define fewQ4KDot_part4 \
-	FMOVD 0(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8 \
-	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29) \
-	fmul(0, 0, 20); fmul(1, 1, 21); fmul(4, 4, 20); fmul(5, 5, 21); FMOVQ 0(R13), F20; fcvtl2(21, 20) \
-	fcvtl(20, 20); FMOVD 16(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V22.B8, V22.H8 \
-	VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8; fsub(22, 22, 29); fsub(23, 23, 29) \
-	FMOVQ 32(R13), F24; fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16) \
-	VFMLA V26.S4, V0.S4, V8.S4; VFMLA V27.S4, V1.S4, V9.S4; fmulLane0(26, 24, 16) \
-	fmulLane0(27, 25, 16); fmulLane0(0, 22, 18); VFMLS V26.S4, V0.S4, V8.S4; fmulLane0(1, 23, 18) \
-	VFMLS V27.S4, V1.S4, V9.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17) \
-	VFMLA V26.S4, V4.S4, V12.S4; VFMLA V27.S4, V5.S4, V13.S4; fmulLane0(26, 24, 17) \
-	fmulLane0(27, 25, 17); fmulLane0(4, 22, 19); VFMLS V26.S4, V4.S4, V12.S4; fmulLane0(5, 23, 19) \
-	VFMLS V27.S4, V5.S4, V13.S4
-
-#define fewQ4KDot_part5 \
-	FMOVD 8(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8 \
-	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29) \
-	fmul(2, 2, 20); fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21); FMOVQ 16(R13), F20 \
-	fcvtl2(21, 20); fcvtl(20, 20); FMOVD 24(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29 \
-	VUXTL V22.B8, V22.H8; VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8 \
-	fsub(22, 22, 29); fsub(23, 23, 29); FMOVQ 48(R13), F24; fcvtl2(25, 24); fcvtl(24, 24) \
-	fmulLane0(26, 20, 16); fmulLane0(27, 21, 16); VFMLA V26.S4, V2.S4, V10.S4 \
-	VFMLA V27.S4, V3.S4, V11.S4; fmulLane0(26, 24, 16); fmulLane0(27, 25, 16); fmulLane0(2, 22, 18) \
-	VFMLS V26.S4, V2.S4, V10.S4; fmulLane0(3, 23, 18); VFMLS V27.S4, V3.S4, V11.S4 \
-	fmulLane0(26, 20, 17); fmulLane0(27, 21, 17); VFMLA V26.S4, V6.S4, V14.S4 \
-	VFMLA V27.S4, V7.S4, V15.S4; fmulLane0(26, 24, 17); fmulLane0(27, 25, 17); fmulLane0(6, 22, 19) \
-	VFMLS V26.S4, V6.S4, V14.S4; fmulLane0(7, 23, 19); VFMLS V27.S4, V7.S4, V15.S4; ADD $56, R20, R20 \
-	ADD $56, R21, R21
-
-#define fewQ4KDot_part6 \
-	FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22 \
-	scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23)
-
-#define fewQ4KDot_part7 \
-	FMOVS 0(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
-	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(0, 0, 24); fmul(4, 4, 24); fmul(8, 8, 24) \
-	fmul(12, 12, 24); FMOVD 0(R13), F24; fcvtl(24, 24); FMOVS 16(R2), F25; FMOVQ 64(R26), F28 \
-	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
-	FMOVD 32(R13), F26; fcvtl(26, 26); FMOVQ 0(R15), F28; fmulLane0(27, 24, 16) \
-	VFMLA V27.S4, V0.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(0, 25, 20) \
-	VFMLS V27.S4, V0.S4, V28.S4; FMOVQ F28, 0(R15); FMOVQ 0(R16), F29; fmulLane0(27, 24, 17) \
-	VFMLA V27.S4, V4.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(4, 25, 21) \
-	VFMLS V27.S4, V4.S4, V29.S4; FMOVQ F29, 0(R16); FMOVQ 0(R17), F28; fmulLane0(27, 24, 18) \
-	VFMLA V27.S4, V8.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(8, 25, 22) \
-	VFMLS V27.S4, V8.S4, V28.S4; FMOVQ F28, 0(R17); FMOVQ 0(R19), F29; fmulLane0(27, 24, 19) \
-	VFMLA V27.S4, V12.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(12, 25, 23) \
-	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19)
-
-#define fewQ4KDot_part8 \
-	FMOVS 4(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
-	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(1, 1, 24); fmul(5, 5, 24); fmul(9, 9, 24) \
-	fmul(13, 13, 24); FMOVD 8(R13), F24; fcvtl(24, 24); FMOVS 20(R2), F25; FMOVQ 64(R26), F28 \
-	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
-	FMOVD 40(R13), F26; fcvtl(26, 26); FMOVQ 16(R15), F28; fmulLane0(27, 24, 16) \
-	VFMLA V27.S4, V1.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(1, 25, 20) \
-	VFMLS V27.S4, V1.S4, V28.S4; FMOVQ F28, 16(R15); FMOVQ 16(R16), F29; fmulLane0(27, 24, 17) \
-	VFMLA V27.S4, V5.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(5, 25, 21) \
-	VFMLS V27.S4, V5.S4, V29.S4; FMOVQ F29, 16(R16); FMOVQ 16(R17), F28; fmulLane0(27, 24, 18) \
-	VFMLA V27.S4, V9.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(9, 25, 22) \
-	VFMLS V27.S4, V9.S4, V28.S4; FMOVQ F28, 16(R17); FMOVQ 16(R19), F29; fmulLane0(27, 24, 19) \
-	VFMLA V27.S4, V13.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(13, 25, 23) \
-	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19)
-
-#define fewQ4KDot_part9 \
-	FMOVS 8(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
-	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(2, 2, 24); fmul(6, 6, 24); fmul(10, 10, 24) \
-	fmul(14, 14, 24); FMOVD 16(R13), F24; fcvtl(24, 24); FMOVS 24(R2), F25; FMOVQ 64(R26), F28 \
-	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
-	FMOVD 48(R13), F26; fcvtl(26, 26); FMOVQ 32(R15), F28; fmulLane0(27, 24, 16) \
-	VFMLA V27.S4, V2.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(2, 25, 20) \
-	VFMLS V27.S4, V2.S4, V28.S4; FMOVQ F28, 32(R15); FMOVQ 32(R16), F29; fmulLane0(27, 24, 17) \
-	VFMLA V27.S4, V6.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(6, 25, 21) \
-	VFMLS V27.S4, V6.S4, V29.S4; FMOVQ F29, 32(R16); FMOVQ 32(R17), F28; fmulLane0(27, 24, 18) \
-	VFMLA V27.S4, V10.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(10, 25, 22) \
-	VFMLS V27.S4, V10.S4, V28.S4; FMOVQ F28, 32(R17); FMOVQ 32(R19), F29; fmulLane0(27, 24, 19) \
-	VFMLA V27.S4, V14.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(14, 25, 23) \
-	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19)
-
-#define fewQ4KDot_part10 \
-	FMOVS 12(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8 \
-	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(3, 3, 24); fmul(7, 7, 24); fmul(11, 11, 24) \
-	fmul(15, 15, 24); FMOVD 24(R13), F24; fcvtl(24, 24); FMOVS 28(R2), F25; FMOVQ 64(R26), F28 \
-	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29) \
-	FMOVD 56(R13), F26; fcvtl(26, 26); FMOVQ 48(R15), F28; fmulLane0(27, 24, 16) \
-	VFMLA V27.S4, V3.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(3, 25, 20) \
-	VFMLS V27.S4, V3.S4, V28.S4; FMOVQ F28, 48(R15); FMOVQ 48(R16), F29; fmulLane0(27, 24, 17) \
-	VFMLA V27.S4, V7.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(7, 25, 21) \
-	VFMLS V27.S4, V7.S4, V29.S4; FMOVQ F29, 48(R16); FMOVQ 48(R17), F28; fmulLane0(27, 24, 18) \
-	VFMLA V27.S4, V11.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(11, 25, 22) \
-	VFMLS V27.S4, V11.S4, V28.S4; FMOVQ F28, 48(R17); FMOVQ 48(R19), F29; fmulLane0(27, 24, 19) \
-	VFMLA V27.S4, V15.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(15, 25, 23) \
-	VFMLS V27.S4, V15.S4, V29.S4; FMOVQ F29, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21 \
-	ADD $56, R22, R22; ADD $56, R23, R23
-
-#define fewQ5KDot_part1 \
-	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
-
-#define fewQ5KDot_part2 \
-	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17) \
-	FLDPQ 32(R25), (F18, F19)
-
-#define fewQ5KDot_part3 \
-	VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part4 \
-	VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part5 \
-	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part6 \
-	VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part7 \
-	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16 \
-	VBIT V31.B16, V27.B16, V19.B16
-
-#define fewQ5KDot_part8 \
-	VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part9 \
-	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part10 \
-	VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
-
-#define fewQ5KDot_part11 \
-	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23 \
-	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17) \
-	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16 \
-	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16 \
-	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20) \
-	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21) \
-	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22) \
-	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23) \
-	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19) \
-	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16 \
-	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16 \
-	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16 \
-	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20) \
-	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21) \
-	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22) \
-	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23) \
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16 \
-	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16 \
-	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20) \
-	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21) \
-	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22) \
-	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23) \
-	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17) \
-	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16 \
-	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16 \
-	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20) \
-	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21) \
-	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22) \
-	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23) \
-	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22 \
-	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19) \
-	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
-	VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16 \
-	VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20) \
-	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21) \
-	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22) \
-	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23) \
-	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17) \
-	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16 \
-	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16 \
-	VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20) \
-	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21) \
-	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22) \
-	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23) \
-	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19) \
-	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16 \
-	VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16 \
-	VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16 \
-	VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16 \
-	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20) \
-	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21) \
-	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22) \
-	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23) \
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16 \
-	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16 \
-	VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16 \
-	VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16 \
-	VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20) \
-	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21) \
-	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22) \
-	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23) \
-	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 32(R20), F16 \
-	FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
-
-#define fewQ6KDot_part1 \
-	VADD V29.S4, V16.S4, V16.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4 \
-	VDUP V16.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V16.S[3], V6.S4 \
-	VDUP V16.S[3], V7.S4; FMOVQ 0(R20), F20
-
-#define fewQ6KDot_part2 \
-	VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16 \
-	VAND V31.B16, V29.B16, V29.B16
-
-#define fewQ6KDot_part3 \
-	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16 \
-	VBIT V30.B16, V19.B16, V22.B16
-
-#define fewQ6KDot_part4 \
-	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16 \
-	VUSHR $2, V29.B16, V29.B16
-
-#define fewQ6KDot_part5 \
-	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; VSRI $4, V18.B16, V21.B16 \
-	VSRI $4, V19.B16, V22.B16
-
-#define fewQ6KDot_part6 \
-	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 21, 20); sdotLane3(7, 22, 20) \
-	FMOVQ 32(R20), F16; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(2, 2, 29) \
-	fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVQ 0(R2), F17 \
-	FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
-	VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8 \
-	VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8 \
-	fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29); FMOVQ 16(R2), F21 \
-	FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
-	VUXTL2 V21.B16, V23.H8; VUXTL V21.B8, V21.H8; VZIP2 V28.H8, V21.H8, V22.H8 \
-	VZIP1 V28.H8, V21.H8, V21.H8; VZIP2 V28.H8, V23.H8, V24.H8; VZIP1 V28.H8, V23.H8, V23.H8 \
-	fsub(21, 21, 29); fsub(22, 22, 29); fsub(23, 23, 29); fsub(24, 24, 29); fmul(0, 0, 17) \
-	fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); VFMLA V21.S4, V4.S4, V0.S4 \
-	VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4; VFMLA V24.S4, V7.S4, V3.S4 \
-	fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16); fmulLane0(20, 15, 16) \
-	VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4; VFMLA V19.S4, V2.S4, V10.S4 \
-	VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20
-
-#define fewQ6KDot_part7 \
-	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; VADD V29.S4, V16.S4, V16.S4 \
-	VADD V29.S4, V17.S4, V17.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4 \
-	VDUP V17.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4 \
-	VDUP V17.S[3], V7.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
-
-#define fewQ6KDot_part8 \
-	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20) \
-	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21)
-
-#define fewQ6KDot_part9 \
-	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane1(0, 28, 20) \
-	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
-
-#define fewQ6KDot_part10 \
-	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16 \
-	VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21) \
-	sdotLane2(3, 29, 21)
-
-#define fewQ6KDot_part11 \
-	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16 \
-	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21) \
-	sdotLane3(3, 29, 21)
-
-#define fewQ6KDot_part12 \
-	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
-	VSRI $4, V17.B16, V29.B16
-
-#define fewQ6KDot_part13 \
-	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16 \
-	VSRI $4, V17.B16, V29.B16; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 28, 21) \
-	sdotLane3(7, 29, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29) \
-	fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29) \
-	fsub(7, 7, 29)
-
-#define fewQ6KDot_part14 \
-	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29 \
-	VUXTL V20.B8, V20.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8 \
-	fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18) \
-	fmul(3, 3, 19); VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4 \
-	VFMLA V20.S4, V6.S4, V2.S4; VFMLA V21.S4, V7.S4, V3.S4
-
-#define fewQ6KDot_part15 \
-	VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4 \
-	VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4 \
-	VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4 \
-	VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4 \
-	VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
-
-#define fewQ6KDot_part16 \
-	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21) \
-	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
-
-#define fewQ6KDot_part17 \
-	sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21); sdotLane1(11, 29, 21) \
-	sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23); sdotLane1(15, 29, 23)
-
-#define fewQ6KDot_part18 \
-	sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21) \
-	sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23)
-
-#define fewQ6KDot_part19 \
-	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21) \
-	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23) \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29 \
-	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29) \
-	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 0(R2), F20; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
-	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 16(R2), F21; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
-	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20) \
-	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4 \
-	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 0(R13), F20; fcvtl(20, 20) \
-	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15) \
-	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16) \
-	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17) \
-	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19) \
-	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29) \
-	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 4(R2), F20; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
-	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 20(R2), F21; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
-	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20) \
-	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4 \
-	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 8(R13), F20; fcvtl(20, 20) \
-	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15) \
-	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16) \
-	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17) \
-	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19) \
-	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
-
-#define fewQ6KDot_part20 \
-	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21) \
-	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23) \
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29 \
-	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29) \
-	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 8(R2), F20; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
-	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 24(R2), F21; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
-	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20) \
-	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4 \
-	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 16(R13), F20; fcvtl(20, 20) \
-	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15) \
-	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16) \
-	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17) \
-	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19) \
-	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29) \
-	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 12(R2), F20; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8 \
-	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 28(R2), F21; FMOVQ 48(R26), F29 \
-	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8 \
-	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20) \
-	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4 \
-	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 24(R13), F20; fcvtl(20, 20) \
-	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15) \
-	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16) \
-	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17) \
-	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19) \
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-
-#define fewQ3KDot_part1 \
-	VUSHR $2, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16 \
-	VAND V30.B16, V29.B16, V29.B16
-
-#define fewQ3KDot_part2 \
-	VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $4, V17.B16, V29.B16 \
-	VAND V30.B16, V29.B16, V29.B16
-
-#define fewQ3KDot_part3 \
-	sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4
-
-#define fewQ3KDot_part4 \
-	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VSHL $2, V24.B16, V19.B16 \
-	VBIT V31.B16, V19.B16, V28.B16; VSHL $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16 \
-	sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21) \
-	sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23) \
-	VUSHR $2, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16 \
-	VAND V30.B16, V29.B16, V29.B16; VSHL $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16 \
-	VSHL $1, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane1(0, 28, 20) \
-	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21); sdotLane1(4, 28, 22) \
-	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); VUSHR $4, V16.B16, V28.B16 \
-	VAND V30.B16, V28.B16, V28.B16; VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16 \
-	VBIT V31.B16, V24.B16, V28.B16; VBIT V31.B16, V25.B16, V29.B16; sdotLane2(0, 28, 20) \
-	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); sdotLane2(4, 28, 22) \
-	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); VUSHR $6, V16.B16, V28.B16 \
-	VUSHR $6, V17.B16, V29.B16; VUSHR $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16 \
-	VUSHR $1, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane3(0, 28, 20) \
-	sdotLane3(1, 29, 20); sdotLane3(2, 28, 21); sdotLane3(3, 29, 21); sdotLane3(4, 28, 22) \
-	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); FMOVQ 16(R20), F20 \
-	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
-
-#define fewQ41Dot_part1 \
-	FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18); fcvtl(18, 18); fcvtl2(21, 20); fcvtl(20, 20) \
-	FLDPQ 32(R13), (F22, F24); fcvtl2(23, 22); fcvtl(22, 22); fcvtl2(25, 24); fcvtl(24, 24) \
-	fmulLane0(26, 18, 16); fmulLane0(27, 19, 16); fmulLane0(28, 20, 16); fmulLane0(29, 21, 16) \
-	VFMLA V26.S4, V0.S4, V4.S4; VFMLA V27.S4, V1.S4, V5.S4; VFMLA V28.S4, V2.S4, V6.S4 \
-	VFMLA V29.S4, V3.S4, V7.S4; fmulLane0(26, 22, 16); fmulLane0(27, 23, 16); fmulLane0(28, 24, 16) \
-	fmulLane0(29, 25, 16); fmlaLane0(4, 26, 17); fmlaLane0(5, 27, 17); fmlaLane0(6, 28, 17) \
-	fmlaLane0(7, 29, 17); ADD $56, R20, R20
-
-#define fewQ41Dot_part2 \
-	FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22) \
-	fcvtl(22, 22); fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4 \
-	VFMLA V25.S4, V1.S4, V9.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(8, 24, 18) \
-	fmlaLane0(9, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V4.S4, V12.S4 \
-	VFMLA V25.S4, V5.S4, V13.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(12, 24, 19) \
-	fmlaLane0(13, 25, 19)
-
-#define fewQ41Dot_part3 \
-	FMOVQ 16(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22; fcvtl2(23, 22) \
-	fcvtl(22, 22); fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V2.S4, V10.S4 \
-	VFMLA V25.S4, V3.S4, V11.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(10, 24, 18) \
-	fmlaLane0(11, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V6.S4, V14.S4 \
-	VFMLA V25.S4, V7.S4, V15.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(14, 24, 19) \
-	fmlaLane0(15, 25, 19); ADD $56, R20, R20; ADD $56, R21, R21
-
-#define fewQ41Dot_part4 \
-	FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25; fcvtl(25, 25); FMOVQ 0(R15), F27 \
-	fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
-	FMOVQ F27, 0(R15); FMOVQ 0(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V4.S4, V28.S4 \
-	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 0(R16); FMOVQ 0(R17), F27 \
-	fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
-	FMOVQ F27, 0(R17); FMOVQ 0(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V12.S4, V28.S4 \
-	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 0(R19)
-
-#define fewQ41Dot_part5 \
-	FMOVD 8(R13), F24; fcvtl(24, 24); FMOVD 40(R13), F25; fcvtl(25, 25); FMOVQ 16(R15), F27 \
-	fmulLane0(26, 24, 16); VFMLA V26.S4, V1.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
-	FMOVQ F27, 16(R15); FMOVQ 16(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V5.S4, V28.S4 \
-	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 16(R16); FMOVQ 16(R17), F27 \
-	fmulLane0(26, 24, 18); VFMLA V26.S4, V9.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
-	FMOVQ F27, 16(R17); FMOVQ 16(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V13.S4, V28.S4 \
-	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 16(R19)
-
-#define fewQ41Dot_part6 \
-	FMOVD 16(R13), F24; fcvtl(24, 24); FMOVD 48(R13), F25; fcvtl(25, 25); FMOVQ 32(R15), F27 \
-	fmulLane0(26, 24, 16); VFMLA V26.S4, V2.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
-	FMOVQ F27, 32(R15); FMOVQ 32(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V6.S4, V28.S4 \
-	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 32(R16); FMOVQ 32(R17), F27 \
-	fmulLane0(26, 24, 18); VFMLA V26.S4, V10.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
-	FMOVQ F27, 32(R17); FMOVQ 32(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V14.S4, V28.S4 \
-	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19)
-
-#define fewQ41Dot_part7 \
-	FMOVD 24(R13), F24; fcvtl(24, 24); FMOVD 56(R13), F25; fcvtl(25, 25); FMOVQ 48(R15), F27 \
-	fmulLane0(26, 24, 16); VFMLA V26.S4, V3.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20) \
-	FMOVQ F27, 48(R15); FMOVQ 48(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V7.S4, V28.S4 \
-	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 48(R16); FMOVQ 48(R17), F27 \
-	fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22) \
-	FMOVQ F27, 48(R17); FMOVQ 48(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4 \
-	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19)
-
-#define fewQ41Dot_part8 \
-	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
-
-#define multiplyPlainDot_part1 \
-	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3 \
-	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
-
-#define multiplyPlainDot_part2 \
-	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16 \
-	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17) \
-	ADD R3, R17, R17
-
-#define multiplyPlainDot_part3 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
-
-#define multiplyPlainDot_part4 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16
-
-#define multiplyPlainDot_part5 \
-	ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17; VLD1 (R17), [V21.S4]
-
-#define multiplyPlainDot_part6 \
-	ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17; VLD1 (R17), [V23.S4] \
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-
-#define multiplyPlainDot_part7 \
-	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]
-
-#define multiplyPlainDot_part8 \
-	ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4] \
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-
-#define multiplyPlainDot_part9 \
-	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6) \
-	scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); scvtf(12, 12); scvtf(13, 13) \
-	scvtf(14, 14); scvtf(15, 15)
-
-#define multiplyPlainDot_part10 \
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
-
-#define multiplyPlainDot_part11 \
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
-
-#define multiplyHalvesDot_part1 \
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16); scvtf(1, 1) \
-	fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19); scvtf(4, 4) \
-	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7) \
-	fmul(7, 7, 19)
-
-#define multiplyHalvesDot_part2 \
-	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17 \
-	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20) \
-	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20) \
-	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4 \
-	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16
-
-#define multiplyPairsDot_part1 \
-	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17 \
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4 \
-	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
-
 
 // unpackNibblesDot works like unpackBlockGeneric.
 TEXT ·unpackNibblesDot(SB), NOSPLIT, $0-40
@@ -909,80 +41,181 @@ vector1:
 // fewQ8Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ8Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows2
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows2
 	FMOVQ 0(R26), F31
 panel3:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load6
-	fewQ8Dot_part2; B ready7
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready7
 load6:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready7:
 	MOVD R10, R11
 block4:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; fewQ8Dot_part4; VMOV V31.B16, V0.B16
-	VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16; fewQ8Dot_part5; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
-	fewQ8Dot_part9; FMOVQ 16(R20), F20
-	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part6; FLDPQ 320(R25), (F16, F17)
-	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part7; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
-	fewQ8Dot_part8; FLDPQ 448(R25), (F16, F17)
-	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part9; FMOVQ 32(R20), F16; fsub(0, 0, 31); fsub(1, 1, 31)
-	fsub(2, 2, 31); fsub(3, 3, 31); fewQ8Dot_part10; ADD $512, R2, R2; fewQ8Dot_part11
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	ADD $0, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 256(R25), (F16, F17)
+	FLDPQ 288(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 320(R25), (F16, F17); FLDPQ 352(R25), (F18, F19); sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); FLDPQ 384(R25), (F16, F17)
+	FLDPQ 416(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 448(R25), (F16, F17); FLDPQ 480(R25), (F18, F19); sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); FMOVQ 32(R20), F16
+	fsub(0, 0, 31); fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31); FLDPQ 0(R13), (F17, F19)
+	fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 17, 16)
+	fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4
+	VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
 	CBNZ R11, block4
-	fewQ8Dot_part12; CBNZ R9, panel3
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel3
 	RET
 rows2:
 	CMP $2, R8; BNE rows8
 	FMOVQ 0(R26), F31
 panel9:
-	fewQ8Dot_part13; CBZ R14, load12
-	fewQ8Dot_part14; B ready13
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load12
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready13
 load12:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready13:
 	MOVD R10, R11
 block10:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; fewQ8Dot_part4; fewQ8Dot_part16; fewQ8Dot_part17
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewQ8Dot_part21; FMOVQ 16(R20), F20; FMOVQ 16(R21), F21
-	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part18; FLDPQ 320(R25), (F16, F17)
-	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part19; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
-	fewQ8Dot_part20; FLDPQ 448(R25), (F16, F17)
-	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part21; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31)
-	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fewQ8Dot_part22; fsub(2, 2, 31)
-	fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fewQ8Dot_part23; ADD $512, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block10
-	fewQ8Dot_part24; CBNZ R9, panel9
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	ADD $0, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16
+	VMOV V31.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 320(R25), (F16, F17)
+	FLDPQ 352(R25), (F18, F19); sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19); sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 448(R25), (F16, F17)
+	FLDPQ 480(R25), (F18, F19); sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31); fsub(1, 1, 31)
+	fsub(4, 4, 31); fsub(5, 5, 31); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; fsub(2, 2, 31); fsub(3, 3, 31)
+	fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
+	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block10
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel9
 	RET
 rows8:
 	CMP $4, R8; BNE rows14
 	FMOVQ 0(R26), F31
 panel15:
-	fewQ8Dot_part25; CBZ R14, load18
-	fewQ8Dot_part26; B ready19
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load18
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready19
 load18:
 ready19:
 	MOVD R10, R11
 block16:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; fewQ8Dot_part4; fewQ8Dot_part27; fewQ8Dot_part28
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewQ8Dot_part29; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewQ8Dot_part30; FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
-	fewQ8Dot_part31; fewQ8Dot_part32
-	FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); fewQ8Dot_part28; FLDPQ 320(R25), (F16, F17)
-	FLDPQ 352(R25), (F18, F19); fewQ8Dot_part29; FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19)
-	fewQ8Dot_part30; FLDPQ 448(R25), (F16, F17)
-	FLDPQ 480(R25), (F18, F19); fewQ8Dot_part31; fewQ8Dot_part33; fsub(0, 0, 31); fsub(4, 4, 31)
-	fsub(8, 8, 31); fsub(12, 12, 31); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part34; fsub(1, 1, 31)
-	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); FMOVD 8(R13), F20; fcvtl(20, 20); fewQ8Dot_part35
-	fsub(2, 2, 31); fsub(6, 6, 31); fsub(10, 10, 31); fsub(14, 14, 31); FMOVD 16(R13), F20
-	fcvtl(20, 20); fewQ8Dot_part36; fsub(3, 3, 31); fsub(7, 7, 31); fsub(11, 11, 31); fsub(15, 15, 31)
-	FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part37; ADD $512, R2, R2; fewQ8Dot_part11
-	CBNZ R11, block16
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	PRFM 384(R5), PLDL1KEEP; PRFM 448(R5), PLDL1KEEP; PRFM 512(R5), PLDL1KEEP; ADD $544, R5, R5
+	ADD $0, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16
+	VMOV V31.B16, V7.B16; VMOV V31.B16, V8.B16; VMOV V31.B16, V9.B16; VMOV V31.B16, V10.B16
+	VMOV V31.B16, V11.B16; VMOV V31.B16, V12.B16; VMOV V31.B16, V13.B16; VMOV V31.B16, V14.B16
+	VMOV V31.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 256(R25), (F16, F17); FLDPQ 288(R25), (F18, F19); sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 320(R25), (F16, F17)
+	FLDPQ 352(R25), (F18, F19); sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 384(R25), (F16, F17); FLDPQ 416(R25), (F18, F19); sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 448(R25), (F16, F17)
+	FLDPQ 480(R25), (F18, F19); sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31)
+	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); fsub(1, 1, 31); fsub(5, 5, 31); fsub(9, 9, 31)
+	fsub(13, 13, 31); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); fsub(2, 2, 31); fsub(6, 6, 31); fsub(10, 10, 31)
+	fsub(14, 14, 31); FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); fsub(3, 3, 31); fsub(7, 7, 31); fsub(11, 11, 31)
+	fsub(15, 15, 31); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $512, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block16
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel15
 	RET
 rows14:
@@ -991,95 +224,218 @@ rows14:
 // fewNibblesDot works like multiplyBlocksGeneric.
 TEXT ·fewNibblesDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows20
-	fewNibblesDot_part1
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows20
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel21:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load24
-	fewQ8Dot_part2; B ready25
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready25
 load24:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready25:
 	MOVD R10, R11
 block22:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	FMOVQ 32(R20), F16; sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; VDUP V16.S[1], V0.S4
-	VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; fewQ8Dot_part5
-	fewNibblesDot_part2; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part9
-	fewNibblesDot_part3; fewNibblesDot_part4
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part9; FMOVQ 32(R20), F16; fsub(0, 0, 31)
-	fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31); fewQ8Dot_part10; ADD $256, R2, R2; fewQ8Dot_part11
-	CBNZ R11, block22
-	fewQ8Dot_part12; CBNZ R9, panel21
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
+	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; fsub(0, 0, 31); fsub(1, 1, 31); fsub(2, 2, 31)
+	fsub(3, 3, 31); FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19)
+	fcvtl(19, 19); fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16)
+	fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4
+	VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $256, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block22
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel21
 	RET
 rows20:
 	CMP $2, R8; BNE rows26
-	fewNibblesDot_part1
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel27:
-	fewQ8Dot_part13; CBZ R14, load30
-	fewQ8Dot_part14; B ready31
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load30
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready31
 load30:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready31:
 	MOVD R10, R11
 block28:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; sshr4(17, 17)
-	VADD V31.S4, V17.S4, V17.S4; fewNibblesDot_part5; fewQ8Dot_part17; fewNibblesDot_part2
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part21; fewNibblesDot_part6
-	fewNibblesDot_part4; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part21
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31); fsub(1, 1, 31); fsub(4, 4, 31)
-	fsub(5, 5, 31); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part22; fsub(2, 2, 31)
-	fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fewQ8Dot_part23; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block28
-	fewQ8Dot_part24; CBNZ R9, panel27
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4
+	sshr4(17, 17); VADD V31.S4, V17.S4, V17.S4; VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4
+	VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4; VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4
+	VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fsub(0, 0, 31); fsub(1, 1, 31)
+	fsub(4, 4, 31); fsub(5, 5, 31); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; fsub(2, 2, 31); fsub(3, 3, 31)
+	fsub(6, 6, 31); fsub(7, 7, 31); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
+	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block28
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel27
 	RET
 rows26:
 	CMP $4, R8; BNE rows32
-	fewNibblesDot_part1
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel33:
-	fewQ8Dot_part25; CBZ R14, load36
-	fewQ8Dot_part26; B ready37
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load36
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready37
 load36:
 ready37:
 	MOVD R10, R11
 block34:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25; fewQ8Dot_part33
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
 	sshr4(16, 16); VADD V31.S4, V16.S4, V16.S4; sshr4(17, 17); VADD V31.S4, V17.S4, V17.S4
 	sshr4(18, 18); VADD V31.S4, V18.S4, V18.S4; sshr4(19, 19); VADD V31.S4, V19.S4, V19.S4
-	fewNibblesDot_part5; VDUP V18.S[1], V8.S4
-	VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4
-	VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4; FMOVQ 0(R20), F20
-	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
-	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part30; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part31; fewQ8Dot_part32
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part28
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part29
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part30
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part31
-	fewQ8Dot_part33; fsub(0, 0, 31)
-	fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part34
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
+	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4
+	VDUP V18.S[1], V8.S4; VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4
+	VDUP V19.S[1], V12.S4; VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; fsub(0, 0, 31)
+	fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); FMOVD 0(R13), F20; fcvtl(20, 20)
+	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15)
+	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16)
+	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17)
+	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19)
 	fsub(1, 1, 31); fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); FMOVD 8(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part35; fsub(2, 2, 31)
-	fsub(6, 6, 31); fsub(10, 10, 31); fsub(14, 14, 31); FMOVD 16(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part36; fsub(3, 3, 31)
-	fsub(7, 7, 31); fsub(11, 11, 31); fsub(15, 15, 31); FMOVD 24(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part37; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block34
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15)
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16)
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17)
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19)
+	fsub(2, 2, 31); fsub(6, 6, 31); fsub(10, 10, 31); fsub(14, 14, 31); FMOVD 16(R13), F20
+	fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4
+	FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4
+	FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4
+	FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4
+	FMOVQ F23, 32(R19); fsub(3, 3, 31); fsub(7, 7, 31); fsub(11, 11, 31); fsub(15, 15, 31)
+	FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block34
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel33
 	RET
 rows32:
@@ -1088,83 +444,251 @@ rows32:
 // fewLevelsDot works like multiplyBlocksGeneric.
 TEXT ·fewLevelsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows38
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows38
 	FMOVQ 0(R26), F8; MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel39:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load42
-	fewQ8Dot_part2; B ready43
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready43
 load42:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready43:
 	MOVD R10, R11
 block40:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16; fewQ8Dot_part5
-	fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part9
-	fewNibblesDot_part3; fewNibblesDot_part4
-	fewLevelsDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part9; FMOVQ 32(R20), F16
-	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part10; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block40
-	fewQ8Dot_part12; CBNZ R9, panel39
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16
+	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8)
+	fsub(3, 3, 8); FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17); fcvtl(17, 17); fcvtl2(20, 19)
+	fcvtl(19, 19); fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16)
+	fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4
+	VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $256, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block40
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel39
 	RET
 rows38:
 	CMP $2, R8; BNE rows44
 	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel45:
-	fewQ8Dot_part13; CBZ R14, load48
-	fewQ8Dot_part14; B ready49
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load48
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready49
 load48:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready49:
 	MOVD R10, R11
 block46:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewLevelsDot_part2; fewQ8Dot_part17
-	fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part21
-	fewNibblesDot_part6; fewNibblesDot_part4
-	fewLevelsDot_part1; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part21; FMOVQ 32(R20), F16
-	FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fewQ8Dot_part22; fewLevelsDot_part4
-	FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fewQ8Dot_part23; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block46
-	fewQ8Dot_part24; CBNZ R9, panel45
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16
+	VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29)
+	fsub(5, 5, 29); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4
+	VFMLA V21.S4, V5.S4, V13.S4; FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29)
+	fsub(7, 7, 29); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $256, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block46
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel45
 	RET
 rows44:
 	CMP $4, R8; BNE rows50
 	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel51:
-	fewQ8Dot_part25; CBZ R14, load54
-	fewQ8Dot_part26; B ready55
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load54
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready55
 load54:
 ready55:
 	MOVD R10, R11
 block52:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewLevelsDot_part5; FMOVD 0(R13), F20
-	fcvtl(20, 20); fewQ8Dot_part34; fewLevelsDot_part6; FMOVD 8(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part35; fewLevelsDot_part7
-	FMOVD 16(R13), F20; fcvtl(20, 20); fewQ8Dot_part36; fewLevelsDot_part8; FMOVD 24(R13), F20
-	fcvtl(20, 20); fewQ8Dot_part37; ADD $256, R2, R2; fewQ8Dot_part11; CBNZ R11, block52
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16
+	VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
+	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
+	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29)
+	fsub(12, 12, 29); FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29)
+	fsub(9, 9, 29); fsub(13, 13, 29); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 0(R26), F29
+	fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29); FMOVD 16(R13), F20
+	fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4
+	FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4
+	FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4
+	FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4
+	FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29)
+	fsub(15, 15, 29); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block52
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel51
 	RET
 rows50:
@@ -1173,87 +697,251 @@ rows50:
 // fewMXFPDot works like multiplyBlocksGeneric.
 TEXT ·fewMXFPDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows56
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows56
 	FMOVQ 0(R26), F8; MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 32(R26), F31
 panel57:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load60
-	fewQ8Dot_part2; B ready61
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready61
 load60:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready61:
 	MOVD R10, R11
 block58:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16; fewQ8Dot_part5
-	fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part9
-	fewNibblesDot_part3; fewNibblesDot_part4
-	fewLevelsDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part9; FMOVQ 32(R20), F16
-	fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); FLDPQ 0(R13), (F17, F19); shll2(18, 17)
-	shll(17, 17); shll2(20, 19); shll(19, 19); fmulLane0(21, 17, 16); fmulLane0(22, 18, 16)
-	fmulLane0(23, 19, 16); fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4
-	VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4
-	ADD $56, R20, R20; ADD $256, R2, R2; fewQ8Dot_part11; CBNZ R11, block58
-	fewQ8Dot_part12; CBNZ R9, panel57
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16
+	FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8)
+	fsub(3, 3, 8); FLDPQ 0(R13), (F17, F19); shll2(18, 17); shll(17, 17); shll2(20, 19); shll(19, 19)
+	fmulLane0(21, 17, 16); fmulLane0(22, 18, 16); fmulLane0(23, 19, 16); fmulLane0(24, 20, 16)
+	VFMLA V21.S4, V0.S4, V4.S4; VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4
+	VFMLA V24.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block58
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel57
 	RET
 rows56:
 	CMP $2, R8; BNE rows62
 	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 32(R26), F31
 panel63:
-	fewQ8Dot_part13; CBZ R14, load66
-	fewQ8Dot_part14; B ready67
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load66
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready67
 load66:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready67:
 	MOVD R10, R11
 block64:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewLevelsDot_part2; fewQ8Dot_part17
-	fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part21
-	fewNibblesDot_part6; fewNibblesDot_part4
-	fewLevelsDot_part1; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part21; FMOVQ 32(R20), F16
-	FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; shll2(19, 18); shll(18, 18)
-	fewQ8Dot_part22; fewLevelsDot_part4
-	FMOVQ 16(R13), F18; shll2(19, 18); shll(18, 18); fewQ8Dot_part23; ADD $256, R2, R2; fewQ8Dot_part11
-	CBNZ R11, block64
-	fewQ8Dot_part24; CBNZ R9, panel63
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16
+	VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29)
+	fsub(5, 5, 29); FMOVQ 0(R13), F18; shll2(19, 18); shll(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V4.S4, V12.S4
+	VFMLA V21.S4, V5.S4, V13.S4; FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29)
+	fsub(7, 7, 29); FMOVQ 16(R13), F18; shll2(19, 18); shll(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4; VFMLA V21.S4, V3.S4, V11.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V6.S4, V14.S4
+	VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $256, R2, R2
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block64
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel63
 	RET
 rows62:
 	CMP $4, R8; BNE rows68
 	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 32(R26), F31
 panel69:
-	fewQ8Dot_part25; CBZ R14, load72
-	fewQ8Dot_part26; B ready73
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load72
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready73
 load72:
 ready73:
 	MOVD R10, R11
 block70:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; ADD $288, R5, R5; ADD $0, R2, R25
-	fewLevelsDot_part5; FMOVD 0(R13), F20
-	shll(20, 20); fewQ8Dot_part34; fewLevelsDot_part6; FMOVD 8(R13), F20; shll(20, 20); fewQ8Dot_part35
-	fewLevelsDot_part7; FMOVD 16(R13), F20
-	shll(20, 20); fewQ8Dot_part36; fewLevelsDot_part8; FMOVD 24(R13), F20; shll(20, 20)
-	fewQ8Dot_part37; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block70
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5
+	ADD $0, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16
+	VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
+	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
+	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29)
+	fsub(12, 12, 29); FMOVD 0(R13), F20; shll(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29)
+	fsub(9, 9, 29); fsub(13, 13, 29); FMOVD 8(R13), F20; shll(20, 20); FMOVQ 16(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 0(R26), F29
+	fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29); FMOVD 16(R13), F20
+	shll(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4
+	FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4
+	FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4
+	FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4
+	FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29)
+	fsub(15, 15, 29); FMOVD 24(R13), F20; shll(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block70
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel69
 	RET
 rows68:
@@ -1262,72 +950,194 @@ rows68:
 // fewXSDot works like multiplyBlocksGeneric.
 TEXT ·fewXSDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows74
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows74
 	FMOVQ 0(R26), F12; MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel75:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load78
-	fewQ8Dot_part2; B ready79
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready79
 load78:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready79:
 	MOVD R10, R11
 block76:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F8, F10); fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F8, F10)
+	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); MOVD $8, R12
 part77:
-	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; VMOV V12.B16, V0.B16; VMOV V12.B16, V1.B16; VMOV V12.B16, V2.B16
-	VMOV V12.B16, V3.B16; fewQ8Dot_part5; fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewLevelsDot_part1
-	fewQ8Dot_part9; fewNibblesDot_part3
-	fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewLevelsDot_part1; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12); fsub(3, 3, 12)
-	FMOVQ 0(R2), F17; FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28
-	FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8
-	VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8
-	fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29); fmul(0, 0, 17)
-	fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20); fmulLane0(17, 8, 16); fmulLane0(18, 9, 16)
-	fmulLane0(19, 10, 16); fmulLane0(20, 11, 16); VFMLA V17.S4, V0.S4, V4.S4
-	VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4
-	ADD $56, R20, R20; ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part77
-	fewQ8Dot_part11; CBNZ R11, block76
-	fewQ8Dot_part12; CBNZ R9, panel75
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $272, R5, R5; ADD $16, R2, R25; VMOV V12.B16, V0.B16
+	VMOV V12.B16, V1.B16; VMOV V12.B16, V2.B16; VMOV V12.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; fsub(0, 0, 12); fsub(1, 1, 12); fsub(2, 2, 12)
+	fsub(3, 3, 12); FMOVQ 0(R2), F17; FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16
+	FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8
+	VZIP2 V28.H8, V17.H8, V18.H8; VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8
+	VZIP1 V28.H8, V19.H8, V19.H8; fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29)
+	fsub(20, 20, 29); fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20)
+	fmulLane0(17, 8, 16); fmulLane0(18, 9, 16); fmulLane0(19, 10, 16); fmulLane0(20, 11, 16)
+	VFMLA V17.S4, V0.S4, V4.S4; VFMLA V18.S4, V1.S4, V5.S4; VFMLA V19.S4, V2.S4, V6.S4
+	VFMLA V20.S4, V3.S4, V7.S4; ADD $56, R20, R20; ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part77
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block76
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel75
 	RET
 rows74:
 	CMP $4, R8; BNE rows80
 	MOVD $252645135, R13; VDUP R13, V30.S4; FMOVQ 16(R26), F31
 panel81:
-	fewQ8Dot_part25; CBZ R14, load84
-	fewQ8Dot_part26; B ready85
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load84
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready85
 load84:
 ready85:
 	MOVD R10, R11
 block82:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
 part83:
-	fewQ8Dot_part3; ADD $272, R5, R5
-	ADD $16, R2, R25; fewLevelsDot_part5; FMOVS 0(R2), F20; fewXSDot_part2; fmul(0, 0, 20)
-	fmul(4, 4, 20); fmul(8, 8, 20); fmul(12, 12, 20); FMOVD 0(R13), F20; fcvtl(20, 20); fewQ8Dot_part34
-	fewLevelsDot_part6; FMOVS 4(R2), F20
-	fewXSDot_part2; fmul(1, 1, 20)
-	fmul(5, 5, 20); fmul(9, 9, 20); fmul(13, 13, 20); FMOVD 8(R13), F20; fcvtl(20, 20); fewQ8Dot_part35
-	fewLevelsDot_part7; FMOVS 8(R2), F20
-	fewXSDot_part2; fmul(2, 2, 20)
-	fmul(6, 6, 20); fmul(10, 10, 20); fmul(14, 14, 20); FMOVD 16(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part36; fewLevelsDot_part8
-	FMOVS 12(R2), F20; fewXSDot_part2; fmul(3, 3, 20); fmul(7, 7, 20); fmul(11, 11, 20)
-	fmul(15, 15, 20); FMOVD 24(R13), F20; fcvtl(20, 20); fewQ8Dot_part37; ADD $272, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part83
-	fewQ8Dot_part11; CBNZ R11, block82
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $272, R5, R5; ADD $16, R2, R25; FMOVQ 0(R26), F29
+	VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16
+	VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16
+	VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16; VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16
+	VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16; VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16; VTBL V17.B16, [V31.B16], V17.B16
+	VTBL V18.B16, [V31.B16], V18.B16; VTBL V19.B16, [V31.B16], V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VTBL V16.B16, [V31.B16], V16.B16
+	VTBL V17.B16, [V31.B16], V17.B16; VTBL V18.B16, [V31.B16], V18.B16
+	VTBL V19.B16, [V31.B16], V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29)
+	fsub(12, 12, 29); FMOVS 0(R2), F20; FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16
+	FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8; VZIP1 V28.H8, V20.H8, V20.H8
+	fsub(20, 20, 29); fmul(0, 0, 20); fmul(4, 4, 20); fmul(8, 8, 20); fmul(12, 12, 20)
+	FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29)
+	fsub(9, 9, 29); fsub(13, 13, 29); FMOVS 4(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fmul(1, 1, 20); fmul(5, 5, 20); fmul(9, 9, 20)
+	fmul(13, 13, 20); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29)
+	fsub(10, 10, 29); fsub(14, 14, 29); FMOVS 8(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fmul(2, 2, 20); fmul(6, 6, 20); fmul(10, 10, 20)
+	fmul(14, 14, 20); FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V2.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V10.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V14.S4, V23.S4; FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29)
+	fsub(11, 11, 29); fsub(15, 15, 29); FMOVS 12(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fmul(3, 3, 20); fmul(7, 7, 20); fmul(11, 11, 20)
+	fmul(15, 15, 20); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $272, R2, R2; SUB $1, R12, R12; CBNZ R12, part83
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block82
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel81
 	RET
 rows80:
@@ -1336,94 +1146,280 @@ rows80:
 // fewQ4KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ4KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows86
-	fewNibblesDot_part1
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows86
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel87:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load90
-	fewQ8Dot_part2; B ready91
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready91
 load90:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready91:
 	MOVD R10, R11
 block88:
-	fewQ4KDot_part1; FLDPQ 0(R13), (F8, F10)
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; FLDPQ 0(R13), (F8, F10)
 	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
 	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part89:
-	fewQ8Dot_part3; ADD $288, R5, R5
-	ADD $32, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
-	VMOV V31.B16, V3.B16; fewQ8Dot_part5; fewNibblesDot_part2; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part9
-	fewNibblesDot_part3; fewNibblesDot_part4
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part9; FMOVQ 32(R20), F16
-	FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31)
-	fewQ4KDot_part2; ADD $288, R2, R2
-	SUB $1, R12, R12; CBNZ R12, part89
-	fewQ8Dot_part11; CBNZ R11, block88
-	fewQ8Dot_part12; CBNZ R9, panel87
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; ADD $32, R2, R25; VMOV V31.B16, V0.B16
+	VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16; FMOVQ 0(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31)
+	fsub(2, 2, 31); fsub(3, 3, 31); FMOVQ 0(R2), F18; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29
+	VUXTL2 V18.B16, V20.H8; VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8
+	VZIP1 V28.H8, V18.H8, V18.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8
+	fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 18)
+	fmul(1, 1, 19); fmul(2, 2, 20); fmul(3, 3, 21); FMOVQ 16(R2), F18; FMOVQ 64(R26), F28
+	FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8; VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8
+	VZIP1 V28.H8, V18.H8, V18.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8
+	fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29); fsub(21, 21, 29); fmulLane0(22, 8, 16)
+	fmulLane0(23, 9, 16); fmulLane0(24, 10, 16); fmulLane0(25, 11, 16); VFMLA V22.S4, V0.S4, V4.S4
+	VFMLA V23.S4, V1.S4, V5.S4; VFMLA V24.S4, V2.S4, V6.S4; VFMLA V25.S4, V3.S4, V7.S4
+	fmulLane0(22, 12, 16); fmulLane0(23, 13, 16); fmulLane0(24, 14, 16); fmulLane0(25, 15, 16)
+	fmulLane0(0, 18, 17); VFMLS V22.S4, V0.S4, V4.S4; fmulLane0(1, 19, 17); VFMLS V23.S4, V1.S4, V5.S4
+	fmulLane0(2, 20, 17); VFMLS V24.S4, V2.S4, V6.S4; fmulLane0(3, 21, 17); VFMLS V25.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part89
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block88
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel87
 	RET
 rows86:
 	CMP $2, R8; BNE rows92
-	fewNibblesDot_part1
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel93:
-	fewQ8Dot_part13; CBZ R14, load96
-	fewQ8Dot_part14; B ready97
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load96
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready97
 load96:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready97:
 	MOVD R10, R11
 block94:
-	fewQ4KDot_part1; MOVD $8, R12
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
 part95:
-	fewQ8Dot_part3; ADD $288, R5, R5
-	ADD $32, R2, R25; fewQ8Dot_part16; fewQ8Dot_part17; fewNibblesDot_part2; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part21
-	fewNibblesDot_part6; fewNibblesDot_part4
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part21; fewQ4KDot_part3; fsub(0, 0, 31)
-	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ4KDot_part4; fsub(2, 2, 31); fsub(3, 3, 31)
-	fsub(6, 6, 31); fsub(7, 7, 31); fewQ4KDot_part5; ADD $288, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part95
-	fewQ8Dot_part11; CBNZ R11, block94
-	fewQ8Dot_part24; CBNZ R9, panel93
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; ADD $32, R2, R25; VMOV V31.B16, V0.B16
+	VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16; VMOV V31.B16, V4.B16
+	VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16; VMOV V31.B16, V7.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18)
+	FMOVS 48(R21), F19; scvtf(19, 19); fsub(0, 0, 31); fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31)
+	FMOVD 0(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29)
+	fmul(0, 0, 20); fmul(1, 1, 21); fmul(4, 4, 20); fmul(5, 5, 21); FMOVQ 0(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); FMOVD 16(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V22.B8, V22.H8
+	VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8; fsub(22, 22, 29); fsub(23, 23, 29)
+	FMOVQ 32(R13), F24; fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16)
+	VFMLA V26.S4, V0.S4, V8.S4; VFMLA V27.S4, V1.S4, V9.S4; fmulLane0(26, 24, 16)
+	fmulLane0(27, 25, 16); fmulLane0(0, 22, 18); VFMLS V26.S4, V0.S4, V8.S4; fmulLane0(1, 23, 18)
+	VFMLS V27.S4, V1.S4, V9.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17)
+	VFMLA V26.S4, V4.S4, V12.S4; VFMLA V27.S4, V5.S4, V13.S4; fmulLane0(26, 24, 17)
+	fmulLane0(27, 25, 17); fmulLane0(4, 22, 19); VFMLS V26.S4, V4.S4, V12.S4; fmulLane0(5, 23, 19)
+	VFMLS V27.S4, V5.S4, V13.S4; fsub(2, 2, 31); fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31)
+	FMOVD 8(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29)
+	fmul(2, 2, 20); fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21); FMOVQ 16(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); FMOVD 24(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V22.B8, V22.H8
+	VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8; fsub(22, 22, 29); fsub(23, 23, 29)
+	FMOVQ 48(R13), F24; fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16)
+	VFMLA V26.S4, V2.S4, V10.S4; VFMLA V27.S4, V3.S4, V11.S4; fmulLane0(26, 24, 16)
+	fmulLane0(27, 25, 16); fmulLane0(2, 22, 18); VFMLS V26.S4, V2.S4, V10.S4; fmulLane0(3, 23, 18)
+	VFMLS V27.S4, V3.S4, V11.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17)
+	VFMLA V26.S4, V6.S4, V14.S4; VFMLA V27.S4, V7.S4, V15.S4; fmulLane0(26, 24, 17)
+	fmulLane0(27, 25, 17); fmulLane0(6, 22, 19); VFMLS V26.S4, V6.S4, V14.S4; fmulLane0(7, 23, 19)
+	VFMLS V27.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $288, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part95
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block94
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel93
 	RET
 rows92:
 	CMP $4, R8; BNE rows98
-	fewNibblesDot_part1
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel99:
-	fewQ8Dot_part25; CBZ R14, load102
-	fewQ8Dot_part26; B ready103
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load102
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready103
 load102:
 ready103:
 	MOVD R10, R11
 block100:
-	fewQ4KDot_part1; MOVD $8, R12
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
 part101:
-	fewQ8Dot_part3; ADD $288, R5, R5
-	ADD $32, R2, R25; fewQ8Dot_part27; fewNibblesDot_part2; fewQ8Dot_part28; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part30; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part31; fewQ8Dot_part32
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part28
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part29
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part30
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part31
-	fewQ8Dot_part33; fewQ4KDot_part6
-	fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); fewQ4KDot_part7; fsub(1, 1, 31)
-	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ4KDot_part8; fsub(2, 2, 31); fsub(6, 6, 31)
-	fsub(10, 10, 31); fsub(14, 14, 31); fewQ4KDot_part9; fsub(3, 3, 31); fsub(7, 7, 31)
-	fsub(11, 11, 31); fsub(15, 15, 31); fewQ4KDot_part10; ADD $288, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part101
-	fewQ8Dot_part11; CBNZ R11, block100
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; ADD $288, R5, R5; ADD $32, R2, R25; VMOV V31.B16, V0.B16
+	VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16; VMOV V31.B16, V4.B16
+	VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16; VMOV V31.B16, V7.B16; VMOV V31.B16, V8.B16
+	VMOV V31.B16, V9.B16; VMOV V31.B16, V10.B16; VMOV V31.B16, V11.B16; VMOV V31.B16, V12.B16
+	VMOV V31.B16, V13.B16; VMOV V31.B16, V14.B16; VMOV V31.B16, V15.B16; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21)
+	FMOVS 48(R22), F22; scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23); fsub(0, 0, 31)
+	fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); FMOVS 0(R2), F24; FMOVQ 64(R26), F28
+	FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8; VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29)
+	fmul(0, 0, 24); fmul(4, 4, 24); fmul(8, 8, 24); fmul(12, 12, 24); FMOVD 0(R13), F24; fcvtl(24, 24)
+	FMOVS 16(R2), F25; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8
+	VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29); FMOVD 32(R13), F26; fcvtl(26, 26)
+	FMOVQ 0(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V0.S4, V28.S4; fmulLane0(27, 26, 16)
+	fmulLane0(0, 25, 20); VFMLS V27.S4, V0.S4, V28.S4; FMOVQ F28, 0(R15); FMOVQ 0(R16), F29
+	fmulLane0(27, 24, 17); VFMLA V27.S4, V4.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(4, 25, 21)
+	VFMLS V27.S4, V4.S4, V29.S4; FMOVQ F29, 0(R16); FMOVQ 0(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V8.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(8, 25, 22)
+	VFMLS V27.S4, V8.S4, V28.S4; FMOVQ F28, 0(R17); FMOVQ 0(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V12.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(12, 25, 23)
+	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19); fsub(1, 1, 31); fsub(5, 5, 31); fsub(9, 9, 31)
+	fsub(13, 13, 31); FMOVS 4(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(1, 1, 24); fmul(5, 5, 24); fmul(9, 9, 24)
+	fmul(13, 13, 24); FMOVD 8(R13), F24; fcvtl(24, 24); FMOVS 20(R2), F25; FMOVQ 64(R26), F28
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29)
+	FMOVD 40(R13), F26; fcvtl(26, 26); FMOVQ 16(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V1.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(1, 25, 20)
+	VFMLS V27.S4, V1.S4, V28.S4; FMOVQ F28, 16(R15); FMOVQ 16(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V5.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(5, 25, 21)
+	VFMLS V27.S4, V5.S4, V29.S4; FMOVQ F29, 16(R16); FMOVQ 16(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V9.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(9, 25, 22)
+	VFMLS V27.S4, V9.S4, V28.S4; FMOVQ F28, 16(R17); FMOVQ 16(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V13.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(13, 25, 23)
+	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19); fsub(2, 2, 31); fsub(6, 6, 31); fsub(10, 10, 31)
+	fsub(14, 14, 31); FMOVS 8(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(2, 2, 24); fmul(6, 6, 24); fmul(10, 10, 24)
+	fmul(14, 14, 24); FMOVD 16(R13), F24; fcvtl(24, 24); FMOVS 24(R2), F25; FMOVQ 64(R26), F28
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29)
+	FMOVD 48(R13), F26; fcvtl(26, 26); FMOVQ 32(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V2.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(2, 25, 20)
+	VFMLS V27.S4, V2.S4, V28.S4; FMOVQ F28, 32(R15); FMOVQ 32(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V6.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(6, 25, 21)
+	VFMLS V27.S4, V6.S4, V29.S4; FMOVQ F29, 32(R16); FMOVQ 32(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V10.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(10, 25, 22)
+	VFMLS V27.S4, V10.S4, V28.S4; FMOVQ F28, 32(R17); FMOVQ 32(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V14.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(14, 25, 23)
+	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19); fsub(3, 3, 31); fsub(7, 7, 31); fsub(11, 11, 31)
+	fsub(15, 15, 31); FMOVS 12(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8
+	VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(3, 3, 24); fmul(7, 7, 24); fmul(11, 11, 24)
+	fmul(15, 15, 24); FMOVD 24(R13), F24; fcvtl(24, 24); FMOVS 28(R2), F25; FMOVQ 64(R26), F28
+	FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29)
+	FMOVD 56(R13), F26; fcvtl(26, 26); FMOVQ 48(R15), F28; fmulLane0(27, 24, 16)
+	VFMLA V27.S4, V3.S4, V28.S4; fmulLane0(27, 26, 16); fmulLane0(3, 25, 20)
+	VFMLS V27.S4, V3.S4, V28.S4; FMOVQ F28, 48(R15); FMOVQ 48(R16), F29; fmulLane0(27, 24, 17)
+	VFMLA V27.S4, V7.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(7, 25, 21)
+	VFMLS V27.S4, V7.S4, V29.S4; FMOVQ F29, 48(R16); FMOVQ 48(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V11.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(11, 25, 22)
+	VFMLS V27.S4, V11.S4, V28.S4; FMOVQ F28, 48(R17); FMOVQ 48(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V15.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(15, 25, 23)
+	VFMLS V27.S4, V15.S4, V29.S4; FMOVQ F29, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $288, R2, R2; SUB $1, R12, R12; CBNZ R12, part101
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block100
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel99
 	RET
 rows98:
@@ -1432,97 +1428,345 @@ rows98:
 // fewQ5KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ5KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows104
-	fewQ5KDot_part1
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows104
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel105:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load108
-	fewQ8Dot_part2; B ready109
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready109
 load108:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready109:
 	MOVD R10, R11
 block106:
-	fewQ4KDot_part1; FLDPQ 0(R13), (F8, F10)
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; FLDPQ 0(R13), (F8, F10)
 	fcvtl2(9, 8); fcvtl(8, 8); fcvtl2(11, 10); fcvtl(10, 10); FLDPQ 32(R13), (F12, F14); fcvtl2(13, 12)
 	fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part107:
-	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	ADD $352, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
-	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2
-	fewQ5KDot_part3; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part9; fewNibblesDot_part3
-	fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); FMOVQ 0(R26), F29; fsub(0, 0, 29)
-	fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); fewQ4KDot_part2; ADD $352, R2, R2; SUB $1, R12, R12
-	CBNZ R12, part107
-	fewQ8Dot_part11; CBNZ R11, block106
-	fewQ8Dot_part12; CBNZ R9, panel105
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5; ADD $32, R2, R25
+	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16
+	VMOV V29.B16, V3.B16; FMOVQ 0(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); FMOVQ 16(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); FMOVQ 0(R2), F18
+	FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8; VUXTL V18.B8, V18.H8
+	VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8; VZIP2 V28.H8, V20.H8, V21.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29)
+	fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 20); fmul(3, 3, 21); FMOVQ 16(R2), F18
+	FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL2 V18.B16, V20.H8; VUXTL V18.B8, V18.H8
+	VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8; VZIP2 V28.H8, V20.H8, V21.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(18, 18, 29); fsub(19, 19, 29); fsub(20, 20, 29)
+	fsub(21, 21, 29); fmulLane0(22, 8, 16); fmulLane0(23, 9, 16); fmulLane0(24, 10, 16)
+	fmulLane0(25, 11, 16); VFMLA V22.S4, V0.S4, V4.S4; VFMLA V23.S4, V1.S4, V5.S4
+	VFMLA V24.S4, V2.S4, V6.S4; VFMLA V25.S4, V3.S4, V7.S4; fmulLane0(22, 12, 16)
+	fmulLane0(23, 13, 16); fmulLane0(24, 14, 16); fmulLane0(25, 15, 16); fmulLane0(0, 18, 17)
+	VFMLS V22.S4, V0.S4, V4.S4; fmulLane0(1, 19, 17); VFMLS V23.S4, V1.S4, V5.S4; fmulLane0(2, 20, 17)
+	VFMLS V24.S4, V2.S4, V6.S4; fmulLane0(3, 21, 17); VFMLS V25.S4, V3.S4, V7.S4; ADD $56, R20, R20
+	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part107
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block106
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel105
 	RET
 rows104:
 	CMP $2, R8; BNE rows110
-	fewQ5KDot_part1
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel111:
-	fewQ8Dot_part13; CBZ R14, load114
-	fewQ8Dot_part14; B ready115
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load114
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready115
 load114:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready115:
 	MOVD R10, R11
 block112:
-	fewQ4KDot_part1; MOVD $8, R12
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
 part113:
-	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	ADD $352, R5, R5; ADD $32, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
-	fewQ5KDot_part2; fewNibblesDot_part2
-	fewQ5KDot_part3; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part21; fewNibblesDot_part6
-	fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part21; fewQ4KDot_part3
-	fewLevelsDot_part3; fewQ4KDot_part4
-	fewLevelsDot_part4; fewQ4KDot_part5
-	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part113
-	fewQ8Dot_part11; CBNZ R11, block112
-	fewQ8Dot_part24; CBNZ R9, panel111
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5; ADD $32, R2, R25
+	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16
+	VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16
+	VMOV V29.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16
+	VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 32(R20), F16
+	FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19; scvtf(19, 19)
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29); FMOVD 0(R2), F20
+	FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8; VZIP2 V28.H8, V20.H8, V21.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29); fmul(0, 0, 20); fmul(1, 1, 21)
+	fmul(4, 4, 20); fmul(5, 5, 21); FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVD 16(R2), F22
+	FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V22.B8, V22.H8; VZIP2 V28.H8, V22.H8, V23.H8
+	VZIP1 V28.H8, V22.H8, V22.H8; fsub(22, 22, 29); fsub(23, 23, 29); FMOVQ 32(R13), F24
+	fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16)
+	VFMLA V26.S4, V0.S4, V8.S4; VFMLA V27.S4, V1.S4, V9.S4; fmulLane0(26, 24, 16)
+	fmulLane0(27, 25, 16); fmulLane0(0, 22, 18); VFMLS V26.S4, V0.S4, V8.S4; fmulLane0(1, 23, 18)
+	VFMLS V27.S4, V1.S4, V9.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17)
+	VFMLA V26.S4, V4.S4, V12.S4; VFMLA V27.S4, V5.S4, V13.S4; fmulLane0(26, 24, 17)
+	fmulLane0(27, 25, 17); fmulLane0(4, 22, 19); VFMLS V26.S4, V4.S4, V12.S4; fmulLane0(5, 23, 19)
+	VFMLS V27.S4, V5.S4, V13.S4; FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29)
+	fsub(7, 7, 29); FMOVD 8(R2), F20; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); fsub(21, 21, 29)
+	fmul(2, 2, 20); fmul(3, 3, 21); fmul(6, 6, 20); fmul(7, 7, 21); FMOVQ 16(R13), F20; fcvtl2(21, 20)
+	fcvtl(20, 20); FMOVD 24(R2), F22; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V22.B8, V22.H8
+	VZIP2 V28.H8, V22.H8, V23.H8; VZIP1 V28.H8, V22.H8, V22.H8; fsub(22, 22, 29); fsub(23, 23, 29)
+	FMOVQ 48(R13), F24; fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 20, 16); fmulLane0(27, 21, 16)
+	VFMLA V26.S4, V2.S4, V10.S4; VFMLA V27.S4, V3.S4, V11.S4; fmulLane0(26, 24, 16)
+	fmulLane0(27, 25, 16); fmulLane0(2, 22, 18); VFMLS V26.S4, V2.S4, V10.S4; fmulLane0(3, 23, 18)
+	VFMLS V27.S4, V3.S4, V11.S4; fmulLane0(26, 20, 17); fmulLane0(27, 21, 17)
+	VFMLA V26.S4, V6.S4, V14.S4; VFMLA V27.S4, V7.S4, V15.S4; fmulLane0(26, 24, 17)
+	fmulLane0(27, 25, 17); fmulLane0(6, 22, 19); VFMLS V26.S4, V6.S4, V14.S4; fmulLane0(7, 23, 19)
+	VFMLS V27.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21; ADD $352, R2, R2
+	SUB $1, R12, R12; CBNZ R12, part113
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block112
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel111
 	RET
 rows110:
 	CMP $4, R8; BNE rows116
-	fewQ5KDot_part1
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel117:
-	fewQ8Dot_part25; CBZ R14, load120
-	fewQ8Dot_part26; B ready121
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load120
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready121
 load120:
 ready121:
 	MOVD R10, R11
 block118:
-	fewQ4KDot_part1; MOVD $8, R12
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $64, R5, R5; MOVD $8, R12
 part119:
-	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	ADD $352, R5, R5; ADD $32, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
-	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
-	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; fewQ5KDot_part11; fewQ4KDot_part6; FMOVQ 0(R26), F29
-	fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29); fewQ4KDot_part7
-	fewLevelsDot_part6; fewQ4KDot_part8
-	fewLevelsDot_part7; fewQ4KDot_part9
-	fewLevelsDot_part8; fewQ4KDot_part10
-	ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part119
-	fewQ8Dot_part11; CBNZ R11, block118
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5; ADD $32, R2, R25
+	FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16; VMOV V29.B16, V2.B16
+	VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16; VMOV V29.B16, V6.B16
+	VMOV V29.B16, V7.B16; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16; VMOV V29.B16, V10.B16
+	VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16; VMOV V29.B16, V14.B16
+	VMOV V29.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVS 48(R20), F20; scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21)
+	FMOVS 48(R22), F22; scvtf(22, 22); FMOVS 48(R23), F23; scvtf(23, 23); FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29); FMOVS 0(R2), F24
+	FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V24.B8, V24.H8; VZIP1 V28.H8, V24.H8, V24.H8
+	fsub(24, 24, 29); fmul(0, 0, 24); fmul(4, 4, 24); fmul(8, 8, 24); fmul(12, 12, 24)
+	FMOVD 0(R13), F24; fcvtl(24, 24); FMOVS 16(R2), F25; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29
+	VUXTL V25.B8, V25.H8; VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29); FMOVD 32(R13), F26
+	fcvtl(26, 26); FMOVQ 0(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V0.S4, V28.S4
+	fmulLane0(27, 26, 16); fmulLane0(0, 25, 20); VFMLS V27.S4, V0.S4, V28.S4; FMOVQ F28, 0(R15)
+	FMOVQ 0(R16), F29; fmulLane0(27, 24, 17); VFMLA V27.S4, V4.S4, V29.S4; fmulLane0(27, 26, 17)
+	fmulLane0(4, 25, 21); VFMLS V27.S4, V4.S4, V29.S4; FMOVQ F29, 0(R16); FMOVQ 0(R17), F28
+	fmulLane0(27, 24, 18); VFMLA V27.S4, V8.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(8, 25, 22)
+	VFMLS V27.S4, V8.S4, V28.S4; FMOVQ F28, 0(R17); FMOVQ 0(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V12.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(12, 25, 23)
+	VFMLS V27.S4, V12.S4, V29.S4; FMOVQ F29, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29)
+	fsub(9, 9, 29); fsub(13, 13, 29); FMOVS 4(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29
+	VUXTL V24.B8, V24.H8; VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(1, 1, 24)
+	fmul(5, 5, 24); fmul(9, 9, 24); fmul(13, 13, 24); FMOVD 8(R13), F24; fcvtl(24, 24)
+	FMOVS 20(R2), F25; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8
+	VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29); FMOVD 40(R13), F26; fcvtl(26, 26)
+	FMOVQ 16(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V1.S4, V28.S4; fmulLane0(27, 26, 16)
+	fmulLane0(1, 25, 20); VFMLS V27.S4, V1.S4, V28.S4; FMOVQ F28, 16(R15); FMOVQ 16(R16), F29
+	fmulLane0(27, 24, 17); VFMLA V27.S4, V5.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(5, 25, 21)
+	VFMLS V27.S4, V5.S4, V29.S4; FMOVQ F29, 16(R16); FMOVQ 16(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V9.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(9, 25, 22)
+	VFMLS V27.S4, V9.S4, V28.S4; FMOVQ F28, 16(R17); FMOVQ 16(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V13.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(13, 25, 23)
+	VFMLS V27.S4, V13.S4, V29.S4; FMOVQ F29, 16(R19); FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29)
+	fsub(10, 10, 29); fsub(14, 14, 29); FMOVS 8(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29
+	VUXTL V24.B8, V24.H8; VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(2, 2, 24)
+	fmul(6, 6, 24); fmul(10, 10, 24); fmul(14, 14, 24); FMOVD 16(R13), F24; fcvtl(24, 24)
+	FMOVS 24(R2), F25; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8
+	VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29); FMOVD 48(R13), F26; fcvtl(26, 26)
+	FMOVQ 32(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V2.S4, V28.S4; fmulLane0(27, 26, 16)
+	fmulLane0(2, 25, 20); VFMLS V27.S4, V2.S4, V28.S4; FMOVQ F28, 32(R15); FMOVQ 32(R16), F29
+	fmulLane0(27, 24, 17); VFMLA V27.S4, V6.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(6, 25, 21)
+	VFMLS V27.S4, V6.S4, V29.S4; FMOVQ F29, 32(R16); FMOVQ 32(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V10.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(10, 25, 22)
+	VFMLS V27.S4, V10.S4, V28.S4; FMOVQ F28, 32(R17); FMOVQ 32(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V14.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(14, 25, 23)
+	VFMLS V27.S4, V14.S4, V29.S4; FMOVQ F29, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29)
+	fsub(11, 11, 29); fsub(15, 15, 29); FMOVS 12(R2), F24; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29
+	VUXTL V24.B8, V24.H8; VZIP1 V28.H8, V24.H8, V24.H8; fsub(24, 24, 29); fmul(3, 3, 24)
+	fmul(7, 7, 24); fmul(11, 11, 24); fmul(15, 15, 24); FMOVD 24(R13), F24; fcvtl(24, 24)
+	FMOVS 28(R2), F25; FMOVQ 64(R26), F28; FMOVQ 96(R26), F29; VUXTL V25.B8, V25.H8
+	VZIP1 V28.H8, V25.H8, V25.H8; fsub(25, 25, 29); FMOVD 56(R13), F26; fcvtl(26, 26)
+	FMOVQ 48(R15), F28; fmulLane0(27, 24, 16); VFMLA V27.S4, V3.S4, V28.S4; fmulLane0(27, 26, 16)
+	fmulLane0(3, 25, 20); VFMLS V27.S4, V3.S4, V28.S4; FMOVQ F28, 48(R15); FMOVQ 48(R16), F29
+	fmulLane0(27, 24, 17); VFMLA V27.S4, V7.S4, V29.S4; fmulLane0(27, 26, 17); fmulLane0(7, 25, 21)
+	VFMLS V27.S4, V7.S4, V29.S4; FMOVQ F29, 48(R16); FMOVQ 48(R17), F28; fmulLane0(27, 24, 18)
+	VFMLA V27.S4, V11.S4, V28.S4; fmulLane0(27, 26, 18); fmulLane0(11, 25, 22)
+	VFMLS V27.S4, V11.S4, V28.S4; FMOVQ F28, 48(R17); FMOVQ 48(R19), F29; fmulLane0(27, 24, 19)
+	VFMLA V27.S4, V15.S4, V29.S4; fmulLane0(27, 26, 19); fmulLane0(15, 25, 23)
+	VFMLS V27.S4, V15.S4, V29.S4; FMOVQ F29, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $352, R2, R2; SUB $1, R12, R12; CBNZ R12, part119
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block118
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel117
 	RET
 rows116:
@@ -1531,7 +1775,10 @@ rows116:
 // fewQ6KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ6KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows122
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows122
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
 panel123:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load126
@@ -1542,42 +1789,72 @@ load126:
 ready127:
 	MOVD R10, R11
 block124:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F12, F14); fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14)
-	MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F12, F14)
+	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part125:
-	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16
-	fewQ6KDot_part1; fewQ5KDot_part2
-	fewQ6KDot_part2; VSHL $4, V26.B16, V21.B16
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; VADD V29.S4, V16.S4, V16.S4
+	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4; VDUP V16.S[2], V3.S4
+	VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V16.S[3], V6.S4; VDUP V16.S[3], V7.S4
+	FMOVQ 0(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V21.B16
 	VAND V31.B16, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16; VAND V31.B16, V22.B16, V22.B16
-	fewQ6KDot_part3; sdotLane0(0, 28, 20)
-	sdotLane0(1, 29, 20); sdotLane0(2, 21, 20); sdotLane0(3, 22, 20); FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewQ6KDot_part4; VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16
-	VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; fewQ6KDot_part3; sdotLane1(0, 28, 20)
-	sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20); FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
-	VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16; fewQ6KDot_part3
-	sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 21, 20); sdotLane2(3, 22, 20)
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16
-	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16; fewQ6KDot_part3
-	sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 21, 20); sdotLane3(3, 22, 20)
-	FMOVQ 16(R20), F20; FLDPQ 320(R25), (F24, F25); FLDPQ 352(R25), (F26, F27)
-	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); fewQ6KDot_part2; VSHL $4, V26.B16, V21.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16
+	VBIT V30.B16, V19.B16, V22.B16; sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 21, 20)
+	sdotLane0(3, 22, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16
+	VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16; VBIT V30.B16, V19.B16, V22.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; VBIT V30.B16, V18.B16, V21.B16
+	VBIT V30.B16, V19.B16, V22.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 21, 20)
+	sdotLane2(3, 22, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16
+	VUSHR $2, V27.B16, V22.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	VBIT V30.B16, V18.B16, V21.B16; VBIT V30.B16, V19.B16, V22.B16; sdotLane3(0, 28, 20)
+	sdotLane3(1, 29, 20); sdotLane3(2, 21, 20); sdotLane3(3, 22, 20); FMOVQ 16(R20), F20
+	FLDPQ 320(R25), (F24, F25); FLDPQ 352(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VSHL $4, V26.B16, V21.B16
 	VAND V31.B16, V21.B16, V21.B16; VSHL $4, V27.B16, V22.B16; VAND V31.B16, V22.B16, V22.B16
-	fewQ6KDot_part5; sdotLane0(4, 28, 20)
-	sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20); FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewQ6KDot_part4; VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16
-	VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; fewQ6KDot_part5; sdotLane1(4, 28, 20)
-	sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20); FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
-	VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16; fewQ6KDot_part5
-	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 21, 20); sdotLane2(7, 22, 20)
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $2, V24.B16, V28.B16
-	VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16; VUSHR $2, V27.B16, V22.B16; fewQ6KDot_part5
-	fewQ6KDot_part6; ADD $416, R2, R2
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; VSRI $4, V18.B16, V21.B16
+	VSRI $4, V19.B16, V22.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 21, 20)
+	sdotLane0(7, 22, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VSHL $4, V26.B16, V21.B16; VUSHR $2, V21.B16, V21.B16
+	VSHL $4, V27.B16, V22.B16; VUSHR $2, V22.B16, V22.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; VSRI $4, V18.B16, V21.B16; VSRI $4, V19.B16, V22.B16
+	sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VAND V31.B16, V26.B16, V21.B16; VAND V31.B16, V27.B16, V22.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; VSRI $4, V18.B16, V21.B16
+	VSRI $4, V19.B16, V22.B16; sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 21, 20)
+	sdotLane2(7, 22, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VUSHR $2, V26.B16, V21.B16
+	VUSHR $2, V27.B16, V22.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	VSRI $4, V18.B16, V21.B16; VSRI $4, V19.B16, V22.B16; sdotLane3(4, 28, 20); sdotLane3(5, 29, 20)
+	sdotLane3(6, 21, 20); sdotLane3(7, 22, 20); FMOVQ 32(R20), F16; FMOVQ 0(R26), F29; fsub(0, 0, 29)
+	fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29)
+	fsub(7, 7, 29); FMOVQ 0(R2), F17; FMOVQ 48(R26), F29; VEOR V29.B16, V17.B16, V17.B16
+	FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8; VUXTL V17.B8, V17.H8
+	VZIP2 V28.H8, V17.H8, V18.H8; VZIP1 V28.H8, V17.H8, V17.H8; VZIP2 V28.H8, V19.H8, V20.H8
+	VZIP1 V28.H8, V19.H8, V19.H8; fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29)
+	fsub(20, 20, 29); FMOVQ 16(R2), F21; FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16
+	FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL2 V21.B16, V23.H8; VUXTL V21.B8, V21.H8
+	VZIP2 V28.H8, V21.H8, V22.H8; VZIP1 V28.H8, V21.H8, V21.H8; VZIP2 V28.H8, V23.H8, V24.H8
+	VZIP1 V28.H8, V23.H8, V23.H8; fsub(21, 21, 29); fsub(22, 22, 29); fsub(23, 23, 29)
+	fsub(24, 24, 29); fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20)
+	VFMLA V21.S4, V4.S4, V0.S4; VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4
+	VFMLA V24.S4, V7.S4, V3.S4; fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16)
+	fmulLane0(20, 15, 16); VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4
+	VFMLA V19.S4, V2.S4, V10.S4; VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $416, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part125
-	fewQ8Dot_part11; CBNZ R11, block124
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block124
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
 	CBNZ R9, panel123
 	RET
@@ -1585,105 +1862,261 @@ rows122:
 	CMP $2, R8; BNE rows128
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
 panel129:
-	fewQ8Dot_part13; CBZ R14, load132
-	fewQ8Dot_part14; B ready133
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load132
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready133
 load132:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready133:
 	MOVD R10, R11
 block130:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
 part131:
-	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; fewQ6KDot_part7
-	FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part2; fewQ6KDot_part8
-	FLDPQ 64(R25), (F16, F17); fewQ6KDot_part4; fewQ6KDot_part9; FLDPQ 128(R25), (F16, F17)
-	fewQ6KDot_part10; FLDPQ 192(R25), (F16, F17)
-	fewQ6KDot_part11; FMOVQ 16(R20), F20
-	FMOVQ 16(R21), F21; FLDPQ 320(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ6KDot_part2
-	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
-	sdotLane0(6, 28, 21); sdotLane0(7, 29, 21); FLDPQ 64(R25), (F16, F17); fewQ6KDot_part4
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VDUP V16.S[2], V0.S4
+	VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4; VDUP V16.S[3], V4.S4
+	VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4; VDUP V17.S[3], V7.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); FLDPQ 64(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
+	FLDPQ 128(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20)
+	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); FLDPQ 192(R25), (F16, F17)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 320(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 28, 21)
+	sdotLane0(7, 29, 21); FLDPQ 64(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
-	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17); fewQ6KDot_part12
-	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
-	FLDPQ 192(R25), (F16, F17); fewQ6KDot_part13; FMOVD 0(R2), F18; FMOVQ 48(R26), F29
-	VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V18.B8, V18.H8
-	VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8; fsub(18, 18, 29); fsub(19, 19, 29)
-	FMOVD 16(R2), F20; fewQ6KDot_part14; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
-	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
-	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
-	VFMLA V20.S4, V2.S4, V12.S4; VFMLA V21.S4, V3.S4, V13.S4; fewQ6KDot_part7
-	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part2; fewQ6KDot_part8
-	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part4; fewQ6KDot_part9; FLDPQ 160(R25), (F16, F17)
-	fewQ6KDot_part10; FLDPQ 224(R25), (F16, F17)
-	fewQ6KDot_part11; FMOVQ 16(R20), F20
-	FMOVQ 16(R21), F21; FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part2
-	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20)
-	sdotLane0(6, 28, 21); sdotLane0(7, 29, 21); FLDPQ 96(R25), (F16, F17); fewQ6KDot_part4
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 128(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21)
+	sdotLane2(7, 29, 21); FLDPQ 192(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 28, 21); sdotLane3(7, 29, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
+	fsub(2, 2, 29); fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29)
+	FMOVD 0(R2), F18; FMOVQ 48(R26), F29; VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28
+	FMOVQ 80(R26), F29; VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8
+	VZIP1 V28.H8, V18.H8, V18.H8; fsub(18, 18, 29); fsub(19, 19, 29); FMOVD 16(R2), F20
+	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29
+	VUXTL V20.B8, V20.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29)
+	fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18); fmul(3, 3, 19)
+	VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4; VFMLA V20.S4, V6.S4, V2.S4
+	VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18); fmulLane0(20, 18, 16)
+	fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V21.S4, V1.S4, V9.S4
+	fmulLane0(20, 18, 17); fmulLane0(21, 19, 17); VFMLA V20.S4, V2.S4, V12.S4
+	VFMLA V21.S4, V3.S4, V13.S4; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VDUP V16.S[2], V0.S4
+	VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4; VDUP V16.S[3], V4.S4
+	VDUP V16.S[3], V5.S4; VDUP V17.S[3], V6.S4; VDUP V17.S[3], V7.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); FLDPQ 96(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
+	FLDPQ 160(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20)
+	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); FLDPQ 224(R25), (F16, F17)
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 352(R25), (F24, F25)
+	FLDPQ 32(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 28, 21)
+	sdotLane0(7, 29, 21); FLDPQ 96(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
 	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20)
-	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17); fewQ6KDot_part12
-	sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21); sdotLane2(7, 29, 21)
-	FLDPQ 224(R25), (F16, F17); fewQ6KDot_part13; FMOVD 8(R2), F18; FMOVQ 48(R26), F29
-	VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V18.B8, V18.H8
-	VZIP2 V28.H8, V18.H8, V19.H8; VZIP1 V28.H8, V18.H8, V18.H8; fsub(18, 18, 29); fsub(19, 19, 29)
-	FMOVD 24(R2), F20; fewQ6KDot_part14; FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	sdotLane1(6, 28, 21); sdotLane1(7, 29, 21); FLDPQ 160(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane2(4, 28, 20); sdotLane2(5, 29, 20); sdotLane2(6, 28, 21)
+	sdotLane2(7, 29, 21); FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane3(4, 28, 20); sdotLane3(5, 29, 20); sdotLane3(6, 28, 21); sdotLane3(7, 29, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29)
+	fsub(2, 2, 29); fsub(3, 3, 29); fsub(4, 4, 29); fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29)
+	FMOVD 8(R2), F18; FMOVQ 48(R26), F29; VEOR V29.B16, V18.B16, V18.B16; FMOVQ 64(R26), F28
+	FMOVQ 80(R26), F29; VUXTL V18.B8, V18.H8; VZIP2 V28.H8, V18.H8, V19.H8
+	VZIP1 V28.H8, V18.H8, V18.H8; fsub(18, 18, 29); fsub(19, 19, 29); FMOVD 24(R2), F20
+	FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29
+	VUXTL V20.B8, V20.H8; VZIP2 V28.H8, V20.H8, V21.H8; VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29)
+	fsub(21, 21, 29); fmul(0, 0, 18); fmul(1, 1, 19); fmul(2, 2, 18); fmul(3, 3, 19)
+	VFMLA V20.S4, V4.S4, V0.S4; VFMLA V21.S4, V5.S4, V1.S4; VFMLA V20.S4, V6.S4, V2.S4
+	VFMLA V21.S4, V7.S4, V3.S4; FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
 	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V10.S4
 	VFMLA V21.S4, V1.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
 	VFMLA V20.S4, V2.S4, V14.S4; VFMLA V21.S4, V3.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
 	ADD $416, R2, R2; SUB $1, R12, R12; CBNZ R12, part131
-	fewQ8Dot_part11; CBNZ R11, block130
-	fewQ8Dot_part24; CBNZ R9, panel129
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block130
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel129
 	RET
 rows128:
 	CMP $4, R8; BNE rows134
 	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $1061109567, R13; VDUP R13, V31.S4
 panel135:
-	fewQ8Dot_part25; CBZ R14, load138
-	fewQ8Dot_part26; B ready139
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load138
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready139
 load138:
 ready139:
 	MOVD R10, R11
 block136:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
 part137:
-	fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP
-	PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part33
-	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4
-	fewQ6KDot_part15; FLDPQ 256(R25), (F24, F25)
-	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part2; fewQ6KDot_part8; sdotLane0(4, 28, 22)
-	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 64(R25), (F16, F17)
-	fewQ6KDot_part4; fewQ6KDot_part9
-	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
-	FLDPQ 128(R25), (F16, F17); fewQ6KDot_part10; sdotLane2(4, 28, 22); sdotLane2(5, 29, 22)
-	sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17); fewQ6KDot_part11
+	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
+	PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP; PRFM 384(R5), PLDL1KEEP; ADD $416, R5, R5
+	ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4
+	VADD V29.S4, V18.S4, V18.S4; VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[2], V0.S4
+	VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4
+	VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4; VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4
+	VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4; VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4
+	VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4; VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20
+	FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 256(R25), (F24, F25)
+	FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 28, 21)
+	sdotLane0(3, 29, 21); sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23)
+	sdotLane0(7, 29, 23); FLDPQ 64(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane1(0, 28, 20)
+	sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21); sdotLane1(4, 28, 22)
+	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); FLDPQ 128(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21)
+	sdotLane2(3, 29, 21); sdotLane2(4, 28, 22); sdotLane2(5, 29, 22); sdotLane2(6, 28, 23)
+	sdotLane2(7, 29, 23); FLDPQ 192(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21); sdotLane3(3, 29, 21)
 	sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23)
-	fewQ8Dot_part32; FLDPQ 320(R25), (F24, F25)
-	FLDPQ 0(R25), (F16, F17); fewQ6KDot_part2; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
-	fewQ6KDot_part16; FLDPQ 64(R25), (F16, F17)
-	fewQ6KDot_part4; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; fewQ6KDot_part17; FLDPQ 128(R25), (F16, F17); fewQ6KDot_part12
-	fewQ6KDot_part18; FLDPQ 192(R25), (F16, F17)
-	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; fewQ6KDot_part19; VADD V29.S4, V16.S4, V16.S4
-	VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4; fewQ6KDot_part15
-	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part2; fewQ6KDot_part8
-	sdotLane0(4, 28, 22); sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23)
-	FLDPQ 96(R25), (F16, F17); fewQ6KDot_part4; fewQ6KDot_part9; sdotLane1(4, 28, 22)
-	sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23); FLDPQ 160(R25), (F16, F17)
-	fewQ6KDot_part10; sdotLane2(4, 28, 22)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+	FLDPQ 320(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane0(8, 28, 20); sdotLane0(9, 29, 20)
+	sdotLane0(10, 28, 21); sdotLane0(11, 29, 21); sdotLane0(12, 28, 22); sdotLane0(13, 29, 22)
+	sdotLane0(14, 28, 23); sdotLane0(15, 29, 23); FLDPQ 64(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20)
+	sdotLane1(10, 28, 21); sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22)
+	sdotLane1(14, 28, 23); sdotLane1(15, 29, 23); FLDPQ 128(R25), (F16, F17)
+	VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21)
+	sdotLane2(11, 29, 21); sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23)
+	sdotLane2(15, 29, 23); FLDPQ 192(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16
+	VUSHR $2, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 0(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 16(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20)
+	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4
+	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 0(R13), F20; fcvtl(20, 20)
+	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15)
+	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16)
+	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17)
+	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19)
+	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29)
+	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 4(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 20(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20)
+	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4
+	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 8(R13), F20; fcvtl(20, 20)
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15)
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16)
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17)
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19)
+	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+	VADD V29.S4, V16.S4, V16.S4; VADD V29.S4, V17.S4, V17.S4; VADD V29.S4, V18.S4, V18.S4
+	VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4
+	VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4
+	VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4
+	VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4
+	VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 288(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); VSHL $4, V24.B16, V28.B16
+	VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16; VAND V31.B16, V29.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); sdotLane0(4, 28, 22)
+	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); FLDPQ 96(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VUSHR $2, V29.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21); sdotLane1(3, 29, 21)
+	sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23); sdotLane1(7, 29, 23)
+	FLDPQ 160(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16; VAND V31.B16, V25.B16, V29.B16
+	VBIT V30.B16, V16.B16, V28.B16; VBIT V30.B16, V17.B16, V29.B16; sdotLane2(0, 28, 20)
+	sdotLane2(1, 29, 20); sdotLane2(2, 28, 21); sdotLane2(3, 29, 21); sdotLane2(4, 28, 22)
 	sdotLane2(5, 29, 22); sdotLane2(6, 28, 23); sdotLane2(7, 29, 23); FLDPQ 224(R25), (F16, F17)
-	fewQ6KDot_part11; sdotLane3(4, 28, 22)
-	sdotLane3(5, 29, 22); sdotLane3(6, 28, 23); sdotLane3(7, 29, 23); fewQ8Dot_part32
-	FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ6KDot_part2; VSRI $4, V16.B16, V28.B16
-	VSRI $4, V17.B16, V29.B16; fewQ6KDot_part16; FLDPQ 96(R25), (F16, F17); fewQ6KDot_part4
-	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; fewQ6KDot_part17; FLDPQ 160(R25), (F16, F17)
-	fewQ6KDot_part12; fewQ6KDot_part18
+	VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16; VBIT V30.B16, V16.B16, V28.B16
+	VBIT V30.B16, V17.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23)
+	sdotLane3(7, 29, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 352(R25), (F24, F25); FLDPQ 32(R25), (F16, F17)
+	VSHL $4, V24.B16, V28.B16; VAND V31.B16, V28.B16, V28.B16; VSHL $4, V25.B16, V29.B16
+	VAND V31.B16, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane0(8, 28, 20); sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21)
+	sdotLane0(12, 28, 22); sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23)
+	FLDPQ 96(R25), (F16, F17); VSHL $4, V24.B16, V28.B16; VUSHR $2, V28.B16, V28.B16
+	VSHL $4, V25.B16, V29.B16; VUSHR $2, V29.B16, V29.B16; VSRI $4, V16.B16, V28.B16
+	VSRI $4, V17.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21)
+	sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23)
+	sdotLane1(15, 29, 23); FLDPQ 160(R25), (F16, F17); VAND V31.B16, V24.B16, V28.B16
+	VAND V31.B16, V25.B16, V29.B16; VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16
+	sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21)
+	sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23)
 	FLDPQ 224(R25), (F16, F17); VUSHR $2, V24.B16, V28.B16; VUSHR $2, V25.B16, V29.B16
-	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; fewQ6KDot_part20; ADD $416, R2, R2
+	VSRI $4, V16.B16, V28.B16; VSRI $4, V17.B16, V29.B16; sdotLane3(8, 28, 20); sdotLane3(9, 29, 20)
+	sdotLane3(10, 28, 21); sdotLane3(11, 29, 21); sdotLane3(12, 28, 22); sdotLane3(13, 29, 22)
+	sdotLane3(14, 28, 23); sdotLane3(15, 29, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(2, 2, 29)
+	fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29); fsub(12, 12, 29)
+	fsub(14, 14, 29); FMOVS 8(R2), F20; FMOVQ 48(R26), F29; VEOR V29.B16, V20.B16, V20.B16
+	FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8; VZIP1 V28.H8, V20.H8, V20.H8
+	fsub(20, 20, 29); FMOVS 24(R2), F21; FMOVQ 48(R26), F29; VEOR V29.B16, V21.B16, V21.B16
+	FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8; VZIP1 V28.H8, V21.H8, V21.H8
+	fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20); fmul(6, 6, 20)
+	VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4; VFMLA V21.S4, V12.S4, V4.S4
+	VFMLA V21.S4, V14.S4, V6.S4; FMOVD 16(R13), F20; fcvtl(20, 20); FMOVQ 32(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15); FMOVQ 32(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16); FMOVQ 32(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17); FMOVQ 32(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19); FMOVQ 0(R26), F29
+	fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29); fsub(11, 11, 29)
+	fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 12(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 28(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20)
+	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4
+	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 24(R13), F20; fcvtl(20, 20)
+	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15)
+	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16)
+	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17)
+	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19)
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $416, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part137
-	fewQ8Dot_part11; CBNZ R11, block136
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block136
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel135
 	RET
 rows134:
@@ -1692,7 +2125,10 @@ rows134:
 // fewQ3KDot works like multiplyBlocksGeneric.
 TEXT ·fewQ3KDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows140
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows140
 	MOVD $50529027, R13; VDUP R13, V30.S4; MOVD $67372036, R13; VDUP R13, V31.S4
 panel141:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load144
@@ -1703,46 +2139,50 @@ load144:
 ready145:
 	MOVD R10, R11
 block142:
-	fewXSDot_part1; ADD $32, R5, R5
-	FLDPQ 0(R13), (F12, F14); fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14)
-	MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; FLDPQ 0(R13), (F12, F14)
+	fcvtl2(13, 12); fcvtl(12, 12); fcvtl2(15, 14); fcvtl(14, 14); MOVD $8, R12
 part143:
 	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
 	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; sshr3(16, 16)
-	fewQ6KDot_part1; FLDPQ 128(R25), (F24, F25)
-	FLDPQ 160(R25), (F26, F27); FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
-	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16
-	VAND V30.B16, V19.B16, V22.B16; VSHL $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
-	VSHL $2, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VSHL $2, V26.B16, V23.B16
-	VBIT V31.B16, V23.B16, V21.B16; VSHL $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
-	sdotLane0(0, 28, 20); sdotLane0(1, 29, 20); sdotLane0(2, 21, 20); sdotLane0(3, 22, 20)
-	fewQ3KDot_part1; VUSHR $2, V18.B16, V21.B16
-	VAND V30.B16, V21.B16, V21.B16; VUSHR $2, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16
-	VSHL $1, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VSHL $1, V25.B16, V23.B16
-	VBIT V31.B16, V23.B16, V29.B16; VSHL $1, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VSHL $1, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane1(0, 28, 20)
-	sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20); fewQ3KDot_part2
-	VUSHR $4, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16; VUSHR $4, V19.B16, V22.B16
-	VAND V30.B16, V22.B16, V22.B16; VBIT V31.B16, V24.B16, V28.B16; VBIT V31.B16, V25.B16, V29.B16
-	VBIT V31.B16, V26.B16, V21.B16; VBIT V31.B16, V27.B16, V22.B16; sdotLane2(0, 28, 20)
-	sdotLane2(1, 29, 20); sdotLane2(2, 21, 20); sdotLane2(3, 22, 20); VUSHR $6, V16.B16, V28.B16
-	VUSHR $6, V17.B16, V29.B16; VUSHR $6, V18.B16, V21.B16; VUSHR $6, V19.B16, V22.B16
-	VUSHR $1, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $1, V25.B16, V23.B16
-	VBIT V31.B16, V23.B16, V29.B16; VUSHR $1, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VUSHR $1, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane3(0, 28, 20)
-	sdotLane3(1, 29, 20); sdotLane3(2, 21, 20); sdotLane3(3, 22, 20); FMOVQ 16(R20), F20
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V28.B16
+	VADD V29.S4, V16.S4, V16.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V16.S[2], V2.S4
+	VDUP V16.S[2], V3.S4; VDUP V16.S[3], V4.S4; VDUP V16.S[3], V5.S4; VDUP V16.S[3], V6.S4
+	VDUP V16.S[3], V7.S4; FMOVQ 0(R20), F20; FLDPQ 128(R25), (F24, F25); FLDPQ 160(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V28.B16
 	VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16; VAND V30.B16, V19.B16, V22.B16
-	VUSHR $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $2, V25.B16, V23.B16
-	VBIT V31.B16, V23.B16, V29.B16; VUSHR $2, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VUSHR $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane0(4, 28, 20)
-	sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20); fewQ3KDot_part1
+	VSHL $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VSHL $2, V25.B16, V23.B16
+	VBIT V31.B16, V23.B16, V29.B16; VSHL $2, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
+	VSHL $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 21, 20); sdotLane0(3, 22, 20); VUSHR $2, V16.B16, V28.B16
+	VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16
 	VUSHR $2, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16; VUSHR $2, V19.B16, V22.B16
-	VAND V30.B16, V22.B16, V22.B16; VUSHR $3, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
-	VUSHR $3, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $3, V26.B16, V23.B16
-	VBIT V31.B16, V23.B16, V21.B16; VUSHR $3, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
-	sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 21, 20); sdotLane1(7, 22, 20)
-	fewQ3KDot_part2; VUSHR $4, V18.B16, V21.B16
+	VAND V30.B16, V22.B16, V22.B16; VSHL $1, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VSHL $1, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VSHL $1, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VSHL $1, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 21, 20); sdotLane1(3, 22, 20)
+	VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $4, V17.B16, V29.B16
+	VAND V30.B16, V29.B16, V29.B16; VUSHR $4, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16
+	VUSHR $4, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16; VBIT V31.B16, V24.B16, V28.B16
+	VBIT V31.B16, V25.B16, V29.B16; VBIT V31.B16, V26.B16, V21.B16; VBIT V31.B16, V27.B16, V22.B16
+	sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 21, 20); sdotLane2(3, 22, 20)
+	VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16; VUSHR $6, V18.B16, V21.B16
+	VUSHR $6, V19.B16, V22.B16; VUSHR $1, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VUSHR $1, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $1, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VUSHR $1, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 21, 20); sdotLane3(3, 22, 20)
+	FMOVQ 16(R20), F20; FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VAND V30.B16, V18.B16, V21.B16
+	VAND V30.B16, V19.B16, V22.B16; VUSHR $2, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16
+	VUSHR $2, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16; VUSHR $2, V26.B16, V23.B16
+	VBIT V31.B16, V23.B16, V21.B16; VUSHR $2, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16
+	sdotLane0(4, 28, 20); sdotLane0(5, 29, 20); sdotLane0(6, 21, 20); sdotLane0(7, 22, 20)
+	VUSHR $2, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16
+	VAND V30.B16, V29.B16, V29.B16; VUSHR $2, V18.B16, V21.B16; VAND V30.B16, V21.B16, V21.B16
+	VUSHR $2, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16; VUSHR $3, V24.B16, V23.B16
+	VBIT V31.B16, V23.B16, V28.B16; VUSHR $3, V25.B16, V23.B16; VBIT V31.B16, V23.B16, V29.B16
+	VUSHR $3, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16; VUSHR $3, V27.B16, V23.B16
+	VBIT V31.B16, V23.B16, V22.B16; sdotLane1(4, 28, 20); sdotLane1(5, 29, 20); sdotLane1(6, 21, 20)
+	sdotLane1(7, 22, 20); VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16
+	VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16; VUSHR $4, V18.B16, V21.B16
 	VAND V30.B16, V21.B16, V21.B16; VUSHR $4, V19.B16, V22.B16; VAND V30.B16, V22.B16, V22.B16
 	VUSHR $4, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $4, V25.B16, V23.B16
 	VBIT V31.B16, V23.B16, V29.B16; VUSHR $4, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
@@ -1751,9 +2191,24 @@ part143:
 	VUSHR $6, V17.B16, V29.B16; VUSHR $6, V18.B16, V21.B16; VUSHR $6, V19.B16, V22.B16
 	VUSHR $5, V24.B16, V23.B16; VBIT V31.B16, V23.B16, V28.B16; VUSHR $5, V25.B16, V23.B16
 	VBIT V31.B16, V23.B16, V29.B16; VUSHR $5, V26.B16, V23.B16; VBIT V31.B16, V23.B16, V21.B16
-	VUSHR $5, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; fewQ6KDot_part6; ADD $224, R2, R2
+	VUSHR $5, V27.B16, V23.B16; VBIT V31.B16, V23.B16, V22.B16; sdotLane3(4, 28, 20)
+	sdotLane3(5, 29, 20); sdotLane3(6, 21, 20); sdotLane3(7, 22, 20); FMOVQ 32(R20), F16
+	FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(2, 2, 29); fsub(3, 3, 29); fsub(4, 4, 29)
+	fsub(5, 5, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVQ 0(R2), F17; FMOVQ 48(R26), F29
+	VEOR V29.B16, V17.B16, V17.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL2 V17.B16, V19.H8
+	VUXTL V17.B8, V17.H8; VZIP2 V28.H8, V17.H8, V18.H8; VZIP1 V28.H8, V17.H8, V17.H8
+	VZIP2 V28.H8, V19.H8, V20.H8; VZIP1 V28.H8, V19.H8, V19.H8; fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fsub(20, 20, 29); FMOVQ 16(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL2 V21.B16, V23.H8
+	VUXTL V21.B8, V21.H8; VZIP2 V28.H8, V21.H8, V22.H8; VZIP1 V28.H8, V21.H8, V21.H8
+	VZIP2 V28.H8, V23.H8, V24.H8; VZIP1 V28.H8, V23.H8, V23.H8; fsub(21, 21, 29); fsub(22, 22, 29)
+	fsub(23, 23, 29); fsub(24, 24, 29); fmul(0, 0, 17); fmul(1, 1, 18); fmul(2, 2, 19); fmul(3, 3, 20)
+	VFMLA V21.S4, V4.S4, V0.S4; VFMLA V22.S4, V5.S4, V1.S4; VFMLA V23.S4, V6.S4, V2.S4
+	VFMLA V24.S4, V7.S4, V3.S4; fmulLane0(17, 12, 16); fmulLane0(18, 13, 16); fmulLane0(19, 14, 16)
+	fmulLane0(20, 15, 16); VFMLA V17.S4, V0.S4, V8.S4; VFMLA V18.S4, V1.S4, V9.S4
+	VFMLA V19.S4, V2.S4, V10.S4; VFMLA V20.S4, V3.S4, V11.S4; ADD $56, R20, R20; ADD $224, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part143
-	fewQ8Dot_part11; CBNZ R11, block142
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block142
 	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9
 	CBNZ R9, panel141
 	RET
@@ -1761,41 +2216,160 @@ rows140:
 	CMP $4, R8; BNE rows146
 	MOVD $50529027, R13; VDUP R13, V30.S4; MOVD $67372036, R13; VDUP R13, V31.S4
 panel147:
-	fewQ8Dot_part25; CBZ R14, load150
-	fewQ8Dot_part26; B ready151
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load150
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready151
 load150:
 ready151:
 	MOVD R10, R11
 block148:
-	fewXSDot_part1; ADD $32, R5, R5
-	MOVD $8, R12
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; ADD $32, R5, R5; MOVD $8, R12
 part149:
 	PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP; PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP
-	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part33; fewQ3KDot_part3
-	sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19); fewQ6KDot_part15
-	FLDPQ 128(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 64(R25), (F16, F17)
-	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16
-	VBIT V31.B16, V19.B16, V28.B16; VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
-	fewQ6KDot_part16; fewQ3KDot_part1
+	ADD $224, R5, R5; ADD $32, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17)
+	VADD V29.S4, V17.S4, V17.S4; sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19)
+	VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4
+	VDUP V17.S[2], V3.S4; VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4
+	VDUP V19.S[2], V7.S4; VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4
+	VDUP V17.S[3], V11.S4; VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4
+	VDUP V19.S[3], V15.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 128(R25), (F24, F25); FLDPQ 0(R25), (F16, F17); VAND V30.B16, V16.B16, V28.B16
+	VAND V30.B16, V17.B16, V29.B16; VSHL $2, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
+	VSHL $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); sdotLane0(4, 28, 22)
+	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); VUSHR $2, V16.B16, V28.B16
+	VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16
+	VSHL $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VSHL $1, V25.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21)
+	sdotLane1(3, 29, 21); sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23)
+	sdotLane1(7, 29, 23); VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16
+	VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16; VBIT V31.B16, V24.B16, V28.B16
+	VBIT V31.B16, V25.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21)
+	sdotLane2(3, 29, 21); sdotLane2(4, 28, 22); sdotLane2(5, 29, 22); sdotLane2(6, 28, 23)
+	sdotLane2(7, 29, 23); VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16
+	VUSHR $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VUSHR $1, V25.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23)
+	sdotLane3(7, 29, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 64(R25), (F16, F17); VAND V30.B16, V16.B16, V28.B16
+	VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
+	VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane0(8, 28, 20)
+	sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21); sdotLane0(12, 28, 22)
+	sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23); VUSHR $2, V16.B16, V28.B16
+	VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16
 	VUSHR $3, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VUSHR $3, V25.B16, V19.B16
-	VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part17; fewQ3KDot_part2; VUSHR $4, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21)
+	sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23)
+	sdotLane1(15, 29, 23); VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16
+	VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16; VUSHR $4, V24.B16, V19.B16
 	VBIT V31.B16, V19.B16, V28.B16; VUSHR $4, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
-	fewQ6KDot_part18; VUSHR $6, V16.B16, V28.B16
-	VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
-	VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part19; fewQ3KDot_part3
-	sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19); fewQ6KDot_part15
-	FLDPQ 160(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); fewQ3KDot_part4; FLDPQ 96(R25), (F16, F17)
-	VAND V30.B16, V16.B16, V28.B16; VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16
-	VBIT V31.B16, V19.B16, V28.B16; VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
-	fewQ6KDot_part16; fewQ3KDot_part1
+	sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21)
+	sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23)
+	VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V28.B16; VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 0(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 16(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20)
+	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4
+	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 0(R13), F20; fcvtl(20, 20)
+	FMOVQ 0(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15)
+	FMOVQ 0(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 0(R16)
+	FMOVQ 0(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 0(R17)
+	FMOVQ 0(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 0(R19)
+	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29)
+	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 4(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 20(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20)
+	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4
+	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 8(R13), F20; fcvtl(20, 20)
+	FMOVQ 16(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15)
+	FMOVQ 16(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 16(R16)
+	FMOVQ 16(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 16(R17)
+	FMOVQ 16(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 16(R19)
+	FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19
+	sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4
+	sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19); VADD V29.S4, V19.S4, V19.S4
+	VDUP V16.S[2], V0.S4; VDUP V16.S[2], V1.S4; VDUP V17.S[2], V2.S4; VDUP V17.S[2], V3.S4
+	VDUP V18.S[2], V4.S4; VDUP V18.S[2], V5.S4; VDUP V19.S[2], V6.S4; VDUP V19.S[2], V7.S4
+	VDUP V16.S[3], V8.S4; VDUP V16.S[3], V9.S4; VDUP V17.S[3], V10.S4; VDUP V17.S[3], V11.S4
+	VDUP V18.S[3], V12.S4; VDUP V18.S[3], V13.S4; VDUP V19.S[3], V14.S4; VDUP V19.S[3], V15.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 160(R25), (F24, F25); FLDPQ 32(R25), (F16, F17); VAND V30.B16, V16.B16, V28.B16
+	VAND V30.B16, V17.B16, V29.B16; VSHL $2, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
+	VSHL $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane0(0, 28, 20)
+	sdotLane0(1, 29, 20); sdotLane0(2, 28, 21); sdotLane0(3, 29, 21); sdotLane0(4, 28, 22)
+	sdotLane0(5, 29, 22); sdotLane0(6, 28, 23); sdotLane0(7, 29, 23); VUSHR $2, V16.B16, V28.B16
+	VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16
+	VSHL $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VSHL $1, V25.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; sdotLane1(0, 28, 20); sdotLane1(1, 29, 20); sdotLane1(2, 28, 21)
+	sdotLane1(3, 29, 21); sdotLane1(4, 28, 22); sdotLane1(5, 29, 22); sdotLane1(6, 28, 23)
+	sdotLane1(7, 29, 23); VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16
+	VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16; VBIT V31.B16, V24.B16, V28.B16
+	VBIT V31.B16, V25.B16, V29.B16; sdotLane2(0, 28, 20); sdotLane2(1, 29, 20); sdotLane2(2, 28, 21)
+	sdotLane2(3, 29, 21); sdotLane2(4, 28, 22); sdotLane2(5, 29, 22); sdotLane2(6, 28, 23)
+	sdotLane2(7, 29, 23); VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16
+	VUSHR $1, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VUSHR $1, V25.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; sdotLane3(0, 28, 20); sdotLane3(1, 29, 20); sdotLane3(2, 28, 21)
+	sdotLane3(3, 29, 21); sdotLane3(4, 28, 22); sdotLane3(5, 29, 22); sdotLane3(6, 28, 23)
+	sdotLane3(7, 29, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 96(R25), (F16, F17); VAND V30.B16, V16.B16, V28.B16
+	VAND V30.B16, V17.B16, V29.B16; VUSHR $2, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
+	VUSHR $2, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; sdotLane0(8, 28, 20)
+	sdotLane0(9, 29, 20); sdotLane0(10, 28, 21); sdotLane0(11, 29, 21); sdotLane0(12, 28, 22)
+	sdotLane0(13, 29, 22); sdotLane0(14, 28, 23); sdotLane0(15, 29, 23); VUSHR $2, V16.B16, V28.B16
+	VAND V30.B16, V28.B16, V28.B16; VUSHR $2, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16
 	VUSHR $3, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16; VUSHR $3, V25.B16, V19.B16
-	VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part17; fewQ3KDot_part2; VUSHR $4, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V29.B16; sdotLane1(8, 28, 20); sdotLane1(9, 29, 20); sdotLane1(10, 28, 21)
+	sdotLane1(11, 29, 21); sdotLane1(12, 28, 22); sdotLane1(13, 29, 22); sdotLane1(14, 28, 23)
+	sdotLane1(15, 29, 23); VUSHR $4, V16.B16, V28.B16; VAND V30.B16, V28.B16, V28.B16
+	VUSHR $4, V17.B16, V29.B16; VAND V30.B16, V29.B16, V29.B16; VUSHR $4, V24.B16, V19.B16
 	VBIT V31.B16, V19.B16, V28.B16; VUSHR $4, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
-	fewQ6KDot_part18; VUSHR $6, V16.B16, V28.B16
-	VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16; VBIT V31.B16, V19.B16, V28.B16
-	VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16; fewQ6KDot_part20; ADD $224, R2, R2
+	sdotLane2(8, 28, 20); sdotLane2(9, 29, 20); sdotLane2(10, 28, 21); sdotLane2(11, 29, 21)
+	sdotLane2(12, 28, 22); sdotLane2(13, 29, 22); sdotLane2(14, 28, 23); sdotLane2(15, 29, 23)
+	VUSHR $6, V16.B16, V28.B16; VUSHR $6, V17.B16, V29.B16; VUSHR $5, V24.B16, V19.B16
+	VBIT V31.B16, V19.B16, V28.B16; VUSHR $5, V25.B16, V19.B16; VBIT V31.B16, V19.B16, V29.B16
+	sdotLane3(8, 28, 20); sdotLane3(9, 29, 20); sdotLane3(10, 28, 21); sdotLane3(11, 29, 21)
+	sdotLane3(12, 28, 22); sdotLane3(13, 29, 22); sdotLane3(14, 28, 23); sdotLane3(15, 29, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVQ 0(R26), F29
+	fsub(0, 0, 29); fsub(2, 2, 29); fsub(4, 4, 29); fsub(6, 6, 29); fsub(8, 8, 29); fsub(10, 10, 29)
+	fsub(12, 12, 29); fsub(14, 14, 29); FMOVS 8(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 24(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(0, 0, 20); fmul(2, 2, 20); fmul(4, 4, 20)
+	fmul(6, 6, 20); VFMLA V21.S4, V8.S4, V0.S4; VFMLA V21.S4, V10.S4, V2.S4
+	VFMLA V21.S4, V12.S4, V4.S4; VFMLA V21.S4, V14.S4, V6.S4; FMOVD 16(R13), F20; fcvtl(20, 20)
+	FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 32(R15)
+	FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V2.S4, V23.S4; FMOVQ F23, 32(R16)
+	FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V4.S4, V22.S4; FMOVQ F22, 32(R17)
+	FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V6.S4, V23.S4; FMOVQ F23, 32(R19)
+	FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(3, 3, 29); fsub(5, 5, 29); fsub(7, 7, 29); fsub(9, 9, 29)
+	fsub(11, 11, 29); fsub(13, 13, 29); fsub(15, 15, 29); FMOVS 12(R2), F20; FMOVQ 48(R26), F29
+	VEOR V29.B16, V20.B16, V20.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V20.B8, V20.H8
+	VZIP1 V28.H8, V20.H8, V20.H8; fsub(20, 20, 29); FMOVS 28(R2), F21; FMOVQ 48(R26), F29
+	VEOR V29.B16, V21.B16, V21.B16; FMOVQ 64(R26), F28; FMOVQ 80(R26), F29; VUXTL V21.B8, V21.H8
+	VZIP1 V28.H8, V21.H8, V21.H8; fsub(21, 21, 29); fmul(1, 1, 20); fmul(3, 3, 20); fmul(5, 5, 20)
+	fmul(7, 7, 20); VFMLA V21.S4, V9.S4, V1.S4; VFMLA V21.S4, V11.S4, V3.S4
+	VFMLA V21.S4, V13.S4, V5.S4; VFMLA V21.S4, V15.S4, V7.S4; FMOVD 24(R13), F20; fcvtl(20, 20)
+	FMOVQ 48(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 48(R15)
+	FMOVQ 48(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V3.S4, V23.S4; FMOVQ F23, 48(R16)
+	FMOVQ 48(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V5.S4, V22.S4; FMOVQ F22, 48(R17)
+	FMOVQ 48(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R19)
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $224, R2, R2
 	SUB $1, R12, R12; CBNZ R12, part149
-	fewQ8Dot_part11; CBNZ R11, block148
+	SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block148
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel147
 	RET
 rows146:
@@ -1804,84 +2378,232 @@ rows146:
 // fewQ41Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ41Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows152
-	fewNibblesDot_part1
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows152
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel153:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load156
-	fewQ8Dot_part2; B ready157
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready157
 load156:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready157:
 	MOVD R10, R11
 block154:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25
-	VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16; VMOV V31.B16, V3.B16
-	fewQ8Dot_part5; fewNibblesDot_part2
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part9; fewNibblesDot_part3
-	fewNibblesDot_part4; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31); fsub(1, 1, 31)
-	fsub(2, 2, 31); fsub(3, 3, 31); fewQ41Dot_part1; ADD $256, R2, R2; fewQ8Dot_part11
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $320, R5, R5
+	ADD $0, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; FMOVQ 0(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 31)
+	fsub(1, 1, 31); fsub(2, 2, 31); fsub(3, 3, 31); FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18)
+	fcvtl(18, 18); fcvtl2(21, 20); fcvtl(20, 20); FLDPQ 32(R13), (F22, F24); fcvtl2(23, 22)
+	fcvtl(22, 22); fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 18, 16); fmulLane0(27, 19, 16)
+	fmulLane0(28, 20, 16); fmulLane0(29, 21, 16); VFMLA V26.S4, V0.S4, V4.S4
+	VFMLA V27.S4, V1.S4, V5.S4; VFMLA V28.S4, V2.S4, V6.S4; VFMLA V29.S4, V3.S4, V7.S4
+	fmulLane0(26, 22, 16); fmulLane0(27, 23, 16); fmulLane0(28, 24, 16); fmulLane0(29, 25, 16)
+	fmlaLane0(4, 26, 17); fmlaLane0(5, 27, 17); fmlaLane0(6, 28, 17); fmlaLane0(7, 29, 17)
+	ADD $56, R20, R20; ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
 	CBNZ R11, block154
-	fewQ8Dot_part12; CBNZ R9, panel153
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel153
 	RET
 rows152:
 	CMP $2, R8; BNE rows158
-	fewNibblesDot_part1
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel159:
-	fewQ8Dot_part13; CBZ R14, load162
-	fewQ8Dot_part14; B ready163
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load162
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready163
 load162:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready163:
 	MOVD R10, R11
 block160:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part16
-	fewQ8Dot_part17; fewNibblesDot_part2
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part21; fewNibblesDot_part6
-	fewNibblesDot_part4; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part21
-	fewQ4KDot_part3; fsub(0, 0, 31)
-	fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); fewQ41Dot_part2; fsub(2, 2, 31); fsub(3, 3, 31)
-	fsub(6, 6, 31); fsub(7, 7, 31); fewQ41Dot_part3; ADD $256, R2, R2; fewQ8Dot_part11
-	CBNZ R11, block160
-	fewQ8Dot_part24; CBNZ R9, panel159
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $320, R5, R5
+	ADD $0, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16
+	VMOV V31.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19
+	scvtf(19, 19); fsub(0, 0, 31); fsub(1, 1, 31); fsub(4, 4, 31); fsub(5, 5, 31); FMOVQ 0(R13), F20
+	fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22); fcvtl(22, 22)
+	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4
+	VFMLA V25.S4, V1.S4, V9.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(8, 24, 18)
+	fmlaLane0(9, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V4.S4, V12.S4
+	VFMLA V25.S4, V5.S4, V13.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(12, 24, 19)
+	fmlaLane0(13, 25, 19); fsub(2, 2, 31); fsub(3, 3, 31); fsub(6, 6, 31); fsub(7, 7, 31)
+	FMOVQ 16(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22; fcvtl2(23, 22)
+	fcvtl(22, 22); fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V2.S4, V10.S4
+	VFMLA V25.S4, V3.S4, V11.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(10, 24, 18)
+	fmlaLane0(11, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V6.S4, V14.S4
+	VFMLA V25.S4, V7.S4, V15.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(14, 24, 19)
+	fmlaLane0(15, 25, 19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $256, R2, R2; SUBS $1, R7, R7
+	CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block160
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel159
 	RET
 rows158:
 	CMP $4, R8; BNE rows164
-	fewNibblesDot_part1
+	FMOVQ 0(R26), F31; MOVD $252645135, R13; VDUP R13, V30.S4
 panel165:
-	fewQ8Dot_part25; CBZ R14, load168
-	fewQ8Dot_part26; B ready169
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load168
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready169
 load168:
 ready169:
 	MOVD R10, R11
 block166:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; ADD $320, R5, R5; ADD $0, R2, R25; fewQ8Dot_part27
-	fewNibblesDot_part2; fewQ8Dot_part28
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part29
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part30
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ8Dot_part31
-	fewQ8Dot_part32; FLDPQ 0(R25), (F16, F17)
-	FLDPQ 32(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part28; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part29; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part30; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ8Dot_part31; fewQ8Dot_part33; fewQ4KDot_part6
-	fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31); fewQ41Dot_part4; fsub(1, 1, 31)
-	fsub(5, 5, 31); fsub(9, 9, 31); fsub(13, 13, 31); fewQ41Dot_part5; fsub(2, 2, 31); fsub(6, 6, 31)
-	fsub(10, 10, 31); fsub(14, 14, 31); fewQ41Dot_part6; fsub(3, 3, 31); fsub(7, 7, 31)
-	fsub(11, 11, 31); fsub(15, 15, 31); fewQ41Dot_part7; fewQ41Dot_part8; ADD $256, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block166
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; ADD $320, R5, R5
+	ADD $0, R2, R25; VMOV V31.B16, V0.B16; VMOV V31.B16, V1.B16; VMOV V31.B16, V2.B16
+	VMOV V31.B16, V3.B16; VMOV V31.B16, V4.B16; VMOV V31.B16, V5.B16; VMOV V31.B16, V6.B16
+	VMOV V31.B16, V7.B16; VMOV V31.B16, V8.B16; VMOV V31.B16, V9.B16; VMOV V31.B16, V10.B16
+	VMOV V31.B16, V11.B16; VMOV V31.B16, V12.B16; VMOV V31.B16, V13.B16; VMOV V31.B16, V14.B16
+	VMOV V31.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVS 48(R20), F20
+	scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22; scvtf(22, 22)
+	FMOVS 48(R23), F23; scvtf(23, 23); fsub(0, 0, 31); fsub(4, 4, 31); fsub(8, 8, 31); fsub(12, 12, 31)
+	FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25; fcvtl(25, 25); FMOVQ 0(R15), F27
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20)
+	FMOVQ F27, 0(R15); FMOVQ 0(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V4.S4, V28.S4
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 0(R16); FMOVQ 0(R17), F27
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22)
+	FMOVQ F27, 0(R17); FMOVQ 0(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V12.S4, V28.S4
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 0(R19); fsub(1, 1, 31); fsub(5, 5, 31)
+	fsub(9, 9, 31); fsub(13, 13, 31); FMOVD 8(R13), F24; fcvtl(24, 24); FMOVD 40(R13), F25
+	fcvtl(25, 25); FMOVQ 16(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V1.S4, V27.S4
+	fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 16(R15); FMOVQ 16(R16), F28
+	fmulLane0(26, 24, 17); VFMLA V26.S4, V5.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21)
+	FMOVQ F28, 16(R16); FMOVQ 16(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V9.S4, V27.S4
+	fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 16(R17); FMOVQ 16(R19), F28
+	fmulLane0(26, 24, 19); VFMLA V26.S4, V13.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23)
+	FMOVQ F28, 16(R19); fsub(2, 2, 31); fsub(6, 6, 31); fsub(10, 10, 31); fsub(14, 14, 31)
+	FMOVD 16(R13), F24; fcvtl(24, 24); FMOVD 48(R13), F25; fcvtl(25, 25); FMOVQ 32(R15), F27
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V2.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20)
+	FMOVQ F27, 32(R15); FMOVQ 32(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V6.S4, V28.S4
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 32(R16); FMOVQ 32(R17), F27
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V10.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22)
+	FMOVQ F27, 32(R17); FMOVQ 32(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V14.S4, V28.S4
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19); fsub(3, 3, 31); fsub(7, 7, 31)
+	fsub(11, 11, 31); fsub(15, 15, 31); FMOVD 24(R13), F24; fcvtl(24, 24); FMOVD 56(R13), F25
+	fcvtl(25, 25); FMOVQ 48(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V3.S4, V27.S4
+	fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 48(R15); FMOVQ 48(R16), F28
+	fmulLane0(26, 24, 17); VFMLA V26.S4, V7.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21)
+	FMOVQ F28, 48(R16); FMOVQ 48(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V11.S4, V27.S4
+	fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 48(R17); FMOVQ 48(R19), F28
+	fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23)
+	FMOVQ F28, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	ADD $256, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block166
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel165
 	RET
 rows164:
@@ -1890,88 +2612,281 @@ rows164:
 // fewQ50Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ50Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows170
-	FMOVQ 0(R26), F8; fewQ5KDot_part1
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows170
+	FMOVQ 0(R26), F8; MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel171:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load174
-	fewQ8Dot_part2; B ready175
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready175
 load174:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready175:
 	MOVD R10, R11
 block172:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VADD V8.S4, V16.S4, V16.S4
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $352, R5, R5; ADD $0, R2, R25; FMOVQ 32(R20), F16; sshr3(16, 16); VADD V8.S4, V16.S4, V16.S4
 	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
-	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part9; fewNibblesDot_part3
-	fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); fewQ8Dot_part10
-	ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block172
-	fewQ8Dot_part12; CBNZ R9, panel171
+	FMOVQ 0(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 16(R20), F20; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16
+	VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; fsub(0, 0, 8)
+	fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); FLDPQ 0(R13), (F17, F19); fcvtl2(18, 17)
+	fcvtl(17, 17); fcvtl2(20, 19); fcvtl(19, 19); fmulLane0(21, 17, 16); fmulLane0(22, 18, 16)
+	fmulLane0(23, 19, 16); fmulLane0(24, 20, 16); VFMLA V21.S4, V0.S4, V4.S4
+	VFMLA V22.S4, V1.S4, V5.S4; VFMLA V23.S4, V2.S4, V6.S4; VFMLA V24.S4, V3.S4, V7.S4
+	ADD $56, R20, R20; ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block172
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel171
 	RET
 rows170:
 	CMP $2, R8; BNE rows176
-	fewQ5KDot_part1
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel177:
-	fewQ8Dot_part13; CBZ R14, load180
-	fewQ8Dot_part14; B ready181
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load180
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready181
 load180:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready181:
 	MOVD R10, R11
 block178:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fewQ3KDot_part3
-	fewNibblesDot_part5; FMOVQ 0(R20), F20
-	FMOVQ 0(R21), F21; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part21; fewNibblesDot_part6
-	fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part21
-	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; fewLevelsDot_part3; FMOVQ 0(R13), F18; fcvtl2(19, 18)
-	fcvtl(18, 18); fewQ8Dot_part22; fewLevelsDot_part4; FMOVQ 16(R13), F18; fcvtl2(19, 18)
-	fcvtl(18, 18); fewQ8Dot_part23; ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block178
-	fewQ8Dot_part24; CBNZ R9, panel177
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $352, R5, R5; ADD $0, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17); VADD V29.S4, V17.S4, V17.S4
+	VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4; VDUP V16.S[1], V3.S4
+	VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4; VDUP V17.S[1], V7.S4
+	FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 0(R26), F29; fsub(0, 0, 29)
+	fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29); FMOVQ 0(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V0.S4, V8.S4
+	VFMLA V21.S4, V1.S4, V9.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V4.S4, V12.S4; VFMLA V21.S4, V5.S4, V13.S4; FMOVQ 0(R26), F29; fsub(2, 2, 29)
+	fsub(3, 3, 29); fsub(6, 6, 29); fsub(7, 7, 29); FMOVQ 16(R13), F18; fcvtl2(19, 18); fcvtl(18, 18)
+	fmulLane0(20, 18, 16); fmulLane0(21, 19, 16); VFMLA V20.S4, V2.S4, V10.S4
+	VFMLA V21.S4, V3.S4, V11.S4; fmulLane0(20, 18, 17); fmulLane0(21, 19, 17)
+	VFMLA V20.S4, V6.S4, V14.S4; VFMLA V21.S4, V7.S4, V15.S4; ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11; CBNZ R11, block178
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel177
 	RET
 rows176:
 	CMP $4, R8; BNE rows182
-	fewQ5KDot_part1
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel183:
-	fewQ8Dot_part25; CBZ R14, load186
-	fewQ8Dot_part26; B ready187
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load186
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready187
 load186:
 ready187:
 	MOVD R10, R11
 block184:
-	MOVD R2, R13; ADD $32, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $352, R5, R5
-	ADD $0, R2, R25; FMOVQ 0(R26), F29; fewQ8Dot_part33; fewQ3KDot_part3; sshr3(18, 18)
-	VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19); VADD V29.S4, V19.S4, V19.S4; fewNibblesDot_part5
-	VDUP V18.S[1], V8.S4; VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4; VDUP V18.S[1], V11.S4
-	VDUP V19.S[1], V12.S4; VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4; VDUP V19.S[1], V15.S4
-	fewQ5KDot_part11; FMOVQ 0(R26), F29
-	fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29); FMOVD 0(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part34; fewLevelsDot_part6
-	FMOVD 8(R13), F20; fcvtl(20, 20); fewQ8Dot_part35; fewLevelsDot_part7; FMOVD 16(R13), F20
-	fcvtl(20, 20); fewQ8Dot_part36; fewLevelsDot_part8; FMOVD 24(R13), F20; fcvtl(20, 20)
-	fewQ8Dot_part37; ADD $320, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block184
+	MOVD R2, R13; ADD $32, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $352, R5, R5; ADD $0, R2, R25; FMOVQ 0(R26), F29; FMOVQ 32(R20), F16; FMOVQ 32(R21), F17
+	FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; sshr3(16, 16); VADD V29.S4, V16.S4, V16.S4; sshr3(17, 17)
+	VADD V29.S4, V17.S4, V17.S4; sshr3(18, 18); VADD V29.S4, V18.S4, V18.S4; sshr3(19, 19)
+	VADD V29.S4, V19.S4, V19.S4; VDUP V16.S[1], V0.S4; VDUP V16.S[1], V1.S4; VDUP V16.S[1], V2.S4
+	VDUP V16.S[1], V3.S4; VDUP V17.S[1], V4.S4; VDUP V17.S[1], V5.S4; VDUP V17.S[1], V6.S4
+	VDUP V17.S[1], V7.S4; VDUP V18.S[1], V8.S4; VDUP V18.S[1], V9.S4; VDUP V18.S[1], V10.S4
+	VDUP V18.S[1], V11.S4; VDUP V19.S[1], V12.S4; VDUP V19.S[1], V13.S4; VDUP V19.S[1], V14.S4
+	VDUP V19.S[1], V15.S4; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; FMOVQ 0(R22), F22; FMOVQ 0(R23), F23
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FMOVQ 16(R22), F22
+	FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22)
+	sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23)
+	sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22)
+	sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23)
+	sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22)
+	sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23)
+	sdotLane3(15, 19, 23); FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18
+	FMOVQ 32(R23), F19; FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29)
+	fsub(12, 12, 29); FMOVD 0(R13), F20; fcvtl(20, 20); FMOVQ 0(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V0.S4, V22.S4; FMOVQ F22, 0(R15); FMOVQ 0(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V4.S4, V23.S4; FMOVQ F23, 0(R16); FMOVQ 0(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V8.S4, V22.S4; FMOVQ F22, 0(R17); FMOVQ 0(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V12.S4, V23.S4; FMOVQ F23, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29)
+	fsub(9, 9, 29); fsub(13, 13, 29); FMOVD 8(R13), F20; fcvtl(20, 20); FMOVQ 16(R15), F22
+	fmulLane0(21, 20, 16); VFMLA V21.S4, V1.S4, V22.S4; FMOVQ F22, 16(R15); FMOVQ 16(R16), F23
+	fmulLane0(21, 20, 17); VFMLA V21.S4, V5.S4, V23.S4; FMOVQ F23, 16(R16); FMOVQ 16(R17), F22
+	fmulLane0(21, 20, 18); VFMLA V21.S4, V9.S4, V22.S4; FMOVQ F22, 16(R17); FMOVQ 16(R19), F23
+	fmulLane0(21, 20, 19); VFMLA V21.S4, V13.S4, V23.S4; FMOVQ F23, 16(R19); FMOVQ 0(R26), F29
+	fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29); FMOVD 16(R13), F20
+	fcvtl(20, 20); FMOVQ 32(R15), F22; fmulLane0(21, 20, 16); VFMLA V21.S4, V2.S4, V22.S4
+	FMOVQ F22, 32(R15); FMOVQ 32(R16), F23; fmulLane0(21, 20, 17); VFMLA V21.S4, V6.S4, V23.S4
+	FMOVQ F23, 32(R16); FMOVQ 32(R17), F22; fmulLane0(21, 20, 18); VFMLA V21.S4, V10.S4, V22.S4
+	FMOVQ F22, 32(R17); FMOVQ 32(R19), F23; fmulLane0(21, 20, 19); VFMLA V21.S4, V14.S4, V23.S4
+	FMOVQ F23, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29); fsub(7, 7, 29); fsub(11, 11, 29)
+	fsub(15, 15, 29); FMOVD 24(R13), F20; fcvtl(20, 20); FMOVQ 48(R15), F22; fmulLane0(21, 20, 16)
+	VFMLA V21.S4, V3.S4, V22.S4; FMOVQ F22, 48(R15); FMOVQ 48(R16), F23; fmulLane0(21, 20, 17)
+	VFMLA V21.S4, V7.S4, V23.S4; FMOVQ F23, 48(R16); FMOVQ 48(R17), F22; fmulLane0(21, 20, 18)
+	VFMLA V21.S4, V11.S4, V22.S4; FMOVQ F22, 48(R17); FMOVQ 48(R19), F23; fmulLane0(21, 20, 19)
+	VFMLA V21.S4, V15.S4, V23.S4; FMOVQ F23, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21
+	ADD $56, R22, R22; ADD $56, R23, R23; ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block184
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel183
 	RET
 rows182:
@@ -1980,85 +2895,298 @@ rows182:
 // fewQ51Dot works like multiplyBlocksGeneric.
 TEXT ·fewQ51Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R13
-	fewQ8Dot_part1; BNE rows188
-	FMOVQ 0(R26), F8; fewQ5KDot_part1
+	MOVD 0(R13), R0; MOVD 8(R13), R1; MOVD 16(R13), R2; MOVD 96(R13), R5; MOVD 104(R13), R6
+	MOVD 40(R13), R8; MOVD 48(R13), R9; MOVD 56(R13), R10; MOVD 64(R13), R3; LSL $2, R3, R3
+	MOVD 72(R13), R4; MOVD $56, R11; MUL R11, R4, R4; MOVD 88(R13), R7; ADD $112, R13, R13
+	MOVBU.P 1(R13), R14; MOVD $constants<>(SB), R26; CMP $1, R8; BNE rows188
+	FMOVQ 0(R26), F8; MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel189:
 	MOVD R1, R20; MOVD R0, R15; CBZ R14, load192
-	fewQ8Dot_part2; B ready193
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; B ready193
 load192:
 	FLDPQ 0(R15), (F4, F5); FLDPQ 32(R15), (F6, F7)
 ready193:
 	MOVD R10, R11
 block190:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
-	ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16; VMOV V8.B16, V3.B16
-	FMOVQ 0(R20), F20; fewQ5KDot_part2; fewNibblesDot_part2; fewQ5KDot_part3; fewQ8Dot_part6
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4
-	fewQ8Dot_part7; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5; fewQ8Dot_part8
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6
-	fewQ8Dot_part9; fewNibblesDot_part3
-	fewNibblesDot_part4; fewQ5KDot_part7
-	fewQ8Dot_part6; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8; fewQ8Dot_part7
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9
-	fewQ8Dot_part8; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10; fewQ8Dot_part9
-	FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 8); fsub(1, 1, 8); fsub(2, 2, 8)
-	fsub(3, 3, 8); fewQ41Dot_part1; ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block190
-	fewQ8Dot_part12; CBNZ R9, panel189
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $384, R5, R5; ADD $0, R2, R25; VMOV V8.B16, V0.B16; VMOV V8.B16, V1.B16; VMOV V8.B16, V2.B16
+	VMOV V8.B16, V3.B16; FMOVQ 0(R20), F20; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); FMOVQ 16(R20), F20
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VBIT V31.B16, V24.B16, V16.B16; VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16
+	VBIT V31.B16, V27.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); FMOVQ 32(R20), F16; FMOVS 48(R20), F17; scvtf(17, 17); fsub(0, 0, 8)
+	fsub(1, 1, 8); fsub(2, 2, 8); fsub(3, 3, 8); FLDPQ 0(R13), (F18, F20); fcvtl2(19, 18)
+	fcvtl(18, 18); fcvtl2(21, 20); fcvtl(20, 20); FLDPQ 32(R13), (F22, F24); fcvtl2(23, 22)
+	fcvtl(22, 22); fcvtl2(25, 24); fcvtl(24, 24); fmulLane0(26, 18, 16); fmulLane0(27, 19, 16)
+	fmulLane0(28, 20, 16); fmulLane0(29, 21, 16); VFMLA V26.S4, V0.S4, V4.S4
+	VFMLA V27.S4, V1.S4, V5.S4; VFMLA V28.S4, V2.S4, V6.S4; VFMLA V29.S4, V3.S4, V7.S4
+	fmulLane0(26, 22, 16); fmulLane0(27, 23, 16); fmulLane0(28, 24, 16); fmulLane0(29, 25, 16)
+	fmlaLane0(4, 26, 17); fmlaLane0(5, 27, 17); fmlaLane0(6, 28, 17); fmlaLane0(7, 29, 17)
+	ADD $56, R20, R20; ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block190
+	FSTPQ (F4, F5), 0(R15); FSTPQ (F6, F7), 32(R15); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel189
 	RET
 rows188:
 	CMP $2, R8; BNE rows194
-	fewQ5KDot_part1
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel195:
-	fewQ8Dot_part13; CBZ R14, load198
-	fewQ8Dot_part14; B ready199
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; CBZ R14, load198
+	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16; B ready199
 load198:
-	fewQ8Dot_part15
+	FLDPQ 0(R15), (F8, F9); FLDPQ 32(R15), (F10, F11); FLDPQ 0(R16), (F12, F13)
+	FLDPQ 32(R16), (F14, F15)
 ready199:
 	MOVD R10, R11
 block196:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
-	ADD $0, R2, R25; fewLevelsDot_part2; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21; fewQ5KDot_part2
-	fewNibblesDot_part2; fewQ5KDot_part3
-	fewQ8Dot_part18; FLDPQ 64(R25), (F16, F17)
-	FLDPQ 96(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part4; fewQ8Dot_part19
-	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part5
-	fewQ8Dot_part20; FLDPQ 192(R25), (F16, F17)
-	FLDPQ 224(R25), (F18, F19); fewNibblesDot_part2; fewQ5KDot_part6; fewQ8Dot_part21
-	fewNibblesDot_part6; fewNibblesDot_part4
-	fewQ5KDot_part7; fewQ8Dot_part18
-	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part8
-	fewQ8Dot_part19; FLDPQ 128(R25), (F16, F17)
-	FLDPQ 160(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part9; fewQ8Dot_part20
-	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); fewNibblesDot_part4; fewQ5KDot_part10
-	fewQ8Dot_part21; fewQ4KDot_part3
-	fewLevelsDot_part3; fewQ41Dot_part2
-	fewLevelsDot_part4; fewQ41Dot_part3
-	ADD $320, R2, R2; fewQ8Dot_part11; CBNZ R11, block196
-	fewQ8Dot_part24; CBNZ R9, panel195
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $384, R5, R5; ADD $0, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16
+	VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27); FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $4, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $4, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20)
+	sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21)
+	sdotLane0(7, 19, 21); FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $2, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20)
+	sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21)
+	sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17)
+	FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $1, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $1, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20)
+	sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21)
+	sdotLane3(7, 19, 21); FMOVQ 16(R20), F20; FMOVQ 16(R21), F21; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16
+	VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVS 48(R20), F18; scvtf(18, 18); FMOVS 48(R21), F19
+	scvtf(19, 19); FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(1, 1, 29); fsub(4, 4, 29); fsub(5, 5, 29)
+	FMOVQ 0(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 32(R13), F22; fcvtl2(23, 22); fcvtl(22, 22)
+	fmulLane0(24, 20, 16); fmulLane0(25, 21, 16); VFMLA V24.S4, V0.S4, V8.S4
+	VFMLA V25.S4, V1.S4, V9.S4; fmulLane0(24, 22, 16); fmulLane0(25, 23, 16); fmlaLane0(8, 24, 18)
+	fmlaLane0(9, 25, 18); fmulLane0(24, 20, 17); fmulLane0(25, 21, 17); VFMLA V24.S4, V4.S4, V12.S4
+	VFMLA V25.S4, V5.S4, V13.S4; fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(12, 24, 19)
+	fmlaLane0(13, 25, 19); FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(3, 3, 29); fsub(6, 6, 29)
+	fsub(7, 7, 29); FMOVQ 16(R13), F20; fcvtl2(21, 20); fcvtl(20, 20); FMOVQ 48(R13), F22
+	fcvtl2(23, 22); fcvtl(22, 22); fmulLane0(24, 20, 16); fmulLane0(25, 21, 16)
+	VFMLA V24.S4, V2.S4, V10.S4; VFMLA V25.S4, V3.S4, V11.S4; fmulLane0(24, 22, 16)
+	fmulLane0(25, 23, 16); fmlaLane0(10, 24, 18); fmlaLane0(11, 25, 18); fmulLane0(24, 20, 17)
+	fmulLane0(25, 21, 17); VFMLA V24.S4, V6.S4, V14.S4; VFMLA V25.S4, V7.S4, V15.S4
+	fmulLane0(24, 22, 17); fmulLane0(25, 23, 17); fmlaLane0(14, 24, 19); fmlaLane0(15, 25, 19)
+	ADD $56, R20, R20; ADD $56, R21, R21; ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5
+	SUB $1, R11, R11; CBNZ R11, block196
+	FSTPQ (F8, F9), 0(R15); FSTPQ (F10, F11), 32(R15); FSTPQ (F12, F13), 0(R16)
+	FSTPQ (F14, F15), 32(R16); ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel195
 	RET
 rows194:
 	CMP $4, R8; BNE rows200
-	fewQ5KDot_part1
+	MOVD $252645135, R13; VDUP R13, V30.S4; MOVD $269488144, R13; VDUP R13, V31.S4
 panel201:
-	fewQ8Dot_part25; CBZ R14, load204
-	fewQ8Dot_part26; B ready205
+	MOVD R1, R20; MOVD R0, R15; ADD R4, R20, R21; ADD R3, R15, R16; ADD R4, R21, R22; ADD R3, R16, R17
+	ADD R4, R22, R23; ADD R3, R17, R19; CBZ R14, load204
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R15)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R16); VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R17)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R19); B ready205
 load204:
 ready205:
 	MOVD R10, R11
 block202:
-	MOVD R2, R13; ADD $64, R2, R2; fewQ8Dot_part3; PRFM 320(R5), PLDL1KEEP; ADD $384, R5, R5
-	ADD $0, R2, R25; fewLevelsDot_part2; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
+	MOVD R2, R13; ADD $64, R2, R2; PRFM 0(R5), PLDL1KEEP; PRFM 64(R5), PLDL1KEEP
+	PRFM 128(R5), PLDL1KEEP; PRFM 192(R5), PLDL1KEEP; PRFM 256(R5), PLDL1KEEP; PRFM 320(R5), PLDL1KEEP
+	ADD $384, R5, R5; ADD $0, R2, R25; FMOVQ 0(R26), F29; VMOV V29.B16, V0.B16; VMOV V29.B16, V1.B16
+	VMOV V29.B16, V2.B16; VMOV V29.B16, V3.B16; VMOV V29.B16, V4.B16; VMOV V29.B16, V5.B16
+	VMOV V29.B16, V6.B16; VMOV V29.B16, V7.B16; VMOV V29.B16, V8.B16; VMOV V29.B16, V9.B16
 	VMOV V29.B16, V10.B16; VMOV V29.B16, V11.B16; VMOV V29.B16, V12.B16; VMOV V29.B16, V13.B16
-	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; fewQ5KDot_part11; fewQ4KDot_part6; FMOVQ 0(R26), F29
-	fsub(0, 0, 29); fsub(4, 4, 29); fsub(8, 8, 29); fsub(12, 12, 29); fewQ41Dot_part4
-	fewLevelsDot_part6; fewQ41Dot_part5
-	fewLevelsDot_part7; fewQ41Dot_part6
-	fewLevelsDot_part8; fewQ41Dot_part7
-	fewQ41Dot_part8; ADD $320, R2, R2
-	fewQ8Dot_part11; CBNZ R11, block202
+	VMOV V29.B16, V14.B16; VMOV V29.B16, V15.B16; FMOVQ 0(R20), F20; FMOVQ 0(R21), F21
+	FMOVQ 0(R22), F22; FMOVQ 0(R23), F23; FLDPQ 256(R25), (F24, F25); FLDPQ 288(R25), (F26, F27)
+	FLDPQ 0(R25), (F16, F17); FLDPQ 32(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $4, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $4, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $4, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $4, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); FLDPQ 64(R25), (F16, F17)
+	FLDPQ 96(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16
+	VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16; VSHL $3, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VSHL $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VSHL $3, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VSHL $3, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20)
+	sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21)
+	sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22)
+	sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23)
+	sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17); FLDPQ 160(R25), (F18, F19)
+	VAND V30.B16, V16.B16, V16.B16; VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16
+	VAND V30.B16, V19.B16, V19.B16; VSHL $2, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VSHL $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VSHL $2, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VSHL $2, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19); VAND V30.B16, V16.B16, V16.B16
+	VAND V30.B16, V17.B16, V17.B16; VAND V30.B16, V18.B16, V18.B16; VAND V30.B16, V19.B16, V19.B16
+	VSHL $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VSHL $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VSHL $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VSHL $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane3(0, 16, 20)
+	sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21)
+	sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22)
+	sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23)
+	sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); FMOVQ 16(R20), F20
+	FMOVQ 16(R21), F21; FMOVQ 16(R22), F22; FMOVQ 16(R23), F23; FLDPQ 0(R25), (F16, F17)
+	FLDPQ 32(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VBIT V31.B16, V24.B16, V16.B16
+	VBIT V31.B16, V25.B16, V17.B16; VBIT V31.B16, V26.B16, V18.B16; VBIT V31.B16, V27.B16, V19.B16
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	sdotLane0(8, 16, 22); sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22)
+	sdotLane0(12, 16, 23); sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	FLDPQ 64(R25), (F16, F17); FLDPQ 96(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16
+	VUSHR $1, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16; VUSHR $1, V25.B16, V29.B16
+	VBIT V31.B16, V29.B16, V17.B16; VUSHR $1, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16
+	VUSHR $1, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16; sdotLane1(0, 16, 20)
+	sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21)
+	sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22)
+	sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23)
+	sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); FLDPQ 128(R25), (F16, F17)
+	FLDPQ 160(R25), (F18, F19); VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16
+	VUSHR $4, V18.B16, V18.B16; VUSHR $4, V19.B16, V19.B16; VUSHR $2, V24.B16, V28.B16
+	VBIT V31.B16, V28.B16, V16.B16; VUSHR $2, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16
+	VUSHR $2, V26.B16, V28.B16; VBIT V31.B16, V28.B16, V18.B16; VUSHR $2, V27.B16, V29.B16
+	VBIT V31.B16, V29.B16, V19.B16; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20)
+	sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21)
+	sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22)
+	sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23)
+	sdotLane2(15, 19, 23); FLDPQ 192(R25), (F16, F17); FLDPQ 224(R25), (F18, F19)
+	VUSHR $4, V16.B16, V16.B16; VUSHR $4, V17.B16, V17.B16; VUSHR $4, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V19.B16; VUSHR $3, V24.B16, V28.B16; VBIT V31.B16, V28.B16, V16.B16
+	VUSHR $3, V25.B16, V29.B16; VBIT V31.B16, V29.B16, V17.B16; VUSHR $3, V26.B16, V28.B16
+	VBIT V31.B16, V28.B16, V18.B16; VUSHR $3, V27.B16, V29.B16; VBIT V31.B16, V29.B16, V19.B16
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	FMOVQ 32(R20), F16; FMOVQ 32(R21), F17; FMOVQ 32(R22), F18; FMOVQ 32(R23), F19; FMOVS 48(R20), F20
+	scvtf(20, 20); FMOVS 48(R21), F21; scvtf(21, 21); FMOVS 48(R22), F22; scvtf(22, 22)
+	FMOVS 48(R23), F23; scvtf(23, 23); FMOVQ 0(R26), F29; fsub(0, 0, 29); fsub(4, 4, 29)
+	fsub(8, 8, 29); fsub(12, 12, 29); FMOVD 0(R13), F24; fcvtl(24, 24); FMOVD 32(R13), F25
+	fcvtl(25, 25); FMOVQ 0(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V0.S4, V27.S4
+	fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 0(R15); FMOVQ 0(R16), F28
+	fmulLane0(26, 24, 17); VFMLA V26.S4, V4.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21)
+	FMOVQ F28, 0(R16); FMOVQ 0(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V8.S4, V27.S4
+	fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 0(R17); FMOVQ 0(R19), F28
+	fmulLane0(26, 24, 19); VFMLA V26.S4, V12.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23)
+	FMOVQ F28, 0(R19); FMOVQ 0(R26), F29; fsub(1, 1, 29); fsub(5, 5, 29); fsub(9, 9, 29)
+	fsub(13, 13, 29); FMOVD 8(R13), F24; fcvtl(24, 24); FMOVD 40(R13), F25; fcvtl(25, 25)
+	FMOVQ 16(R15), F27; fmulLane0(26, 24, 16); VFMLA V26.S4, V1.S4, V27.S4; fmulLane0(26, 25, 16)
+	fmlaLane0(27, 26, 20); FMOVQ F27, 16(R15); FMOVQ 16(R16), F28; fmulLane0(26, 24, 17)
+	VFMLA V26.S4, V5.S4, V28.S4; fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 16(R16)
+	FMOVQ 16(R17), F27; fmulLane0(26, 24, 18); VFMLA V26.S4, V9.S4, V27.S4; fmulLane0(26, 25, 18)
+	fmlaLane0(27, 26, 22); FMOVQ F27, 16(R17); FMOVQ 16(R19), F28; fmulLane0(26, 24, 19)
+	VFMLA V26.S4, V13.S4, V28.S4; fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 16(R19)
+	FMOVQ 0(R26), F29; fsub(2, 2, 29); fsub(6, 6, 29); fsub(10, 10, 29); fsub(14, 14, 29)
+	FMOVD 16(R13), F24; fcvtl(24, 24); FMOVD 48(R13), F25; fcvtl(25, 25); FMOVQ 32(R15), F27
+	fmulLane0(26, 24, 16); VFMLA V26.S4, V2.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20)
+	FMOVQ F27, 32(R15); FMOVQ 32(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V6.S4, V28.S4
+	fmulLane0(26, 25, 17); fmlaLane0(28, 26, 21); FMOVQ F28, 32(R16); FMOVQ 32(R17), F27
+	fmulLane0(26, 24, 18); VFMLA V26.S4, V10.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22)
+	FMOVQ F27, 32(R17); FMOVQ 32(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V14.S4, V28.S4
+	fmulLane0(26, 25, 19); fmlaLane0(28, 26, 23); FMOVQ F28, 32(R19); FMOVQ 0(R26), F29; fsub(3, 3, 29)
+	fsub(7, 7, 29); fsub(11, 11, 29); fsub(15, 15, 29); FMOVD 24(R13), F24; fcvtl(24, 24)
+	FMOVD 56(R13), F25; fcvtl(25, 25); FMOVQ 48(R15), F27; fmulLane0(26, 24, 16)
+	VFMLA V26.S4, V3.S4, V27.S4; fmulLane0(26, 25, 16); fmlaLane0(27, 26, 20); FMOVQ F27, 48(R15)
+	FMOVQ 48(R16), F28; fmulLane0(26, 24, 17); VFMLA V26.S4, V7.S4, V28.S4; fmulLane0(26, 25, 17)
+	fmlaLane0(28, 26, 21); FMOVQ F28, 48(R16); FMOVQ 48(R17), F27; fmulLane0(26, 24, 18)
+	VFMLA V26.S4, V11.S4, V27.S4; fmulLane0(26, 25, 18); fmlaLane0(27, 26, 22); FMOVQ F27, 48(R17)
+	FMOVQ 48(R19), F28; fmulLane0(26, 24, 19); VFMLA V26.S4, V15.S4, V28.S4; fmulLane0(26, 25, 19)
+	fmlaLane0(28, 26, 23); FMOVQ F28, 48(R19); ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22
+	ADD $56, R23, R23; ADD $320, R2, R2; SUBS $1, R7, R7; CSEL EQ, R6, R5, R5; SUB $1, R11, R11
+	CBNZ R11, block202
 	ADD $64, R0, R0; SUB $1, R9, R9; CBNZ R9, panel201
 	RET
 rows200:
@@ -2067,30 +3195,90 @@ rows200:
 // multiplyPlainDot works like multiplyBlocksGeneric.
 TEXT ·multiplyPlainDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
+	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
 tiles206:
 	CMP $4, R12; BLT fewer207
 
 	// 4 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready208
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17; multiplyPlainDot_part3
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready208:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block209:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part14; multiplyPlainDot_part5
-	multiplyPlainDot_part6; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part31; multiplyPlainDot_part7
-	multiplyPlainDot_part8; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part31; multiplyPlainDot_part9
-	ADD $512, R7, R17; multiplyPlainDot_part10; fewQ41Dot_part8; ADD $576, R7, R7; SUB $1, R8, R8
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]; ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $576, R7, R7; SUB $1, R8, R8
 	CBNZ R8, block209
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
 	CBNZ R12, tiles206
@@ -2101,23 +3289,35 @@ fewer207:
 	// 1 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready211
-	multiplyPlainDot_part2
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
 ready211:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block212:
-	MOVD R7, R19; multiplyPlainDot_part4; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part11; ADD $56, R20, R20
-	ADD $576, R7, R7; SUB $1, R8, R8; CBNZ R8, block212
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $576, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block212
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles206
 	RET
 fewer210:
@@ -2126,41 +3326,118 @@ fewer210:
 // multiplyMinimaDot works like multiplyBlocksGeneric.
 TEXT ·multiplyMinimaDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
+	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
 tiles213:
 	CMP $4, R12; BLT fewer214
 
 	// 4 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready215
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17; multiplyPlainDot_part3
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready215:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block216:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part14; multiplyPlainDot_part5
-	multiplyPlainDot_part6; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part31; multiplyPlainDot_part7
-	multiplyPlainDot_part8; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part31; multiplyPlainDot_part9
-	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17)
-	fmul(2, 2, 18); fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
-	fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16)
-	fmul(13, 13, 17); fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; multiplyPlainDot_part10
-	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $48, R20, R17
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20)
-	fmul(3, 19, 20); ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20)
-	fmul(5, 17, 20); fmul(6, 18, 20); fmul(7, 19, 20); ADD $48, R22, R17; VLD1R.P 4(R17), [V20.S4]
-	scvtf(20, 20); fmul(8, 16, 20); fmul(9, 17, 20); fmul(10, 18, 20); fmul(11, 19, 20)
-	ADD $48, R23, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(12, 16, 20); fmul(13, 17, 20)
-	fmul(14, 18, 20); fmul(15, 19, 20); ADD $576, R7, R17; multiplyPlainDot_part10; fewQ41Dot_part8
-	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block216
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]; ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; ADD $16, R22, R17; VLD1 (R17), [V22.S4]; ADD $16, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); ADD $640, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18)
+	fmul(3, 3, 19); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19); fmul(8, 8, 16)
+	fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19); fmul(12, 12, 16); fmul(13, 13, 17)
+	fmul(14, 14, 18); fmul(15, 15, 19); ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R21, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V4.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R22, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V8.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V10.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R23, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V12.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V14.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $48, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20)
+	fmul(2, 18, 20); fmul(3, 19, 20); ADD $48, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20)
+	fmul(4, 16, 20); fmul(5, 17, 20); fmul(6, 18, 20); fmul(7, 19, 20); ADD $48, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(8, 16, 20); fmul(9, 17, 20); fmul(10, 18, 20)
+	fmul(11, 19, 20); ADD $48, R23, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(12, 16, 20)
+	fmul(13, 17, 20); fmul(14, 18, 20); fmul(15, 19, 20); ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23; ADD $768, R7, R7; SUB $1, R8, R8
+	CBNZ R8, block216
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
 	CBNZ R12, tiles213
 	RET
@@ -2170,37 +3447,70 @@ fewer214:
 // multiplyHalvesDot works like multiplyBlocksGeneric.
 TEXT ·multiplyHalvesDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
+	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
 tiles217:
 	CMP $2, R12; BLT fewer218
 
 	// 2 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready219
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready219:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block220:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; ADD $576, R7, R17
-	multiplyHalvesDot_part1; VMOV V0.B16, V8.B16
-	VMOV V1.B16, V9.B16; VMOV V2.B16, V10.B16; VMOV V3.B16, V11.B16; VMOV V4.B16, V12.B16
-	VMOV V5.B16, V13.B16; VMOV V6.B16, V14.B16; VMOV V7.B16, V15.B16; multiplyPlainDot_part4
-	fewQ8Dot_part2; multiplyPlainDot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; ADD $640, R7, R17
-	multiplyHalvesDot_part1; fadd(0, 0, 8)
-	fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12); fadd(5, 5, 13); fadd(6, 6, 14)
-	fadd(7, 7, 15); ADD $512, R7, R17; multiplyHalvesDot_part2; ADD $56, R20, R20; ADD $56, R21, R21
-	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block220
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16); scvtf(1, 1)
+	fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19); scvtf(4, 4)
+	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
+	fmul(7, 7, 19); VMOV V0.B16, V8.B16; VMOV V1.B16, V9.B16; VMOV V2.B16, V10.B16
+	VMOV V3.B16, V11.B16; VMOV V4.B16, V12.B16; VMOV V5.B16, V13.B16; VMOV V6.B16, V14.B16
+	VMOV V7.B16, V15.B16; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	ADD $640, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); fmul(0, 0, 16)
+	scvtf(1, 1); fmul(1, 1, 17); scvtf(2, 2); fmul(2, 2, 18); scvtf(3, 3); fmul(3, 3, 19); scvtf(4, 4)
+	fmul(4, 4, 16); scvtf(5, 5); fmul(5, 5, 17); scvtf(6, 6); fmul(6, 6, 18); scvtf(7, 7)
+	fmul(7, 7, 19); fadd(0, 0, 8); fadd(1, 1, 9); fadd(2, 2, 10); fadd(3, 3, 11); fadd(4, 4, 12)
+	fadd(5, 5, 13); fadd(6, 6, 14); fadd(7, 7, 15); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
+	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block220
 	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles217
 	RET
 fewer218:
@@ -2209,38 +3519,74 @@ fewer218:
 // multiplyPairsDot works like multiplyBlocksGeneric.
 TEXT ·multiplyPairsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
+	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
 tiles221:
 	CMP $2, R12; BLT fewer222
 
 	// 2 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready223
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready223:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block224:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; multiplyPlainDot_part5
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; multiplyPlainDot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part18
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part19
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part20
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part21; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
-	multiplyHalvesDot_part2; ADD $640, R7, R17
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $0, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); ADD $16, R20, R17; VLD1 (R17), [V20.S4]
+	ADD $16, R21, R17; VLD1 (R17), [V21.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	sdotLane0(4, 16, 21); sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; VLD1R.P 4(R17), [V20.S4]
 	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
 	ADD $40, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); fmul(4, 16, 20); fmul(5, 17, 20)
-	fmul(6, 18, 20); fmul(7, 19, 20); multiplyPairsDot_part1; ADD $44, R21, R17
-	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4; VFMLA V20.S4, V17.S4, V5.S4
-	VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4; ADD $576, R7, R17
-	multiplyHalvesDot_part2; ADD $56, R20, R20
+	fmul(6, 18, 20); fmul(7, 19, 20); ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	ADD $44, R20, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4
+	VFMLA V20.S4, V17.S4, V1.S4; VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4
+	ADD $44, R21, R17; VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V4.S4
+	VFMLA V20.S4, V17.S4, V5.S4; VFMLA V20.S4, V18.S4, V6.S4; VFMLA V20.S4, V19.S4, V7.S4
+	ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20
 	ADD $56, R21, R21; ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block224
 	ADD R3, R9, R9; ADD R3, R9, R9; SUB $2, R12, R12; CBNZ R12, tiles221
 	RET
@@ -2250,27 +3596,45 @@ fewer222:
 	// 1 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready226
-	multiplyPlainDot_part2
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
 ready226:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block227:
-	MOVD R7, R19; multiplyPlainDot_part4; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; ADD $16, R20, R17
-	VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part11; ADD $640, R7, R17
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $512, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $640, R7, R17
 	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $40, R20, R17; VLD1R.P 4(R17), [V20.S4]
 	scvtf(20, 20); fmul(0, 16, 20); fmul(1, 17, 20); fmul(2, 18, 20); fmul(3, 19, 20)
-	multiplyPairsDot_part1; ADD $576, R7, R17
-	multiplyPlainDot_part11; ADD $56, R20, R20
-	ADD $768, R7, R7; SUB $1, R8, R8; CBNZ R8, block227
+	ADD $704, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD $44, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; scvtf(20, 20); VFMLA V20.S4, V16.S4, V0.S4; VFMLA V20.S4, V17.S4, V1.S4
+	VFMLA V20.S4, V18.S4, V2.S4; VFMLA V20.S4, V19.S4, V3.S4; ADD $576, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $768, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block227
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles221
 	RET
 fewer225:
@@ -2279,33 +3643,115 @@ fewer225:
 // multiplyFloatsDot works like multiplyBlocksGeneric.
 TEXT ·multiplyFloatsDot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyPlainDot_part1
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 40(R16), R12; MOVD 64(R16), R3; LSL $2, R3, R3
+	MOVD 72(R16), R4; MOVD $56, R16; MUL R16, R4, R4
 tiles228:
 	CMP $4, R12; BLT fewer229
 
 	// 4 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready230
-	multiplyPlainDot_part2; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
-	ADD R3, R17, R17; multiplyPlainDot_part3
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17); ADD R3, R17, R17
 ready230:
 	MOVD R10, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block231:
-	MOVD R7, R19; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part14; multiplyPlainDot_part5
-	multiplyPlainDot_part6; fewQ8Dot_part28
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part29
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part30
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part31; multiplyPlainDot_part9
-	ADD $512, R7, R17; multiplyPlainDot_part10; multiplyPlainDot_part4; fewQ8Dot_part2; fewQ8Dot_part14
-	multiplyPlainDot_part7; multiplyPlainDot_part8
-	fewQ8Dot_part28; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part29; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part30; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part31; multiplyPlainDot_part9
-	ADD $576, R7, R17; multiplyPlainDot_part10; fewQ41Dot_part8; ADD $640, R7, R7; SUB $1, R8, R8
-	CBNZ R8, block231
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]; ADD $0, R21, R17
+	VLD1 (R17), [V21.S4]; ADD $0, R22, R17; VLD1 (R17), [V22.S4]; ADD $0, R23, R17
+	VLD1 (R17), [V23.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20)
+	sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21)
+	sdotLane0(5, 17, 21); sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22)
+	sdotLane0(9, 17, 22); sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23)
+	sdotLane0(13, 17, 23); sdotLane0(14, 18, 23); sdotLane0(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); sdotLane1(4, 16, 21); sdotLane1(5, 17, 21)
+	sdotLane1(6, 18, 21); sdotLane1(7, 19, 21); sdotLane1(8, 16, 22); sdotLane1(9, 17, 22)
+	sdotLane1(10, 18, 22); sdotLane1(11, 19, 22); sdotLane1(12, 16, 23); sdotLane1(13, 17, 23)
+	sdotLane1(14, 18, 23); sdotLane1(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	sdotLane2(4, 16, 21); sdotLane2(5, 17, 21); sdotLane2(6, 18, 21); sdotLane2(7, 19, 21)
+	sdotLane2(8, 16, 22); sdotLane2(9, 17, 22); sdotLane2(10, 18, 22); sdotLane2(11, 19, 22)
+	sdotLane2(12, 16, 23); sdotLane2(13, 17, 23); sdotLane2(14, 18, 23); sdotLane2(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); sdotLane3(4, 16, 21); sdotLane3(5, 17, 21)
+	sdotLane3(6, 18, 21); sdotLane3(7, 19, 21); sdotLane3(8, 16, 22); sdotLane3(9, 17, 22)
+	sdotLane3(10, 18, 22); sdotLane3(11, 19, 22); sdotLane3(12, 16, 23); sdotLane3(13, 17, 23)
+	sdotLane3(14, 18, 23); sdotLane3(15, 19, 23); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	scvtf(4, 4); scvtf(5, 5); scvtf(6, 6); scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); scvtf(12, 12); scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R21, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V4.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V6.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R22, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V8.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V10.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $32, R23, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V12.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V14.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
+	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; ADD $16, R21, R17; VLD1 (R17), [V21.S4]; ADD $16, R22, R17
+	VLD1 (R17), [V22.S4]; ADD $16, R23, R17; VLD1 (R17), [V23.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); sdotLane0(4, 16, 21); sdotLane0(5, 17, 21)
+	sdotLane0(6, 18, 21); sdotLane0(7, 19, 21); sdotLane0(8, 16, 22); sdotLane0(9, 17, 22)
+	sdotLane0(10, 18, 22); sdotLane0(11, 19, 22); sdotLane0(12, 16, 23); sdotLane0(13, 17, 23)
+	sdotLane0(14, 18, 23); sdotLane0(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	sdotLane1(4, 16, 21); sdotLane1(5, 17, 21); sdotLane1(6, 18, 21); sdotLane1(7, 19, 21)
+	sdotLane1(8, 16, 22); sdotLane1(9, 17, 22); sdotLane1(10, 18, 22); sdotLane1(11, 19, 22)
+	sdotLane1(12, 16, 23); sdotLane1(13, 17, 23); sdotLane1(14, 18, 23); sdotLane1(15, 19, 23)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); sdotLane2(4, 16, 21); sdotLane2(5, 17, 21)
+	sdotLane2(6, 18, 21); sdotLane2(7, 19, 21); sdotLane2(8, 16, 22); sdotLane2(9, 17, 22)
+	sdotLane2(10, 18, 22); sdotLane2(11, 19, 22); sdotLane2(12, 16, 23); sdotLane2(13, 17, 23)
+	sdotLane2(14, 18, 23); sdotLane2(15, 19, 23); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20)
+	sdotLane3(4, 16, 21); sdotLane3(5, 17, 21); sdotLane3(6, 18, 21); sdotLane3(7, 19, 21)
+	sdotLane3(8, 16, 22); sdotLane3(9, 17, 22); sdotLane3(10, 18, 22); sdotLane3(11, 19, 22)
+	sdotLane3(12, 16, 23); sdotLane3(13, 17, 23); sdotLane3(14, 18, 23); sdotLane3(15, 19, 23)
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); scvtf(8, 8); scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); scvtf(12, 12); scvtf(13, 13)
+	scvtf(14, 14); scvtf(15, 15); ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]
+	MOVD R9, R16; ADD $32, R20, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V0.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V2.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R21, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V4.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V5.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V6.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V7.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R22, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V8.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V9.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V10.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V11.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $32, R23, R17; VLD1R.P 4(R17), [V20.S4]
+	VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20); VFMLA V21.S4, V12.S4, V24.S4
+	fmul(21, 17, 20); VFMLA V21.S4, V13.S4, V25.S4; fmul(21, 18, 20); VFMLA V21.S4, V14.S4, V26.S4
+	fmul(21, 19, 20); VFMLA V21.S4, V15.S4, V27.S4; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16)
+	ADD R3, R16, R16; ADD $56, R20, R20; ADD $56, R21, R21; ADD $56, R22, R22; ADD $56, R23, R23
+	ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block231
 	ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; ADD R3, R9, R9; SUB $4, R12, R12
 	CBNZ R12, tiles228
 	RET
@@ -2315,25 +3761,42 @@ fewer229:
 	// 1 rows.
 	MOVD x+0(FP), R17
 	ADD $112, R17, R17; MOVBU.P 1(R17), R16; CBZ R16, ready233
-	multiplyPlainDot_part2
+	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16; MOVD R9, R17; VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R17)
+	ADD R3, R17, R17
 ready233:
 	MOVD R10, R20; ADD R4, R20, R10
 	MOVD x+0(FP), R17
 	MOVD 16(R17), R7; MOVD 56(R17), R8
 block234:
-	MOVD R7, R19; multiplyPlainDot_part4; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part6
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part7
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part8
-	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; fewQ8Dot_part9; scvtf(0, 0); scvtf(1, 1)
-	scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17; multiplyPlainDot_part11; multiplyPlainDot_part4
+	MOVD R7, R19; VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; ADD $0, R20, R17; VLD1 (R17), [V20.S4]
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane0(0, 16, 20); sdotLane0(1, 17, 20)
+	sdotLane0(2, 18, 20); sdotLane0(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane1(0, 16, 20); sdotLane1(1, 17, 20); sdotLane1(2, 18, 20); sdotLane1(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane2(0, 16, 20); sdotLane2(1, 17, 20)
+	sdotLane2(2, 18, 20); sdotLane2(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane3(0, 16, 20); sdotLane3(1, 17, 20); sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0)
+	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $512, R7, R17
+	VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; VEOR V3.B16, V3.B16, V3.B16
 	ADD $16, R20, R17; VLD1 (R17), [V20.S4]; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part6; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part7; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part8; VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
-	fewQ8Dot_part9; scvtf(0, 0)
-	scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); ADD $576, R7, R17; multiplyPlainDot_part11
-	ADD $56, R20, R20; ADD $640, R7, R7; SUB $1, R8, R8; CBNZ R8, block234
+	sdotLane0(0, 16, 20); sdotLane0(1, 17, 20); sdotLane0(2, 18, 20); sdotLane0(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane1(0, 16, 20); sdotLane1(1, 17, 20)
+	sdotLane1(2, 18, 20); sdotLane1(3, 19, 20); VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]
+	sdotLane2(0, 16, 20); sdotLane2(1, 17, 20); sdotLane2(2, 18, 20); sdotLane2(3, 19, 20)
+	VLD1.P 64(R19), [V16.S4, V17.S4, V18.S4, V19.S4]; sdotLane3(0, 16, 20); sdotLane3(1, 17, 20)
+	sdotLane3(2, 18, 20); sdotLane3(3, 19, 20); scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	ADD $576, R7, R17; VLD1 (R17), [V16.S4, V17.S4, V18.S4, V19.S4]; MOVD R9, R16; ADD $32, R20, R17
+	VLD1R.P 4(R17), [V20.S4]; VLD1 (R16), [V24.S4, V25.S4, V26.S4, V27.S4]; fmul(21, 16, 20)
+	VFMLA V21.S4, V0.S4, V24.S4; fmul(21, 17, 20); VFMLA V21.S4, V1.S4, V25.S4; fmul(21, 18, 20)
+	VFMLA V21.S4, V2.S4, V26.S4; fmul(21, 19, 20); VFMLA V21.S4, V3.S4, V27.S4
+	VST1 [V24.S4, V25.S4, V26.S4, V27.S4], (R16); ADD R3, R16, R16; ADD $56, R20, R20; ADD $640, R7, R7
+	SUB $1, R8, R8; CBNZ R8, block234
 	ADD R3, R9, R9; SUB $1, R12, R12; CBNZ R12, tiles228
 	RET
 fewer232:

@@ -30,530 +30,6 @@
 #define scvtf(d, n) WORD $(0x4e21d800 | (d)<<0 | (n)<<5)
 #define sshr31(d, n) WORD $(0x4f210400 | (d)<<0 | (n)<<5)
 
-#define score_part1 \
-	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12
-
-#define score_part2 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16 \
-	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16 \
-	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16 \
-	VEOR V15.B16, V15.B16, V15.B16
-
-#define score_part3 \
-	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19 \
-	FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(5, 31, 24); FLDPQ 32(R20), (F30, F31) \
-	fmlaLane0(6, 30, 24); fmlaLane0(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31) \
-	fmlaLane0(8, 30, 24); fmlaLane0(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane0(10, 30, 24) \
-	fmlaLane0(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane0(12, 30, 24) \
-	fmlaLane0(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane0(14, 30, 24); fmlaLane0(15, 31, 24) \
-	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(1, 31, 24) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24); ADD R5, R19, R19 \
-	FLDPQ 0(R20), (F30, F31); fmlaLane1(4, 30, 24); fmlaLane1(5, 31, 24); FLDPQ 32(R20), (F30, F31) \
-	fmlaLane1(6, 30, 24); fmlaLane1(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31) \
-	fmlaLane1(8, 30, 24); fmlaLane1(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane1(10, 30, 24) \
-	fmlaLane1(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane1(12, 30, 24) \
-	fmlaLane1(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane1(14, 30, 24); fmlaLane1(15, 31, 24) \
-	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(1, 31, 24) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); ADD R5, R19, R19 \
-	FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24); fmlaLane2(5, 31, 24); FLDPQ 32(R20), (F30, F31) \
-	fmlaLane2(6, 30, 24); fmlaLane2(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31) \
-	fmlaLane2(8, 30, 24); fmlaLane2(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane2(10, 30, 24) \
-	fmlaLane2(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane2(12, 30, 24) \
-	fmlaLane2(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane2(14, 30, 24); fmlaLane2(15, 31, 24) \
-	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(1, 31, 24) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24); ADD R5, R19, R19 \
-	FLDPQ 0(R20), (F30, F31); fmlaLane3(4, 30, 24); fmlaLane3(5, 31, 24); FLDPQ 32(R20), (F30, F31) \
-	fmlaLane3(6, 30, 24); fmlaLane3(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31) \
-	fmlaLane3(8, 30, 24); fmlaLane3(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane3(10, 30, 24) \
-	fmlaLane3(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane3(12, 30, 24) \
-	fmlaLane3(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane3(14, 30, 24); fmlaLane3(15, 31, 24) \
-	ADD R5, R22, R22; SUBS $4, R15, R15
-
-#define score_part4 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31) \
-	fmlaLane0(4, 30, 24); fmlaLane0(5, 31, 24); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24) \
-	fmlaLane0(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); fmlaLane0(8, 30, 24) \
-	fmlaLane0(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane0(10, 30, 24); fmlaLane0(11, 31, 24) \
-	ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane0(12, 30, 24); fmlaLane0(13, 31, 24) \
-	FLDPQ 32(R22), (F30, F31); fmlaLane0(14, 30, 24); fmlaLane0(15, 31, 24); ADD R5, R22, R22
-
-#define score_part5 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16)
-
-#define score_part6 \
-	FSTPQ (F4, F5), 64(R16); FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16) \
-	FSTPQ (F10, F11), 160(R16); FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16) \
-	ADD $256, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7
-
-#define score_part7 \
-	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24) \
-	fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25) \
-	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25) \
-	fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24) \
-	fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); ADD R5, R20, R20 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(8, 30, 25); fmlaLane1(1, 31, 24) \
-	fmlaLane1(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(10, 30, 25) \
-	fmlaLane1(3, 31, 24); fmlaLane1(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31) \
-	fmlaLane1(4, 30, 24); fmlaLane1(12, 30, 25); fmlaLane1(5, 31, 24); fmlaLane1(13, 31, 25) \
-	FLDPQ 32(R20), (F30, F31); fmlaLane1(6, 30, 24); fmlaLane1(14, 30, 25); fmlaLane1(7, 31, 24) \
-	fmlaLane1(15, 31, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24) \
-	fmlaLane2(8, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(9, 31, 25); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane2(2, 30, 24); fmlaLane2(10, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(11, 31, 25) \
-	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24); fmlaLane2(12, 30, 25) \
-	fmlaLane2(5, 31, 24); fmlaLane2(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane2(6, 30, 24) \
-	fmlaLane2(14, 30, 25); fmlaLane2(7, 31, 24); fmlaLane2(15, 31, 25); ADD R5, R20, R20 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(8, 30, 25); fmlaLane3(1, 31, 24) \
-	fmlaLane3(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(10, 30, 25) \
-	fmlaLane3(3, 31, 24); fmlaLane3(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31) \
-	fmlaLane3(4, 30, 24); fmlaLane3(12, 30, 25); fmlaLane3(5, 31, 24); fmlaLane3(13, 31, 25) \
-	FLDPQ 32(R20), (F30, F31); fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(7, 31, 24) \
-	fmlaLane3(15, 31, 25); ADD R5, R20, R20; SUBS $4, R15, R15
-
-#define score_part8 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24) \
-	fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25) \
-	fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31) \
-	fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25); fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25) \
-	FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24) \
-	fmlaLane0(15, 31, 25); ADD R5, R20, R20
-
-#define score_part9 \
-	ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
-
-#define score_part10 \
-	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16 \
-	VEOR V19.B16, V19.B16, V19.B16
-
-#define score_part11 \
-	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FMOVQ.P 16(R23), F26; FLDPQ 0(R19), (F30, F31) \
-	fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26); fmlaLane0(1, 31, 24) \
-	fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24) \
-	fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25) \
-	fmlaLane0(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24) \
-	fmlaLane0(12, 30, 25); fmlaLane0(20, 30, 26); fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25) \
-	fmlaLane0(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25) \
-	fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); fmlaLane0(23, 31, 26) \
-	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(8, 30, 25) \
-	fmlaLane1(16, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(9, 31, 25); fmlaLane1(17, 31, 26) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(10, 30, 25); fmlaLane1(18, 30, 26) \
-	fmlaLane1(3, 31, 24); fmlaLane1(11, 31, 25); fmlaLane1(19, 31, 26); ADD R5, R19, R19 \
-	FLDPQ 0(R20), (F30, F31); fmlaLane1(4, 30, 24); fmlaLane1(12, 30, 25); fmlaLane1(20, 30, 26) \
-	fmlaLane1(5, 31, 24); fmlaLane1(13, 31, 25); fmlaLane1(21, 31, 26); FLDPQ 32(R20), (F30, F31) \
-	fmlaLane1(6, 30, 24); fmlaLane1(14, 30, 25); fmlaLane1(22, 30, 26); fmlaLane1(7, 31, 24) \
-	fmlaLane1(15, 31, 25); fmlaLane1(23, 31, 26); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31) \
-	fmlaLane2(0, 30, 24); fmlaLane2(8, 30, 25); fmlaLane2(16, 30, 26); fmlaLane2(1, 31, 24) \
-	fmlaLane2(9, 31, 25); fmlaLane2(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24) \
-	fmlaLane2(10, 30, 25); fmlaLane2(18, 30, 26); fmlaLane2(3, 31, 24); fmlaLane2(11, 31, 25) \
-	fmlaLane2(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24) \
-	fmlaLane2(12, 30, 25); fmlaLane2(20, 30, 26); fmlaLane2(5, 31, 24); fmlaLane2(13, 31, 25) \
-	fmlaLane2(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane2(6, 30, 24); fmlaLane2(14, 30, 25) \
-	fmlaLane2(22, 30, 26); fmlaLane2(7, 31, 24); fmlaLane2(15, 31, 25); fmlaLane2(23, 31, 26) \
-	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(8, 30, 25) \
-	fmlaLane3(16, 30, 26); fmlaLane3(1, 31, 24); fmlaLane3(9, 31, 25); fmlaLane3(17, 31, 26) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(10, 30, 25); fmlaLane3(18, 30, 26) \
-	fmlaLane3(3, 31, 24); fmlaLane3(11, 31, 25); fmlaLane3(19, 31, 26); ADD R5, R19, R19 \
-	FLDPQ 0(R20), (F30, F31); fmlaLane3(4, 30, 24); fmlaLane3(12, 30, 25); fmlaLane3(20, 30, 26) \
-	fmlaLane3(5, 31, 24); fmlaLane3(13, 31, 25); fmlaLane3(21, 31, 26); FLDPQ 32(R20), (F30, F31) \
-	fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(22, 30, 26); fmlaLane3(7, 31, 24) \
-	fmlaLane3(15, 31, 25); fmlaLane3(23, 31, 26); ADD R5, R20, R20; SUBS $4, R15, R15
-
-#define score_part12 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26) \
-	fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24) \
-	fmlaLane0(11, 31, 25); fmlaLane0(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31) \
-	fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25); fmlaLane0(20, 30, 26); fmlaLane0(5, 31, 24) \
-	fmlaLane0(13, 31, 25); fmlaLane0(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24) \
-	fmlaLane0(14, 30, 25); fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25) \
-	fmlaLane0(23, 31, 26); ADD R5, R20, R20
-
-#define score_part13 \
-	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16)
-
-#define score_part14 \
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23
-
-#define score_part15 \
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27 \
-	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24) \
-	fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28) \
-	fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26) \
-	fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); fmlaLane0(21, 31, 29); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27) \
-	fmlaLane0(18, 30, 28); fmlaLane0(22, 30, 29); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25) \
-	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25) \
-	fmlaLane1(8, 30, 26); fmlaLane1(12, 30, 27); fmlaLane1(16, 30, 28); fmlaLane1(20, 30, 29) \
-	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27) \
-	fmlaLane1(17, 31, 28); fmlaLane1(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24) \
-	fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26); fmlaLane1(14, 30, 27); fmlaLane1(18, 30, 28) \
-	fmlaLane1(22, 30, 29); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26) \
-	fmlaLane1(15, 31, 27); fmlaLane1(19, 31, 28); fmlaLane1(23, 31, 29); ADD R5, R19, R19 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26) \
-	fmlaLane2(12, 30, 27); fmlaLane2(16, 30, 28); fmlaLane2(20, 30, 29); fmlaLane2(1, 31, 24) \
-	fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26); fmlaLane2(13, 31, 27); fmlaLane2(17, 31, 28) \
-	fmlaLane2(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25) \
-	fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27); fmlaLane2(18, 30, 28); fmlaLane2(22, 30, 29) \
-	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27) \
-	fmlaLane2(19, 31, 28); fmlaLane2(23, 31, 29); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31) \
-	fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27) \
-	fmlaLane3(16, 30, 28); fmlaLane3(20, 30, 29); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25) \
-	fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27); fmlaLane3(17, 31, 28); fmlaLane3(21, 31, 29) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26) \
-	fmlaLane3(14, 30, 27); fmlaLane3(18, 30, 28); fmlaLane3(22, 30, 29); fmlaLane3(3, 31, 24) \
-	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28) \
-	fmlaLane3(23, 31, 29); ADD R5, R19, R19; SUBS $4, R15, R15
-
-#define score_part16 \
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
-
-#define score_part17 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
-	fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24) \
-	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28) \
-	fmlaLane0(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25) \
-	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(18, 30, 28); fmlaLane0(22, 30, 29) \
-	fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27) \
-	fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29); ADD R5, R19, R19
-
-#define score_part18 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16 \
-	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16) \
-	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
-
-#define score_part19 \
-	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
-
-#define score_part20 \
-	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22 \
-	MOVD R22, 0(R20); MOVD 16(R20), R22
-
-#define score_part21 \
-	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22
-
-#define score_part22 \
-	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22
-
-#define score_part23 \
-	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
-
-#define score_part24 \
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27 \
-	FMOVQ.P 16(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25) \
-	fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24) \
-	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26) \
-	fmlaLane0(14, 30, 27); fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25) \
-	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26) \
-	fmlaLane1(12, 30, 27); fmlaLane1(16, 30, 28); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25) \
-	fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27); fmlaLane1(17, 31, 28); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26); fmlaLane1(14, 30, 27) \
-	fmlaLane1(18, 30, 28); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26) \
-	fmlaLane1(15, 31, 27); fmlaLane1(19, 31, 28); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31) \
-	fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26); fmlaLane2(12, 30, 27) \
-	fmlaLane2(16, 30, 28); fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26) \
-	fmlaLane2(13, 31, 27); fmlaLane2(17, 31, 28); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24) \
-	fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27); fmlaLane2(18, 30, 28) \
-	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27) \
-	fmlaLane2(19, 31, 28); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24) \
-	fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27); fmlaLane3(16, 30, 28) \
-	fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27) \
-	fmlaLane3(17, 31, 28); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25) \
-	fmlaLane3(10, 30, 26); fmlaLane3(14, 30, 27); fmlaLane3(18, 30, 28); fmlaLane3(3, 31, 24) \
-	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28) \
-	ADD R5, R19, R19; SUBS $4, R15, R15
-
-#define score_part25 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
-	fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25) \
-	fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27) \
-	fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26) \
-	fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19
-
-#define score_part26 \
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
-	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26) \
-	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25) \
-	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25) \
-	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31) \
-	fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26); fmlaLane1(12, 30, 27) \
-	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26) \
-	fmlaLane1(14, 30, 27); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26) \
-	fmlaLane1(15, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24) \
-	fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26); fmlaLane2(12, 30, 27); fmlaLane2(1, 31, 24) \
-	fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26); fmlaLane2(13, 31, 27); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27) \
-	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25) \
-	fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25) \
-	fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24) \
-	fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(14, 30, 27); fmlaLane3(3, 31, 24) \
-	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); ADD R5, R19, R19 \
-	SUBS $4, R15, R15
-
-#define score_part27 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26) \
-	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26) \
-	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25) \
-	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25) \
-	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19
-
-#define score_part28 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16 \
-	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
-
-#define score_part29 \
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21
-
-#define score_part30 \
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31) \
-	fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(1, 31, 24) \
-	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24) \
-	fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25) \
-	fmlaLane0(11, 31, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24) \
-	fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25) \
-	fmlaLane1(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25) \
-	fmlaLane1(10, 30, 26); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25) \
-	fmlaLane2(8, 30, 26); fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26) \
-	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26) \
-	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); ADD R5, R19, R19 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26) \
-	fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); fmlaLane3(9, 31, 26); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(3, 31, 24) \
-	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15
-
-#define score_part31 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25)
-
-#define score_part32 \
-	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25)
-
-#define score_part33 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16 \
-	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16)
-
-#define score_part34 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
-
-#define score_part35 \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
-
-#define score_part36 \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
-
-#define score_part37 \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
-
-#define score_part38 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
-
-#define score_part39 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24); FLDPQ 32(R19), (F30, F31) \
-	fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
-
-#define accumulate_part1 \
-	MOVD R0, R16; MOVD R3, R15; CMP $1, R13
-
-#define accumulate_part2 \
-	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30)
-
-#define accumulate_part3 \
-	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7) \
-	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13) \
-	FLDPQ 96(R16), (F14, F15)
-
-#define accumulate_part4 \
-	fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4] \
-	fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
-
-#define accumulate_part5 \
-	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5) \
-	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11) \
-	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15)
-
-#define accumulate_part6 \
-	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30) \
-	fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30) \
-	fmul(10, 10, 30); fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30) \
-	fmul(14, 14, 30); fmul(15, 15, 30)
-
-#define accumulate_part7 \
-	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
-
-#define accumulate_part8 \
-	ADD R3, R0, R0; ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13 \
-	SUB $1, R12, R12
-
-#define accumulate_part9 \
-	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16 \
-	FLDPQ 0(R16), (F4, F5); ADD R15, R16, R16; FLDPQ 0(R16), (F6, F7)
-
-#define accumulate_part10 \
-	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26)
-
-#define accumulate_part11 \
-	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); fmlaLane0(7, 31, 27)
-
-#define accumulate_part12 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16 \
-	FSTPQ (F4, F5), 0(R16); ADD R3, R16, R16; FSTPQ (F6, F7), 0(R16)
-
-#define accumulateMasked_part1 \
-	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4] \
-	sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17) \
-	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VFMLA V16.S4, V20.S4, V2.S4 \
-	VFMLA V16.S4, V21.S4, V3.S4
-
-#define accumulateMasked_part2 \
-	sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17)
-
-#define scoreRows_part1 \
-	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4 \
-	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2 \
-	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
-
-#define scoreRows_part2 \
-	ADD R5, R19, R13; VLD1 (R13), V28.S[1]; ADD R6, R19, R13; VLD1 (R13), V28.S[2]; ADD R7, R19, R13 \
-	VLD1 (R13), V28.S[3]; VLD1.P 4(R19), V28.S[0]; fmlaLane0(0, 28, 16)
-
-#define scoreRows_part3 \
-	ADD R5, R20, R13; VLD1 (R13), V28.S[1]; ADD R6, R20, R13; VLD1 (R13), V28.S[2]; ADD R7, R20, R13 \
-	VLD1 (R13), V28.S[3]; VLD1.P 4(R20), V28.S[0]; fmlaLane0(1, 28, 16)
-
-#define scoreRows_part4 \
-	ADD R5, R21, R13; VLD1 (R13), V28.S[1]; ADD R6, R21, R13; VLD1 (R13), V28.S[2]; ADD R7, R21, R13 \
-	VLD1 (R13), V28.S[3]; VLD1.P 4(R21), V28.S[0]; fmlaLane0(2, 28, 16)
-
-#define scoreRows_part5 \
-	ADD R5, R22, R13; VLD1 (R13), V28.S[1]; ADD R6, R22, R13; VLD1 (R13), V28.S[2]; ADD R7, R22, R13 \
-	VLD1 (R13), V28.S[3]; VLD1.P 4(R22), V28.S[0]; fmlaLane0(3, 28, 16)
-
-#define scoreRows_part6 \
-	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13 \
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13
-
-#define scoreRows_part7 \
-	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21 \
-	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22
-
-#define scoreRows_part8 \
-	FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23
-
-#define scoreRows_part9 \
-	VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2] \
-	VLD1.P 4(R22), V28.S[3]
-
-#define softmax_part1 \
-	fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16; VEOR V31.B16, V31.B16, V31.B16 \
-	fadd(26, 26, 31); FMOVQ 32(R26), F31
-
-#define softmax_part2 \
-	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
-
-#define softmax_part3 \
-	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0 \
-	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0 \
-	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
-
-#define softmax_part4 \
-	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0)
-
-#define softmax_part5 \
-	FMOVQ 0(R26), F4; FMOVQ 0(R26), F5; FMOVQ 0(R26), F6; FMOVQ 0(R26), F7 \
-	VFMLA V20.S4, V0.S4, V4.S4; VFMLA V20.S4, V1.S4, V5.S4; VFMLA V20.S4, V2.S4, V6.S4 \
-	VFMLA V20.S4, V3.S4, V7.S4; fsub(12, 21, 4); fsub(13, 21, 5); fsub(14, 21, 6); fsub(15, 21, 7) \
-	VFMLA V20.S4, V0.S4, V12.S4; VFMLA V20.S4, V1.S4, V13.S4; VFMLA V20.S4, V2.S4, V14.S4 \
-	VFMLA V20.S4, V3.S4, V15.S4
-
-#define softmax_part6 \
-	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 128(R26), F2; FMOVQ 128(R26), F3; FMOVQ 48(R26), F8 \
-	FMOVQ 48(R26), F9; FMOVQ 48(R26), F10; FMOVQ 48(R26), F11; VFMLA V12.S4, V0.S4, V8.S4 \
-	VFMLA V13.S4, V1.S4, V9.S4; VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4 \
-	FMOVQ 64(R26), F0; FMOVQ 64(R26), F1; FMOVQ 64(R26), F2; FMOVQ 64(R26), F3 \
-	VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4; VFMLA V14.S4, V10.S4, V2.S4 \
-	VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 80(R26), F8; FMOVQ 80(R26), F9; FMOVQ 80(R26), F10 \
-	FMOVQ 80(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4 \
-	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1 \
-	FMOVQ 96(R26), F2; FMOVQ 96(R26), F3; VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4 \
-	VFMLA V14.S4, V10.S4, V2.S4; VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 112(R26), F8; FMOVQ 112(R26), F9 \
-	FMOVQ 112(R26), F10; FMOVQ 112(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4 \
-	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
-
-#define softmax_part7 \
-	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fcmge(2, 22, 6) \
-	VSHL $23, V6.S4, V6.S4; fcmge(3, 22, 7); VSHL $23, V7.S4, V7.S4; fmul(8, 8, 4); fmul(9, 9, 5) \
-	fmul(10, 10, 6); fmul(11, 11, 7); bic(8, 8, 0); bic(9, 9, 1); bic(10, 10, 2); bic(11, 11, 3)
-
-#define softmax_part8 \
-	fadd(24, 24, 26); fadd(25, 25, 27); fadd(24, 24, 25); VEXT $8, V24.B16, V24.B16, V31.B16 \
-	fadd(24, 24, 31); faddp(24, 24); FMOVS.P 4(R3), F0; FMOVS 0(R2), F1; VFMLA V1.S4, V0.S4, V24.S4 \
-	FMOVS.P F24, 4(R2); SUB $1, R5, R5
-
-#define packKeys_part1 \
-	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4 \
-	VTRN2 V23.S4, V22.S4, V27.S4
-
-#define mergeSums_part1 \
-	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 48(R26), F6; FMOVQ 48(R26), F7 \
-	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4; FMOVQ 64(R26), F0; FMOVQ 64(R26), F1 \
-	VFMLA V8.S4, V6.S4, V0.S4; VFMLA V9.S4, V7.S4, V1.S4; FMOVQ 80(R26), F6; FMOVQ 80(R26), F7 \
-	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1 \
-	VFMLA V8.S4, V6.S4, V0.S4; VFMLA V9.S4, V7.S4, V1.S4; FMOVQ 112(R26), F6; FMOVQ 112(R26), F7 \
-	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4
-
-#define softcap_part1 \
-	FMOVQ 448(R26), F4; FMOVQ 448(R26), F5; FMOVQ 448(R26), F6; FMOVQ 448(R26), F7 \
-	FMOVQ 352(R26), F20; FMOVQ 352(R26), F21; FMOVQ 352(R26), F22; FMOVQ 352(R26), F23 \
-	VFMLA V8.S4, V4.S4, V20.S4; VFMLA V9.S4, V5.S4, V21.S4; VFMLA V10.S4, V6.S4, V22.S4 \
-	VFMLA V11.S4, V7.S4, V23.S4; FMOVQ 368(R26), F4; FMOVQ 368(R26), F5; FMOVQ 368(R26), F6 \
-	FMOVQ 368(R26), F7; VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4 \
-	VFMLA V10.S4, V22.S4, V6.S4; VFMLA V11.S4, V23.S4, V7.S4; FMOVQ 384(R26), F20 \
-	FMOVQ 384(R26), F21; FMOVQ 384(R26), F22; FMOVQ 384(R26), F23; VFMLA V8.S4, V4.S4, V20.S4 \
-	VFMLA V9.S4, V5.S4, V21.S4; VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4 \
-	FMOVQ 400(R26), F4; FMOVQ 400(R26), F5; FMOVQ 400(R26), F6; FMOVQ 400(R26), F7 \
-	VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4; VFMLA V10.S4, V22.S4, V6.S4 \
-	VFMLA V11.S4, V23.S4, V7.S4; FMOVQ 416(R26), F20; FMOVQ 416(R26), F21; FMOVQ 416(R26), F22 \
-	FMOVQ 416(R26), F23; VFMLA V8.S4, V4.S4, V20.S4; VFMLA V9.S4, V5.S4, V21.S4 \
-	VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4; FMOVQ 432(R26), F4; FMOVQ 432(R26), F5 \
-	FMOVQ 432(R26), F6; FMOVQ 432(R26), F7; VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4 \
-	VFMLA V10.S4, V22.S4, V6.S4; VFMLA V11.S4, V23.S4, V7.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16 \
-	fmul(21, 9, 1); VMOV V1.B16, V13.B16; fmul(22, 10, 2); VMOV V2.B16, V14.B16; fmul(23, 11, 3) \
-	VMOV V3.B16, V15.B16; VFMLA V4.S4, V20.S4, V12.S4; VFMLA V5.S4, V21.S4, V13.S4 \
-	VFMLA V6.S4, V22.S4, V14.S4; VFMLA V7.S4, V23.S4, V15.S4
-
-#define softcap_part2 \
-	FMOVQ 528(R26), F16; FMOVQ 464(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 480(R26), F16 \
-	VFMLA V4.S4, V20.S4, V16.S4; FMOVQ 496(R26), F20; VFMLA V4.S4, V16.S4, V20.S4 \
-	FMOVQ 512(R26), F16; VFMLA V4.S4, V20.S4, V16.S4; FMOVQ 304(R26), F20 \
-	VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 304(R26), F16; VFMLA V4.S4, V20.S4, V16.S4 \
-	VSHL $23, V12.S4, V12.S4; VMOV V26.B16, V20.B16; VFMLA V12.S4, V16.S4, V20.S4; fdiv(20, 27, 20) \
-	fsub(16, 26, 20)
-
-#define softcap_part3 \
-	FMOVQ 448(R26), F4; FMOVQ 352(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 368(R26), F4 \
-	VFMLA V8.S4, V20.S4, V4.S4; FMOVQ 384(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 400(R26), F4 \
-	VFMLA V8.S4, V20.S4, V4.S4; FMOVQ 416(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 432(R26), F4 \
-	VFMLA V8.S4, V20.S4, V4.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16; VFMLA V4.S4, V20.S4, V12.S4 \
-	fcmgt(8, 26, 8); VBIF V8.B16, V16.B16, V12.B16
-
-#define maskBiasRow_part1 \
-	VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4; ORR R4, R2, R2; VADDV V28.S4, V28 \
-	VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5
-
 
 // scoreSIMD works like scoreGeneric.
 TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
@@ -569,67 +45,186 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
 	CMP $1, R11; BNE next1
 group2:
 	CMP $4, R7; BLT panel
-	score_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12
 
 	// 1 rows × 64 columns.
-	score_part2; MOVD R2, R19
-	ADD R8, R19, R20; ADD R8, R20, R21; ADD R8, R21, R22; MOVD R1, R23; SUBS $4, R6, R15; BLT tail4
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; ADD R8, R19, R20; ADD R8, R20, R21; ADD R8, R21, R22
+	MOVD R1, R23; SUBS $4, R6, R15; BLT tail4
 loop3:
-	score_part3; BGE loop3
+	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane0(6, 30, 24); fmlaLane0(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane0(8, 30, 24); fmlaLane0(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane0(14, 30, 24); fmlaLane0(15, 31, 24)
+	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane1(4, 30, 24); fmlaLane1(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane1(6, 30, 24); fmlaLane1(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane1(8, 30, 24); fmlaLane1(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane1(10, 30, 24)
+	fmlaLane1(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane1(12, 30, 24)
+	fmlaLane1(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane1(14, 30, 24); fmlaLane1(15, 31, 24)
+	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24); fmlaLane2(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane2(6, 30, 24); fmlaLane2(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane2(8, 30, 24); fmlaLane2(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane2(10, 30, 24)
+	fmlaLane2(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane2(12, 30, 24)
+	fmlaLane2(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane2(14, 30, 24); fmlaLane2(15, 31, 24)
+	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane3(4, 30, 24); fmlaLane3(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane3(6, 30, 24); fmlaLane3(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane3(8, 30, 24); fmlaLane3(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane3(10, 30, 24)
+	fmlaLane3(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane3(12, 30, 24)
+	fmlaLane3(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane3(14, 30, 24); fmlaLane3(15, 31, 24)
+	ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop3
 tail4:
 	ADD $4, R15, R15; CBZ R15, end6
 one5:
-	FMOVS.P 4(R23), F24; score_part4; SUB $1, R15, R15; CBNZ R15, one5
+	FMOVS.P 4(R23), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane0(6, 30, 24); fmlaLane0(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane0(8, 30, 24); fmlaLane0(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane0(14, 30, 24); fmlaLane0(15, 31, 24)
+	ADD R5, R22, R22; SUB $1, R15, R15; CBNZ R15, one5
 end6:
-	score_part5; score_part6
-	B group2
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group2
 next1:
 	CMP $2, R11; BNE next7
 group8:
 	CMP $2, R7; BLT panel
-	score_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12
 
 	// 2 rows × 32 columns.
-	score_part2; MOVD R2, R19
-	ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail10
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22
+	SUBS $4, R6, R15; BLT tail10
 loop9:
-	score_part7; BGE loop9
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(8, 30, 25); fmlaLane1(1, 31, 24)
+	fmlaLane1(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(10, 30, 25)
+	fmlaLane1(3, 31, 24); fmlaLane1(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
+	fmlaLane1(4, 30, 24); fmlaLane1(12, 30, 25); fmlaLane1(5, 31, 24); fmlaLane1(13, 31, 25)
+	FLDPQ 32(R20), (F30, F31); fmlaLane1(6, 30, 24); fmlaLane1(14, 30, 25); fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
+	fmlaLane2(8, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(9, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane2(2, 30, 24); fmlaLane2(10, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(11, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24); fmlaLane2(12, 30, 25)
+	fmlaLane2(5, 31, 24); fmlaLane2(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane2(6, 30, 24)
+	fmlaLane2(14, 30, 25); fmlaLane2(7, 31, 24); fmlaLane2(15, 31, 25); ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(8, 30, 25); fmlaLane3(1, 31, 24)
+	fmlaLane3(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(10, 30, 25)
+	fmlaLane3(3, 31, 24); fmlaLane3(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
+	fmlaLane3(4, 30, 24); fmlaLane3(12, 30, 25); fmlaLane3(5, 31, 24); fmlaLane3(13, 31, 25)
+	FLDPQ 32(R20), (F30, F31); fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop9
 tail10:
 	ADD $4, R15, R15; CBZ R15, end12
 one11:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; score_part8; SUB $1, R15, R15; CBNZ R15, one11
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); ADD R5, R20, R20
+	SUB $1, R15, R15; CBNZ R15, one11
 end12:
-	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
-	ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7; B group8
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; SUB $2, R7, R7; B group8
 next7:
 	CMP $3, R11; BNE next13
 group14:
 	CMP $2, R7; BLT panel
-	score_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12
 
 	// 3 rows × 32 columns.
-	score_part2; score_part10
-	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16; MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22
-	ADD R4, R22, R23; SUBS $4, R6, R15; BLT tail16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16; VEOR V23.B16, V23.B16, V23.B16
+	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
+	BLT tail16
 loop15:
-	score_part11; BGE loop15
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FMOVQ.P 16(R23), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25); fmlaLane0(20, 30, 26); fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); fmlaLane0(23, 31, 26)
+	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(8, 30, 25)
+	fmlaLane1(16, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(9, 31, 25); fmlaLane1(17, 31, 26)
+	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(10, 30, 25); fmlaLane1(18, 30, 26)
+	fmlaLane1(3, 31, 24); fmlaLane1(11, 31, 25); fmlaLane1(19, 31, 26); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane1(4, 30, 24); fmlaLane1(12, 30, 25); fmlaLane1(20, 30, 26)
+	fmlaLane1(5, 31, 24); fmlaLane1(13, 31, 25); fmlaLane1(21, 31, 26); FLDPQ 32(R20), (F30, F31)
+	fmlaLane1(6, 30, 24); fmlaLane1(14, 30, 25); fmlaLane1(22, 30, 26); fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25); fmlaLane1(23, 31, 26); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(8, 30, 25); fmlaLane2(16, 30, 26); fmlaLane2(1, 31, 24)
+	fmlaLane2(9, 31, 25); fmlaLane2(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
+	fmlaLane2(10, 30, 25); fmlaLane2(18, 30, 26); fmlaLane2(3, 31, 24); fmlaLane2(11, 31, 25)
+	fmlaLane2(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24)
+	fmlaLane2(12, 30, 25); fmlaLane2(20, 30, 26); fmlaLane2(5, 31, 24); fmlaLane2(13, 31, 25)
+	fmlaLane2(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane2(6, 30, 24); fmlaLane2(14, 30, 25)
+	fmlaLane2(22, 30, 26); fmlaLane2(7, 31, 24); fmlaLane2(15, 31, 25); fmlaLane2(23, 31, 26)
+	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(8, 30, 25)
+	fmlaLane3(16, 30, 26); fmlaLane3(1, 31, 24); fmlaLane3(9, 31, 25); fmlaLane3(17, 31, 26)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(10, 30, 25); fmlaLane3(18, 30, 26)
+	fmlaLane3(3, 31, 24); fmlaLane3(11, 31, 25); fmlaLane3(19, 31, 26); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane3(4, 30, 24); fmlaLane3(12, 30, 25); fmlaLane3(20, 30, 26)
+	fmlaLane3(5, 31, 24); fmlaLane3(13, 31, 25); fmlaLane3(21, 31, 26); FLDPQ 32(R20), (F30, F31)
+	fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(22, 30, 26); fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25); fmlaLane3(23, 31, 26); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop15
 tail16:
 	ADD $4, R15, R15; CBZ R15, end18
 one17:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; score_part12; SUB $1, R15, R15
-	CBNZ R15, one17
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25); fmlaLane0(20, 30, 26); fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); fmlaLane0(23, 31, 26)
+	ADD R5, R20, R20; SUB $1, R15, R15; CBNZ R15, one17
 end18:
-	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
-	score_part13; FSTPQ (F20, F21), 64(R16)
-	FSTPQ (F22, F23), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7
-	B group14
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16)
+	FSTPQ (F18, F19), 32(R16); FSTPQ (F20, F21), 64(R16); FSTPQ (F22, F23), 96(R16); ADD $128, R9, R9
+	ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7; B group14
 next13:
 panel:
 	CBZ R7, panelEnd
-	score_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12
 panelRows:
 	CMP $11, R12; BGE panel6
 	CMP $9, R12; BGE panel5
@@ -644,20 +239,64 @@ panelRows:
 panel6:
 
 	// 6 rows × 16 columns.
-	score_part2; score_part10
-	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
-	VEOR V23.B16, V23.B16, V23.B16; score_part14; ADD R4, R23, R24; ADD R4, R24, R25; SUBS $4, R6, R15
-	BLT tail20
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16; VEOR V23.B16, V23.B16, V23.B16
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R24
+	ADD R4, R24, R25; SUBS $4, R6, R15; BLT tail20
 loop19:
-	score_part15; BGE loop19
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); fmlaLane0(21, 31, 29); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28); fmlaLane0(22, 30, 29); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26); fmlaLane1(12, 30, 27); fmlaLane1(16, 30, 28); fmlaLane1(20, 30, 29)
+	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27)
+	fmlaLane1(17, 31, 28); fmlaLane1(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26); fmlaLane1(14, 30, 27); fmlaLane1(18, 30, 28)
+	fmlaLane1(22, 30, 29); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27); fmlaLane1(19, 31, 28); fmlaLane1(23, 31, 29); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27); fmlaLane2(16, 30, 28); fmlaLane2(20, 30, 29); fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26); fmlaLane2(13, 31, 27); fmlaLane2(17, 31, 28)
+	fmlaLane2(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27); fmlaLane2(18, 30, 28); fmlaLane2(22, 30, 29)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28); fmlaLane2(23, 31, 29); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27)
+	fmlaLane3(16, 30, 28); fmlaLane3(20, 30, 29); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27); fmlaLane3(17, 31, 28); fmlaLane3(21, 31, 29)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27); fmlaLane3(18, 30, 28); fmlaLane3(22, 30, 29); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28)
+	fmlaLane3(23, 31, 29); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop19
 tail20:
 	ADD $4, R15, R15; CBZ R15, end22
 one21:
-	score_part16; FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29; score_part17; SUB $1, R15, R15; CBNZ R15, one21
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVS.P 4(R24), F28; FMOVS.P 4(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); fmlaLane0(21, 31, 29); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28); fmlaLane0(22, 30, 29); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one21
 end22:
-	score_part18; score_part13
-	ADD R3, R16, R16; FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16)
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16); ADD R3, R16, R16
+	FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd27
 	MOVD 0(R19), R22; SUBS $6, R22, R22; MOVD R22, 0(R19); BGT dueEnd27
@@ -667,33 +306,73 @@ dueRun24:
 	MOVD 24(R20), R22; CBNZ R22, dueFound25
 
 	// The next run.
-	score_part19; CBNZ R22, dueRun24
+	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
+	CBNZ R22, dueRun24
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd27
 dueFound25:
-	score_part20
+	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22
+	MOVD R22, 0(R20); MOVD 16(R20), R22
 dueLine26:
-	score_part21; CBNZ R22, dueLine26
-	score_part22; BLE dueRow23
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine26
+	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22; BLE dueRow23
 dueEnd27:
-	score_part23; score_part23
-	score_part23; SUB $6, R12, R12
-	B panelRows
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	SUB $6, R12, R12; B panelRows
 panel5:
 
 	// 5 rows × 16 columns.
-	score_part2; score_part10
-	score_part14; ADD R4, R23, R24
-	SUBS $4, R6, R15; BLT tail29
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R24; SUBS $4, R6, R15
+	BLT tail29
 loop28:
-	score_part24; BGE loop28
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FMOVQ.P 16(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27); fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27); fmlaLane1(16, 30, 28); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27); fmlaLane1(17, 31, 28); FLDPQ 32(R19), (F30, F31)
+	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26); fmlaLane1(14, 30, 27)
+	fmlaLane1(18, 30, 28); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27); fmlaLane1(19, 31, 28); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26); fmlaLane2(12, 30, 27)
+	fmlaLane2(16, 30, 28); fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27); fmlaLane2(17, 31, 28); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27); fmlaLane2(18, 30, 28)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27); fmlaLane3(16, 30, 28)
+	fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27)
+	fmlaLane3(17, 31, 28); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26); fmlaLane3(14, 30, 27); fmlaLane3(18, 30, 28); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28)
+	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop28
 tail29:
 	ADD $4, R15, R15; CBZ R15, end31
 one30:
-	score_part16; FMOVS.P 4(R24), F28
-	score_part25; SUB $1, R15, R15
-	CBNZ R15, one30
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVS.P 4(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27); fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19
+	SUB $1, R15, R15; CBNZ R15, one30
 end31:
-	score_part18; score_part13
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd36
 	MOVD 0(R19), R22; SUBS $5, R22, R22; MOVD R22, 0(R19); BGT dueEnd36
@@ -703,30 +382,63 @@ dueRun33:
 	MOVD 24(R20), R22; CBNZ R22, dueFound34
 
 	// The next run.
-	score_part19; CBNZ R22, dueRun33
+	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
+	CBNZ R22, dueRun33
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd36
 dueFound34:
-	score_part20
+	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22
+	MOVD R22, 0(R20); MOVD 16(R20), R22
 dueLine35:
-	score_part21; CBNZ R22, dueLine35
-	score_part22; BLE dueRow32
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine35
+	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22; BLE dueRow32
 dueEnd36:
-	score_part23; score_part23
-	ADD R3, R0, R0; ADD R4, R1, R1; SUB $5, R12, R12; B panelRows
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; SUB $5, R12, R12; B panelRows
 panel4:
 
 	// 4 rows × 16 columns.
-	score_part2; score_part14
-	SUBS $4, R6, R15; BLT tail38
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
+	ADD R4, R22, R23; SUBS $4, R6, R15; BLT tail38
 loop37:
-	score_part26; BGE loop37
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26); fmlaLane1(12, 30, 27)
+	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27)
+	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26); fmlaLane2(12, 30, 27); fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26); fmlaLane2(13, 31, 27); FLDPQ 32(R19), (F30, F31)
+	fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(14, 30, 27); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); ADD R5, R19, R19
+	SUBS $4, R15, R15; BGE loop37
 tail38:
 	ADD $4, R15, R15; CBZ R15, end40
 one39:
-	score_part16; score_part27
-	SUB $1, R15, R15; CBNZ R15, one39
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one39
 end40:
-	score_part18
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd45
 	MOVD 0(R19), R22; SUBS $4, R22, R22; MOVD R22, 0(R19); BGT dueEnd45
@@ -736,32 +448,55 @@ dueRun42:
 	MOVD 24(R20), R22; CBNZ R22, dueFound43
 
 	// The next run.
-	score_part19; CBNZ R22, dueRun42
+	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
+	CBNZ R22, dueRun42
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd45
 dueFound43:
-	score_part20
+	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22
+	MOVD R22, 0(R20); MOVD 16(R20), R22
 dueLine44:
-	score_part21; CBNZ R22, dueLine44
-	score_part22; BLE dueRow41
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine44
+	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22; BLE dueRow41
 dueEnd45:
-	score_part23; score_part23
-	SUB $4, R12, R12; B panelRows
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; SUB $4, R12, R12; B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
-	score_part28; score_part29
-	ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail47
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail47
 loop46:
-	score_part30; BGE loop46
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26); fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26)
+	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26)
+	fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); fmlaLane3(9, 31, 26); FLDPQ 32(R19), (F30, F31)
+	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop46
 tail47:
 	ADD $4, R15, R15; CBZ R15, end49
 one48:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; score_part31; fmlaLane0(8, 30, 26)
-	fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); score_part32
-	fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26)
-	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one48
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one48
 end49:
-	score_part33; score_part9
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd54
 	MOVD 0(R19), R22; SUBS $3, R22, R22; MOVD R22, 0(R19); BGT dueEnd54
@@ -771,40 +506,48 @@ dueRun51:
 	MOVD 24(R20), R22; CBNZ R22, dueFound52
 
 	// The next run.
-	score_part19; CBNZ R22, dueRun51
+	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
+	CBNZ R22, dueRun51
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd54
 dueFound52:
-	score_part20
+	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22
+	MOVD R22, 0(R20); MOVD 16(R20), R22
 dueLine53:
-	score_part21; CBNZ R22, dueLine53
-	score_part22; BLE dueRow50
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine53
+	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22; BLE dueRow50
 dueEnd54:
-	score_part23; ADD R3, R0, R0
-	ADD R4, R1, R1; SUB $3, R12, R12; B panelRows
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	SUB $3, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	score_part34; score_part29
-	SUBS $4, R6, R15; BLT tail56
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail56
 loop55:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; score_part31; fmlaLane0(1, 31, 24)
-	fmlaLane0(5, 31, 25); score_part32; fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); score_part35
-	fmlaLane1(4, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); FLDPQ 32(R19), (F30, F31)
-	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25)
-	score_part36; fmlaLane2(4, 30, 25)
-	fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
-	fmlaLane2(6, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); score_part37
-	fmlaLane3(4, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); FLDPQ 32(R19), (F30, F31)
-	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(3, 31, 24); fmlaLane3(7, 31, 25)
-	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop55
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25)
+	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop55
 tail56:
 	ADD $4, R15, R15; CBZ R15, end58
 one57:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; score_part31; fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25)
-	score_part32; fmlaLane0(3, 31, 24)
-	fmlaLane0(7, 31, 25); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one57
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one57
 end58:
-	score_part33
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd63
 	MOVD 0(R19), R22; SUBS $2, R22, R22; MOVD R22, 0(R19); BGT dueEnd63
@@ -814,34 +557,39 @@ dueRun60:
 	MOVD 24(R20), R22; CBNZ R22, dueFound61
 
 	// The next run.
-	score_part19; CBNZ R22, dueRun60
+	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
+	CBNZ R22, dueRun60
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd63
 dueFound61:
-	score_part20
+	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22
+	MOVD R22, 0(R20); MOVD 16(R20), R22
 dueLine62:
-	score_part21; CBNZ R22, dueLine62
-	score_part22; BLE dueRow59
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine62
+	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22; BLE dueRow59
 dueEnd63:
-	score_part23; SUB $2, R12, R12
-	B panelRows
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; SUB $2, R12, R12; B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	score_part38; VEOR V3.B16, V3.B16, V3.B16
-	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail65
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail65
 loop64:
-	FMOVQ.P 16(R20), F24; score_part39; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
-	fmlaLane1(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24)
-	score_part36; fmlaLane2(1, 31, 24)
-	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); score_part37
+	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(1, 31, 24); FLDPQ 32(R19), (F30, F31)
+	fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
+	fmlaLane2(3, 31, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
 	fmlaLane3(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop64
 tail65:
 	ADD $4, R15, R15; CBZ R15, end67
 one66:
-	FMOVS.P 4(R20), F24; score_part39; SUB $1, R15, R15; CBNZ R15, one66
+	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	SUB $1, R15, R15; CBNZ R15, one66
 end67:
-	score_part5
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16)
 	MOVD next+48(FP), R19
 	CBZ R19, dueEnd72
 	MOVD 0(R19), R22; SUBS $1, R22, R22; MOVD R22, 0(R19); BGT dueEnd72
@@ -851,13 +599,15 @@ dueRun69:
 	MOVD 24(R20), R22; CBNZ R22, dueFound70
 
 	// The next run.
-	score_part19; CBNZ R22, dueRun69
+	ADD $40, R20, R20; ADD $40, R23, R23; MOVD R23, 16(R19); MOVD 24(R19), R22; SUB R23, R22, R22
+	CBNZ R22, dueRun69
 	MOVD $9223372036854775807, R22; MOVD R22, 0(R19); B dueEnd72
 dueFound70:
-	score_part20
+	SUB $1, R22, R22; MOVD R22, 24(R20); MOVD 0(R20), R21; MOVD 8(R20), R22; ADD R21, R22, R22
+	MOVD R22, 0(R20); MOVD 16(R20), R22
 dueLine71:
-	score_part21; CBNZ R22, dueLine71
-	score_part22; BLE dueRow68
+	PRFM (R21), PLDL2KEEP; ADD $64, R21, R21; SUB $1, R22, R22; CBNZ R22, dueLine71
+	MOVD 0(R19), R22; MOVD 8(R19), R23; ADD R23, R22, R22; MOVD R22, 0(R19); CMP $0, R22; BLE dueRow68
 dueEnd72:
 	ADD R3, R0, R0; ADD R4, R1, R1; SUB $1, R12, R12; B panelRows
 panelNext:
@@ -886,10 +636,10 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 	CMP $1, R11; BNE next73
 group74:
 	CMP $4, R7; BLT panel
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	accumulate_part1; BNE used75
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used75
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used75:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
@@ -897,7 +647,7 @@ used75:
 	FLDPQ 224(R16), (F14, F15); BLE ready76
 
 	// o·alpha
-	accumulate_part2; fmul(2, 2, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
 	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); fmul(8, 8, 30)
 	fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30); fmul(12, 12, 30); fmul(13, 13, 30)
 	fmul(14, 14, 30); fmul(15, 15, 30)
@@ -905,81 +655,190 @@ ready76:
 	MOVD R2, R19; ADD R8, R19, R20; ADD R8, R20, R21; ADD R8, R21, R22; MOVD R1, R23; SUBS $4, R6, R15
 	BLT tail78
 loop77:
-	score_part3; BGE loop77
+	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane0(6, 30, 24); fmlaLane0(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane0(8, 30, 24); fmlaLane0(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane0(14, 30, 24); fmlaLane0(15, 31, 24)
+	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane1(4, 30, 24); fmlaLane1(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane1(6, 30, 24); fmlaLane1(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane1(8, 30, 24); fmlaLane1(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane1(10, 30, 24)
+	fmlaLane1(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane1(12, 30, 24)
+	fmlaLane1(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane1(14, 30, 24); fmlaLane1(15, 31, 24)
+	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24); fmlaLane2(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane2(6, 30, 24); fmlaLane2(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane2(8, 30, 24); fmlaLane2(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane2(10, 30, 24)
+	fmlaLane2(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane2(12, 30, 24)
+	fmlaLane2(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane2(14, 30, 24); fmlaLane2(15, 31, 24)
+	ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane3(4, 30, 24); fmlaLane3(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane3(6, 30, 24); fmlaLane3(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane3(8, 30, 24); fmlaLane3(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane3(10, 30, 24)
+	fmlaLane3(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane3(12, 30, 24)
+	fmlaLane3(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane3(14, 30, 24); fmlaLane3(15, 31, 24)
+	ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop77
 tail78:
 	ADD $4, R15, R15; CBZ R15, end80
 one79:
-	FMOVS.P 4(R23), F24; score_part4; SUB $1, R15, R15; CBNZ R15, one79
+	FMOVS.P 4(R23), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(5, 31, 24); FLDPQ 32(R20), (F30, F31)
+	fmlaLane0(6, 30, 24); fmlaLane0(7, 31, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
+	fmlaLane0(8, 30, 24); fmlaLane0(9, 31, 24); FLDPQ 32(R21), (F30, F31); fmlaLane0(10, 30, 24)
+	fmlaLane0(11, 31, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fmlaLane0(12, 30, 24)
+	fmlaLane0(13, 31, 24); FLDPQ 32(R22), (F30, F31); fmlaLane0(14, 30, 24); fmlaLane0(15, 31, 24)
+	ADD R5, R22, R22; SUB $1, R15, R15; CBNZ R15, one79
 end80:
-	score_part5; score_part6
-	B group74
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group74
 next73:
 	CMP $2, R11; BNE next81
 group82:
 	CMP $2, R7; BLT panel
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	accumulate_part1; BNE used83
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used83
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used83:
-	accumulate_part3; BLE ready84
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15); BLE ready84
 
 	// o·alpha
-	accumulate_part2; fmul(2, 2, 30)
-	fmul(3, 3, 30); accumulate_part4; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
-	fmul(15, 15, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
+	fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30)
 ready84:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail86
 loop85:
-	score_part7; BGE loop85
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(8, 30, 25); fmlaLane1(1, 31, 24)
+	fmlaLane1(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(10, 30, 25)
+	fmlaLane1(3, 31, 24); fmlaLane1(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
+	fmlaLane1(4, 30, 24); fmlaLane1(12, 30, 25); fmlaLane1(5, 31, 24); fmlaLane1(13, 31, 25)
+	FLDPQ 32(R20), (F30, F31); fmlaLane1(6, 30, 24); fmlaLane1(14, 30, 25); fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
+	fmlaLane2(8, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(9, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane2(2, 30, 24); fmlaLane2(10, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(11, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24); fmlaLane2(12, 30, 25)
+	fmlaLane2(5, 31, 24); fmlaLane2(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane2(6, 30, 24)
+	fmlaLane2(14, 30, 25); fmlaLane2(7, 31, 24); fmlaLane2(15, 31, 25); ADD R5, R20, R20
+	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(8, 30, 25); fmlaLane3(1, 31, 24)
+	fmlaLane3(9, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(10, 30, 25)
+	fmlaLane3(3, 31, 24); fmlaLane3(11, 31, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
+	fmlaLane3(4, 30, 24); fmlaLane3(12, 30, 25); fmlaLane3(5, 31, 24); fmlaLane3(13, 31, 25)
+	FLDPQ 32(R20), (F30, F31); fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop85
 tail86:
 	ADD $4, R15, R15; CBZ R15, end88
 one87:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; score_part8; SUB $1, R15, R15; CBNZ R15, one87
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(8, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(9, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(10, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24); fmlaLane0(12, 30, 25)
+	fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24)
+	fmlaLane0(14, 30, 25); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); ADD R5, R20, R20
+	SUB $1, R15, R15; CBNZ R15, one87
 end88:
-	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
-	ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7; B group82
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; SUB $2, R7, R7; B group82
 next81:
 	CMP $3, R11; BNE next89
 group90:
 	CMP $2, R7; BLT panel
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 3 rows × 32 columns.
-	accumulate_part1; BNE used91
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used91
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used91:
-	accumulate_part3; ADD R15, R16, R16
-	FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19); FLDPQ 64(R16), (F20, F21)
-	FLDPQ 96(R16), (F22, F23); BLE ready92
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15); ADD R15, R16, R16; FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19)
+	FLDPQ 64(R16), (F20, F21); FLDPQ 96(R16), (F22, F23); BLE ready92
 
 	// o·alpha
-	accumulate_part2; fmul(2, 2, 30)
-	fmul(3, 3, 30); accumulate_part4; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
-	fmul(15, 15, 30); VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30)
-	fmul(19, 19, 30); fmul(20, 20, 30); fmul(21, 21, 30); fmul(22, 22, 30); fmul(23, 23, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
+	fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30); VLD1R.P 4(R16), [V30.S4]
+	fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30); fmul(19, 19, 30); fmul(20, 20, 30)
+	fmul(21, 21, 30); fmul(22, 22, 30); fmul(23, 23, 30)
 ready92:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
 	BLT tail94
 loop93:
-	score_part11; BGE loop93
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FMOVQ.P 16(R23), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25); fmlaLane0(20, 30, 26); fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); fmlaLane0(23, 31, 26)
+	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(8, 30, 25)
+	fmlaLane1(16, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(9, 31, 25); fmlaLane1(17, 31, 26)
+	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(10, 30, 25); fmlaLane1(18, 30, 26)
+	fmlaLane1(3, 31, 24); fmlaLane1(11, 31, 25); fmlaLane1(19, 31, 26); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane1(4, 30, 24); fmlaLane1(12, 30, 25); fmlaLane1(20, 30, 26)
+	fmlaLane1(5, 31, 24); fmlaLane1(13, 31, 25); fmlaLane1(21, 31, 26); FLDPQ 32(R20), (F30, F31)
+	fmlaLane1(6, 30, 24); fmlaLane1(14, 30, 25); fmlaLane1(22, 30, 26); fmlaLane1(7, 31, 24)
+	fmlaLane1(15, 31, 25); fmlaLane1(23, 31, 26); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(8, 30, 25); fmlaLane2(16, 30, 26); fmlaLane2(1, 31, 24)
+	fmlaLane2(9, 31, 25); fmlaLane2(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
+	fmlaLane2(10, 30, 25); fmlaLane2(18, 30, 26); fmlaLane2(3, 31, 24); fmlaLane2(11, 31, 25)
+	fmlaLane2(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane2(4, 30, 24)
+	fmlaLane2(12, 30, 25); fmlaLane2(20, 30, 26); fmlaLane2(5, 31, 24); fmlaLane2(13, 31, 25)
+	fmlaLane2(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane2(6, 30, 24); fmlaLane2(14, 30, 25)
+	fmlaLane2(22, 30, 26); fmlaLane2(7, 31, 24); fmlaLane2(15, 31, 25); fmlaLane2(23, 31, 26)
+	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(8, 30, 25)
+	fmlaLane3(16, 30, 26); fmlaLane3(1, 31, 24); fmlaLane3(9, 31, 25); fmlaLane3(17, 31, 26)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(10, 30, 25); fmlaLane3(18, 30, 26)
+	fmlaLane3(3, 31, 24); fmlaLane3(11, 31, 25); fmlaLane3(19, 31, 26); ADD R5, R19, R19
+	FLDPQ 0(R20), (F30, F31); fmlaLane3(4, 30, 24); fmlaLane3(12, 30, 25); fmlaLane3(20, 30, 26)
+	fmlaLane3(5, 31, 24); fmlaLane3(13, 31, 25); fmlaLane3(21, 31, 26); FLDPQ 32(R20), (F30, F31)
+	fmlaLane3(6, 30, 24); fmlaLane3(14, 30, 25); fmlaLane3(22, 30, 26); fmlaLane3(7, 31, 24)
+	fmlaLane3(15, 31, 25); fmlaLane3(23, 31, 26); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop93
 tail94:
 	ADD $4, R15, R15; CBZ R15, end96
 one95:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; score_part12; SUB $1, R15, R15
-	CBNZ R15, one95
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVS.P 4(R23), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(8, 30, 25); fmlaLane0(16, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(9, 31, 25); fmlaLane0(17, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(10, 30, 25); fmlaLane0(18, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(11, 31, 25)
+	fmlaLane0(19, 31, 26); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fmlaLane0(4, 30, 24)
+	fmlaLane0(12, 30, 25); fmlaLane0(20, 30, 26); fmlaLane0(5, 31, 24); fmlaLane0(13, 31, 25)
+	fmlaLane0(21, 31, 26); FLDPQ 32(R20), (F30, F31); fmlaLane0(6, 30, 24); fmlaLane0(14, 30, 25)
+	fmlaLane0(22, 30, 26); fmlaLane0(7, 31, 24); fmlaLane0(15, 31, 25); fmlaLane0(23, 31, 26)
+	ADD R5, R20, R20; SUB $1, R15, R15; CBNZ R15, one95
 end96:
-	score_part5; FSTPQ (F4, F5), 64(R16)
-	FSTPQ (F6, F7), 96(R16); score_part9; FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16)
-	score_part13; FSTPQ (F20, F21), 64(R16)
-	FSTPQ (F22, F23), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7
-	B group90
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16)
+	FSTPQ (F18, F19), 32(R16); FSTPQ (F20, F21), 64(R16); FSTPQ (F22, F23), 96(R16); ADD $128, R9, R9
+	ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7; B group90
 next89:
 panel:
 	CBZ R7, panelEnd
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 panelRows:
 	CMP $11, R12; BGE panel6
 	CMP $9, R12; BGE panel5
@@ -994,88 +853,204 @@ panelRows:
 panel6:
 
 	// 6 rows × 16 columns.
-	accumulate_part1; BNE used97
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used97
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used97:
-	accumulate_part5; ADD R15, R16, R16
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19); ADD R15, R16, R16; FLDPQ 0(R16), (F20, F21)
 	FLDPQ 32(R16), (F22, F23); BLE ready98
 
 	// o·alpha
-	accumulate_part2; accumulate_part6
-	VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30); fmul(19, 19, 30)
-	VLD1R.P 4(R16), [V30.S4]; fmul(20, 20, 30); fmul(21, 21, 30); fmul(22, 22, 30); fmul(23, 23, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30); VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30)
+	fmul(19, 19, 30); VLD1R.P 4(R16), [V30.S4]; fmul(20, 20, 30); fmul(21, 21, 30); fmul(22, 22, 30)
+	fmul(23, 23, 30)
 ready98:
-	score_part14; ADD R4, R23, R24
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R24
 	ADD R4, R24, R25; SUBS $4, R6, R15; BLT tail100
 loop99:
-	score_part15; BGE loop99
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); fmlaLane0(21, 31, 29); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28); fmlaLane0(22, 30, 29); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25)
+	fmlaLane1(8, 30, 26); fmlaLane1(12, 30, 27); fmlaLane1(16, 30, 28); fmlaLane1(20, 30, 29)
+	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27)
+	fmlaLane1(17, 31, 28); fmlaLane1(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26); fmlaLane1(14, 30, 27); fmlaLane1(18, 30, 28)
+	fmlaLane1(22, 30, 29); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27); fmlaLane1(19, 31, 28); fmlaLane1(23, 31, 29); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26)
+	fmlaLane2(12, 30, 27); fmlaLane2(16, 30, 28); fmlaLane2(20, 30, 29); fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26); fmlaLane2(13, 31, 27); fmlaLane2(17, 31, 28)
+	fmlaLane2(21, 31, 29); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25)
+	fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27); fmlaLane2(18, 30, 28); fmlaLane2(22, 30, 29)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28); fmlaLane2(23, 31, 29); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27)
+	fmlaLane3(16, 30, 28); fmlaLane3(20, 30, 29); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27); fmlaLane3(17, 31, 28); fmlaLane3(21, 31, 29)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26)
+	fmlaLane3(14, 30, 27); fmlaLane3(18, 30, 28); fmlaLane3(22, 30, 29); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28)
+	fmlaLane3(23, 31, 29); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop99
 tail100:
 	ADD $4, R15, R15; CBZ R15, end102
 one101:
-	score_part16; FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29; score_part17; SUB $1, R15, R15; CBNZ R15, one101
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVS.P 4(R24), F28; FMOVS.P 4(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28)
+	fmlaLane0(20, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28); fmlaLane0(21, 31, 29); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27)
+	fmlaLane0(18, 30, 28); fmlaLane0(22, 30, 29); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); fmlaLane0(23, 31, 29)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one101
 end102:
-	score_part18; score_part13
-	ADD R3, R16, R16; FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16); score_part23; score_part23
-	score_part23; ADD $24, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $6, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16); ADD R3, R16, R16
+	FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD $24, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $6, R12, R12; B panelRows
 panel5:
 
 	// 5 rows × 16 columns.
-	accumulate_part1; BNE used103
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used103
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used103:
-	accumulate_part5; ADD R15, R16, R16
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); ADD R15, R16, R16
 	FLDPQ 0(R16), (F16, F17); FLDPQ 32(R16), (F18, F19); BLE ready104
 
 	// o·alpha
-	accumulate_part2; accumulate_part6
-	VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30); fmul(19, 19, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30); VLD1R.P 4(R16), [V30.S4]; fmul(16, 16, 30); fmul(17, 17, 30); fmul(18, 18, 30)
+	fmul(19, 19, 30)
 ready104:
-	score_part14; ADD R4, R23, R24
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R24
 	SUBS $4, R6, R15; BLT tail106
 loop105:
-	score_part24; BGE loop105
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FMOVQ.P 16(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27); fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26)
+	fmlaLane1(12, 30, 27); fmlaLane1(16, 30, 28); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27); fmlaLane1(17, 31, 28); FLDPQ 32(R19), (F30, F31)
+	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26); fmlaLane1(14, 30, 27)
+	fmlaLane1(18, 30, 28); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27); fmlaLane1(19, 31, 28); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26); fmlaLane2(12, 30, 27)
+	fmlaLane2(16, 30, 28); fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26)
+	fmlaLane2(13, 31, 27); fmlaLane2(17, 31, 28); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
+	fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27); fmlaLane2(18, 30, 28)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27)
+	fmlaLane2(19, 31, 28); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
+	fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27); fmlaLane3(16, 30, 28)
+	fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27)
+	fmlaLane3(17, 31, 28); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25)
+	fmlaLane3(10, 30, 26); fmlaLane3(14, 30, 27); fmlaLane3(18, 30, 28); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); fmlaLane3(19, 31, 28)
+	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop105
 tail106:
 	ADD $4, R15, R15; CBZ R15, end108
 one107:
-	score_part16; FMOVS.P 4(R24), F28
-	score_part25; SUB $1, R15, R15
-	CBNZ R15, one107
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVS.P 4(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25)
+	fmlaLane0(8, 30, 26); fmlaLane0(12, 30, 27); fmlaLane0(16, 30, 28); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); fmlaLane0(13, 31, 27); fmlaLane0(17, 31, 28)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26)
+	fmlaLane0(14, 30, 27); fmlaLane0(18, 30, 28); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); fmlaLane0(19, 31, 28); ADD R5, R19, R19
+	SUB $1, R15, R15; CBNZ R15, one107
 end108:
-	score_part18; score_part13
-	score_part23; score_part23
-	ADD R3, R0, R0; ADD R4, R1, R1; ADD $20, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
-	SUB $5, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16); ADD R3, R0, R0
+	ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD $20, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $5, R12, R12; B panelRows
 panel4:
 
 	// 4 rows × 16 columns.
-	accumulate_part1; BNE used109
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used109
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used109:
-	accumulate_part5; BLE ready110
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready110
 
 	// o·alpha
-	accumulate_part2; accumulate_part6
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready110:
-	score_part14; SUBS $4, R6, R15
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
 	BLT tail112
 loop111:
-	score_part26; BGE loop111
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26); fmlaLane1(12, 30, 27)
+	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); fmlaLane1(9, 31, 26); fmlaLane1(13, 31, 27)
+	FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(10, 30, 26)
+	fmlaLane1(14, 30, 27); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	fmlaLane1(15, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
+	fmlaLane2(4, 30, 25); fmlaLane2(8, 30, 26); fmlaLane2(12, 30, 27); fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26); fmlaLane2(13, 31, 27); FLDPQ 32(R19), (F30, F31)
+	fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26); fmlaLane2(14, 30, 27)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); fmlaLane2(15, 31, 27)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25)
+	fmlaLane3(8, 30, 26); fmlaLane3(12, 30, 27); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25)
+	fmlaLane3(9, 31, 26); fmlaLane3(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24)
+	fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(14, 30, 27); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); fmlaLane3(15, 31, 27); ADD R5, R19, R19
+	SUBS $4, R15, R15; BGE loop111
 tail112:
 	ADD $4, R15, R15; CBZ R15, end114
 one113:
-	score_part16; score_part27
-	SUB $1, R15, R15; CBNZ R15, one113
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26)
+	fmlaLane0(12, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26)
+	fmlaLane0(13, 31, 27); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25)
+	fmlaLane0(10, 30, 26); fmlaLane0(14, 30, 27); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); fmlaLane0(15, 31, 27); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one113
 end114:
-	score_part18; score_part23
-	score_part23; ADD $16, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $4, R12, R12; B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
-	accumulate_part1; BNE used115
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used115
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used115:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
@@ -1083,87 +1058,114 @@ used115:
 	BLE ready116
 
 	// o·alpha
-	accumulate_part2; fmul(2, 2, 30)
-	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; accumulate_part4
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready116:
-	score_part29; ADD R4, R21, R22
-	SUBS $4, R6, R15; BLT tail118
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail118
 loop117:
-	score_part30; BGE loop117
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
+	fmlaLane1(4, 30, 25); fmlaLane1(8, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25)
+	fmlaLane1(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25)
+	fmlaLane1(10, 30, 26); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); fmlaLane1(11, 31, 26)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25)
+	fmlaLane2(8, 30, 26); fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); fmlaLane2(9, 31, 26)
+	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25); fmlaLane2(10, 30, 26)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); fmlaLane2(11, 31, 26); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(8, 30, 26)
+	fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); fmlaLane3(9, 31, 26); FLDPQ 32(R19), (F30, F31)
+	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(10, 30, 26); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); fmlaLane3(11, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop117
 tail118:
 	ADD $4, R15, R15; CBZ R15, end120
 one119:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; score_part31; fmlaLane0(8, 30, 26)
-	fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); score_part32
-	fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); fmlaLane0(11, 31, 26)
-	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one119
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(4, 30, 25); fmlaLane0(8, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(5, 31, 25); fmlaLane0(9, 31, 26); FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24)
+	fmlaLane0(6, 30, 25); fmlaLane0(10, 30, 26); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	fmlaLane0(11, 31, 26); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one119
 end120:
-	score_part33; score_part9
-	score_part23; ADD R3, R0, R0
-	ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $3, R12, R12
-	B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $3, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	accumulate_part1; BNE used121
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used121
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used121:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7); BLE ready122
 
 	// o·alpha
-	accumulate_part2; accumulate_part7
-	fmul(6, 6, 30); fmul(7, 7, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready122:
-	score_part29; SUBS $4, R6, R15
-	BLT tail124
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail124
 loop123:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; score_part31; fmlaLane0(1, 31, 24)
-	fmlaLane0(5, 31, 25); score_part32; fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25); score_part35
-	fmlaLane1(4, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); FLDPQ 32(R19), (F30, F31)
-	fmlaLane1(2, 30, 24); fmlaLane1(6, 30, 25); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25)
-	score_part36; fmlaLane2(4, 30, 25)
-	fmlaLane2(1, 31, 24); fmlaLane2(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
-	fmlaLane2(6, 30, 25); fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); score_part37
-	fmlaLane3(4, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25); FLDPQ 32(R19), (F30, F31)
-	fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(3, 31, 24); fmlaLane3(7, 31, 25)
-	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop123
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(4, 30, 25)
+	fmlaLane1(1, 31, 24); fmlaLane1(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24)
+	fmlaLane1(6, 30, 25); fmlaLane1(3, 31, 24); fmlaLane1(7, 31, 25); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(4, 30, 25); fmlaLane2(1, 31, 24)
+	fmlaLane2(5, 31, 25); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(6, 30, 25)
+	fmlaLane2(3, 31, 24); fmlaLane2(7, 31, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane3(0, 30, 24); fmlaLane3(4, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(5, 31, 25)
+	FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(6, 30, 25); fmlaLane3(3, 31, 24)
+	fmlaLane3(7, 31, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop123
 tail124:
 	ADD $4, R15, R15; CBZ R15, end126
 one125:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; score_part31; fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25)
-	score_part32; fmlaLane0(3, 31, 24)
-	fmlaLane0(7, 31, 25); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one125
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(4, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(5, 31, 25); FLDPQ 32(R19), (F30, F31)
+	fmlaLane0(2, 30, 24); fmlaLane0(6, 30, 25); fmlaLane0(3, 31, 24); fmlaLane0(7, 31, 25)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one125
 end126:
-	score_part33; score_part23
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12
+	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	accumulate_part1; BNE used127
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used127
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used127:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); BLE ready128
 
 	// o·alpha
-	accumulate_part2; fmul(2, 2, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
 	fmul(3, 3, 30)
 ready128:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail130
 loop129:
-	FMOVQ.P 16(R20), F24; score_part39; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
-	fmlaLane1(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24)
-	score_part36; fmlaLane2(1, 31, 24)
-	FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24); fmlaLane2(3, 31, 24); score_part37
+	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(1, 31, 24); FLDPQ 32(R19), (F30, F31)
+	fmlaLane1(2, 30, 24); fmlaLane1(3, 31, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane2(2, 30, 24)
+	fmlaLane2(3, 31, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
 	fmlaLane3(1, 31, 24); FLDPQ 32(R19), (F30, F31); fmlaLane3(2, 30, 24); fmlaLane3(3, 31, 24)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop129
 tail130:
 	ADD $4, R15, R15; CBZ R15, end132
 one131:
-	FMOVS.P 4(R20), F24; score_part39; SUB $1, R15, R15; CBNZ R15, one131
+	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
+	FLDPQ 32(R19), (F30, F31); fmlaLane0(2, 30, 24); fmlaLane0(3, 31, 24); ADD R5, R19, R19
+	SUB $1, R15, R15; CBNZ R15, one131
 end132:
-	score_part5; accumulate_part8
-	B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12; B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
 panelEnd:
@@ -1173,7 +1175,7 @@ panelEnd:
 	MOVD $0, R26; MOVD $1, R7
 half:
 	CBZ R7, halfEnd
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 halfRows:
 	CMP $11, R12; BGE half6
 	CMP $9, R12; BGE half5
@@ -1188,176 +1190,198 @@ halfRows:
 half6:
 
 	// 6 rows × 8 columns.
-	accumulate_part1; BNE used133
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used133
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used133:
-	accumulate_part9; ADD R15, R16, R16
+	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16
+	FLDPQ 0(R16), (F4, F5); ADD R15, R16, R16; FLDPQ 0(R16), (F6, F7); ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9); ADD R15, R16, R16; FLDPQ 0(R16), (F10, F11); BLE ready134
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
-	fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30)
-	VLD1R.P 4(R16), [V30.S4]; fmul(10, 10, 30); fmul(11, 11, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
+	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30)
+	fmul(9, 9, 30); VLD1R.P 4(R16), [V30.S4]; fmul(10, 10, 30); fmul(11, 11, 30)
 ready134:
-	score_part14; ADD R4, R23, R24
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R24
 	ADD R4, R24, R25; SUBS $4, R6, R15; BLT tail136
 loop135:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
-	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; accumulate_part10; fmlaLane0(6, 30, 27)
-	fmlaLane0(8, 30, 28); fmlaLane0(10, 30, 29); accumulate_part11; fmlaLane0(9, 31, 28)
-	fmlaLane0(11, 31, 29); score_part35; fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26)
+	FMOVQ.P 16(R24), F28; FMOVQ.P 16(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26); fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
+	fmlaLane0(10, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27); fmlaLane0(9, 31, 28); fmlaLane0(11, 31, 29); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26)
 	fmlaLane1(6, 30, 27); fmlaLane1(8, 30, 28); fmlaLane1(10, 30, 29); fmlaLane1(1, 31, 24)
 	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); fmlaLane1(9, 31, 28)
-	fmlaLane1(11, 31, 29); score_part36; fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
-	fmlaLane2(6, 30, 27); fmlaLane2(8, 30, 28); fmlaLane2(10, 30, 29); fmlaLane2(1, 31, 24)
-	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); fmlaLane2(9, 31, 28)
-	fmlaLane2(11, 31, 29); score_part37; fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26)
+	fmlaLane1(11, 31, 29); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26); fmlaLane2(6, 30, 27); fmlaLane2(8, 30, 28)
+	fmlaLane2(10, 30, 29); fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26)
+	fmlaLane2(7, 31, 27); fmlaLane2(9, 31, 28); fmlaLane2(11, 31, 29); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26)
 	fmlaLane3(6, 30, 27); fmlaLane3(8, 30, 28); fmlaLane3(10, 30, 29); fmlaLane3(1, 31, 24)
 	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); fmlaLane3(7, 31, 27); fmlaLane3(9, 31, 28)
 	fmlaLane3(11, 31, 29); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop135
 tail136:
 	ADD $4, R15, R15; CBZ R15, end138
 one137:
-	score_part16; FMOVS.P 4(R24), F28
-	FMOVS.P 4(R25), F29; accumulate_part10; fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
-	fmlaLane0(10, 30, 29); accumulate_part11; fmlaLane0(9, 31, 28); fmlaLane0(11, 31, 29)
-	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one137
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVS.P 4(R24), F28; FMOVS.P 4(R25), F29; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
+	fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26); fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
+	fmlaLane0(10, 30, 29); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27); fmlaLane0(9, 31, 28); fmlaLane0(11, 31, 29); ADD R5, R19, R19
+	SUB $1, R15, R15; CBNZ R15, one137
 end138:
-	accumulate_part12; ADD R3, R16, R16
-	FSTPQ (F8, F9), 0(R16); ADD R3, R16, R16; FSTPQ (F10, F11), 0(R16); score_part23; score_part23
-	score_part23; ADD $24, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $6, R12, R12; B halfRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); ADD R3, R16, R16; FSTPQ (F6, F7), 0(R16); ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16); ADD R3, R16, R16; FSTPQ (F10, F11), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD $24, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $6, R12, R12; B halfRows
 half5:
 
 	// 5 rows × 8 columns.
-	accumulate_part1; BNE used139
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used139
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used139:
-	accumulate_part9; ADD R15, R16, R16
+	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16
+	FLDPQ 0(R16), (F4, F5); ADD R15, R16, R16; FLDPQ 0(R16), (F6, F7); ADD R15, R16, R16
 	FLDPQ 0(R16), (F8, F9); BLE ready140
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
-	fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
+	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30)
+	fmul(9, 9, 30)
 ready140:
-	score_part14; ADD R4, R23, R24
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; ADD R4, R23, R24
 	SUBS $4, R6, R15; BLT tail142
 loop141:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
-	FMOVQ.P 16(R24), F28; accumulate_part10; fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28)
-	accumulate_part11; fmlaLane0(9, 31, 28)
-	score_part35; fmlaLane1(2, 30, 25)
+	FMOVQ.P 16(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26); fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28); fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); fmlaLane0(7, 31, 27); fmlaLane0(9, 31, 28)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(2, 30, 25)
 	fmlaLane1(4, 30, 26); fmlaLane1(6, 30, 27); fmlaLane1(8, 30, 28); fmlaLane1(1, 31, 24)
 	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); fmlaLane1(9, 31, 28)
-	score_part36; fmlaLane2(2, 30, 25)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(2, 30, 25)
 	fmlaLane2(4, 30, 26); fmlaLane2(6, 30, 27); fmlaLane2(8, 30, 28); fmlaLane2(1, 31, 24)
 	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); fmlaLane2(9, 31, 28)
-	score_part37; fmlaLane3(2, 30, 25)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(2, 30, 25)
 	fmlaLane3(4, 30, 26); fmlaLane3(6, 30, 27); fmlaLane3(8, 30, 28); fmlaLane3(1, 31, 24)
 	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); fmlaLane3(7, 31, 27); fmlaLane3(9, 31, 28)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop141
 tail142:
 	ADD $4, R15, R15; CBZ R15, end144
 one143:
-	score_part16; FMOVS.P 4(R24), F28
-	accumulate_part10; fmlaLane0(6, 30, 27)
-	fmlaLane0(8, 30, 28); accumulate_part11; fmlaLane0(9, 31, 28); ADD R5, R19, R19; SUB $1, R15, R15
-	CBNZ R15, one143
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVS.P 4(R24), F28; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25)
+	fmlaLane0(4, 30, 26); fmlaLane0(6, 30, 27); fmlaLane0(8, 30, 28); fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); fmlaLane0(7, 31, 27); fmlaLane0(9, 31, 28)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one143
 end144:
-	accumulate_part12; ADD R3, R16, R16
-	FSTPQ (F8, F9), 0(R16); score_part23; score_part23; ADD R3, R0, R0; ADD R4, R1, R1
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); ADD R3, R16, R16; FSTPQ (F6, F7), 0(R16); ADD R3, R16, R16
+	FSTPQ (F8, F9), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
 	ADD $20, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $5, R12, R12; B halfRows
 half4:
 
 	// 4 rows × 8 columns.
-	accumulate_part1; BNE used145
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used145
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used145:
-	accumulate_part9; BLE ready146
+	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16
+	FLDPQ 0(R16), (F4, F5); ADD R15, R16, R16; FLDPQ 0(R16), (F6, F7); BLE ready146
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
-	fmul(6, 6, 30); fmul(7, 7, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
+	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(6, 6, 30); fmul(7, 7, 30)
 ready146:
-	score_part14; SUBS $4, R6, R15
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
 	BLT tail148
 loop147:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
-	accumulate_part10; fmlaLane0(6, 30, 27)
-	accumulate_part11; score_part35
+	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24)
 	fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26); fmlaLane1(6, 30, 27); fmlaLane1(1, 31, 24)
-	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); score_part36
-	fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26); fmlaLane2(6, 30, 27); fmlaLane2(1, 31, 24)
-	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); fmlaLane2(7, 31, 27); score_part37
+	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); fmlaLane1(7, 31, 27); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
+	fmlaLane2(6, 30, 27); fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26)
+	fmlaLane2(7, 31, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24)
 	fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26); fmlaLane3(6, 30, 27); fmlaLane3(1, 31, 24)
 	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); fmlaLane3(7, 31, 27); ADD R5, R19, R19
 	SUBS $4, R15, R15; BGE loop147
 tail148:
 	ADD $4, R15, R15; CBZ R15, end150
 one149:
-	score_part16; accumulate_part10
-	fmlaLane0(6, 30, 27); accumulate_part11; ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one149
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26)
+	fmlaLane0(6, 30, 27); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26)
+	fmlaLane0(7, 31, 27); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one149
 end150:
-	accumulate_part12; score_part23
-	score_part23; ADD $16, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B halfRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); ADD R3, R16, R16; FSTPQ (F6, F7), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B halfRows
 half3:
 
 	// 3 rows × 8 columns.
-	accumulate_part1; BNE used151
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used151
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used151:
 	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16
 	FLDPQ 0(R16), (F4, F5); BLE ready152
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part7
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
+	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
 ready152:
-	score_part29; ADD R4, R21, R22
-	SUBS $4, R6, R15; BLT tail154
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail154
 loop153:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; accumulate_part10
-	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); score_part35
-	fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26); fmlaLane1(1, 31, 24); fmlaLane1(3, 31, 25)
-	fmlaLane1(5, 31, 26); score_part36; fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26)
-	fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); score_part37
-	fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26); fmlaLane3(1, 31, 24); fmlaLane3(3, 31, 25)
-	fmlaLane3(5, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop153
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane1(0, 30, 24); fmlaLane1(2, 30, 25); fmlaLane1(4, 30, 26); fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25); fmlaLane1(5, 31, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane2(0, 30, 24); fmlaLane2(2, 30, 25); fmlaLane2(4, 30, 26); fmlaLane2(1, 31, 24)
+	fmlaLane2(3, 31, 25); fmlaLane2(5, 31, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
+	fmlaLane3(0, 30, 24); fmlaLane3(2, 30, 25); fmlaLane3(4, 30, 26); fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25); fmlaLane3(5, 31, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop153
 tail154:
 	ADD $4, R15, R15; CBZ R15, end156
 one155:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; accumulate_part10
-	fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); ADD R5, R19, R19
-	SUB $1, R15, R15; CBNZ R15, one155
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fmlaLane0(0, 30, 24); fmlaLane0(2, 30, 25); fmlaLane0(4, 30, 26); fmlaLane0(1, 31, 24)
+	fmlaLane0(3, 31, 25); fmlaLane0(5, 31, 26); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one155
 end156:
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16
-	FSTPQ (F4, F5), 0(R16); score_part23; ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $3, R12, R12; B halfRows
+	FSTPQ (F4, F5), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $3, R12, R12; B halfRows
 half2:
 
 	// 2 rows × 8 columns.
-	accumulate_part1; BNE used157
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used157
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used157:
 	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); BLE ready158
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
 	fmul(2, 2, 30); fmul(3, 3, 30)
 ready158:
-	score_part29; SUBS $4, R6, R15
-	BLT tail160
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail160
 loop159:
 	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24)
-	fmlaLane0(2, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); score_part35
-	fmlaLane1(2, 30, 25); fmlaLane1(1, 31, 24); fmlaLane1(3, 31, 25); score_part36
-	fmlaLane2(2, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); score_part37
-	fmlaLane3(2, 30, 25); fmlaLane3(1, 31, 24); fmlaLane3(3, 31, 25); ADD R5, R19, R19
-	SUBS $4, R15, R15; BGE loop159
+	fmlaLane0(2, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(2, 30, 25); fmlaLane1(1, 31, 24)
+	fmlaLane1(3, 31, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24)
+	fmlaLane2(2, 30, 25); fmlaLane2(1, 31, 24); fmlaLane2(3, 31, 25); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(2, 30, 25); fmlaLane3(1, 31, 24)
+	fmlaLane3(3, 31, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop159
 tail160:
 	ADD $4, R15, R15; CBZ R15, end162
 one161:
@@ -1365,25 +1389,26 @@ one161:
 	fmlaLane0(2, 30, 25); fmlaLane0(1, 31, 24); fmlaLane0(3, 31, 25); ADD R5, R19, R19
 	SUB $1, R15, R15; CBNZ R15, one161
 end162:
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); score_part23
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B halfRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R0, R0
+	ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $2, R12, R12; B halfRows
 half1:
 
 	// 1 rows × 8 columns.
-	accumulate_part1; BNE used163
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used163
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used163:
 	FLDPQ 0(R16), (F0, F1); BLE ready164
 
 	// o·alpha
-	accumulate_part2
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30)
 ready164:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail166
 loop165:
 	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
-	score_part35; fmlaLane1(1, 31, 24)
-	score_part36; fmlaLane2(1, 31, 24)
-	score_part37; fmlaLane3(1, 31, 24)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane1(0, 30, 24); fmlaLane1(1, 31, 24)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane2(0, 30, 24); fmlaLane2(1, 31, 24)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fmlaLane3(0, 30, 24); fmlaLane3(1, 31, 24)
 	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop165
 tail166:
 	ADD $4, R15, R15; CBZ R15, end168
@@ -1391,7 +1416,8 @@ one167:
 	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); fmlaLane0(0, 30, 24); fmlaLane0(1, 31, 24)
 	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one167
 end168:
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); accumulate_part8; B halfRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $1, R12, R12; B halfRows
 halfNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B half
 halfEnd:
@@ -1416,7 +1442,7 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $0-64
 	ADD $64, R16, R16; MOVBU.P 1(R16), R15; MOVD $1, R16; CMP $0, R15; CSEL NE, R16, R14, R14
 panel:
 	CBZ R7, panelEnd
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 panelRows:
 	CMP $4, R12; BGE panel4
 	CMP $2, R12; BGE panel2
@@ -1425,68 +1451,87 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	accumulate_part1; BNE used169
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used169
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used169:
-	accumulate_part5; BLE ready170
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready170
 
 	// o·alpha
-	accumulate_part2; accumulate_part6
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready170:
-	score_part14; MOVD R6, R15
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; MOVD R6, R15
 one171:
-	accumulateMasked_part1; VLD1R.P 4(R21), [V16.S4]
-	accumulateMasked_part2; bic(20, 24, 17)
-	bic(21, 25, 17); VFMLA V16.S4, V18.S4, V4.S4; VFMLA V16.S4, V19.S4, V5.S4
-	VFMLA V16.S4, V20.S4, V6.S4; VFMLA V16.S4, V21.S4, V7.S4; VLD1R.P 4(R22), [V16.S4]
-	accumulateMasked_part2; bic(20, 24, 17)
+	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]
+	sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17)
+	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VFMLA V16.S4, V20.S4, V2.S4
+	VFMLA V16.S4, V21.S4, V3.S4; VLD1R.P 4(R21), [V16.S4]; sshr31(17, 16); bic(18, 22, 17)
+	bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17); VFMLA V16.S4, V18.S4, V4.S4
+	VFMLA V16.S4, V19.S4, V5.S4; VFMLA V16.S4, V20.S4, V6.S4; VFMLA V16.S4, V21.S4, V7.S4
+	VLD1R.P 4(R22), [V16.S4]; sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17); bic(20, 24, 17)
 	bic(21, 25, 17); VFMLA V16.S4, V18.S4, V8.S4; VFMLA V16.S4, V19.S4, V9.S4
 	VFMLA V16.S4, V20.S4, V10.S4; VFMLA V16.S4, V21.S4, V11.S4; VLD1R.P 4(R23), [V16.S4]
-	accumulateMasked_part2; bic(20, 24, 17)
-	bic(21, 25, 17); VFMLA V16.S4, V18.S4, V12.S4; VFMLA V16.S4, V19.S4, V13.S4
-	VFMLA V16.S4, V20.S4, V14.S4; VFMLA V16.S4, V21.S4, V15.S4; SUB $1, R15, R15; CBNZ R15, one171
-	score_part18; score_part23
-	score_part23; ADD $16, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
+	sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17)
+	VFMLA V16.S4, V18.S4, V12.S4; VFMLA V16.S4, V19.S4, V13.S4; VFMLA V16.S4, V20.S4, V14.S4
+	VFMLA V16.S4, V21.S4, V15.S4; SUB $1, R15, R15; CBNZ R15, one171
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $4, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	accumulate_part1; BNE used172
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used172
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used172:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7); BLE ready173
 
 	// o·alpha
-	accumulate_part2; accumulate_part7
-	fmul(6, 6, 30); fmul(7, 7, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready173:
-	score_part29; MOVD R6, R15
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; MOVD R6, R15
 one174:
-	accumulateMasked_part1; VLD1R.P 4(R21), [V16.S4]
-	accumulateMasked_part2; bic(20, 24, 17)
-	bic(21, 25, 17); VFMLA V16.S4, V18.S4, V4.S4; VFMLA V16.S4, V19.S4, V5.S4
-	VFMLA V16.S4, V20.S4, V6.S4; VFMLA V16.S4, V21.S4, V7.S4; SUB $1, R15, R15; CBNZ R15, one174
-	score_part33; score_part23
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
+	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]
+	sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17)
+	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VFMLA V16.S4, V20.S4, V2.S4
+	VFMLA V16.S4, V21.S4, V3.S4; VLD1R.P 4(R21), [V16.S4]; sshr31(17, 16); bic(18, 22, 17)
+	bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17); VFMLA V16.S4, V18.S4, V4.S4
+	VFMLA V16.S4, V19.S4, V5.S4; VFMLA V16.S4, V20.S4, V6.S4; VFMLA V16.S4, V21.S4, V7.S4
+	SUB $1, R15, R15; CBNZ R15, one174
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12
+	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	accumulate_part1; BNE used175
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used175
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used175:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); BLE ready176
 
 	// o·alpha
-	accumulate_part2; fmul(2, 2, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
 	fmul(3, 3, 30)
 ready176:
 	MOVD R2, R19; MOVD R1, R20; MOVD R6, R15
 one177:
-	accumulateMasked_part1; SUB $1, R15, R15
-	CBNZ R15, one177
-	score_part5; accumulate_part8
-	B panelRows
+	VLD1 (R19), [V22.S4, V23.S4, V24.S4, V25.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]
+	sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17); bic(20, 24, 17); bic(21, 25, 17)
+	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VFMLA V16.S4, V20.S4, V2.S4
+	VFMLA V16.S4, V21.S4, V3.S4; SUB $1, R15, R15; CBNZ R15, one177
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12; B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
 panelEnd:
@@ -1496,7 +1541,7 @@ panelEnd:
 	MOVD $0, R26; MOVD $1, R7
 half:
 	CBZ R7, halfEnd
-	score_part1; MOVD R14, R13
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 halfRows:
 	CMP $4, R12; BGE half4
 	CMP $2, R12; BGE half2
@@ -1505,64 +1550,69 @@ halfRows:
 half4:
 
 	// 4 rows × 8 columns.
-	accumulate_part1; BNE used178
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used178
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used178:
-	accumulate_part9; BLE ready179
+	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); ADD R15, R16, R16
+	FLDPQ 0(R16), (F4, F5); ADD R15, R16, R16; FLDPQ 0(R16), (F6, F7); BLE ready179
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
-	accumulate_part7; VLD1R.P 4(R16), [V30.S4]
-	fmul(6, 6, 30); fmul(7, 7, 30)
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
+	fmul(2, 2, 30); fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(6, 6, 30); fmul(7, 7, 30)
 ready179:
-	score_part14; MOVD R6, R15
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; MOVD R6, R15
 one180:
-	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; accumulateMasked_part2
-	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VLD1R.P 4(R21), [V16.S4]
-	accumulateMasked_part2; VFMLA V16.S4, V18.S4, V2.S4
-	VFMLA V16.S4, V19.S4, V3.S4; VLD1R.P 4(R22), [V16.S4]; accumulateMasked_part2
-	VFMLA V16.S4, V18.S4, V4.S4; VFMLA V16.S4, V19.S4, V5.S4; VLD1R.P 4(R23), [V16.S4]
-	accumulateMasked_part2; VFMLA V16.S4, V18.S4, V6.S4
-	VFMLA V16.S4, V19.S4, V7.S4; SUB $1, R15, R15; CBNZ R15, one180
-	accumulate_part12; score_part23
-	score_part23; ADD $16, R13, R16
-	CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B halfRows
+	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; sshr31(17, 16)
+	bic(18, 22, 17); bic(19, 23, 17); VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4
+	VLD1R.P 4(R21), [V16.S4]; sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17)
+	VFMLA V16.S4, V18.S4, V2.S4; VFMLA V16.S4, V19.S4, V3.S4; VLD1R.P 4(R22), [V16.S4]; sshr31(17, 16)
+	bic(18, 22, 17); bic(19, 23, 17); VFMLA V16.S4, V18.S4, V4.S4; VFMLA V16.S4, V19.S4, V5.S4
+	VLD1R.P 4(R23), [V16.S4]; sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17)
+	VFMLA V16.S4, V18.S4, V6.S4; VFMLA V16.S4, V19.S4, V7.S4; SUB $1, R15, R15; CBNZ R15, one180
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); ADD R3, R16, R16; FSTPQ (F6, F7), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B halfRows
 half2:
 
 	// 2 rows × 8 columns.
-	accumulate_part1; BNE used181
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used181
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used181:
 	FLDPQ 0(R16), (F0, F1); ADD R15, R16, R16; FLDPQ 0(R16), (F2, F3); BLE ready182
 
 	// o·alpha
-	accumulate_part2; VLD1R.P 4(R16), [V30.S4]
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); VLD1R.P 4(R16), [V30.S4]
 	fmul(2, 2, 30); fmul(3, 3, 30)
 ready182:
-	score_part29; MOVD R6, R15
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; MOVD R6, R15
 one183:
-	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; accumulateMasked_part2
-	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; VLD1R.P 4(R21), [V16.S4]
-	accumulateMasked_part2; VFMLA V16.S4, V18.S4, V2.S4
-	VFMLA V16.S4, V19.S4, V3.S4; SUB $1, R15, R15; CBNZ R15, one183
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); score_part23
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B halfRows
+	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; sshr31(17, 16)
+	bic(18, 22, 17); bic(19, 23, 17); VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4
+	VLD1R.P 4(R21), [V16.S4]; sshr31(17, 16); bic(18, 22, 17); bic(19, 23, 17)
+	VFMLA V16.S4, V18.S4, V2.S4; VFMLA V16.S4, V19.S4, V3.S4; SUB $1, R15, R15; CBNZ R15, one183
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R16, R16; FSTPQ (F2, F3), 0(R16); ADD R3, R0, R0
+	ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $2, R12, R12; B halfRows
 half1:
 
 	// 1 rows × 8 columns.
-	accumulate_part1; BNE used184
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used184
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used184:
 	FLDPQ 0(R16), (F0, F1); BLE ready185
 
 	// o·alpha
-	accumulate_part2
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30)
 ready185:
 	MOVD R2, R19; MOVD R1, R20; MOVD R6, R15
 one186:
-	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; accumulateMasked_part2
-	VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4; SUB $1, R15, R15; CBNZ R15, one186
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); accumulate_part8; B halfRows
+	VLD1 (R19), [V22.S4, V23.S4]; ADD R5, R19, R19; VLD1R.P 4(R20), [V16.S4]; sshr31(17, 16)
+	bic(18, 22, 17); bic(19, 23, 17); VFMLA V16.S4, V18.S4, V0.S4; VFMLA V16.S4, V19.S4, V1.S4
+	SUB $1, R15, R15; CBNZ R15, one186
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13
+	CSEL HI, R16, R13, R13; SUB $1, R12, R12; B halfRows
 halfNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B half
 halfEnd:
@@ -1591,64 +1641,92 @@ rows4:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for4:
 	CMP $16, R9; BLT keys4for4
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part2
-	MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; ADD R14, R17, R25; SUBS $4, R4, R12
-	BLT tail188
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17
+	ADD R14, R17, R25; SUBS $4, R4, R12; BLT tail188
 loop187:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; FMOVQ.P 16(R25), F19
-	ldrq(21, 19, 5); ldrq(22, 19, 6); ldrq(23, 19, 7); FMOVQ.P 16(R19), F20; scoreRows_part1
-	fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17); fmlaLane0(8, 28, 18); fmlaLane0(12, 28, 19)
-	fmlaLane1(0, 29, 16); fmlaLane1(4, 29, 17); fmlaLane1(8, 29, 18); fmlaLane1(12, 29, 19)
-	fmlaLane2(0, 30, 16); fmlaLane2(4, 30, 17); fmlaLane2(8, 30, 18); fmlaLane2(12, 30, 19)
-	fmlaLane3(0, 31, 16); fmlaLane3(4, 31, 17); fmlaLane3(8, 31, 18); fmlaLane3(12, 31, 19)
-	ldrq(21, 20, 5); ldrq(22, 20, 6); ldrq(23, 20, 7); FMOVQ.P 16(R20), F20; scoreRows_part1
+	ldrq(21, 19, 5); ldrq(22, 19, 6); ldrq(23, 19, 7); FMOVQ.P 16(R19), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(0, 28, 16)
+	fmlaLane0(4, 28, 17); fmlaLane0(8, 28, 18); fmlaLane0(12, 28, 19); fmlaLane1(0, 29, 16)
+	fmlaLane1(4, 29, 17); fmlaLane1(8, 29, 18); fmlaLane1(12, 29, 19); fmlaLane2(0, 30, 16)
+	fmlaLane2(4, 30, 17); fmlaLane2(8, 30, 18); fmlaLane2(12, 30, 19); fmlaLane3(0, 31, 16)
+	fmlaLane3(4, 31, 17); fmlaLane3(8, 31, 18); fmlaLane3(12, 31, 19); ldrq(21, 20, 5); ldrq(22, 20, 6)
+	ldrq(23, 20, 7); FMOVQ.P 16(R20), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
 	fmlaLane0(1, 28, 16); fmlaLane0(5, 28, 17); fmlaLane0(9, 28, 18); fmlaLane0(13, 28, 19)
 	fmlaLane1(1, 29, 16); fmlaLane1(5, 29, 17); fmlaLane1(9, 29, 18); fmlaLane1(13, 29, 19)
 	fmlaLane2(1, 30, 16); fmlaLane2(5, 30, 17); fmlaLane2(9, 30, 18); fmlaLane2(13, 30, 19)
 	fmlaLane3(1, 31, 16); fmlaLane3(5, 31, 17); fmlaLane3(9, 31, 18); fmlaLane3(13, 31, 19)
-	ldrq(21, 21, 5); ldrq(22, 21, 6); ldrq(23, 21, 7); FMOVQ.P 16(R21), F20; scoreRows_part1
-	fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); fmlaLane0(14, 28, 19)
-	fmlaLane1(2, 29, 16); fmlaLane1(6, 29, 17); fmlaLane1(10, 29, 18); fmlaLane1(14, 29, 19)
-	fmlaLane2(2, 30, 16); fmlaLane2(6, 30, 17); fmlaLane2(10, 30, 18); fmlaLane2(14, 30, 19)
-	fmlaLane3(2, 31, 16); fmlaLane3(6, 31, 17); fmlaLane3(10, 31, 18); fmlaLane3(14, 31, 19)
-	ldrq(21, 22, 5); ldrq(22, 22, 6); ldrq(23, 22, 7); FMOVQ.P 16(R22), F20; scoreRows_part1
-	fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); fmlaLane0(15, 28, 19)
-	fmlaLane1(3, 29, 16); fmlaLane1(7, 29, 17); fmlaLane1(11, 29, 18); fmlaLane1(15, 29, 19)
-	fmlaLane2(3, 30, 16); fmlaLane2(7, 30, 17); fmlaLane2(11, 30, 18); fmlaLane2(15, 30, 19)
-	fmlaLane3(3, 31, 16); fmlaLane3(7, 31, 17); fmlaLane3(11, 31, 18); fmlaLane3(15, 31, 19)
-	SUBS $4, R12, R12; BGE loop187
+	ldrq(21, 21, 5); ldrq(22, 21, 6); ldrq(23, 21, 7); FMOVQ.P 16(R21), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(2, 28, 16)
+	fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); fmlaLane0(14, 28, 19); fmlaLane1(2, 29, 16)
+	fmlaLane1(6, 29, 17); fmlaLane1(10, 29, 18); fmlaLane1(14, 29, 19); fmlaLane2(2, 30, 16)
+	fmlaLane2(6, 30, 17); fmlaLane2(10, 30, 18); fmlaLane2(14, 30, 19); fmlaLane3(2, 31, 16)
+	fmlaLane3(6, 31, 17); fmlaLane3(10, 31, 18); fmlaLane3(14, 31, 19); ldrq(21, 22, 5)
+	ldrq(22, 22, 6); ldrq(23, 22, 7); FMOVQ.P 16(R22), F20; VTRN1 V21.S4, V20.S4, V24.S4
+	VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4
+	VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2
+	VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18)
+	fmlaLane0(15, 28, 19); fmlaLane1(3, 29, 16); fmlaLane1(7, 29, 17); fmlaLane1(11, 29, 18)
+	fmlaLane1(15, 29, 19); fmlaLane2(3, 30, 16); fmlaLane2(7, 30, 17); fmlaLane2(11, 30, 18)
+	fmlaLane2(15, 30, 19); fmlaLane3(3, 31, 16); fmlaLane3(7, 31, 17); fmlaLane3(11, 31, 18)
+	fmlaLane3(15, 31, 19); SUBS $4, R12, R12; BGE loop187
 tail188:
 	ADD $4, R12, R12; CBZ R12, end190
 one189:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; FMOVS.P 4(R25), F19; scoreRows_part2
-	fmlaLane0(4, 28, 17); fmlaLane0(8, 28, 18); fmlaLane0(12, 28, 19); scoreRows_part3
-	fmlaLane0(5, 28, 17); fmlaLane0(9, 28, 18); fmlaLane0(13, 28, 19); scoreRows_part4
-	fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); fmlaLane0(14, 28, 19); scoreRows_part5
-	fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); fmlaLane0(15, 28, 19); SUB $1, R12, R12
-	CBNZ R12, one189
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; FMOVS.P 4(R25), F19
+	ADD R5, R19, R13; VLD1 (R13), V28.S[1]; ADD R6, R19, R13; VLD1 (R13), V28.S[2]; ADD R7, R19, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R19), V28.S[0]; fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17)
+	fmlaLane0(8, 28, 18); fmlaLane0(12, 28, 19); ADD R5, R20, R13; VLD1 (R13), V28.S[1]
+	ADD R6, R20, R13; VLD1 (R13), V28.S[2]; ADD R7, R20, R13; VLD1 (R13), V28.S[3]
+	VLD1.P 4(R20), V28.S[0]; fmlaLane0(1, 28, 16); fmlaLane0(5, 28, 17); fmlaLane0(9, 28, 18)
+	fmlaLane0(13, 28, 19); ADD R5, R21, R13; VLD1 (R13), V28.S[1]; ADD R6, R21, R13
+	VLD1 (R13), V28.S[2]; ADD R7, R21, R13; VLD1 (R13), V28.S[3]; VLD1.P 4(R21), V28.S[0]
+	fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); fmlaLane0(14, 28, 19)
+	ADD R5, R22, R13; VLD1 (R13), V28.S[1]; ADD R6, R22, R13; VLD1 (R13), V28.S[2]; ADD R7, R22, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R22), V28.S[0]; fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17)
+	fmlaLane0(11, 28, 18); fmlaLane0(15, 28, 19); SUB $1, R12, R12; CBNZ R12, one189
 end190:
-	scoreRows_part6; VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13)
-	ADD $256, R13, R13; VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R13); ADD $256, R13, R13
-	ADD R5<<4, R10, R10; ADD $64, R11, R11; SUB $16, R9, R9; B keys16for4
+	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13); ADD $256, R13, R13
+	VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
+	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for4
 
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for4:
 	CMP $0, R9; BLE next4
-	scoreRows_part7; score_part38
+	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21
+	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; ADD R14, R17, R25
 	SUBS $4, R4, R12; BLT tail192
 loop191:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; FMOVQ.P 16(R25), F19
-	scoreRows_part8; scoreRows_part1
-	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane0(3, 28, 19)
-	fmlaLane1(0, 29, 16); fmlaLane1(1, 29, 17); fmlaLane1(2, 29, 18); fmlaLane1(3, 29, 19)
-	fmlaLane2(0, 30, 16); fmlaLane2(1, 30, 17); fmlaLane2(2, 30, 18); fmlaLane2(3, 30, 19)
-	fmlaLane3(0, 31, 16); fmlaLane3(1, 31, 17); fmlaLane3(2, 31, 18); fmlaLane3(3, 31, 19)
-	SUBS $4, R12, R12; BGE loop191
+	FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane0(3, 28, 19); fmlaLane1(0, 29, 16)
+	fmlaLane1(1, 29, 17); fmlaLane1(2, 29, 18); fmlaLane1(3, 29, 19); fmlaLane2(0, 30, 16)
+	fmlaLane2(1, 30, 17); fmlaLane2(2, 30, 18); fmlaLane2(3, 30, 19); fmlaLane3(0, 31, 16)
+	fmlaLane3(1, 31, 17); fmlaLane3(2, 31, 18); fmlaLane3(3, 31, 19); SUBS $4, R12, R12; BGE loop191
 tail192:
 	ADD $4, R12, R12; CBZ R12, end194
 one193:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; FMOVS.P 4(R25), F19; scoreRows_part9
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; FMOVS.P 4(R25), F19
+	VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2]; VLD1.P 4(R22), V28.S[3]
 	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane0(3, 28, 19)
 	SUB $1, R12, R12; CBNZ R12, one193
 end194:
@@ -1682,54 +1760,83 @@ rows3:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for3:
 	CMP $16, R9; BLT keys4for3
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part28
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; SUBS $4, R4, R12; BLT tail200
 loop199:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; ldrq(21, 19, 5); ldrq(22, 19, 6)
-	ldrq(23, 19, 7); FMOVQ.P 16(R19), F20; scoreRows_part1; fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17)
-	fmlaLane0(8, 28, 18); fmlaLane1(0, 29, 16); fmlaLane1(4, 29, 17); fmlaLane1(8, 29, 18)
-	fmlaLane2(0, 30, 16); fmlaLane2(4, 30, 17); fmlaLane2(8, 30, 18); fmlaLane3(0, 31, 16)
-	fmlaLane3(4, 31, 17); fmlaLane3(8, 31, 18); ldrq(21, 20, 5); ldrq(22, 20, 6); ldrq(23, 20, 7)
-	FMOVQ.P 16(R20), F20; scoreRows_part1; fmlaLane0(1, 28, 16); fmlaLane0(5, 28, 17)
-	fmlaLane0(9, 28, 18); fmlaLane1(1, 29, 16); fmlaLane1(5, 29, 17); fmlaLane1(9, 29, 18)
-	fmlaLane2(1, 30, 16); fmlaLane2(5, 30, 17); fmlaLane2(9, 30, 18); fmlaLane3(1, 31, 16)
-	fmlaLane3(5, 31, 17); fmlaLane3(9, 31, 18); ldrq(21, 21, 5); ldrq(22, 21, 6); ldrq(23, 21, 7)
-	FMOVQ.P 16(R21), F20; scoreRows_part1; fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17)
-	fmlaLane0(10, 28, 18); fmlaLane1(2, 29, 16); fmlaLane1(6, 29, 17); fmlaLane1(10, 29, 18)
-	fmlaLane2(2, 30, 16); fmlaLane2(6, 30, 17); fmlaLane2(10, 30, 18); fmlaLane3(2, 31, 16)
-	fmlaLane3(6, 31, 17); fmlaLane3(10, 31, 18); ldrq(21, 22, 5); ldrq(22, 22, 6); ldrq(23, 22, 7)
-	FMOVQ.P 16(R22), F20; scoreRows_part1; fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17)
-	fmlaLane0(11, 28, 18); fmlaLane1(3, 29, 16); fmlaLane1(7, 29, 17); fmlaLane1(11, 29, 18)
-	fmlaLane2(3, 30, 16); fmlaLane2(7, 30, 17); fmlaLane2(11, 30, 18); fmlaLane3(3, 31, 16)
-	fmlaLane3(7, 31, 17); fmlaLane3(11, 31, 18); SUBS $4, R12, R12; BGE loop199
+	ldrq(23, 19, 7); FMOVQ.P 16(R19), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17); fmlaLane0(8, 28, 18); fmlaLane1(0, 29, 16)
+	fmlaLane1(4, 29, 17); fmlaLane1(8, 29, 18); fmlaLane2(0, 30, 16); fmlaLane2(4, 30, 17)
+	fmlaLane2(8, 30, 18); fmlaLane3(0, 31, 16); fmlaLane3(4, 31, 17); fmlaLane3(8, 31, 18)
+	ldrq(21, 20, 5); ldrq(22, 20, 6); ldrq(23, 20, 7); FMOVQ.P 16(R20), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17); fmlaLane0(9, 28, 18); fmlaLane1(1, 29, 16); fmlaLane1(5, 29, 17)
+	fmlaLane1(9, 29, 18); fmlaLane2(1, 30, 16); fmlaLane2(5, 30, 17); fmlaLane2(9, 30, 18)
+	fmlaLane3(1, 31, 16); fmlaLane3(5, 31, 17); fmlaLane3(9, 31, 18); ldrq(21, 21, 5); ldrq(22, 21, 6)
+	ldrq(23, 21, 7); FMOVQ.P 16(R21), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); fmlaLane1(2, 29, 16)
+	fmlaLane1(6, 29, 17); fmlaLane1(10, 29, 18); fmlaLane2(2, 30, 16); fmlaLane2(6, 30, 17)
+	fmlaLane2(10, 30, 18); fmlaLane3(2, 31, 16); fmlaLane3(6, 31, 17); fmlaLane3(10, 31, 18)
+	ldrq(21, 22, 5); ldrq(22, 22, 6); ldrq(23, 22, 7); FMOVQ.P 16(R22), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); fmlaLane1(3, 29, 16); fmlaLane1(7, 29, 17)
+	fmlaLane1(11, 29, 18); fmlaLane2(3, 30, 16); fmlaLane2(7, 30, 17); fmlaLane2(11, 30, 18)
+	fmlaLane3(3, 31, 16); fmlaLane3(7, 31, 17); fmlaLane3(11, 31, 18); SUBS $4, R12, R12; BGE loop199
 tail200:
 	ADD $4, R12, R12; CBZ R12, end202
 one201:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; scoreRows_part2
-	fmlaLane0(4, 28, 17); fmlaLane0(8, 28, 18); scoreRows_part3; fmlaLane0(5, 28, 17)
-	fmlaLane0(9, 28, 18); scoreRows_part4; fmlaLane0(6, 28, 17); fmlaLane0(10, 28, 18); scoreRows_part5
-	fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); SUB $1, R12, R12; CBNZ R12, one201
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; ADD R5, R19, R13
+	VLD1 (R13), V28.S[1]; ADD R6, R19, R13; VLD1 (R13), V28.S[2]; ADD R7, R19, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R19), V28.S[0]; fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17)
+	fmlaLane0(8, 28, 18); ADD R5, R20, R13; VLD1 (R13), V28.S[1]; ADD R6, R20, R13
+	VLD1 (R13), V28.S[2]; ADD R7, R20, R13; VLD1 (R13), V28.S[3]; VLD1.P 4(R20), V28.S[0]
+	fmlaLane0(1, 28, 16); fmlaLane0(5, 28, 17); fmlaLane0(9, 28, 18); ADD R5, R21, R13
+	VLD1 (R13), V28.S[1]; ADD R6, R21, R13; VLD1 (R13), V28.S[2]; ADD R7, R21, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R21), V28.S[0]; fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17)
+	fmlaLane0(10, 28, 18); ADD R5, R22, R13; VLD1 (R13), V28.S[1]; ADD R6, R22, R13
+	VLD1 (R13), V28.S[2]; ADD R7, R22, R13; VLD1 (R13), V28.S[3]; VLD1.P 4(R22), V28.S[0]
+	fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17); fmlaLane0(11, 28, 18); SUB $1, R12, R12
+	CBNZ R12, one201
 end202:
-	scoreRows_part6; VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13)
-	ADD $256, R13, R13; ADD R5<<4, R10, R10; ADD $64, R11, R11; SUB $16, R9, R9; B keys16for3
+	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
+	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for3
 
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for3:
 	CMP $0, R9; BLE next3
-	scoreRows_part7; score_part38
-	MOVD R1, R15; ADD R14, R15, R16; ADD R14, R16, R17; SUBS $4, R4, R12; BLT tail204
+	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21
+	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16; MOVD R1, R15
+	ADD R14, R15, R16; ADD R14, R16, R17; SUBS $4, R4, R12; BLT tail204
 loop203:
-	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; scoreRows_part8; scoreRows_part1
-	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); fmlaLane1(0, 29, 16)
-	fmlaLane1(1, 29, 17); fmlaLane1(2, 29, 18); fmlaLane2(0, 30, 16); fmlaLane2(1, 30, 17)
-	fmlaLane2(2, 30, 18); fmlaLane3(0, 31, 16); fmlaLane3(1, 31, 17); fmlaLane3(2, 31, 18)
-	SUBS $4, R12, R12; BGE loop203
+	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R17), F18; FMOVQ.P 16(R19), F20
+	FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23; VTRN1 V21.S4, V20.S4, V24.S4
+	VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4
+	VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2
+	VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18)
+	fmlaLane1(0, 29, 16); fmlaLane1(1, 29, 17); fmlaLane1(2, 29, 18); fmlaLane2(0, 30, 16)
+	fmlaLane2(1, 30, 17); fmlaLane2(2, 30, 18); fmlaLane3(0, 31, 16); fmlaLane3(1, 31, 17)
+	fmlaLane3(2, 31, 18); SUBS $4, R12, R12; BGE loop203
 tail204:
 	ADD $4, R12, R12; CBZ R12, end206
 one205:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; scoreRows_part9
-	fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); SUB $1, R12, R12
-	CBNZ R12, one205
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; FMOVS.P 4(R17), F18; VLD1.P 4(R19), V28.S[0]
+	VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2]; VLD1.P 4(R22), V28.S[3]; fmlaLane0(0, 28, 16)
+	fmlaLane0(1, 28, 17); fmlaLane0(2, 28, 18); SUB $1, R12, R12; CBNZ R12, one205
 end206:
 	ADD $0, R11, R13; VST1.P V0.S[0], 4(R13); CMP $1, R9; BLE stored207
 	VST1.P V0.S[1], 4(R13); CMP $2, R9; BLE stored207
@@ -1755,46 +1862,74 @@ rows2:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for2:
 	CMP $16, R9; BLT keys4for2
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part34
-	MOVD R1, R15; ADD R14, R15, R16; SUBS $4, R4, R12; BLT tail211
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R1, R15; ADD R14, R15, R16
+	SUBS $4, R4, R12; BLT tail211
 loop210:
 	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; ldrq(21, 19, 5); ldrq(22, 19, 6); ldrq(23, 19, 7)
-	FMOVQ.P 16(R19), F20; scoreRows_part1; fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17)
-	fmlaLane1(0, 29, 16); fmlaLane1(4, 29, 17); fmlaLane2(0, 30, 16); fmlaLane2(4, 30, 17)
-	fmlaLane3(0, 31, 16); fmlaLane3(4, 31, 17); ldrq(21, 20, 5); ldrq(22, 20, 6); ldrq(23, 20, 7)
-	FMOVQ.P 16(R20), F20; scoreRows_part1; fmlaLane0(1, 28, 16); fmlaLane0(5, 28, 17)
-	fmlaLane1(1, 29, 16); fmlaLane1(5, 29, 17); fmlaLane2(1, 30, 16); fmlaLane2(5, 30, 17)
-	fmlaLane3(1, 31, 16); fmlaLane3(5, 31, 17); ldrq(21, 21, 5); ldrq(22, 21, 6); ldrq(23, 21, 7)
-	FMOVQ.P 16(R21), F20; scoreRows_part1; fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17)
-	fmlaLane1(2, 29, 16); fmlaLane1(6, 29, 17); fmlaLane2(2, 30, 16); fmlaLane2(6, 30, 17)
-	fmlaLane3(2, 31, 16); fmlaLane3(6, 31, 17); ldrq(21, 22, 5); ldrq(22, 22, 6); ldrq(23, 22, 7)
-	FMOVQ.P 16(R22), F20; scoreRows_part1; fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17)
-	fmlaLane1(3, 29, 16); fmlaLane1(7, 29, 17); fmlaLane2(3, 30, 16); fmlaLane2(7, 30, 17)
-	fmlaLane3(3, 31, 16); fmlaLane3(7, 31, 17); SUBS $4, R12, R12; BGE loop210
+	FMOVQ.P 16(R19), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17); fmlaLane1(0, 29, 16); fmlaLane1(4, 29, 17)
+	fmlaLane2(0, 30, 16); fmlaLane2(4, 30, 17); fmlaLane3(0, 31, 16); fmlaLane3(4, 31, 17)
+	ldrq(21, 20, 5); ldrq(22, 20, 6); ldrq(23, 20, 7); FMOVQ.P 16(R20), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(1, 28, 16)
+	fmlaLane0(5, 28, 17); fmlaLane1(1, 29, 16); fmlaLane1(5, 29, 17); fmlaLane2(1, 30, 16)
+	fmlaLane2(5, 30, 17); fmlaLane3(1, 31, 16); fmlaLane3(5, 31, 17); ldrq(21, 21, 5); ldrq(22, 21, 6)
+	ldrq(23, 21, 7); FMOVQ.P 16(R21), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17); fmlaLane1(2, 29, 16); fmlaLane1(6, 29, 17)
+	fmlaLane2(2, 30, 16); fmlaLane2(6, 30, 17); fmlaLane3(2, 31, 16); fmlaLane3(6, 31, 17)
+	ldrq(21, 22, 5); ldrq(22, 22, 6); ldrq(23, 22, 7); FMOVQ.P 16(R22), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(3, 28, 16)
+	fmlaLane0(7, 28, 17); fmlaLane1(3, 29, 16); fmlaLane1(7, 29, 17); fmlaLane2(3, 30, 16)
+	fmlaLane2(7, 30, 17); fmlaLane3(3, 31, 16); fmlaLane3(7, 31, 17); SUBS $4, R12, R12; BGE loop210
 tail211:
 	ADD $4, R12, R12; CBZ R12, end213
 one212:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; scoreRows_part2; fmlaLane0(4, 28, 17); scoreRows_part3
-	fmlaLane0(5, 28, 17); scoreRows_part4; fmlaLane0(6, 28, 17); scoreRows_part5; fmlaLane0(7, 28, 17)
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; ADD R5, R19, R13; VLD1 (R13), V28.S[1]; ADD R6, R19, R13
+	VLD1 (R13), V28.S[2]; ADD R7, R19, R13; VLD1 (R13), V28.S[3]; VLD1.P 4(R19), V28.S[0]
+	fmlaLane0(0, 28, 16); fmlaLane0(4, 28, 17); ADD R5, R20, R13; VLD1 (R13), V28.S[1]
+	ADD R6, R20, R13; VLD1 (R13), V28.S[2]; ADD R7, R20, R13; VLD1 (R13), V28.S[3]
+	VLD1.P 4(R20), V28.S[0]; fmlaLane0(1, 28, 16); fmlaLane0(5, 28, 17); ADD R5, R21, R13
+	VLD1 (R13), V28.S[1]; ADD R6, R21, R13; VLD1 (R13), V28.S[2]; ADD R7, R21, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R21), V28.S[0]; fmlaLane0(2, 28, 16); fmlaLane0(6, 28, 17)
+	ADD R5, R22, R13; VLD1 (R13), V28.S[1]; ADD R6, R22, R13; VLD1 (R13), V28.S[2]; ADD R7, R22, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R22), V28.S[0]; fmlaLane0(3, 28, 16); fmlaLane0(7, 28, 17)
 	SUB $1, R12, R12; CBNZ R12, one212
 end213:
-	scoreRows_part6; ADD R5<<4, R10, R10
+	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
 	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for2
 
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for2:
 	CMP $0, R9; BLE next2
-	scoreRows_part7; VEOR V0.B16, V0.B16, V0.B16
-	VEOR V1.B16, V1.B16, V1.B16; MOVD R1, R15; ADD R14, R15, R16; SUBS $4, R4, R12; BLT tail215
+	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21
+	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; MOVD R1, R15; ADD R14, R15, R16
+	SUBS $4, R4, R12; BLT tail215
 loop214:
-	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; scoreRows_part8; scoreRows_part1; fmlaLane0(0, 28, 16)
-	fmlaLane0(1, 28, 17); fmlaLane1(0, 29, 16); fmlaLane1(1, 29, 17); fmlaLane2(0, 30, 16)
-	fmlaLane2(1, 30, 17); fmlaLane3(0, 31, 16); fmlaLane3(1, 31, 17); SUBS $4, R12, R12; BGE loop214
+	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R16), F17; FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21
+	FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23; VTRN1 V21.S4, V20.S4, V24.S4
+	VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4
+	VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2
+	VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17); fmlaLane1(0, 29, 16)
+	fmlaLane1(1, 29, 17); fmlaLane2(0, 30, 16); fmlaLane2(1, 30, 17); fmlaLane3(0, 31, 16)
+	fmlaLane3(1, 31, 17); SUBS $4, R12, R12; BGE loop214
 tail215:
 	ADD $4, R12, R12; CBZ R12, end217
 one216:
-	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; scoreRows_part9; fmlaLane0(0, 28, 16)
-	fmlaLane0(1, 28, 17); SUB $1, R12, R12; CBNZ R12, one216
+	FMOVS.P 4(R15), F16; FMOVS.P 4(R16), F17; VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]
+	VLD1.P 4(R21), V28.S[2]; VLD1.P 4(R22), V28.S[3]; fmlaLane0(0, 28, 16); fmlaLane0(1, 28, 17)
+	SUB $1, R12, R12; CBNZ R12, one216
 end217:
 	ADD $0, R11, R13; VST1.P V0.S[0], 4(R13); CMP $1, R9; BLE stored218
 	VST1.P V0.S[1], 4(R13); CMP $2, R9; BLE stored218
@@ -1815,23 +1950,41 @@ rows1:
 	MOVD R8, R9; MOVD R2, R10; MOVD R0, R11
 keys16for1:
 	CMP $16, R9; BLT keys4for1
-	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22; score_part38
+	MOVD R10, R19; ADD R5<<2, R19, R20; ADD R5<<2, R20, R21; ADD R5<<2, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; MOVD R1, R15; SUBS $4, R4, R12; BLT tail221
 loop220:
 	FMOVQ.P 16(R15), F16; ldrq(21, 19, 5); ldrq(22, 19, 6); ldrq(23, 19, 7); FMOVQ.P 16(R19), F20
-	scoreRows_part1; fmlaLane0(0, 28, 16)
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(0, 28, 16)
 	fmlaLane1(0, 29, 16); fmlaLane2(0, 30, 16); fmlaLane3(0, 31, 16); ldrq(21, 20, 5); ldrq(22, 20, 6)
-	ldrq(23, 20, 7); FMOVQ.P 16(R20), F20; scoreRows_part1; fmlaLane0(1, 28, 16); fmlaLane1(1, 29, 16)
-	fmlaLane2(1, 30, 16); fmlaLane3(1, 31, 16); ldrq(21, 21, 5); ldrq(22, 21, 6); ldrq(23, 21, 7)
-	FMOVQ.P 16(R21), F20; scoreRows_part1; fmlaLane0(2, 28, 16); fmlaLane1(2, 29, 16)
-	fmlaLane2(2, 30, 16); fmlaLane3(2, 31, 16); ldrq(21, 22, 5); ldrq(22, 22, 6); ldrq(23, 22, 7)
-	FMOVQ.P 16(R22), F20; scoreRows_part1; fmlaLane0(3, 28, 16); fmlaLane1(3, 29, 16)
-	fmlaLane2(3, 30, 16); fmlaLane3(3, 31, 16); SUBS $4, R12, R12; BGE loop220
+	ldrq(23, 20, 7); FMOVQ.P 16(R20), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(1, 28, 16); fmlaLane1(1, 29, 16); fmlaLane2(1, 30, 16); fmlaLane3(1, 31, 16)
+	ldrq(21, 21, 5); ldrq(22, 21, 6); ldrq(23, 21, 7); FMOVQ.P 16(R21), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; fmlaLane0(2, 28, 16)
+	fmlaLane1(2, 29, 16); fmlaLane2(2, 30, 16); fmlaLane3(2, 31, 16); ldrq(21, 22, 5); ldrq(22, 22, 6)
+	ldrq(23, 22, 7); FMOVQ.P 16(R22), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(3, 28, 16); fmlaLane1(3, 29, 16); fmlaLane2(3, 30, 16); fmlaLane3(3, 31, 16)
+	SUBS $4, R12, R12; BGE loop220
 tail221:
 	ADD $4, R12, R12; CBZ R12, end223
 one222:
-	FMOVS.P 4(R15), F16; scoreRows_part2; scoreRows_part3; scoreRows_part4; scoreRows_part5
-	SUB $1, R12, R12; CBNZ R12, one222
+	FMOVS.P 4(R15), F16; ADD R5, R19, R13; VLD1 (R13), V28.S[1]; ADD R6, R19, R13; VLD1 (R13), V28.S[2]
+	ADD R7, R19, R13; VLD1 (R13), V28.S[3]; VLD1.P 4(R19), V28.S[0]; fmlaLane0(0, 28, 16)
+	ADD R5, R20, R13; VLD1 (R13), V28.S[1]; ADD R6, R20, R13; VLD1 (R13), V28.S[2]; ADD R7, R20, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R20), V28.S[0]; fmlaLane0(1, 28, 16); ADD R5, R21, R13
+	VLD1 (R13), V28.S[1]; ADD R6, R21, R13; VLD1 (R13), V28.S[2]; ADD R7, R21, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R21), V28.S[0]; fmlaLane0(2, 28, 16); ADD R5, R22, R13
+	VLD1 (R13), V28.S[1]; ADD R6, R22, R13; VLD1 (R13), V28.S[2]; ADD R7, R22, R13
+	VLD1 (R13), V28.S[3]; VLD1.P 4(R22), V28.S[0]; fmlaLane0(3, 28, 16); SUB $1, R12, R12
+	CBNZ R12, one222
 end223:
 	MOVD R11, R13; VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R13); ADD $256, R13, R13; ADD R5<<4, R10, R10
 	ADD $64, R11, R11; SUB $16, R9, R9; B keys16for1
@@ -1839,15 +1992,21 @@ end223:
 	// The last keys: four at a time, the last of them repeated if there are fewer.
 keys4for1:
 	CMP $0, R9; BLE next1
-	scoreRows_part7; VEOR V0.B16, V0.B16, V0.B16
-	MOVD R1, R15; SUBS $4, R4, R12; BLT tail225
+	MOVD R10, R19; CMP $1, R9; ADD R5, R19, R20; CSEL GT, R20, R19, R20; CMP $2, R9; ADD R5, R20, R21
+	CSEL GT, R21, R20, R21; CMP $3, R9; ADD R5, R21, R22; CSEL GT, R22, R21, R22
+	VEOR V0.B16, V0.B16, V0.B16; MOVD R1, R15; SUBS $4, R4, R12; BLT tail225
 loop224:
-	FMOVQ.P 16(R15), F16; scoreRows_part8; scoreRows_part1; fmlaLane0(0, 28, 16); fmlaLane1(0, 29, 16)
-	fmlaLane2(0, 30, 16); fmlaLane3(0, 31, 16); SUBS $4, R12, R12; BGE loop224
+	FMOVQ.P 16(R15), F16; FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22
+	FMOVQ.P 16(R22), F23; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2
+	VTRN2 V26.D2, V24.D2, V30.D2; VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2
+	fmlaLane0(0, 28, 16); fmlaLane1(0, 29, 16); fmlaLane2(0, 30, 16); fmlaLane3(0, 31, 16)
+	SUBS $4, R12, R12; BGE loop224
 tail225:
 	ADD $4, R12, R12; CBZ R12, end227
 one226:
-	FMOVS.P 4(R15), F16; scoreRows_part9; fmlaLane0(0, 28, 16); SUB $1, R12, R12; CBNZ R12, one226
+	FMOVS.P 4(R15), F16; VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2]
+	VLD1.P 4(R22), V28.S[3]; fmlaLane0(0, 28, 16); SUB $1, R12, R12; CBNZ R12, one226
 end227:
 	ADD $0, R11, R13; VST1.P V0.S[0], 4(R13); CMP $1, R9; BLE stored228
 	VST1.P V0.S[1], 4(R13); CMP $2, R9; BLE stored228
@@ -1892,17 +2051,20 @@ maxQuarter:
 	// 4 at a time.
 	SUBS $4, R5, R5; BLT end230
 loop229:
-	VLD1 (R1), [V24.S4]; VLD1 (R3), [V25.S4]; softmax_part1; fcmeq(27, 26, 31); bic(23, 26, 27)
-	VORR V27.B16, V29.B16, V29.B16; VST1.P [V26.S4], 16(R1); fsub(0, 24, 23)
+	VLD1 (R1), [V24.S4]; VLD1 (R3), [V25.S4]; fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16
+	VEOR V31.B16, V31.B16, V31.B16; fadd(26, 26, 31); FMOVQ 32(R26), F31; fcmeq(27, 26, 31)
+	bic(23, 26, 27); VORR V27.B16, V29.B16, V29.B16; VST1.P [V26.S4], 16(R1); fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part2
+	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
-	softmax_part3
+	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part4; VST1.P [V8.S4], 16(R3)
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0); VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5; BGE loop229
 end230:
 	ADD $4, R5, R5
@@ -1910,18 +2072,21 @@ end230:
 	// 1 at a time.
 	SUBS $1, R5, R5; BLT end232
 loop231:
-	FMOVS 0(R1), F24; FMOVS 0(R3), F25; softmax_part1; fcmeq(27, 26, 31); bic(23, 26, 27)
-	FMOVQ 144(R26), F31; VAND V31.B16, V27.B16, V27.B16; VORR V27.B16, V29.B16, V29.B16
-	FMOVS.P F26, 4(R1); fsub(0, 24, 23)
+	FMOVS 0(R1), F24; FMOVS 0(R3), F25; fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16
+	VEOR V31.B16, V31.B16, V31.B16; fadd(26, 26, 31); FMOVQ 32(R26), F31; fcmeq(27, 26, 31)
+	bic(23, 26, 27); FMOVQ 144(R26), F31; VAND V31.B16, V27.B16, V27.B16
+	VORR V27.B16, V29.B16, V29.B16; FMOVS.P F26, 4(R1); fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part2
+	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
-	softmax_part3
+	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part4; FMOVS.P F8, 4(R3)
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0); FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5; BGE loop231
 end232:
 	ADD $1, R5, R5; VADDV V29.S4, V29; VMOV V29.S[0], R6; CMP $0, R6; CSET NE, R6
@@ -1942,16 +2107,34 @@ quarter:
 	fsub(3, 3, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part5
+	FMOVQ 0(R26), F4; FMOVQ 0(R26), F5; FMOVQ 0(R26), F6; FMOVQ 0(R26), F7; VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4; VFMLA V20.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4; fsub(12, 21, 4)
+	fsub(13, 21, 5); fsub(14, 21, 6); fsub(15, 21, 7); VFMLA V20.S4, V0.S4, V12.S4
+	VFMLA V20.S4, V1.S4, V13.S4; VFMLA V20.S4, V2.S4, V14.S4; VFMLA V20.S4, V3.S4, V15.S4
 
 	// 2^f by the polynomial
-	softmax_part6
+	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 128(R26), F2; FMOVQ 128(R26), F3; FMOVQ 48(R26), F8
+	FMOVQ 48(R26), F9; FMOVQ 48(R26), F10; FMOVQ 48(R26), F11; VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4; VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 64(R26), F0; FMOVQ 64(R26), F1; FMOVQ 64(R26), F2; FMOVQ 64(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4; VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 80(R26), F8; FMOVQ 80(R26), F9; FMOVQ 80(R26), F10
+	FMOVQ 80(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1
+	FMOVQ 96(R26), F2; FMOVQ 96(R26), F3; VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4; VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 112(R26), F8; FMOVQ 112(R26), F9
+	FMOVQ 112(R26), F10; FMOVQ 112(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part7; fadd(24, 24, 8)
-	fadd(25, 25, 9); fadd(26, 26, 10); fadd(27, 27, 11); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
-	SUB $1, R8, R8; CBNZ R8, quarter
-	softmax_part8; CBNZ R5, expRow
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fcmge(2, 22, 6)
+	VSHL $23, V6.S4, V6.S4; fcmge(3, 22, 7); VSHL $23, V7.S4, V7.S4; fmul(8, 8, 4); fmul(9, 9, 5)
+	fmul(10, 10, 6); fmul(11, 11, 7); bic(8, 8, 0); bic(9, 9, 1); bic(10, 10, 2); bic(11, 11, 3)
+	fadd(24, 24, 8); fadd(25, 25, 9); fadd(26, 26, 10); fadd(27, 27, 11)
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUB $1, R8, R8; CBNZ R8, quarter
+	fadd(24, 24, 26); fadd(25, 25, 27); fadd(24, 24, 25); VEXT $8, V24.B16, V24.B16, V31.B16
+	fadd(24, 24, 31); faddp(24, 24); FMOVS.P 4(R3), F0; FMOVS 0(R2), F1; VFMLA V1.S4, V0.S4, V24.S4
+	FMOVS.P F24, 4(R2); SUB $1, R5, R5; CBNZ R5, expRow
 	MOVB R6, masked+48(FP)
 	RET
 
@@ -2011,17 +2194,20 @@ maxQuarterEnd:
 	// 4 at a time.
 	SUBS $4, R5, R5; BLT end234
 loop233:
-	VLD1 (R1), [V24.S4]; VLD1 (R3), [V25.S4]; softmax_part1; fcmeq(27, 26, 31); bic(23, 26, 27)
-	VORR V27.B16, V29.B16, V29.B16; VST1.P [V26.S4], 16(R1); fsub(0, 24, 23)
+	VLD1 (R1), [V24.S4]; VLD1 (R3), [V25.S4]; fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16
+	VEOR V31.B16, V31.B16, V31.B16; fadd(26, 26, 31); FMOVQ 32(R26), F31; fcmeq(27, 26, 31)
+	bic(23, 26, 27); VORR V27.B16, V29.B16, V29.B16; VST1.P [V26.S4], 16(R1); fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part2
+	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
-	softmax_part3
+	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part4; VST1.P [V8.S4], 16(R3)
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0); VST1.P [V8.S4], 16(R3)
 	SUBS $4, R5, R5; BGE loop233
 end234:
 	ADD $4, R5, R5
@@ -2029,18 +2215,21 @@ end234:
 	// 1 at a time.
 	SUBS $1, R5, R5; BLT end236
 loop235:
-	FMOVS 0(R1), F24; FMOVS 0(R3), F25; softmax_part1; fcmeq(27, 26, 31); bic(23, 26, 27)
-	FMOVQ 144(R26), F31; VAND V31.B16, V27.B16, V27.B16; VORR V27.B16, V29.B16, V29.B16
-	FMOVS.P F26, 4(R1); fsub(0, 24, 23)
+	FMOVS 0(R1), F24; FMOVS 0(R3), F25; fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16
+	VEOR V31.B16, V31.B16, V31.B16; fadd(26, 26, 31); FMOVQ 32(R26), F31; fcmeq(27, 26, 31)
+	bic(23, 26, 27); FMOVQ 144(R26), F31; VAND V31.B16, V27.B16, V27.B16
+	VORR V27.B16, V29.B16, V29.B16; FMOVS.P F26, 4(R1); fsub(0, 24, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part2
+	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
-	softmax_part3
+	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part4; FMOVS.P F8, 4(R3)
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0); FMOVS.P F8, 4(R3)
 	SUBS $1, R5, R5; BGE loop235
 end236:
 	ADD $1, R5, R5; VADDV V29.S4, V29; VMOV V29.S[0], R6; CMP $0, R6; CSET NE, R6
@@ -2062,25 +2251,43 @@ quarter:
 	fsub(3, 3, 23)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part5
+	FMOVQ 0(R26), F4; FMOVQ 0(R26), F5; FMOVQ 0(R26), F6; FMOVQ 0(R26), F7; VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4; VFMLA V20.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4; fsub(12, 21, 4)
+	fsub(13, 21, 5); fsub(14, 21, 6); fsub(15, 21, 7); VFMLA V20.S4, V0.S4, V12.S4
+	VFMLA V20.S4, V1.S4, V13.S4; VFMLA V20.S4, V2.S4, V14.S4; VFMLA V20.S4, V3.S4, V15.S4
 
 	// 2^f by the polynomial
-	softmax_part6
+	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 128(R26), F2; FMOVQ 128(R26), F3; FMOVQ 48(R26), F8
+	FMOVQ 48(R26), F9; FMOVQ 48(R26), F10; FMOVQ 48(R26), F11; VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4; VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 64(R26), F0; FMOVQ 64(R26), F1; FMOVQ 64(R26), F2; FMOVQ 64(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4; VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 80(R26), F8; FMOVQ 80(R26), F9; FMOVQ 80(R26), F10
+	FMOVQ 80(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1
+	FMOVQ 96(R26), F2; FMOVQ 96(R26), F3; VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4; VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 112(R26), F8; FMOVQ 112(R26), F9
+	FMOVQ 112(R26), F10; FMOVQ 112(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part7; VDUP R7, V28.S4
-	LSR $16, R7, R7; FMOVQ 176(R26), F29; VCMTST V28.S4, V29.S4, V29.S4; VBIF V29.B16, V30.B16, V8.B16
-	FMOVQ 192(R26), F29; VCMTST V28.S4, V29.S4, V29.S4; VBIF V29.B16, V30.B16, V9.B16
-	FMOVQ 208(R26), F29; VCMTST V28.S4, V29.S4, V29.S4; VBIF V29.B16, V30.B16, V10.B16
-	FMOVQ 224(R26), F29; VCMTST V28.S4, V29.S4, V29.S4; VBIF V29.B16, V30.B16, V11.B16; fadd(24, 24, 8)
-	fadd(25, 25, 9); fadd(26, 26, 10); fadd(27, 27, 11); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
-	SUB $1, R8, R8; CBNZ R8, quarter
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fcmge(2, 22, 6)
+	VSHL $23, V6.S4, V6.S4; fcmge(3, 22, 7); VSHL $23, V7.S4, V7.S4; fmul(8, 8, 4); fmul(9, 9, 5)
+	fmul(10, 10, 6); fmul(11, 11, 7); bic(8, 8, 0); bic(9, 9, 1); bic(10, 10, 2); bic(11, 11, 3)
+	VDUP R7, V28.S4; LSR $16, R7, R7; FMOVQ 176(R26), F29; VCMTST V28.S4, V29.S4, V29.S4
+	VBIF V29.B16, V30.B16, V8.B16; FMOVQ 192(R26), F29; VCMTST V28.S4, V29.S4, V29.S4
+	VBIF V29.B16, V30.B16, V9.B16; FMOVQ 208(R26), F29; VCMTST V28.S4, V29.S4, V29.S4
+	VBIF V29.B16, V30.B16, V10.B16; FMOVQ 224(R26), F29; VCMTST V28.S4, V29.S4, V29.S4
+	VBIF V29.B16, V30.B16, V11.B16; fadd(24, 24, 8); fadd(25, 25, 9); fadd(26, 26, 10)
+	fadd(27, 27, 11); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUB $1, R8, R8; CBNZ R8, quarter
 	MOVD $4, R8; SUB R10, R8, R8; CBZ R8, quarterEnd
 quarterRest:
 	VMOV V30.B16, V8.B16; VMOV V30.B16, V9.B16; VMOV V30.B16, V10.B16; VMOV V30.B16, V11.B16
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUB $1, R8, R8; CBNZ R8, quarterRest
 quarterEnd:
-	softmax_part8; CBNZ R5, expRow
+	fadd(24, 24, 26); fadd(25, 25, 27); fadd(24, 24, 25); VEXT $8, V24.B16, V24.B16, V31.B16
+	fadd(24, 24, 31); faddp(24, 24); FMOVS.P 4(R3), F0; FMOVS 0(R2), F1; VFMLA V1.S4, V0.S4, V24.S4
+	FMOVS.P F24, 4(R2); SUB $1, R5, R5; CBNZ R5, expRow
 	MOVB R6, masked+56(FP)
 	RET
 
@@ -2099,18 +2306,23 @@ panel:
 	MOVD R1, R19; ADD R2<<2, R19, R20; ADD R2<<2, R20, R21; ADD R2<<2, R21, R22; SUBS $4, R4, R7
 	BLT tail238
 loop237:
-	ldrq(21, 19, 2); ldrq(22, 19, 5); ldrq(23, 19, 6); FMOVQ.P 16(R19), F20; packKeys_part1
-	VTRN1 V26.D2, V24.D2, V0.D2; VTRN2 V26.D2, V24.D2, V8.D2; VTRN1 V27.D2, V25.D2, V4.D2
-	VTRN2 V27.D2, V25.D2, V12.D2; ldrq(21, 20, 2); ldrq(22, 20, 5); ldrq(23, 20, 6)
-	FMOVQ.P 16(R20), F20; packKeys_part1; VTRN1 V26.D2, V24.D2, V1.D2; VTRN2 V26.D2, V24.D2, V9.D2
-	VTRN1 V27.D2, V25.D2, V5.D2; VTRN2 V27.D2, V25.D2, V13.D2; ldrq(21, 21, 2); ldrq(22, 21, 5)
-	ldrq(23, 21, 6); FMOVQ.P 16(R21), F20; packKeys_part1; VTRN1 V26.D2, V24.D2, V2.D2
-	VTRN2 V26.D2, V24.D2, V10.D2; VTRN1 V27.D2, V25.D2, V6.D2; VTRN2 V27.D2, V25.D2, V14.D2
-	ldrq(21, 22, 2); ldrq(22, 22, 5); ldrq(23, 22, 6); FMOVQ.P 16(R22), F20; packKeys_part1
-	VTRN1 V26.D2, V24.D2, V3.D2; VTRN2 V26.D2, V24.D2, V11.D2; VTRN1 V27.D2, V25.D2, V7.D2
-	VTRN2 V27.D2, V25.D2, V15.D2; VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0); VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0)
-	VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0); SUBS $4, R7, R7; BGE loop237
+	ldrq(21, 19, 2); ldrq(22, 19, 5); ldrq(23, 19, 6); FMOVQ.P 16(R19), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V0.D2; VTRN2 V26.D2, V24.D2, V8.D2
+	VTRN1 V27.D2, V25.D2, V4.D2; VTRN2 V27.D2, V25.D2, V12.D2; ldrq(21, 20, 2); ldrq(22, 20, 5)
+	ldrq(23, 20, 6); FMOVQ.P 16(R20), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V1.D2
+	VTRN2 V26.D2, V24.D2, V9.D2; VTRN1 V27.D2, V25.D2, V5.D2; VTRN2 V27.D2, V25.D2, V13.D2
+	ldrq(21, 21, 2); ldrq(22, 21, 5); ldrq(23, 21, 6); FMOVQ.P 16(R21), F20
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V2.D2; VTRN2 V26.D2, V24.D2, V10.D2
+	VTRN1 V27.D2, V25.D2, V6.D2; VTRN2 V27.D2, V25.D2, V14.D2; ldrq(21, 22, 2); ldrq(22, 22, 5)
+	ldrq(23, 22, 6); FMOVQ.P 16(R22), F20; VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4
+	VTRN1 V23.S4, V22.S4, V26.S4; VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V3.D2
+	VTRN2 V26.D2, V24.D2, V11.D2; VTRN1 V27.D2, V25.D2, V7.D2; VTRN2 V27.D2, V25.D2, V15.D2
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0)
+	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); VST1.P [V12.S4, V13.S4, V14.S4, V15.S4], 64(R0)
+	SUBS $4, R7, R7; BGE loop237
 tail238:
 	ADD $4, R7, R7; CBZ R7, end240
 one239:
@@ -2135,16 +2347,19 @@ group:
 	CSEL GT, R21, R20, R21; CMP $3, R3; ADD R2, R21, R22; CSEL GT, R22, R21, R22; MOVD R0, R10
 	SUBS $4, R4, R7; BLT tail242
 loop241:
-	scoreRows_part8; scoreRows_part1
-	VAND V16.B16, V28.B16, V28.B16; FMOVQ F28, 0(R10); ADD R9, R10, R10; VAND V16.B16, V29.B16, V29.B16
-	FMOVQ F29, 0(R10); ADD R9, R10, R10; VAND V16.B16, V30.B16, V30.B16; FMOVQ F30, 0(R10)
-	ADD R9, R10, R10; VAND V16.B16, V31.B16, V31.B16; FMOVQ F31, 0(R10); ADD R9, R10, R10
-	SUBS $4, R7, R7; BGE loop241
+	FMOVQ.P 16(R19), F20; FMOVQ.P 16(R20), F21; FMOVQ.P 16(R21), F22; FMOVQ.P 16(R22), F23
+	VTRN1 V21.S4, V20.S4, V24.S4; VTRN2 V21.S4, V20.S4, V25.S4; VTRN1 V23.S4, V22.S4, V26.S4
+	VTRN2 V23.S4, V22.S4, V27.S4; VTRN1 V26.D2, V24.D2, V28.D2; VTRN2 V26.D2, V24.D2, V30.D2
+	VTRN1 V27.D2, V25.D2, V29.D2; VTRN2 V27.D2, V25.D2, V31.D2; VAND V16.B16, V28.B16, V28.B16
+	FMOVQ F28, 0(R10); ADD R9, R10, R10; VAND V16.B16, V29.B16, V29.B16; FMOVQ F29, 0(R10)
+	ADD R9, R10, R10; VAND V16.B16, V30.B16, V30.B16; FMOVQ F30, 0(R10); ADD R9, R10, R10
+	VAND V16.B16, V31.B16, V31.B16; FMOVQ F31, 0(R10); ADD R9, R10, R10; SUBS $4, R7, R7; BGE loop241
 tail242:
 	ADD $4, R7, R7; CBZ R7, end244
 one243:
-	scoreRows_part9; VAND V16.B16, V28.B16, V28.B16
-	FMOVQ F28, 0(R10); ADD R9, R10, R10; SUB $1, R7, R7; CBNZ R7, one243
+	VLD1.P 4(R19), V28.S[0]; VLD1.P 4(R20), V28.S[1]; VLD1.P 4(R21), V28.S[2]; VLD1.P 4(R22), V28.S[3]
+	VAND V16.B16, V28.B16, V28.B16; FMOVQ F28, 0(R10); ADD R9, R10, R10; SUB $1, R7, R7
+	CBNZ R7, one243
 end244:
 
 	// With no keys left, the last ones are read again and masked.
@@ -2295,15 +2510,21 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
 	// 4 at a time.
 	SUBS $4, R6, R6; BLT end263
 loop262:
-	VLD1 (R0), [V24.S4]; VLD1.P 16(R2), [V25.S4]; softmax_part1; fcmeq(28, 26, 31); bic(27, 26, 28)
-	VST1.P [V26.S4], 16(R0); fsub(0, 24, 27); fsub(1, 25, 27)
+	VLD1 (R0), [V24.S4]; VLD1.P 16(R2), [V25.S4]; fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16
+	VEOR V31.B16, V31.B16, V31.B16; fadd(26, 26, 31); FMOVQ 32(R26), F31; fcmeq(28, 26, 31)
+	bic(27, 26, 28); VST1.P [V26.S4], 16(R0); fsub(0, 24, 27); fsub(1, 25, 27)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4; FMOVQ 0(R26), F5; VFMLA V20.S4, V0.S4, V4.S4; VFMLA V20.S4, V1.S4, V5.S4
 	fsub(8, 21, 4); fsub(9, 21, 5); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V20.S4, V1.S4, V9.S4
 
 	// 2^f by the polynomial
-	mergeSums_part1
+	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 48(R26), F6; FMOVQ 48(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4; FMOVQ 64(R26), F0; FMOVQ 64(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4; VFMLA V9.S4, V7.S4, V1.S4; FMOVQ 80(R26), F6; FMOVQ 80(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4; VFMLA V9.S4, V7.S4, V1.S4; FMOVQ 112(R26), F6; FMOVQ 112(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
 	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fmul(6, 6, 4)
@@ -2316,15 +2537,21 @@ end263:
 	// 1 at a time.
 	SUBS $1, R6, R6; BLT end265
 loop264:
-	FMOVS 0(R0), F24; FMOVS.P 4(R2), F25; softmax_part1; fcmeq(28, 26, 31); bic(27, 26, 28)
-	FMOVS.P F26, 4(R0); fsub(0, 24, 27); fsub(1, 25, 27)
+	FMOVS 0(R0), F24; FMOVS.P 4(R2), F25; fcmgt(26, 25, 24); VBSL V24.B16, V25.B16, V26.B16
+	VEOR V31.B16, V31.B16, V31.B16; fadd(26, 26, 31); FMOVQ 32(R26), F31; fcmeq(28, 26, 31)
+	bic(27, 26, 28); FMOVS.P F26, 4(R0); fsub(0, 24, 27); fsub(1, 25, 27)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
 	FMOVQ 0(R26), F4; FMOVQ 0(R26), F5; VFMLA V20.S4, V0.S4, V4.S4; VFMLA V20.S4, V1.S4, V5.S4
 	fsub(8, 21, 4); fsub(9, 21, 5); VFMLA V20.S4, V0.S4, V8.S4; VFMLA V20.S4, V1.S4, V9.S4
 
 	// 2^f by the polynomial
-	mergeSums_part1
+	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 48(R26), F6; FMOVQ 48(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4; FMOVQ 64(R26), F0; FMOVQ 64(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4; VFMLA V9.S4, V7.S4, V1.S4; FMOVQ 80(R26), F6; FMOVQ 80(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1
+	VFMLA V8.S4, V6.S4, V0.S4; VFMLA V9.S4, V7.S4, V1.S4; FMOVQ 112(R26), F6; FMOVQ 112(R26), F7
+	VFMLA V8.S4, V0.S4, V6.S4; VFMLA V9.S4, V1.S4, V7.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
 	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fmul(6, 6, 4)
@@ -2354,7 +2581,23 @@ loop266:
 	VMOV V12.S[0], R2; CBZ R2, large268
 
 	// |x| < 1: x + x³·P(x²)
-	softcap_part1; B capped269
+	FMOVQ 448(R26), F4; FMOVQ 448(R26), F5; FMOVQ 448(R26), F6; FMOVQ 448(R26), F7; FMOVQ 352(R26), F20
+	FMOVQ 352(R26), F21; FMOVQ 352(R26), F22; FMOVQ 352(R26), F23; VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4; VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 368(R26), F4; FMOVQ 368(R26), F5; FMOVQ 368(R26), F6; FMOVQ 368(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4; VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4; FMOVQ 384(R26), F20; FMOVQ 384(R26), F21; FMOVQ 384(R26), F22
+	FMOVQ 384(R26), F23; VFMLA V8.S4, V4.S4, V20.S4; VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4; FMOVQ 400(R26), F4; FMOVQ 400(R26), F5
+	FMOVQ 400(R26), F6; FMOVQ 400(R26), F7; VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4; VFMLA V11.S4, V23.S4, V7.S4; FMOVQ 416(R26), F20; FMOVQ 416(R26), F21
+	FMOVQ 416(R26), F22; FMOVQ 416(R26), F23; VFMLA V8.S4, V4.S4, V20.S4; VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4; FMOVQ 432(R26), F4; FMOVQ 432(R26), F5
+	FMOVQ 432(R26), F6; FMOVQ 432(R26), F7; VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4; VFMLA V11.S4, V23.S4, V7.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16
+	fmul(21, 9, 1); VMOV V1.B16, V13.B16; fmul(22, 10, 2); VMOV V2.B16, V14.B16; fmul(23, 11, 3)
+	VMOV V3.B16, V15.B16; VFMLA V4.S4, V20.S4, V12.S4; VFMLA V5.S4, V21.S4, V13.S4
+	VFMLA V6.S4, V22.S4, V14.S4; VFMLA V7.S4, V23.S4, V15.S4; B capped269
 large268:
 
 	// |x| ≥ 1: 1 − 2/(1+exp(2|x|))
@@ -2390,7 +2633,23 @@ large268:
 	VFMLA V15.S4, V19.S4, V23.S4; fdiv(23, 27, 23); fsub(19, 26, 23)
 
 	// |x| < 1: x + x³·P(x²)
-	softcap_part1; fcmgt(8, 26, 8)
+	FMOVQ 448(R26), F4; FMOVQ 448(R26), F5; FMOVQ 448(R26), F6; FMOVQ 448(R26), F7; FMOVQ 352(R26), F20
+	FMOVQ 352(R26), F21; FMOVQ 352(R26), F22; FMOVQ 352(R26), F23; VFMLA V8.S4, V4.S4, V20.S4
+	VFMLA V9.S4, V5.S4, V21.S4; VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4
+	FMOVQ 368(R26), F4; FMOVQ 368(R26), F5; FMOVQ 368(R26), F6; FMOVQ 368(R26), F7
+	VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4; VFMLA V10.S4, V22.S4, V6.S4
+	VFMLA V11.S4, V23.S4, V7.S4; FMOVQ 384(R26), F20; FMOVQ 384(R26), F21; FMOVQ 384(R26), F22
+	FMOVQ 384(R26), F23; VFMLA V8.S4, V4.S4, V20.S4; VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4; FMOVQ 400(R26), F4; FMOVQ 400(R26), F5
+	FMOVQ 400(R26), F6; FMOVQ 400(R26), F7; VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4; VFMLA V11.S4, V23.S4, V7.S4; FMOVQ 416(R26), F20; FMOVQ 416(R26), F21
+	FMOVQ 416(R26), F22; FMOVQ 416(R26), F23; VFMLA V8.S4, V4.S4, V20.S4; VFMLA V9.S4, V5.S4, V21.S4
+	VFMLA V10.S4, V6.S4, V22.S4; VFMLA V11.S4, V7.S4, V23.S4; FMOVQ 432(R26), F4; FMOVQ 432(R26), F5
+	FMOVQ 432(R26), F6; FMOVQ 432(R26), F7; VFMLA V8.S4, V20.S4, V4.S4; VFMLA V9.S4, V21.S4, V5.S4
+	VFMLA V10.S4, V22.S4, V6.S4; VFMLA V11.S4, V23.S4, V7.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16
+	fmul(21, 9, 1); VMOV V1.B16, V13.B16; fmul(22, 10, 2); VMOV V2.B16, V14.B16; fmul(23, 11, 3)
+	VMOV V3.B16, V15.B16; VFMLA V4.S4, V20.S4, V12.S4; VFMLA V5.S4, V21.S4, V13.S4
+	VFMLA V6.S4, V22.S4, V14.S4; VFMLA V7.S4, V23.S4, V15.S4; fcmgt(8, 26, 8)
 	VBIF V8.B16, V16.B16, V12.B16; fcmgt(9, 26, 9); VBIF V9.B16, V17.B16, V13.B16; fcmgt(10, 26, 10)
 	VBIF V10.B16, V18.B16, V14.B16; fcmgt(11, 26, 11); VBIF V11.B16, V19.B16, V15.B16
 capped269:
@@ -2415,10 +2674,18 @@ loop270:
 	fmlsLane2(4, 16, 24)
 
 	// exp(r) by the polynomial
-	softcap_part2
+	FMOVQ 528(R26), F16; FMOVQ 464(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 480(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4; FMOVQ 496(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 512(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4; FMOVQ 304(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 304(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4; VSHL $23, V12.S4, V12.S4; VMOV V26.B16, V20.B16
+	VFMLA V12.S4, V16.S4, V20.S4; fdiv(20, 27, 20); fsub(16, 26, 20)
 
 	// |x| < 1: x + x³·P(x²)
-	softcap_part3
+	FMOVQ 448(R26), F4; FMOVQ 352(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 368(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4; FMOVQ 384(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 400(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4; FMOVQ 416(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 432(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16; VFMLA V4.S4, V20.S4, V12.S4
+	fcmgt(8, 26, 8); VBIF V8.B16, V16.B16, V12.B16
 capped273:
 
 	// limit·y, y with the sign of x
@@ -2440,10 +2707,18 @@ loop274:
 	fmlsLane2(4, 16, 24)
 
 	// exp(r) by the polynomial
-	softcap_part2
+	FMOVQ 528(R26), F16; FMOVQ 464(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 480(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4; FMOVQ 496(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 512(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4; FMOVQ 304(R26), F20; VFMLA V4.S4, V16.S4, V20.S4; FMOVQ 304(R26), F16
+	VFMLA V4.S4, V20.S4, V16.S4; VSHL $23, V12.S4, V12.S4; VMOV V26.B16, V20.B16
+	VFMLA V12.S4, V16.S4, V20.S4; fdiv(20, 27, 20); fsub(16, 26, 20)
 
 	// |x| < 1: x + x³·P(x²)
-	softcap_part3
+	FMOVQ 448(R26), F4; FMOVQ 352(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 368(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4; FMOVQ 384(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 400(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4; FMOVQ 416(R26), F20; VFMLA V8.S4, V4.S4, V20.S4; FMOVQ 432(R26), F4
+	VFMLA V8.S4, V20.S4, V4.S4; fmul(20, 8, 0); VMOV V0.B16, V12.B16; VFMLA V4.S4, V20.S4, V12.S4
+	fcmgt(8, 26, 8); VBIF V8.B16, V16.B16, V12.B16
 capped277:
 
 	// limit·y, y with the sign of x
@@ -2544,7 +2819,9 @@ loop290:
 	VORR V25.B16, V24.B16, V24.B16; VORR V29.B16, V28.B16, V28.B16; fcmeq(4, 2, 16); bic(26, 22, 4)
 	fcmeq(4, 2, 17); bic(30, 26, 4); VORR V26.B16, V24.B16, V24.B16; VORR V30.B16, V28.B16, V28.B16
 	fcmeq(4, 3, 16); bic(27, 23, 4); fcmeq(4, 3, 17); bic(31, 27, 4); VORR V27.B16, V24.B16, V24.B16
-	VORR V31.B16, V28.B16, V28.B16; maskBiasRow_part1; ADD $16, R3, R3; SUBS $16, R1, R1; BGE loop290
+	VORR V31.B16, V28.B16, V28.B16; VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4
+	ORR R4, R2, R2; VADDV V28.S4, V28; VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5
+	ADD $16, R3, R3; SUBS $16, R1, R1; BGE loop290
 end291:
 	ADD $16, R1, R1
 
@@ -2552,8 +2829,8 @@ end291:
 	SUBS $4, R1, R1; BLT end293
 loop292:
 	VLD1.P 16(R0), [V0.S4]; fcmeq(4, 0, 16); bic(24, 20, 4); fcmeq(4, 0, 17); bic(28, 24, 4)
-	maskBiasRow_part1; ADD $4, R3, R3
-	SUBS $4, R1, R1; BGE loop292
+	VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4; ORR R4, R2, R2; VADDV V28.S4, V28
+	VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5; ADD $4, R3, R3; SUBS $4, R1, R1; BGE loop292
 end293:
 	ADD $4, R1, R1
 
@@ -2562,7 +2839,9 @@ end293:
 loop294:
 	FMOVS.P 4(R0), F0; fcmeq(4, 0, 16); bic(24, 20, 4); fcmeq(4, 0, 17); bic(28, 24, 4)
 	FMOVQ 144(R26), F31; VAND V31.B16, V24.B16, V24.B16; FMOVQ 144(R26), F31
-	VAND V31.B16, V28.B16, V28.B16; maskBiasRow_part1; ADD $1, R3, R3; SUBS $1, R1, R1; BGE loop294
+	VAND V31.B16, V28.B16, V28.B16; VADDV V24.S4, V24; VMOV V24.S[0], R4; LSL R3, R4, R4
+	ORR R4, R2, R2; VADDV V28.S4, V28; VMOV V28.S[0], R4; LSL R3, R4, R4; ORR R4, R5, R5
+	ADD $1, R3, R3; SUBS $1, R1, R1; BGE loop294
 end295:
 	ADD $1, R1, R1
 	MOVD R2, visible+16(FP)
@@ -2607,18 +2886,34 @@ loop300:
 	fsub(3, 3, 24)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part5
+	FMOVQ 0(R26), F4; FMOVQ 0(R26), F5; FMOVQ 0(R26), F6; FMOVQ 0(R26), F7; VFMLA V20.S4, V0.S4, V4.S4
+	VFMLA V20.S4, V1.S4, V5.S4; VFMLA V20.S4, V2.S4, V6.S4; VFMLA V20.S4, V3.S4, V7.S4; fsub(12, 21, 4)
+	fsub(13, 21, 5); fsub(14, 21, 6); fsub(15, 21, 7); VFMLA V20.S4, V0.S4, V12.S4
+	VFMLA V20.S4, V1.S4, V13.S4; VFMLA V20.S4, V2.S4, V14.S4; VFMLA V20.S4, V3.S4, V15.S4
 
 	// 2^f by the polynomial
-	softmax_part6
+	FMOVQ 128(R26), F0; FMOVQ 128(R26), F1; FMOVQ 128(R26), F2; FMOVQ 128(R26), F3; FMOVQ 48(R26), F8
+	FMOVQ 48(R26), F9; FMOVQ 48(R26), F10; FMOVQ 48(R26), F11; VFMLA V12.S4, V0.S4, V8.S4
+	VFMLA V13.S4, V1.S4, V9.S4; VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
+	FMOVQ 64(R26), F0; FMOVQ 64(R26), F1; FMOVQ 64(R26), F2; FMOVQ 64(R26), F3
+	VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4; VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 80(R26), F8; FMOVQ 80(R26), F9; FMOVQ 80(R26), F10
+	FMOVQ 80(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4; FMOVQ 96(R26), F0; FMOVQ 96(R26), F1
+	FMOVQ 96(R26), F2; FMOVQ 96(R26), F3; VFMLA V12.S4, V8.S4, V0.S4; VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4; VFMLA V15.S4, V11.S4, V3.S4; FMOVQ 112(R26), F8; FMOVQ 112(R26), F9
+	FMOVQ 112(R26), F10; FMOVQ 112(R26), F11; VFMLA V12.S4, V0.S4, V8.S4; VFMLA V13.S4, V1.S4, V9.S4
+	VFMLA V14.S4, V2.S4, V10.S4; VFMLA V15.S4, V3.S4, V11.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part7; VDUP R3, V26.S4
-	LSR $16, R3, R3; fmul(8, 8, 25); FMOVQ 176(R26), F27; VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V8.B16, V8.B16; fmul(9, 9, 25); FMOVQ 192(R26), F27; VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V9.B16, V9.B16; fmul(10, 10, 25); FMOVQ 208(R26), F27; VCMTST V26.S4, V27.S4, V27.S4
-	VAND V27.B16, V10.B16, V10.B16; fmul(11, 11, 25); FMOVQ 224(R26), F27
-	VCMTST V26.S4, V27.S4, V27.S4; VAND V27.B16, V11.B16, V11.B16
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fcmge(1, 22, 5); VSHL $23, V5.S4, V5.S4; fcmge(2, 22, 6)
+	VSHL $23, V6.S4, V6.S4; fcmge(3, 22, 7); VSHL $23, V7.S4, V7.S4; fmul(8, 8, 4); fmul(9, 9, 5)
+	fmul(10, 10, 6); fmul(11, 11, 7); bic(8, 8, 0); bic(9, 9, 1); bic(10, 10, 2); bic(11, 11, 3)
+	VDUP R3, V26.S4; LSR $16, R3, R3; fmul(8, 8, 25); FMOVQ 176(R26), F27
+	VCMTST V26.S4, V27.S4, V27.S4; VAND V27.B16, V8.B16, V8.B16; fmul(9, 9, 25); FMOVQ 192(R26), F27
+	VCMTST V26.S4, V27.S4, V27.S4; VAND V27.B16, V9.B16, V9.B16; fmul(10, 10, 25); FMOVQ 208(R26), F27
+	VCMTST V26.S4, V27.S4, V27.S4; VAND V27.B16, V10.B16, V10.B16; fmul(11, 11, 25)
+	FMOVQ 224(R26), F27; VCMTST V26.S4, V27.S4, V27.S4; VAND V27.B16, V11.B16, V11.B16
 	VST1.P [V8.S4, V9.S4, V10.S4, V11.S4], 64(R0); SUBS $16, R2, R2; BGE loop300
 end301:
 	ADD $16, R2, R2
@@ -2629,13 +2924,15 @@ loop302:
 	VLD1.P 16(R1), [V0.S4]; fsub(0, 0, 24)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part2
+	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
-	softmax_part3
+	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part4; VDUP R3, V26.S4
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0); VDUP R3, V26.S4
 	LSR $4, R3, R3; fmul(8, 8, 25); FMOVQ 176(R26), F27; VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V8.B16, V8.B16; VST1.P [V8.S4], 16(R0); SUBS $4, R2, R2; BGE loop302
 end303:
@@ -2647,13 +2944,15 @@ loop304:
 	FMOVS.P 4(R1), F0; fsub(0, 0, 24)
 
 	// t = x·c + bias; n = t − bias; f = x·c − n
-	softmax_part2
+	FMOVQ 0(R26), F4; VFMLA V20.S4, V0.S4, V4.S4; fsub(12, 21, 4); VFMLA V20.S4, V0.S4, V12.S4
 
 	// 2^f by the polynomial
-	softmax_part3
+	FMOVQ 128(R26), F0; FMOVQ 48(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 64(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 80(R26), F8; VFMLA V12.S4, V0.S4, V8.S4; FMOVQ 96(R26), F0
+	VFMLA V12.S4, V8.S4, V0.S4; FMOVQ 112(R26), F8; VFMLA V12.S4, V0.S4, V8.S4
 
 	// 2ⁿ·2^f, 0 where n is too small; a NaN is not
-	softmax_part4; VDUP R3, V26.S4
+	fcmge(0, 22, 4); VSHL $23, V4.S4, V4.S4; fmul(8, 8, 4); bic(8, 8, 0); VDUP R3, V26.S4
 	LSR $1, R3, R3; fmul(8, 8, 25); FMOVQ 176(R26), F27; VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V8.B16, V8.B16; FMOVS.P F8, 4(R0); SUBS $1, R2, R2; BGE loop304
 end305:

@@ -21,107 +21,6 @@
 #define sqxtn216b(d, n) WORD $(0x4e214800 | (d)<<0 | (n)<<5)
 #define sqxtn8b(d, n) WORD $(0x0e214800 | (d)<<0 | (n)<<5)
 
-#define encode_part1 \
-	fdiv(0, 0, 16); VUSHR $31, V0.S4, V4.S4; VSHL $3, V4.S4, V4.S4; fabs(0, 0); fcmge(8, 0, 17) \
-	VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 18); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 19) \
-	VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 20); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 21) \
-	VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 22); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 23) \
-	VSUB V8.S4, V4.S4, V4.S4; sqxtn(12, 4); sqxtn8b(12, 12)
-
-#define scoreInt4Dot_part1 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
-
-#define scoreInt4Dot_part2 \
-	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16 \
-	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16 \
-	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
-
-#define scoreInt4Dot_part3 \
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVD 0(R20), F24 \
-	ADD $8, R20, R20
-
-#define scoreInt4Dot_part4 \
-	VUSHR $4, V16.B16, V20.B16; VAND V29.B16, V16.B16, V16.B16; VUSHR $4, V17.B16, V21.B16 \
-	VAND V29.B16, V17.B16, V17.B16; VUSHR $4, V18.B16, V22.B16; VAND V29.B16, V18.B16, V18.B16 \
-	VUSHR $4, V19.B16, V23.B16
-
-#define scoreInt4Dot_part5 \
-	VAND V29.B16, V19.B16, V19.B16; VTBL V16.B16, [V28.B16], V16.B16 \
-	VTBL V17.B16, [V28.B16], V17.B16; VTBL V18.B16, [V28.B16], V18.B16 \
-	VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24) \
-	sdotLane0(2, 18, 24); sdotLane0(3, 19, 24)
-
-#define scoreInt4Dot_part6 \
-	sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25) \
-	sdotLane0(8, 16, 26); sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26)
-
-#define scoreInt4Dot_part7 \
-	VTBL V20.B16, [V28.B16], V20.B16; VTBL V21.B16, [V28.B16], V21.B16 \
-	VTBL V22.B16, [V28.B16], V22.B16; VTBL V23.B16, [V28.B16], V23.B16
-
-#define scoreInt4Dot_part8 \
-	sdotLane1(0, 20, 24); sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24) \
-	sdotLane1(4, 20, 25); sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25)
-
-#define scoreInt4Dot_part9 \
-	VAND V29.B16, V16.B16, V16.B16; VAND V29.B16, V17.B16, V17.B16; VAND V29.B16, V18.B16, V18.B16
-
-#define scoreInt4Dot_part10 \
-	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3) \
-	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19) \
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6) \
-	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19) \
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0
-
-#define accumulateInt4Dot_part1 \
-	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8 \
-	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16 \
-	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16
-
-#define accumulateInt4Dot_part2 \
-	VUZP1 V27.B16, V26.B16, V31.B16; VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8 \
-	VUZP2 V27.B16, V26.B16, V27.B16; bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16 \
-	VTBL V30.B16, [V26.B16], V26.B16; VTBL V30.B16, [V27.B16], V27.B16; FMOVQ 0(R22), F31 \
-	FMOVQ 16(R22), F29; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-
-#define accumulateInt4Dot_part3 \
-	VAND V29.B16, V20.B16, V20.B16; VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16 \
-	VAND V29.B16, V23.B16, V23.B16
-
-#define accumulateInt4Dot_part4 \
-	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16 \
-	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28) \
-	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28)
-
-#define accumulateInt4Dot_part5 \
-	sdotLane0(0, 20, 24); sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24) \
-	sdotLane0(4, 20, 25); sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
-
-#define accumulateInt4Dot_part6 \
-	sdotLane0(8, 20, 26); sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26) \
-	sdotLane0(12, 20, 27); sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
-
-#define accumulateInt4Dot_part7 \
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16 \
-	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
-
-#define accumulateInt4Dot_part8 \
-	FMOVQ 48(R22), F29; FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
-
-#define accumulateInt4Dot_part9 \
-	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4 \
-	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4 \
-	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4 \
-	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4 \
-	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4 \
-	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
-
-#define accumulateInt4Dot_part10 \
-	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16 \
-	VEOR V23.B16, V23.B16, V23.B16
-
 
 // encodeSIMD works like encodeGeneric.
 TEXT ·encodeSIMD(SB), NOSPLIT, $0-28
@@ -162,14 +61,24 @@ end2:
 	// 4 at a time.
 	SUBS $4, R2, R2; BLT end4
 loop3:
-	VLD1.P 16(R1), [V0.S4]; encode_part1; FMOVS.P F12, 4(R0); SUBS $4, R2, R2; BGE loop3
+	VLD1.P 16(R1), [V0.S4]; fdiv(0, 0, 16); VUSHR $31, V0.S4, V4.S4; VSHL $3, V4.S4, V4.S4; fabs(0, 0)
+	fcmge(8, 0, 17); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 18); VSUB V8.S4, V4.S4, V4.S4
+	fcmge(8, 0, 19); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 20); VSUB V8.S4, V4.S4, V4.S4
+	fcmge(8, 0, 21); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 22); VSUB V8.S4, V4.S4, V4.S4
+	fcmge(8, 0, 23); VSUB V8.S4, V4.S4, V4.S4; sqxtn(12, 4); sqxtn8b(12, 12); FMOVS.P F12, 4(R0)
+	SUBS $4, R2, R2; BGE loop3
 end4:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2; BLT end6
 loop5:
-	FMOVS.P 4(R1), F0; encode_part1; VST1.P V12.B[0], 1(R0); SUBS $1, R2, R2; BGE loop5
+	FMOVS.P 4(R1), F0; fdiv(0, 0, 16); VUSHR $31, V0.S4, V4.S4; VSHL $3, V4.S4, V4.S4; fabs(0, 0)
+	fcmge(8, 0, 17); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 18); VSUB V8.S4, V4.S4, V4.S4
+	fcmge(8, 0, 19); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 20); VSUB V8.S4, V4.S4, V4.S4
+	fcmge(8, 0, 21); VSUB V8.S4, V4.S4, V4.S4; fcmge(8, 0, 22); VSUB V8.S4, V4.S4, V4.S4
+	fcmge(8, 0, 23); VSUB V8.S4, V4.S4, V4.S4; sqxtn(12, 4); sqxtn8b(12, 12); VST1.P V12.B[0], 1(R0)
+	SUBS $1, R2, R2; BGE loop5
 end6:
 	ADD $1, R2, R2
 	RET
@@ -215,30 +124,52 @@ tiles8:
 	CMP $4, R12; BLT fewer10
 
 	// 4 rows.
-	scoreInt4Dot_part1; scoreInt4Dot_part2
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; LSR $1, R6, R15
-	CBZ R15, last12
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
+	ADD R4, R22, R23; LSR $1, R6, R15; CBZ R15, last12
 groups11:
-	scoreInt4Dot_part3; FMOVD 0(R21), F25
-	ADD $8, R21, R21; FMOVD 0(R22), F26; ADD $8, R22, R22; FMOVD 0(R23), F27; ADD $8, R23, R23
-	scoreInt4Dot_part4; scoreInt4Dot_part5
-	scoreInt4Dot_part6; sdotLane0(12, 16, 27)
-	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27); scoreInt4Dot_part7
-	scoreInt4Dot_part8; sdotLane1(8, 20, 26)
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVD 0(R20), F24; ADD $8, R20, R20
+	FMOVD 0(R21), F25; ADD $8, R21, R21; FMOVD 0(R22), F26; ADD $8, R22, R22; FMOVD 0(R23), F27
+	ADD $8, R23, R23; VUSHR $4, V16.B16, V20.B16; VAND V29.B16, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V21.B16; VAND V29.B16, V17.B16, V17.B16; VUSHR $4, V18.B16, V22.B16
+	VAND V29.B16, V18.B16, V18.B16; VUSHR $4, V19.B16, V23.B16; VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16; VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16; VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27)
+	VTBL V20.B16, [V28.B16], V20.B16; VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16; VTBL V23.B16, [V28.B16], V23.B16; sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25); sdotLane1(8, 20, 26)
 	sdotLane1(9, 21, 26); sdotLane1(10, 22, 26); sdotLane1(11, 23, 26); sdotLane1(12, 20, 27)
 	sdotLane1(13, 21, 27); sdotLane1(14, 22, 27); sdotLane1(15, 23, 27); SUB $1, R15, R15
 	CBNZ R15, groups11
 last12:
 	LSR $1, R6, R15; LSL $1, R15, R15; CMP R6, R15; BEQ end13
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; scoreInt4Dot_part9; scoreInt4Dot_part5
-	scoreInt4Dot_part6; sdotLane0(12, 16, 27)
+	FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; VAND V29.B16, V16.B16, V16.B16
+	VAND V29.B16, V17.B16, V17.B16; VAND V29.B16, V18.B16, V18.B16; VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16; VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16; VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); sdotLane0(12, 16, 27)
 	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27)
 end13:
-	scoreInt4Dot_part10; scvtf(8, 8)
-	scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18)
-	fmul(11, 11, 19); VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; scvtf(12, 12)
-	scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); fmul(12, 12, 16); fmul(13, 13, 17); fmul(14, 14, 18)
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; scvtf(12, 12); scvtf(13, 13)
+	scvtf(14, 14); scvtf(15, 15); fmul(12, 12, 16); fmul(13, 13, 17); fmul(14, 14, 18)
 	fmul(15, 15, 19); VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1
 	ADD R4, R1, R1; ADD R4, R1, R1; ADD R4, R1, R1; SUBS $4, R12, R12; BGT tiles8
 	B rowsEnd9
@@ -246,46 +177,83 @@ fewer10:
 	CMP $3, R12; BLT fewer14
 
 	// 3 rows.
-	scoreInt4Dot_part1; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; LSR $1, R6, R15; CBZ R15, last16
 groups15:
-	scoreInt4Dot_part3; FMOVD 0(R21), F25
-	ADD $8, R21, R21; FMOVD 0(R22), F26; ADD $8, R22, R22; scoreInt4Dot_part4; scoreInt4Dot_part5
-	scoreInt4Dot_part6; scoreInt4Dot_part7
-	scoreInt4Dot_part8; sdotLane1(8, 20, 26)
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVD 0(R20), F24; ADD $8, R20, R20
+	FMOVD 0(R21), F25; ADD $8, R21, R21; FMOVD 0(R22), F26; ADD $8, R22, R22
+	VUSHR $4, V16.B16, V20.B16; VAND V29.B16, V16.B16, V16.B16; VUSHR $4, V17.B16, V21.B16
+	VAND V29.B16, V17.B16, V17.B16; VUSHR $4, V18.B16, V22.B16; VAND V29.B16, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V23.B16; VAND V29.B16, V19.B16, V19.B16; VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16; VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25); sdotLane0(8, 16, 26); sdotLane0(9, 17, 26); sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26); VTBL V20.B16, [V28.B16], V20.B16; VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16; VTBL V23.B16, [V28.B16], V23.B16; sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25); sdotLane1(8, 20, 26)
 	sdotLane1(9, 21, 26); sdotLane1(10, 22, 26); sdotLane1(11, 23, 26); SUB $1, R15, R15
 	CBNZ R15, groups15
 last16:
 	LSR $1, R6, R15; LSL $1, R15, R15; CMP R6, R15; BEQ end17
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26; scoreInt4Dot_part9; scoreInt4Dot_part5; scoreInt4Dot_part6
+	FMOVS.P 4(R22), F26; VAND V29.B16, V16.B16, V16.B16; VAND V29.B16, V17.B16, V17.B16
+	VAND V29.B16, V18.B16, V18.B16; VAND V29.B16, V19.B16, V19.B16; VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16; VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25); sdotLane0(8, 16, 26); sdotLane0(9, 17, 26); sdotLane0(10, 18, 26)
+	sdotLane0(11, 19, 26)
 end17:
-	scoreInt4Dot_part10; scvtf(8, 8)
-	scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18)
-	fmul(11, 11, 19); VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1
-	ADD R4, R1, R1; ADD R4, R1, R1; SUBS $3, R12, R12; BGT tiles8
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	ADD R4, R1, R1; SUBS $3, R12, R12; BGT tiles8
 	B rowsEnd9
 fewer14:
 	CMP $2, R12; BLT fewer18
 
 	// 2 rows.
-	scoreInt4Dot_part1; MOVD R2, R19
-	MOVD R1, R20; ADD R4, R20, R21; LSR $1, R6, R15; CBZ R15, last20
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; LSR $1, R6, R15; CBZ R15, last20
 groups19:
-	scoreInt4Dot_part3; FMOVD 0(R21), F25
-	ADD $8, R21, R21; scoreInt4Dot_part4; scoreInt4Dot_part5; sdotLane0(4, 16, 25)
-	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); scoreInt4Dot_part7
-	scoreInt4Dot_part8; SUB $1, R15, R15
-	CBNZ R15, groups19
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVD 0(R20), F24; ADD $8, R20, R20
+	FMOVD 0(R21), F25; ADD $8, R21, R21; VUSHR $4, V16.B16, V20.B16; VAND V29.B16, V16.B16, V16.B16
+	VUSHR $4, V17.B16, V21.B16; VAND V29.B16, V17.B16, V17.B16; VUSHR $4, V18.B16, V22.B16
+	VAND V29.B16, V18.B16, V18.B16; VUSHR $4, V19.B16, V23.B16; VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16; VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16; VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); VTBL V20.B16, [V28.B16], V20.B16
+	VTBL V21.B16, [V28.B16], V21.B16; VTBL V22.B16, [V28.B16], V22.B16
+	VTBL V23.B16, [V28.B16], V23.B16; sdotLane1(0, 20, 24); sdotLane1(1, 21, 24); sdotLane1(2, 22, 24)
+	sdotLane1(3, 23, 24); sdotLane1(4, 20, 25); sdotLane1(5, 21, 25); sdotLane1(6, 22, 25)
+	sdotLane1(7, 23, 25); SUB $1, R15, R15; CBNZ R15, groups19
 last20:
 	LSR $1, R6, R15; LSL $1, R15, R15; CMP R6, R15; BEQ end21
 	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25
-	scoreInt4Dot_part9; scoreInt4Dot_part5
-	sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25)
+	VAND V29.B16, V16.B16, V16.B16; VAND V29.B16, V17.B16, V17.B16; VAND V29.B16, V18.B16, V18.B16
+	VAND V29.B16, V19.B16, V19.B16; VTBL V16.B16, [V28.B16], V16.B16; VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16; VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25)
 end21:
-	scoreInt4Dot_part10; ADD R4, R1, R1
-	ADD R4, R1, R1; SUBS $2, R12, R12; BGT tiles8
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	SUBS $2, R12, R12; BGT tiles8
 	B rowsEnd9
 fewer18:
 	CMP $1, R12; BLT fewer22
@@ -294,14 +262,23 @@ fewer18:
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; MOVD R2, R19; MOVD R1, R20; LSR $1, R6, R15; CBZ R15, last24
 groups23:
-	scoreInt4Dot_part3; scoreInt4Dot_part4
-	scoreInt4Dot_part5; scoreInt4Dot_part7
-	sdotLane1(0, 20, 24); sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24)
-	SUB $1, R15, R15; CBNZ R15, groups23
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVD 0(R20), F24; ADD $8, R20, R20
+	VUSHR $4, V16.B16, V20.B16; VAND V29.B16, V16.B16, V16.B16; VUSHR $4, V17.B16, V21.B16
+	VAND V29.B16, V17.B16, V17.B16; VUSHR $4, V18.B16, V22.B16; VAND V29.B16, V18.B16, V18.B16
+	VUSHR $4, V19.B16, V23.B16; VAND V29.B16, V19.B16, V19.B16; VTBL V16.B16, [V28.B16], V16.B16
+	VTBL V17.B16, [V28.B16], V17.B16; VTBL V18.B16, [V28.B16], V18.B16
+	VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); VTBL V20.B16, [V28.B16], V20.B16; VTBL V21.B16, [V28.B16], V21.B16
+	VTBL V22.B16, [V28.B16], V22.B16; VTBL V23.B16, [V28.B16], V23.B16; sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); SUB $1, R15, R15
+	CBNZ R15, groups23
 last24:
 	LSR $1, R6, R15; LSL $1, R15, R15; CMP R6, R15; BEQ end25
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; FMOVS.P 4(R20), F24; scoreInt4Dot_part9
-	scoreInt4Dot_part5
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; FMOVS.P 4(R20), F24; VAND V29.B16, V16.B16, V16.B16
+	VAND V29.B16, V17.B16, V17.B16; VAND V29.B16, V18.B16, V18.B16; VAND V29.B16, V19.B16, V19.B16
+	VTBL V16.B16, [V28.B16], V16.B16; VTBL V17.B16, [V28.B16], V17.B16
+	VTBL V18.B16, [V28.B16], V18.B16; VTBL V19.B16, [V28.B16], V19.B16; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24)
 end25:
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
 	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
@@ -332,46 +309,107 @@ tiles27:
 	CMP $2, R12; BLT fewer29
 
 	// 2 rows.
-	scoreInt4Dot_part1; scoreInt4Dot_part2
-	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
-	VEOR V19.B16, V19.B16, V19.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15
-	BLT tail31
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail31
 groups30:
-	FMOVQ 48(R22), F29; FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; accumulateInt4Dot_part1
-	FMOVQ.P 16(R21), F26; FMOVQ.P 16(R21), F27; accumulateInt4Dot_part2; accumulateInt4Dot_part3
-	accumulateInt4Dot_part4; accumulateInt4Dot_part5
-	accumulateInt4Dot_part6; accumulateInt4Dot_part7
-	accumulateInt4Dot_part4; scoreInt4Dot_part8
-	sdotLane1(8, 20, 26); sdotLane1(9, 21, 26); sdotLane1(10, 22, 26); sdotLane1(11, 23, 26)
-	sdotLane1(12, 20, 27); sdotLane1(13, 21, 27); sdotLane1(14, 22, 27); sdotLane1(15, 23, 27)
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; accumulateInt4Dot_part3; accumulateInt4Dot_part4
-	sdotLane2(0, 20, 24); sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24)
-	sdotLane2(4, 20, 25); sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25)
-	sdotLane2(8, 20, 26); sdotLane2(9, 21, 26); sdotLane2(10, 22, 26); sdotLane2(11, 23, 26)
-	sdotLane2(12, 20, 27); sdotLane2(13, 21, 27); sdotLane2(14, 22, 27); sdotLane2(15, 23, 27)
-	accumulateInt4Dot_part7; accumulateInt4Dot_part4
-	sdotLane3(0, 20, 24); sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24)
-	sdotLane3(4, 20, 25); sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25)
-	sdotLane3(8, 20, 26); sdotLane3(9, 21, 26); sdotLane3(10, 22, 26); sdotLane3(11, 23, 26)
-	sdotLane3(12, 20, 27); sdotLane3(13, 21, 27); sdotLane3(14, 22, 27); sdotLane3(15, 23, 27)
-	SUBS $4, R15, R15; BGE groups30
+	FMOVQ 48(R22), F29; FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8; VUZP2 V25.B16, V24.B16, V25.B16
+	bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16; VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16; FMOVQ.P 16(R21), F26; FMOVQ.P 16(R21), F27
+	VUZP1 V27.B16, V26.B16, V31.B16; VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16; bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16; VTBL V30.B16, [V27.B16], V27.B16; FMOVQ 0(R22), F31
+	FMOVQ 16(R22), F29; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16; VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26); sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25); sdotLane1(8, 20, 26)
+	sdotLane1(9, 21, 26); sdotLane1(10, 22, 26); sdotLane1(11, 23, 26); sdotLane1(12, 20, 27)
+	sdotLane1(13, 21, 27); sdotLane1(14, 22, 27); sdotLane1(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16; VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24); sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25); sdotLane2(8, 20, 26)
+	sdotLane2(9, 21, 26); sdotLane2(10, 22, 26); sdotLane2(11, 23, 26); sdotLane2(12, 20, 27)
+	sdotLane2(13, 21, 27); sdotLane2(14, 22, 27); sdotLane2(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24); sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25); sdotLane3(8, 20, 26)
+	sdotLane3(9, 21, 26); sdotLane3(10, 22, 26); sdotLane3(11, 23, 26); sdotLane3(12, 20, 27)
+	sdotLane3(13, 21, 27); sdotLane3(14, 22, 27); sdotLane3(15, 23, 27); SUBS $4, R15, R15
+	BGE groups30
 tail31:
 	ADD $4, R15, R15; CBZ R15, end33
 one32:
-	accumulateInt4Dot_part8; accumulateInt4Dot_part1
-	FMOVD 0(R21), F26; ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; accumulateInt4Dot_part2
-	accumulateInt4Dot_part3; accumulateInt4Dot_part4
-	accumulateInt4Dot_part5; accumulateInt4Dot_part6
-	SUB $1, R15, R15; CBZ R15, end33
-	accumulateInt4Dot_part8; accumulateInt4Dot_part1
-	FMOVD 0(R21), F26; ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; accumulateInt4Dot_part2
-	ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16
-	VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16; accumulateInt4Dot_part4
-	accumulateInt4Dot_part5; accumulateInt4Dot_part6
-	SUB $1, R15, R15; CBNZ R15, one32
+	FMOVQ 48(R22), F29; FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16; FMOVD 0(R21), F26
+	ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8; VUZP2 V27.B16, V26.B16, V27.B16
+	bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16; VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16; FMOVQ 0(R22), F31; FMOVQ 16(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16; VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26); sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27); SUB $1, R15, R15
+	CBZ R15, end33
+	FMOVQ 48(R22), F29; FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16; FMOVD 0(R21), F26
+	ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8; VUZP2 V27.B16, V26.B16, V27.B16
+	bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16; VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16; FMOVQ 0(R22), F31; FMOVQ 16(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26); sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27); SUB $1, R15, R15
+	CBNZ R15, one32
 end33:
-	accumulateInt4Dot_part9; CBZ R26, begin34
-	accumulateInt4Dot_part10; B ready36
+	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin34
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready36
 begin34:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain35
 	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
@@ -384,7 +422,8 @@ ready36:
 	VADD V14.S4, V10.S4, V10.S4; VADD V18.S4, V10.S4, V10.S4; scvtf(10, 10); VSHL $7, V15.S4, V15.S4
 	VADD V15.S4, V11.S4, V11.S4; VADD V19.S4, V11.S4, V11.S4; scvtf(11, 11); FMOVS 0(R13), F24
 	ADD R25, R13, R13; CBZ R26, begin37
-	accumulateInt4Dot_part10; B ready39
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready39
 begin37:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain38
 	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
@@ -398,37 +437,78 @@ fewer29:
 	CMP $1, R12; BLT fewer40
 
 	// 1 rows.
-	scoreInt4Dot_part1; VEOR V16.B16, V16.B16, V16.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail42
 groups41:
-	FMOVQ 48(R22), F29; FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; accumulateInt4Dot_part1
-	FMOVQ 0(R22), F31; FMOVQ 16(R22), F29; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	accumulateInt4Dot_part3; accumulateInt4Dot_part4
-	accumulateInt4Dot_part5; accumulateInt4Dot_part7
-	accumulateInt4Dot_part4; scoreInt4Dot_part8
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; accumulateInt4Dot_part3; accumulateInt4Dot_part4
-	sdotLane2(0, 20, 24); sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24)
-	sdotLane2(4, 20, 25); sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25)
-	accumulateInt4Dot_part7; accumulateInt4Dot_part4
-	sdotLane3(0, 20, 24); sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24)
-	sdotLane3(4, 20, 25); sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25)
-	SUBS $4, R15, R15; BGE groups41
+	FMOVQ 48(R22), F29; FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8; VUZP2 V25.B16, V24.B16, V25.B16
+	bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16; VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16; FMOVQ 0(R22), F31; FMOVQ 16(R22), F29
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16; VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16; VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24); sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; VUSHR $4, V20.B16, V20.B16
+	VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16; VUSHR $4, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24); sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25); SUBS $4, R15, R15; BGE groups41
 tail42:
 	ADD $4, R15, R15; CBZ R15, end44
 one43:
-	accumulateInt4Dot_part8; accumulateInt4Dot_part1
-	FMOVQ 0(R22), F31; FMOVQ 16(R22), F29; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]
-	accumulateInt4Dot_part3; accumulateInt4Dot_part4
-	accumulateInt4Dot_part5; SUB $1, R15, R15
-	CBZ R15, end44
-	accumulateInt4Dot_part8; accumulateInt4Dot_part1
-	FMOVQ 0(R22), F31; FMOVQ 16(R22), F29; accumulateInt4Dot_part7; accumulateInt4Dot_part4
-	accumulateInt4Dot_part5; SUB $1, R15, R15
-	CBNZ R15, one43
+	FMOVQ 48(R22), F29; FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16; FMOVQ 0(R22), F31
+	FMOVQ 16(R22), F29; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; VAND V29.B16, V20.B16, V20.B16
+	VAND V29.B16, V21.B16, V21.B16; VAND V29.B16, V22.B16, V22.B16; VAND V29.B16, V23.B16, V23.B16
+	VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); SUB $1, R15, R15; CBZ R15, end44
+	FMOVQ 48(R22), F29; FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16; FMOVQ 0(R22), F31
+	FMOVQ 16(R22), F29; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19
+	VUSHR $4, V20.B16, V20.B16; VUSHR $4, V21.B16, V21.B16; VUSHR $4, V22.B16, V22.B16
+	VUSHR $4, V23.B16, V23.B16; VTBL V20.B16, [V31.B16], V20.B16; VTBL V21.B16, [V31.B16], V21.B16
+	VTBL V22.B16, [V31.B16], V22.B16; VTBL V23.B16, [V31.B16], V23.B16; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); SUB $1, R15, R15; CBNZ R15, one43
 end44:
-	accumulateInt4Dot_part9; CBZ R26, begin45
-	accumulateInt4Dot_part10; B ready47
+	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin45
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready47
 begin45:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain46
 	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)

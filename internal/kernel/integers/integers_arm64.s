@@ -25,84 +25,6 @@
 #define sqxtn216b(d, n) WORD $(0x4e214800 | (d)<<0 | (n)<<5)
 #define sqxtn8b(d, n) WORD $(0x0e214800 | (d)<<0 | (n)<<5)
 
-#define scoreInt8Dot_part1 \
-	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16 \
-	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16 \
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
-
-#define scoreInt8Dot_part2 \
-	VEOR V8.B16, V8.B16, V8.B16; VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16 \
-	VEOR V11.B16, V11.B16, V11.B16; VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16 \
-	VEOR V14.B16, V14.B16, V14.B16; VEOR V15.B16, V15.B16, V15.B16
-
-#define scoreInt8Dot_part3 \
-	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
-
-#define scoreInt8Dot_part4 \
-	sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24) \
-	sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25)
-
-#define scoreInt8Dot_part5 \
-	sdotLane0(8, 16, 26); sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26)
-
-#define scoreInt8Dot_part6 \
-	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3) \
-	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19) \
-	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6) \
-	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19) \
-	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0
-
-#define multiplyInt8Dot_part1 \
-	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 24(R16), R2; MOVD 40(R16), R14; MOVD 64(R16), R4 \
-	MOVD 48(R16), R11; MOVD 80(R16), R16; MOVD 0(R16), R6; ADD $3, R6, R6; LSR $2, R6, R6 \
-	MOVD 8(R16), R7; LSR $4, R7, R7; MOVD 16(R16), R5; MOVD 24(R16), R8
-
-#define multiplyInt8Dot_part2 \
-	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
-
-#define multiplyInt8Dot_part3 \
-	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16 \
-	VEOR V19.B16, V19.B16, V19.B16
-
-#define multiplyInt8Dot_part4 \
-	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24) \
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5) \
-	scvtf(6, 6); scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13
-
-#define multiplyInt8Dot_part5 \
-	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24) \
-	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0
-
-#define accumulateInt8Dot_part1 \
-	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8 \
-	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16 \
-	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16
-
-#define accumulateInt8Dot_part2 \
-	VUZP1 V27.B16, V26.B16, V31.B16; VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8 \
-	VUZP2 V27.B16, V26.B16, V27.B16; bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16 \
-	VTBL V30.B16, [V26.B16], V26.B16; VTBL V30.B16, [V27.B16], V27.B16
-
-#define accumulateInt8Dot_part3 \
-	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28) \
-	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28)
-
-#define accumulateInt8Dot_part4 \
-	sdotLane0(0, 20, 24); sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24) \
-	sdotLane0(4, 20, 25); sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
-
-#define accumulateInt8Dot_part5 \
-	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4 \
-	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4 \
-	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4 \
-	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4 \
-	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4 \
-	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
-
-#define accumulateInt8Dot_part6 \
-	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16 \
-	VEOR V23.B16, V23.B16, V23.B16
-
 
 // largestSIMD works like largestGeneric.
 TEXT ·largestSIMD(SB), NOSPLIT, $0-20
@@ -230,17 +152,29 @@ tiles16:
 	CMP $4, R12; BLT fewer18
 
 	// 4 rows.
-	scoreInt8Dot_part1; scoreInt8Dot_part2
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
+	ADD R4, R22, R23; MOVD R6, R15
 group19:
-	scoreInt8Dot_part3; FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; scoreInt8Dot_part4; scoreInt8Dot_part5
-	sdotLane0(12, 16, 27); sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27)
-	SUB $1, R15, R15; CBNZ R15, group19
-	scoreInt8Dot_part6; scvtf(8, 8)
-	scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18)
-	fmul(11, 11, 19); VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; scvtf(12, 12)
-	scvtf(13, 13); scvtf(14, 14); scvtf(15, 15); fmul(12, 12, 16); fmul(13, 13, 17); fmul(14, 14, 18)
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27); SUB $1, R15, R15
+	CBNZ R15, group19
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; scvtf(12, 12); scvtf(13, 13)
+	scvtf(14, 14); scvtf(15, 15); fmul(12, 12, 16); fmul(13, 13, 17); fmul(14, 14, 18)
 	fmul(15, 15, 19); VST1 [V12.S4, V13.S4, V14.S4, V15.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1
 	ADD R4, R1, R1; ADD R4, R1, R1; ADD R4, R1, R1; SUBS $4, R12, R12; BGT tiles16
 	B rowsEnd17
@@ -248,29 +182,45 @@ fewer18:
 	CMP $3, R12; BLT fewer20
 
 	// 3 rows.
-	scoreInt8Dot_part1; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; MOVD R6, R15
 group21:
-	scoreInt8Dot_part3; FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26; scoreInt8Dot_part4; scoreInt8Dot_part5; SUB $1, R15, R15; CBNZ R15, group21
-	scoreInt8Dot_part6; scvtf(8, 8)
-	scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18)
-	fmul(11, 11, 19); VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1
-	ADD R4, R1, R1; ADD R4, R1, R1; SUBS $3, R12, R12; BGT tiles16
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26); sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); SUB $1, R15, R15; CBNZ R15, group21
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9); scvtf(10, 10)
+	scvtf(11, 11); fmul(8, 8, 16); fmul(9, 9, 17); fmul(10, 10, 18); fmul(11, 11, 19)
+	VST1 [V8.S4, V9.S4, V10.S4, V11.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	ADD R4, R1, R1; SUBS $3, R12, R12; BGT tiles16
 	B rowsEnd17
 fewer20:
 	CMP $2, R12; BLT fewer22
 
 	// 2 rows.
-	scoreInt8Dot_part1; MOVD R2, R19
-	MOVD R1, R20; ADD R4, R20, R21; MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; MOVD R6, R15
 group23:
-	scoreInt8Dot_part3; FMOVS.P 4(R21), F25
-	scoreInt8Dot_part4; SUB $1, R15, R15
-	CBNZ R15, group23
-	scoreInt8Dot_part6; ADD R4, R1, R1
-	ADD R4, R1, R1; SUBS $2, R12, R12; BGT tiles16
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25); SUB $1, R15, R15; CBNZ R15, group23
+	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
+	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
+	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); fmul(4, 4, 16); fmul(5, 5, 17); fmul(6, 6, 18); fmul(7, 7, 19)
+	VST1 [V4.S4, V5.S4, V6.S4, V7.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	SUBS $2, R12, R12; BGT tiles16
 	B rowsEnd17
 fewer22:
 	CMP $1, R12; BLT fewer24
@@ -279,9 +229,9 @@ fewer22:
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; MOVD R2, R19; MOVD R1, R20; MOVD R6, R15
 group25:
-	scoreInt8Dot_part3; sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); SUB $1, R15, R15
-	CBNZ R15, group25
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24)
+	SUB $1, R15, R15; CBNZ R15, group25
 	VLD1 (R13), [V16.S4, V17.S4, V18.S4, V19.S4]; scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3)
 	fmul(0, 0, 16); fmul(1, 1, 17); fmul(2, 2, 18); fmul(3, 3, 19)
 	VST1 [V0.S4, V1.S4, V2.S4, V3.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; SUBS $1, R12, R12
@@ -295,7 +245,9 @@ rowsEnd17:
 // multiplyInt8Dot works like accumulateInt8Generic.
 TEXT ·multiplyInt8Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyInt8Dot_part1
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 24(R16), R2; MOVD 40(R16), R14; MOVD 64(R16), R4
+	MOVD 48(R16), R11; MOVD 80(R16), R16; MOVD 0(R16), R6; ADD $3, R6, R6; LSR $2, R6, R6
+	MOVD 8(R16), R7; LSR $4, R7, R7; MOVD 16(R16), R5; MOVD 24(R16), R8
 	MOVD x+0(FP), R16
 	MOVD 56(R16), R3; LSL $2, R3, R3; MOVD 72(R16), R25; LSL $2, R25, R25; MOVD 80(R16), R16
 	ADD $64, R16, R16; MOVBU.P 1(R16), R26
@@ -305,33 +257,49 @@ tiles27:
 	CMP $4, R12; BLT fewer29
 
 	// 4 rows.
-	scoreInt8Dot_part1; scoreInt8Dot_part2
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
+	ADD R4, R22, R23; MOVD R6, R15
 group30:
-	scoreInt8Dot_part3; FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; scoreInt8Dot_part4; scoreInt8Dot_part5
-	sdotLane0(12, 16, 27); sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27)
-	SUB $1, R15, R15; CBNZ R15, group30
-	multiplyInt8Dot_part2; CBZ R26, begin31
-	multiplyInt8Dot_part3; B ready32
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27; sdotLane0(0, 16, 24)
+	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25)
+	sdotLane0(5, 17, 25); sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26)
+	sdotLane0(9, 17, 26); sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); sdotLane0(12, 16, 27)
+	sdotLane0(13, 17, 27); sdotLane0(14, 18, 27); sdotLane0(15, 19, 27); SUB $1, R15, R15
+	CBNZ R15, group30
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
+	CBZ R26, begin31
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready32
 begin31:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready32:
-	multiplyInt8Dot_part4; CBZ R26, begin33
-	multiplyInt8Dot_part3; B ready34
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin33
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready34
 begin33:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready34:
-	multiplyInt8Dot_part5; scvtf(8, 8)
-	scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin35
-	multiplyInt8Dot_part3; B ready36
+	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9)
+	scvtf(10, 10); scvtf(11, 11); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin35
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready36
 begin35:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready36:
 	fmlaLane0(16, 8, 24); fmlaLane0(17, 9, 24); fmlaLane0(18, 10, 24); fmlaLane0(19, 11, 24)
 	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(12, 12); scvtf(13, 13)
 	scvtf(14, 14); scvtf(15, 15); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin37
-	multiplyInt8Dot_part3; B ready38
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready38
 begin37:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready38:
@@ -343,25 +311,37 @@ fewer29:
 	CMP $3, R12; BLT fewer39
 
 	// 3 rows.
-	scoreInt8Dot_part1; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
 	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; MOVD R6, R15
 group40:
-	scoreInt8Dot_part3; FMOVS.P 4(R21), F25
-	FMOVS.P 4(R22), F26; scoreInt8Dot_part4; scoreInt8Dot_part5; SUB $1, R15, R15; CBNZ R15, group40
-	multiplyInt8Dot_part2; CBZ R26, begin41
-	multiplyInt8Dot_part3; B ready42
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24)
+	sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25)
+	sdotLane0(6, 18, 25); sdotLane0(7, 19, 25); sdotLane0(8, 16, 26); sdotLane0(9, 17, 26)
+	sdotLane0(10, 18, 26); sdotLane0(11, 19, 26); SUB $1, R15, R15; CBNZ R15, group40
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
+	CBZ R26, begin41
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready42
 begin41:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready42:
-	multiplyInt8Dot_part4; CBZ R26, begin43
-	multiplyInt8Dot_part3; B ready44
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin43
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready44
 begin43:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready44:
-	multiplyInt8Dot_part5; scvtf(8, 8)
-	scvtf(9, 9); scvtf(10, 10); scvtf(11, 11); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin45
-	multiplyInt8Dot_part3; B ready46
+	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(8, 8); scvtf(9, 9)
+	scvtf(10, 10); scvtf(11, 11); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin45
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready46
 begin45:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready46:
@@ -373,24 +353,33 @@ fewer39:
 	CMP $2, R12; BLT fewer47
 
 	// 2 rows.
-	scoreInt8Dot_part1; MOVD R2, R19
-	MOVD R1, R20; ADD R4, R20, R21; MOVD R6, R15
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; MOVD R6, R15
 group48:
-	scoreInt8Dot_part3; FMOVS.P 4(R21), F25
-	scoreInt8Dot_part4; SUB $1, R15, R15
-	CBNZ R15, group48
-	multiplyInt8Dot_part2; CBZ R26, begin49
-	multiplyInt8Dot_part3; B ready50
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	FMOVS.P 4(R21), F25; sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24)
+	sdotLane0(3, 19, 24); sdotLane0(4, 16, 25); sdotLane0(5, 17, 25); sdotLane0(6, 18, 25)
+	sdotLane0(7, 19, 25); SUB $1, R15, R15; CBNZ R15, group48
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
+	CBZ R26, begin49
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready50
 begin49:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready50:
-	multiplyInt8Dot_part4; CBZ R26, begin51
-	multiplyInt8Dot_part3; B ready52
+	fmlaLane0(16, 0, 24); fmlaLane0(17, 1, 24); fmlaLane0(18, 2, 24); fmlaLane0(19, 3, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; scvtf(4, 4); scvtf(5, 5); scvtf(6, 6)
+	scvtf(7, 7); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin51
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready52
 begin51:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready52:
-	multiplyInt8Dot_part5; ADD R4, R1, R1
-	ADD R4, R1, R1; SUBS $2, R12, R12; BGT tiles27
+	fmlaLane0(16, 4, 24); fmlaLane0(17, 5, 24); fmlaLane0(18, 6, 24); fmlaLane0(19, 7, 24)
+	VST1 [V16.S4, V17.S4, V18.S4, V19.S4], (R0); ADD R3, R0, R0; ADD R4, R1, R1; ADD R4, R1, R1
+	SUBS $2, R12, R12; BGT tiles27
 	B rowsEnd28
 fewer47:
 	CMP $1, R12; BLT fewer53
@@ -399,11 +388,13 @@ fewer47:
 	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16; MOVD R2, R19; MOVD R1, R20; MOVD R6, R15
 group54:
-	scoreInt8Dot_part3; sdotLane0(0, 16, 24)
-	sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24); SUB $1, R15, R15
-	CBNZ R15, group54
-	multiplyInt8Dot_part2; CBZ R26, begin55
-	multiplyInt8Dot_part3; B ready56
+	VLD1 (R19), [V16.S4, V17.S4, V18.S4, V19.S4]; ADD R5, R19, R19; FMOVS.P 4(R20), F24
+	sdotLane0(0, 16, 24); sdotLane0(1, 17, 24); sdotLane0(2, 18, 24); sdotLane0(3, 19, 24)
+	SUB $1, R15, R15; CBNZ R15, group54
+	scvtf(0, 0); scvtf(1, 1); scvtf(2, 2); scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13
+	CBZ R26, begin55
+	VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16; B ready56
 begin55:
 	VLD1 (R0), [V16.S4, V17.S4, V18.S4, V19.S4]
 ready56:
@@ -419,7 +410,9 @@ rowsEnd28:
 // accumulateInt8Dot works like accumulateInt8Generic.
 TEXT ·accumulateInt8Dot(SB), NOSPLIT, $0-8
 	MOVD x+0(FP), R16
-	multiplyInt8Dot_part1; LSL $1, R4, R4
+	MOVD 0(R16), R9; MOVD 8(R16), R10; MOVD 24(R16), R2; MOVD 40(R16), R14; MOVD 64(R16), R4
+	MOVD 48(R16), R11; MOVD 80(R16), R16; MOVD 0(R16), R6; ADD $3, R6, R6; LSR $2, R6, R6
+	MOVD 8(R16), R7; LSR $4, R7, R7; MOVD 16(R16), R5; MOVD 24(R16), R8; LSL $1, R4, R4
 	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F28; FMOVQ 48(R26), F29; FMOVQ 64(R26), F30
 	MOVD x+0(FP), R16
 	MOVD 56(R16), R3; LSL $2, R3, R3; MOVD 72(R16), R25; LSL $2, R25, R25; MOVD 80(R16), R16
@@ -432,24 +425,42 @@ tiles58:
 	CMP $2, R12; BLT fewer60
 
 	// 2 rows.
-	scoreInt8Dot_part1; scoreInt8Dot_part2
-	multiplyInt8Dot_part3; MOVD R2, R19
-	MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail62
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16; VEOR V10.B16, V10.B16, V10.B16; VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16; VEOR V13.B16, V13.B16, V13.B16; VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16; VEOR V16.B16, V16.B16, V16.B16; VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16; MOVD R2, R19; MOVD R1, R20
+	ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail62
 groups61:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; accumulateInt8Dot_part1; FMOVQ.P 16(R21), F26
-	FMOVQ.P 16(R21), F27; accumulateInt8Dot_part2; accumulateInt8Dot_part3; accumulateInt8Dot_part4
-	sdotLane0(8, 20, 26); sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26)
-	sdotLane0(12, 20, 27); sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
-	accumulateInt8Dot_part3; sdotLane1(0, 20, 24)
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8; VUZP2 V25.B16, V24.B16, V25.B16
+	bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16; VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16; FMOVQ.P 16(R21), F26; FMOVQ.P 16(R21), F27
+	VUZP1 V27.B16, V26.B16, V31.B16; VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8
+	VUZP2 V27.B16, V26.B16, V27.B16; bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16
+	VTBL V30.B16, [V26.B16], V26.B16; VTBL V30.B16, [V27.B16], V27.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); sdotLane0(8, 20, 26)
+	sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26); sdotLane0(12, 20, 27)
+	sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane1(0, 20, 24)
 	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
 	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25); sdotLane1(8, 20, 26)
 	sdotLane1(9, 21, 26); sdotLane1(10, 22, 26); sdotLane1(11, 23, 26); sdotLane1(12, 20, 27)
-	sdotLane1(13, 21, 27); sdotLane1(14, 22, 27); sdotLane1(15, 23, 27); accumulateInt8Dot_part3
-	sdotLane2(0, 20, 24); sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24)
-	sdotLane2(4, 20, 25); sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25)
-	sdotLane2(8, 20, 26); sdotLane2(9, 21, 26); sdotLane2(10, 22, 26); sdotLane2(11, 23, 26)
-	sdotLane2(12, 20, 27); sdotLane2(13, 21, 27); sdotLane2(14, 22, 27); sdotLane2(15, 23, 27)
-	accumulateInt8Dot_part3; sdotLane3(0, 20, 24)
+	sdotLane1(13, 21, 27); sdotLane1(14, 22, 27); sdotLane1(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane2(0, 20, 24)
+	sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24); sdotLane2(4, 20, 25)
+	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25); sdotLane2(8, 20, 26)
+	sdotLane2(9, 21, 26); sdotLane2(10, 22, 26); sdotLane2(11, 23, 26); sdotLane2(12, 20, 27)
+	sdotLane2(13, 21, 27); sdotLane2(14, 22, 27); sdotLane2(15, 23, 27)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane3(0, 20, 24)
 	sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24); sdotLane3(4, 20, 25)
 	sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25); sdotLane3(8, 20, 26)
 	sdotLane3(9, 21, 26); sdotLane3(10, 22, 26); sdotLane3(11, 23, 26); sdotLane3(12, 20, 27)
@@ -458,15 +469,29 @@ groups61:
 tail62:
 	ADD $4, R15, R15; CBZ R15, end64
 one63:
-	FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16; accumulateInt8Dot_part1
-	FMOVD 0(R21), F26; ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; accumulateInt8Dot_part2
-	accumulateInt8Dot_part3; accumulateInt8Dot_part4
+	FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16; FMOVD 0(R21), F26
+	ADD $8, R21, R21; VEOR V27.B16, V27.B16, V27.B16; VUZP1 V27.B16, V26.B16, V31.B16
+	VADD V26.H8, V26.H8, V26.H8; VADD V27.H8, V27.H8, V27.H8; VUZP2 V27.B16, V26.B16, V27.B16
+	bic(26, 31, 29); VEOR V29.B16, V27.B16, V27.B16; VTBL V30.B16, [V26.B16], V26.B16
+	VTBL V30.B16, [V27.B16], V27.B16; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19
+	sdotLane0(16, 20, 28); sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24); sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25); sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
 	sdotLane0(8, 20, 26); sdotLane0(9, 21, 26); sdotLane0(10, 22, 26); sdotLane0(11, 23, 26)
 	sdotLane0(12, 20, 27); sdotLane0(13, 21, 27); sdotLane0(14, 22, 27); sdotLane0(15, 23, 27)
 	SUB $1, R15, R15; CBNZ R15, one63
 end64:
-	accumulateInt8Dot_part5; CBZ R26, begin65
-	accumulateInt8Dot_part6; B ready67
+	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin65
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready67
 begin65:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain66
 	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
@@ -479,7 +504,8 @@ ready67:
 	VADD V14.S4, V10.S4, V10.S4; VADD V18.S4, V10.S4, V10.S4; scvtf(10, 10); VSHL $7, V15.S4, V15.S4
 	VADD V15.S4, V11.S4, V11.S4; VADD V19.S4, V11.S4, V11.S4; scvtf(11, 11); FMOVS 0(R13), F24
 	ADD R25, R13, R13; CBZ R26, begin68
-	accumulateInt8Dot_part6; B ready70
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready70
 begin68:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain69
 	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)
@@ -493,28 +519,51 @@ fewer60:
 	CMP $1, R12; BLT fewer71
 
 	// 1 rows.
-	scoreInt8Dot_part1; multiplyInt8Dot_part3
+	VEOR V0.B16, V0.B16, V0.B16; VEOR V1.B16, V1.B16, V1.B16; VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16; VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16; VEOR V18.B16, V18.B16, V18.B16; VEOR V19.B16, V19.B16, V19.B16
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail73
 groups72:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; accumulateInt8Dot_part1; accumulateInt8Dot_part3
-	accumulateInt8Dot_part4; accumulateInt8Dot_part3
-	sdotLane1(0, 20, 24); sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24)
-	sdotLane1(4, 20, 25); sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25)
-	accumulateInt8Dot_part3; sdotLane2(0, 20, 24)
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R20), F25; VUZP1 V25.B16, V24.B16, V31.B16
+	VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8; VUZP2 V25.B16, V24.B16, V25.B16
+	bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16; VTBL V30.B16, [V24.B16], V24.B16
+	VTBL V30.B16, [V25.B16], V25.B16; VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19
+	sdotLane0(16, 20, 28); sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28)
+	sdotLane0(0, 20, 24); sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24)
+	sdotLane0(4, 20, 25); sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane1(0, 20, 24)
+	sdotLane1(1, 21, 24); sdotLane1(2, 22, 24); sdotLane1(3, 23, 24); sdotLane1(4, 20, 25)
+	sdotLane1(5, 21, 25); sdotLane1(6, 22, 25); sdotLane1(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane2(0, 20, 24)
 	sdotLane2(1, 21, 24); sdotLane2(2, 22, 24); sdotLane2(3, 23, 24); sdotLane2(4, 20, 25)
-	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25); accumulateInt8Dot_part3
-	sdotLane3(0, 20, 24); sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24)
-	sdotLane3(4, 20, 25); sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25)
-	SUBS $4, R15, R15; BGE groups72
+	sdotLane2(5, 21, 25); sdotLane2(6, 22, 25); sdotLane2(7, 23, 25)
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane3(0, 20, 24)
+	sdotLane3(1, 21, 24); sdotLane3(2, 22, 24); sdotLane3(3, 23, 24); sdotLane3(4, 20, 25)
+	sdotLane3(5, 21, 25); sdotLane3(6, 22, 25); sdotLane3(7, 23, 25); SUBS $4, R15, R15; BGE groups72
 tail73:
 	ADD $4, R15, R15; CBZ R15, end75
 one74:
-	FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16; accumulateInt8Dot_part1
-	accumulateInt8Dot_part3; accumulateInt8Dot_part4
-	SUB $1, R15, R15; CBNZ R15, one74
+	FMOVD 0(R20), F24; ADD $8, R20, R20; VEOR V25.B16, V25.B16, V25.B16
+	VUZP1 V25.B16, V24.B16, V31.B16; VADD V24.H8, V24.H8, V24.H8; VADD V25.H8, V25.H8, V25.H8
+	VUZP2 V25.B16, V24.B16, V25.B16; bic(24, 31, 29); VEOR V29.B16, V25.B16, V25.B16
+	VTBL V30.B16, [V24.B16], V24.B16; VTBL V30.B16, [V25.B16], V25.B16
+	VLD1 (R19), [V20.S4, V21.S4, V22.S4, V23.S4]; ADD R5, R19, R19; sdotLane0(16, 20, 28)
+	sdotLane0(17, 21, 28); sdotLane0(18, 22, 28); sdotLane0(19, 23, 28); sdotLane0(0, 20, 24)
+	sdotLane0(1, 21, 24); sdotLane0(2, 22, 24); sdotLane0(3, 23, 24); sdotLane0(4, 20, 25)
+	sdotLane0(5, 21, 25); sdotLane0(6, 22, 25); sdotLane0(7, 23, 25); SUB $1, R15, R15; CBNZ R15, one74
 end75:
-	accumulateInt8Dot_part5; CBZ R26, begin76
-	accumulateInt8Dot_part6; B ready78
+	VSHL $14, V16.S4, V16.S4; VSHL $14, V17.S4, V17.S4; VSHL $14, V18.S4, V18.S4
+	VSHL $14, V19.S4, V19.S4; VSHL $7, V4.S4, V4.S4; VADD V4.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4; scvtf(0, 0); VSHL $7, V5.S4, V5.S4; VADD V5.S4, V1.S4, V1.S4
+	VADD V17.S4, V1.S4, V1.S4; scvtf(1, 1); VSHL $7, V6.S4, V6.S4; VADD V6.S4, V2.S4, V2.S4
+	VADD V18.S4, V2.S4, V2.S4; scvtf(2, 2); VSHL $7, V7.S4, V7.S4; VADD V7.S4, V3.S4, V3.S4
+	VADD V19.S4, V3.S4, V3.S4; scvtf(3, 3); FMOVS 0(R13), F24; ADD R25, R13, R13; CBZ R26, begin76
+	VEOR V20.B16, V20.B16, V20.B16; VEOR V21.B16, V21.B16, V21.B16; VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16; B ready78
 begin76:
 	VLD1 (R0), [V20.S4, V21.S4, V22.S4, V23.S4]; CBZ R16, plain77
 	VLD1R.P 4(R16), [V31.S4]; fmul(20, 20, 31); fmul(21, 21, 31); fmul(22, 22, 31); fmul(23, 23, 31)

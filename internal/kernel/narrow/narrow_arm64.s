@@ -19,215 +19,6 @@
 #define shll(d, n) WORD $(0x2e613800 | (d)<<0 | (n)<<5)
 #define shll2(d, n) WORD $(0x6e613800 | (d)<<0 | (n)<<5)
 
-#define accumulateF16_part1 \
-	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
-
-#define accumulateF16_part2 \
-	MOVD R0, R16; MOVD R3, R15; CMP $1, R13
-
-#define accumulateF16_part3 \
-	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
-
-#define accumulateF16_part4 \
-	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30) \
-	fmul(3, 3, 30)
-
-#define accumulateF16_part5 \
-	fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30)
-
-#define accumulateF16_part6 \
-	fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30); fmul(12, 12, 30) \
-	fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30)
-
-#define accumulateF16_part7 \
-	fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31)
-
-#define accumulateF16_part8 \
-	fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24); fmlaLane0(3, 19, 24) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part9 \
-	fmlaLane0(4, 16, 24); fmlaLane0(5, 17, 24); fmlaLane0(6, 18, 24); fmlaLane0(7, 19, 24) \
-	ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-
-#define accumulateF16_part10 \
-	fmlaLane0(8, 16, 24); fmlaLane0(9, 17, 24); fmlaLane0(10, 18, 24); fmlaLane0(11, 19, 24) \
-	ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31)
-
-#define accumulateF16_part11 \
-	fmlaLane0(12, 16, 24); fmlaLane0(13, 17, 24); fmlaLane0(14, 18, 24); fmlaLane0(15, 19, 24) \
-	ADD R5, R22, R22
-
-#define accumulateF16_part12 \
-	fmlaLane1(0, 16, 24); fmlaLane1(1, 17, 24); fmlaLane1(2, 18, 24); fmlaLane1(3, 19, 24) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part13 \
-	fmlaLane2(0, 16, 24); fmlaLane2(1, 17, 24); fmlaLane2(2, 18, 24); fmlaLane2(3, 19, 24) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part14 \
-	fmlaLane3(0, 16, 24); fmlaLane3(1, 17, 24); fmlaLane3(2, 18, 24); fmlaLane3(3, 19, 24) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part15 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16)
-
-#define accumulateF16_part16 \
-	FSTPQ (F4, F5), 64(R16); FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16) \
-	FSTPQ (F10, F11), 160(R16); FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16) \
-	ADD $256, R9, R9; ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7
-
-#define accumulateF16_part17 \
-	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13) \
-	FLDPQ 96(R16), (F14, F15)
-
-#define accumulateF16_part18 \
-	fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4] \
-	fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
-
-#define accumulateF16_part19 \
-	fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30)
-
-#define accumulateF16_part20 \
-	fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); fmlaLane0(1, 17, 24); fmlaLane0(9, 17, 25) \
-	fmlaLane0(2, 18, 24); fmlaLane0(10, 18, 25); fmlaLane0(3, 19, 24); fmlaLane0(11, 19, 25) \
-	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
-
-#define accumulateF16_part21 \
-	fmlaLane0(4, 16, 24); fmlaLane0(12, 16, 25); fmlaLane0(5, 17, 24); fmlaLane0(13, 17, 25) \
-	fmlaLane0(6, 18, 24); fmlaLane0(14, 18, 25); fmlaLane0(7, 19, 24); fmlaLane0(15, 19, 25) \
-	ADD R5, R20, R20
-
-#define accumulateF16_part22 \
-	fmlaLane1(0, 16, 24); fmlaLane1(8, 16, 25); fmlaLane1(1, 17, 24); fmlaLane1(9, 17, 25) \
-	fmlaLane1(2, 18, 24); fmlaLane1(10, 18, 25); fmlaLane1(3, 19, 24); fmlaLane1(11, 19, 25) \
-	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
-
-#define accumulateF16_part23 \
-	fmlaLane1(4, 16, 24); fmlaLane1(12, 16, 25); fmlaLane1(5, 17, 24); fmlaLane1(13, 17, 25) \
-	fmlaLane1(6, 18, 24); fmlaLane1(14, 18, 25); fmlaLane1(7, 19, 24); fmlaLane1(15, 19, 25) \
-	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31)
-
-#define accumulateF16_part24 \
-	fmlaLane2(0, 16, 24); fmlaLane2(8, 16, 25); fmlaLane2(1, 17, 24); fmlaLane2(9, 17, 25) \
-	fmlaLane2(2, 18, 24); fmlaLane2(10, 18, 25); fmlaLane2(3, 19, 24); fmlaLane2(11, 19, 25) \
-	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
-
-#define accumulateF16_part25 \
-	fmlaLane2(4, 16, 24); fmlaLane2(12, 16, 25); fmlaLane2(5, 17, 24); fmlaLane2(13, 17, 25) \
-	fmlaLane2(6, 18, 24); fmlaLane2(14, 18, 25); fmlaLane2(7, 19, 24); fmlaLane2(15, 19, 25) \
-	ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31)
-
-#define accumulateF16_part26 \
-	fmlaLane3(0, 16, 24); fmlaLane3(8, 16, 25); fmlaLane3(1, 17, 24); fmlaLane3(9, 17, 25) \
-	fmlaLane3(2, 18, 24); fmlaLane3(10, 18, 25); fmlaLane3(3, 19, 24); fmlaLane3(11, 19, 25) \
-	ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31)
-
-#define accumulateF16_part27 \
-	FSTPQ (F4, F5), 64(R16); FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16) \
-	FSTPQ (F10, F11), 32(R16); FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD $128, R9, R9 \
-	ADD R8, R2, R2; ADD R8, R2, R2; SUB $2, R7, R7
-
-#define accumulateF16_part28 \
-	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5) \
-	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
-
-#define accumulateF16_part29 \
-	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22
-
-#define accumulateF16_part30 \
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26
-
-#define accumulateF16_part31 \
-	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27) \
-	fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25); fmlaLane0(9, 17, 26); fmlaLane0(13, 17, 27) \
-	fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26); fmlaLane0(14, 18, 27) \
-	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); fmlaLane0(15, 19, 27) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part32 \
-	fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(8, 16, 26); fmlaLane1(12, 16, 27) \
-	fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26); fmlaLane1(13, 17, 27) \
-	fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25); fmlaLane1(10, 18, 26); fmlaLane1(14, 18, 27) \
-	fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); fmlaLane1(11, 19, 26); fmlaLane1(15, 19, 27) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
-
-#define accumulateF16_part33 \
-	fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(8, 16, 26); fmlaLane2(12, 16, 27) \
-	fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(9, 17, 26); fmlaLane2(13, 17, 27) \
-	fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26); fmlaLane2(14, 18, 27) \
-	fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25); fmlaLane2(11, 19, 26); fmlaLane2(15, 19, 27) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
-
-#define accumulateF16_part34 \
-	fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(8, 16, 26); fmlaLane3(12, 16, 27) \
-	fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(9, 17, 26); fmlaLane3(13, 17, 27) \
-	fmlaLane3(2, 18, 24); fmlaLane3(6, 18, 25); fmlaLane3(10, 18, 26); fmlaLane3(14, 18, 27) \
-	fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26); fmlaLane3(15, 19, 27) \
-	ADD R5, R19, R19; SUBS $4, R15, R15
-
-#define accumulateF16_part35 \
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26
-
-#define accumulateF16_part36 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16 \
-	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16) \
-	FSTPQ (F10, F11), 32(R16)
-
-#define accumulateF16_part37 \
-	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
-
-#define accumulateF16_part38 \
-	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(1, 17, 24) \
-	fmlaLane0(5, 17, 25); fmlaLane0(9, 17, 26); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25) \
-	fmlaLane0(10, 18, 26); fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part39 \
-	fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(8, 16, 26); fmlaLane1(1, 17, 24) \
-	fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25) \
-	fmlaLane1(10, 18, 26); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); fmlaLane1(11, 19, 26) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
-
-#define accumulateF16_part40 \
-	fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(8, 16, 26); fmlaLane2(1, 17, 24) \
-	fmlaLane2(5, 17, 25); fmlaLane2(9, 17, 26); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25) \
-	fmlaLane2(10, 18, 26); fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25); fmlaLane2(11, 19, 26) \
-	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
-
-#define accumulateF16_part41 \
-	fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(8, 16, 26); fmlaLane3(1, 17, 24) \
-	fmlaLane3(5, 17, 25); fmlaLane3(9, 17, 26); fmlaLane3(2, 18, 24); fmlaLane3(6, 18, 25) \
-	fmlaLane3(10, 18, 26); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26) \
-	ADD R5, R19, R19; SUBS $4, R15, R15
-
-#define accumulateF16_part42 \
-	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25) \
-	fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25) \
-	ADD R5, R19, R19
-
-#define accumulateF16_part43 \
-	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16 \
-	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16)
-
-#define accumulateBF16_part1 \
-	shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31)
-
-#define accumulateI8_part1 \
-	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16 \
-	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16 \
-	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29) \
-	fsub(19, 19, 29)
-
-#define accumulateI8_part2 \
-	VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29)
-
-#define narrowBF16_part1 \
-	VUSHR $16, V0.S4, V4.S4; VAND V24.B16, V4.B16, V4.B16; VADD V25.S4, V4.S4, V4.S4 \
-	VADD V0.S4, V4.S4, V4.S4; VORR V26.B16, V0.B16, V8.B16; fcmeq(12, 0, 0) \
-	VBSL V8.B16, V4.B16, V12.B16
-
 
 // accumulateF16SIMD works like accumulateTypedGeneric.
 TEXT ·accumulateF16SIMD(SB), NOSPLIT, $0-64
@@ -250,103 +41,141 @@ TEXT ·accumulateF16SIMD(SB), NOSPLIT, $0-64
 	CMP $1, R11; BNE next1
 group2:
 	CMP $4, R7; BLT panel
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	accumulateF16_part2; BNE used3
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used3
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used3:
-	accumulateF16_part3; FLDPQ 128(R16), (F8, F9)
-	FLDPQ 160(R16), (F10, F11); FLDPQ 192(R16), (F12, F13); FLDPQ 224(R16), (F14, F15); BLE ready4
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	FLDPQ 128(R16), (F8, F9); FLDPQ 160(R16), (F10, F11); FLDPQ 192(R16), (F12, F13)
+	FLDPQ 224(R16), (F14, F15); BLE ready4
 
 	// o·alpha
-	accumulateF16_part4; accumulateF16_part5
-	accumulateF16_part6
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); fmul(8, 8, 30)
+	fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30); fmul(12, 12, 30); fmul(13, 13, 30)
+	fmul(14, 14, 30); fmul(15, 15, 30)
 ready4:
 	MOVD R2, R19; ADD R8, R19, R20; ADD R8, R20, R21; ADD R8, R21, R22; MOVD R1, R23; SUBS $4, R6, R15
 	BLT tail6
 loop5:
-	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part8
-	FLDPQ 0(R20), (F30, F31); accumulateF16_part7; accumulateF16_part9; accumulateF16_part7
-	accumulateF16_part10; accumulateF16_part7
-	accumulateF16_part11; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part12
-	FLDPQ 0(R20), (F30, F31); accumulateF16_part7; fmlaLane1(4, 16, 24); fmlaLane1(5, 17, 24)
-	fmlaLane1(6, 18, 24); fmlaLane1(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-	accumulateF16_part7; fmlaLane1(8, 16, 24)
-	fmlaLane1(9, 17, 24); fmlaLane1(10, 18, 24); fmlaLane1(11, 19, 24); ADD R5, R21, R21
-	FLDPQ 0(R22), (F30, F31); accumulateF16_part7; fmlaLane1(12, 16, 24); fmlaLane1(13, 17, 24)
-	fmlaLane1(14, 18, 24); fmlaLane1(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part13
-	FLDPQ 0(R20), (F30, F31); accumulateF16_part7; fmlaLane2(4, 16, 24); fmlaLane2(5, 17, 24)
-	fmlaLane2(6, 18, 24); fmlaLane2(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-	accumulateF16_part7; fmlaLane2(8, 16, 24)
-	fmlaLane2(9, 17, 24); fmlaLane2(10, 18, 24); fmlaLane2(11, 19, 24); ADD R5, R21, R21
-	FLDPQ 0(R22), (F30, F31); accumulateF16_part7; fmlaLane2(12, 16, 24); fmlaLane2(13, 17, 24)
-	fmlaLane2(14, 18, 24); fmlaLane2(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part14
-	FLDPQ 0(R20), (F30, F31); accumulateF16_part7; fmlaLane3(4, 16, 24); fmlaLane3(5, 17, 24)
-	fmlaLane3(6, 18, 24); fmlaLane3(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-	accumulateF16_part7; fmlaLane3(8, 16, 24)
-	fmlaLane3(9, 17, 24); fmlaLane3(10, 18, 24); fmlaLane3(11, 19, 24); ADD R5, R21, R21
-	FLDPQ 0(R22), (F30, F31); accumulateF16_part7; fmlaLane3(12, 16, 24); fmlaLane3(13, 17, 24)
-	fmlaLane3(14, 18, 24); fmlaLane3(15, 19, 24); ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop5
+	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31)
+	fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(5, 17, 24); fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(8, 16, 24); fmlaLane0(9, 17, 24); fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(12, 16, 24); fmlaLane0(13, 17, 24); fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(1, 17, 24); fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(4, 16, 24); fmlaLane1(5, 17, 24); fmlaLane1(6, 18, 24)
+	fmlaLane1(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(8, 16, 24); fmlaLane1(9, 17, 24); fmlaLane1(10, 18, 24)
+	fmlaLane1(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(12, 16, 24); fmlaLane1(13, 17, 24); fmlaLane1(14, 18, 24)
+	fmlaLane1(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(1, 17, 24); fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(4, 16, 24); fmlaLane2(5, 17, 24); fmlaLane2(6, 18, 24)
+	fmlaLane2(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(8, 16, 24); fmlaLane2(9, 17, 24); fmlaLane2(10, 18, 24)
+	fmlaLane2(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(12, 16, 24); fmlaLane2(13, 17, 24); fmlaLane2(14, 18, 24)
+	fmlaLane2(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(1, 17, 24); fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(4, 16, 24); fmlaLane3(5, 17, 24); fmlaLane3(6, 18, 24)
+	fmlaLane3(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(8, 16, 24); fmlaLane3(9, 17, 24); fmlaLane3(10, 18, 24)
+	fmlaLane3(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(12, 16, 24); fmlaLane3(13, 17, 24); fmlaLane3(14, 18, 24)
+	fmlaLane3(15, 19, 24); ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop5
 tail6:
 	ADD $4, R15, R15; CBZ R15, end8
 one7:
-	FMOVS.P 4(R23), F24; FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part8
-	FLDPQ 0(R20), (F30, F31); accumulateF16_part7; accumulateF16_part9; accumulateF16_part7
-	accumulateF16_part10; accumulateF16_part7
-	accumulateF16_part11; SUB $1, R15, R15
-	CBNZ R15, one7
+	FMOVS.P 4(R23), F24; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31)
+	fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(5, 17, 24); fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(8, 16, 24); fmlaLane0(9, 17, 24); fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(12, 16, 24); fmlaLane0(13, 17, 24); fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24); ADD R5, R22, R22; SUB $1, R15, R15; CBNZ R15, one7
 end8:
-	accumulateF16_part15; accumulateF16_part16
-	B group2
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group2
 next1:
 	CMP $2, R11; BNE next9
 group10:
 	CMP $2, R7; BLT panel
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	accumulateF16_part2; BNE used11
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used11
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used11:
-	accumulateF16_part3; accumulateF16_part17
-	BLE ready12
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15); BLE ready12
 
 	// o·alpha
-	accumulateF16_part4; accumulateF16_part18
-	accumulateF16_part19
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
+	fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30)
 ready12:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail14
 loop13:
-	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); accumulateF16_part7
-	accumulateF16_part20; accumulateF16_part7
-	accumulateF16_part21; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part22
-	accumulateF16_part7; accumulateF16_part23
-	accumulateF16_part7; accumulateF16_part24
-	accumulateF16_part7; accumulateF16_part25
-	accumulateF16_part7; accumulateF16_part26
-	accumulateF16_part7; fmlaLane3(4, 16, 24)
-	fmlaLane3(12, 16, 25); fmlaLane3(5, 17, 24); fmlaLane3(13, 17, 25); fmlaLane3(6, 18, 24)
-	fmlaLane3(14, 18, 25); fmlaLane3(7, 19, 24); fmlaLane3(15, 19, 25); ADD R5, R20, R20
-	SUBS $4, R15, R15; BGE loop13
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(10, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(12, 16, 25); fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25); fmlaLane0(6, 18, 24); fmlaLane0(14, 18, 25); fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(8, 16, 25); fmlaLane1(1, 17, 24)
+	fmlaLane1(9, 17, 25); fmlaLane1(2, 18, 24); fmlaLane1(10, 18, 25); fmlaLane1(3, 19, 24)
+	fmlaLane1(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(4, 16, 24); fmlaLane1(12, 16, 25); fmlaLane1(5, 17, 24)
+	fmlaLane1(13, 17, 25); fmlaLane1(6, 18, 24); fmlaLane1(14, 18, 25); fmlaLane1(7, 19, 24)
+	fmlaLane1(15, 19, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(8, 16, 25); fmlaLane2(1, 17, 24)
+	fmlaLane2(9, 17, 25); fmlaLane2(2, 18, 24); fmlaLane2(10, 18, 25); fmlaLane2(3, 19, 24)
+	fmlaLane2(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(4, 16, 24); fmlaLane2(12, 16, 25); fmlaLane2(5, 17, 24)
+	fmlaLane2(13, 17, 25); fmlaLane2(6, 18, 24); fmlaLane2(14, 18, 25); fmlaLane2(7, 19, 24)
+	fmlaLane2(15, 19, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(8, 16, 25); fmlaLane3(1, 17, 24)
+	fmlaLane3(9, 17, 25); fmlaLane3(2, 18, 24); fmlaLane3(10, 18, 25); fmlaLane3(3, 19, 24)
+	fmlaLane3(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(4, 16, 24); fmlaLane3(12, 16, 25); fmlaLane3(5, 17, 24)
+	fmlaLane3(13, 17, 25); fmlaLane3(6, 18, 24); fmlaLane3(14, 18, 25); fmlaLane3(7, 19, 24)
+	fmlaLane3(15, 19, 25); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop13
 tail14:
 	ADD $4, R15, R15; CBZ R15, end16
 one15:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FLDPQ 0(R19), (F30, F31); accumulateF16_part7
-	accumulateF16_part20; accumulateF16_part7
-	accumulateF16_part21; SUB $1, R15, R15
-	CBNZ R15, one15
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(10, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(12, 16, 25); fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25); fmlaLane0(6, 18, 24); fmlaLane0(14, 18, 25); fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25); ADD R5, R20, R20; SUB $1, R15, R15; CBNZ R15, one15
 end16:
-	accumulateF16_part15; accumulateF16_part27
-	B group10
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; SUB $2, R7, R7; B group10
 next9:
 panel:
 	CBZ R7, panelEnd
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 panelRows:
 	CMP $7, R12; BGE panel4
 	CMP $5, R12; BGE panel3
@@ -358,128 +187,186 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	accumulateF16_part2; BNE used17
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used17
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used17:
-	accumulateF16_part28; ADD R15, R16, R16
-	FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready18
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready18
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part18; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part19
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready18:
-	accumulateF16_part29; ADD R4, R22, R23
-	SUBS $4, R6, R15; BLT tail20
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
+	BLT tail20
 loop19:
-	accumulateF16_part30; FMOVQ.P 16(R23), F27
-	FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part31; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part32
-	accumulateF16_part7; accumulateF16_part33
-	accumulateF16_part7; accumulateF16_part34
-	BGE loop19
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25); fmlaLane0(9, 17, 26); fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26); fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); fmlaLane0(15, 19, 27)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31)
+	fcvtl2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(8, 16, 26)
+	fmlaLane1(12, 16, 27); fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26)
+	fmlaLane1(13, 17, 27); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25); fmlaLane1(10, 18, 26)
+	fmlaLane1(14, 18, 27); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); fmlaLane1(11, 19, 26)
+	fmlaLane1(15, 19, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(8, 16, 26)
+	fmlaLane2(12, 16, 27); fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(9, 17, 26)
+	fmlaLane2(13, 17, 27); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26)
+	fmlaLane2(14, 18, 27); fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25); fmlaLane2(11, 19, 26)
+	fmlaLane2(15, 19, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(8, 16, 26)
+	fmlaLane3(12, 16, 27); fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(9, 17, 26)
+	fmlaLane3(13, 17, 27); fmlaLane3(2, 18, 24); fmlaLane3(6, 18, 25); fmlaLane3(10, 18, 26)
+	fmlaLane3(14, 18, 27); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26)
+	fmlaLane3(15, 19, 27); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop19
 tail20:
 	ADD $4, R15, R15; CBZ R15, end22
 one21:
-	accumulateF16_part35; FMOVS.P 4(R23), F27
-	FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part31; SUB $1, R15, R15
-	CBNZ R15, one21
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31)
+	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25); fmlaLane0(9, 17, 26); fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26); fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); fmlaLane0(15, 19, 27)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one21
 end22:
-	accumulateF16_part36; ADD R3, R16, R16
-	FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16); accumulateF16_part37; accumulateF16_part37
-	ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $4, R12, R12; B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
-	accumulateF16_part2; BNE used23
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used23
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used23:
-	accumulateF16_part28; BLE ready24
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	BLE ready24
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part18
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready24:
-	accumulateF16_part29; SUBS $4, R6, R15
-	BLT tail26
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail26
 loop25:
-	accumulateF16_part30; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part38
-	FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part39; accumulateF16_part7
-	accumulateF16_part40; accumulateF16_part7
-	accumulateF16_part41; BGE loop25
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31)
+	fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(8, 16, 26); fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25)
+	fmlaLane1(10, 18, 26); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); fmlaLane1(11, 19, 26)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31)
+	fcvtl2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(8, 16, 26)
+	fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(9, 17, 26); fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26); fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25)
+	fmlaLane2(11, 19, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(8, 16, 26)
+	fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(9, 17, 26); fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25); fmlaLane3(10, 18, 26); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop25
 tail26:
 	ADD $4, R15, R15; CBZ R15, end28
 one27:
-	accumulateF16_part35; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part38
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FLDPQ 0(R19), (F30, F31)
+	fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); ADD R5, R19, R19
 	SUB $1, R15, R15; CBNZ R15, one27
 end28:
-	accumulateF16_part36; accumulateF16_part37
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
 	ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
 	SUB $3, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	accumulateF16_part2; BNE used29
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used29
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used29:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7); BLE ready30
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part5
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready30:
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail32
 loop31:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); accumulateF16_part7
-	accumulateF16_part42; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; fmlaLane1(0, 16, 24)
-	fmlaLane1(4, 16, 25); fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane1(2, 18, 24)
-	fmlaLane1(6, 18, 25); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31); accumulateF16_part7; fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25)
-	fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25)
-	fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; fmlaLane3(0, 16, 24)
-	fmlaLane3(4, 16, 25); fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(2, 18, 24)
-	fmlaLane3(6, 18, 25); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); ADD R5, R19, R19
-	SUBS $4, R15, R15; BGE loop31
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25); fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25); fmlaLane3(2, 18, 24); fmlaLane3(6, 18, 25); fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop31
 tail32:
 	ADD $4, R15, R15; CBZ R15, end34
 one33:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FLDPQ 0(R19), (F30, F31); accumulateF16_part7
-	accumulateF16_part42; SUB $1, R15, R15
-	CBNZ R15, one33
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one33
 end34:
-	accumulateF16_part43; accumulateF16_part37
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12
+	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	accumulateF16_part2; BNE used35
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used35
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used35:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); BLE ready36
 
 	// o·alpha
-	accumulateF16_part4
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready36:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail38
 loop37:
-	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part8
-	FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part12; FLDPQ 0(R19), (F30, F31)
-	accumulateF16_part7; accumulateF16_part13
-	FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part14; SUBS $4, R15, R15; BGE loop37
+	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31)
+	fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(1, 17, 24); fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(1, 17, 24); fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30)
+	fcvtl(18, 31); fcvtl2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(1, 17, 24); fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop37
 tail38:
 	ADD $4, R15, R15; CBZ R15, end40
 one39:
-	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); accumulateF16_part7; accumulateF16_part8
-	SUB $1, R15, R15; CBNZ R15, one39
+	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31)
+	fcvtl2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one39
 end40:
-	accumulateF16_part15; ADD R3, R0, R0
-	ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12
-	B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12; B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
 panelEnd:
@@ -506,103 +393,141 @@ TEXT ·accumulateBF16SIMD(SB), NOSPLIT, $0-64
 	CMP $1, R11; BNE next41
 group42:
 	CMP $4, R7; BLT panel
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	accumulateF16_part2; BNE used43
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used43
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used43:
-	accumulateF16_part3; FLDPQ 128(R16), (F8, F9)
-	FLDPQ 160(R16), (F10, F11); FLDPQ 192(R16), (F12, F13); FLDPQ 224(R16), (F14, F15); BLE ready44
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	FLDPQ 128(R16), (F8, F9); FLDPQ 160(R16), (F10, F11); FLDPQ 192(R16), (F12, F13)
+	FLDPQ 224(R16), (F14, F15); BLE ready44
 
 	// o·alpha
-	accumulateF16_part4; accumulateF16_part5
-	accumulateF16_part6
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); fmul(8, 8, 30)
+	fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30); fmul(12, 12, 30); fmul(13, 13, 30)
+	fmul(14, 14, 30); fmul(15, 15, 30)
 ready44:
 	MOVD R2, R19; ADD R8, R19, R20; ADD R8, R20, R21; ADD R8, R21, R22; MOVD R1, R23; SUBS $4, R6, R15
 	BLT tail46
 loop45:
-	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part8
-	FLDPQ 0(R20), (F30, F31); accumulateBF16_part1; accumulateF16_part9; accumulateBF16_part1
-	accumulateF16_part10; accumulateBF16_part1
-	accumulateF16_part11; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part12
-	FLDPQ 0(R20), (F30, F31); accumulateBF16_part1; fmlaLane1(4, 16, 24); fmlaLane1(5, 17, 24)
-	fmlaLane1(6, 18, 24); fmlaLane1(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-	accumulateBF16_part1; fmlaLane1(8, 16, 24)
-	fmlaLane1(9, 17, 24); fmlaLane1(10, 18, 24); fmlaLane1(11, 19, 24); ADD R5, R21, R21
-	FLDPQ 0(R22), (F30, F31); accumulateBF16_part1; fmlaLane1(12, 16, 24); fmlaLane1(13, 17, 24)
-	fmlaLane1(14, 18, 24); fmlaLane1(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part13
-	FLDPQ 0(R20), (F30, F31); accumulateBF16_part1; fmlaLane2(4, 16, 24); fmlaLane2(5, 17, 24)
-	fmlaLane2(6, 18, 24); fmlaLane2(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-	accumulateBF16_part1; fmlaLane2(8, 16, 24)
-	fmlaLane2(9, 17, 24); fmlaLane2(10, 18, 24); fmlaLane2(11, 19, 24); ADD R5, R21, R21
-	FLDPQ 0(R22), (F30, F31); accumulateBF16_part1; fmlaLane2(12, 16, 24); fmlaLane2(13, 17, 24)
-	fmlaLane2(14, 18, 24); fmlaLane2(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part14
-	FLDPQ 0(R20), (F30, F31); accumulateBF16_part1; fmlaLane3(4, 16, 24); fmlaLane3(5, 17, 24)
-	fmlaLane3(6, 18, 24); fmlaLane3(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31)
-	accumulateBF16_part1; fmlaLane3(8, 16, 24)
-	fmlaLane3(9, 17, 24); fmlaLane3(10, 18, 24); fmlaLane3(11, 19, 24); ADD R5, R21, R21
-	FLDPQ 0(R22), (F30, F31); accumulateBF16_part1; fmlaLane3(12, 16, 24); fmlaLane3(13, 17, 24)
-	fmlaLane3(14, 18, 24); fmlaLane3(15, 19, 24); ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop45
+	FMOVQ.P 16(R23), F24; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31)
+	shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(5, 17, 24); fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(8, 16, 24); fmlaLane0(9, 17, 24); fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(12, 16, 24); fmlaLane0(13, 17, 24); fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(1, 17, 24); fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(4, 16, 24); fmlaLane1(5, 17, 24); fmlaLane1(6, 18, 24)
+	fmlaLane1(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(8, 16, 24); fmlaLane1(9, 17, 24); fmlaLane1(10, 18, 24)
+	fmlaLane1(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(12, 16, 24); fmlaLane1(13, 17, 24); fmlaLane1(14, 18, 24)
+	fmlaLane1(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(1, 17, 24); fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(4, 16, 24); fmlaLane2(5, 17, 24); fmlaLane2(6, 18, 24)
+	fmlaLane2(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(8, 16, 24); fmlaLane2(9, 17, 24); fmlaLane2(10, 18, 24)
+	fmlaLane2(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(12, 16, 24); fmlaLane2(13, 17, 24); fmlaLane2(14, 18, 24)
+	fmlaLane2(15, 19, 24); ADD R5, R22, R22; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(1, 17, 24); fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(4, 16, 24); fmlaLane3(5, 17, 24); fmlaLane3(6, 18, 24)
+	fmlaLane3(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(8, 16, 24); fmlaLane3(9, 17, 24); fmlaLane3(10, 18, 24)
+	fmlaLane3(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(12, 16, 24); fmlaLane3(13, 17, 24); fmlaLane3(14, 18, 24)
+	fmlaLane3(15, 19, 24); ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop45
 tail46:
 	ADD $4, R15, R15; CBZ R15, end48
 one47:
-	FMOVS.P 4(R23), F24; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part8
-	FLDPQ 0(R20), (F30, F31); accumulateBF16_part1; accumulateF16_part9; accumulateBF16_part1
-	accumulateF16_part10; accumulateBF16_part1
-	accumulateF16_part11; SUB $1, R15, R15
-	CBNZ R15, one47
+	FMOVS.P 4(R23), F24; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31)
+	shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(5, 17, 24); fmlaLane0(6, 18, 24)
+	fmlaLane0(7, 19, 24); ADD R5, R20, R20; FLDPQ 0(R21), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(8, 16, 24); fmlaLane0(9, 17, 24); fmlaLane0(10, 18, 24)
+	fmlaLane0(11, 19, 24); ADD R5, R21, R21; FLDPQ 0(R22), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(12, 16, 24); fmlaLane0(13, 17, 24); fmlaLane0(14, 18, 24)
+	fmlaLane0(15, 19, 24); ADD R5, R22, R22; SUB $1, R15, R15; CBNZ R15, one47
 end48:
-	accumulateF16_part15; accumulateF16_part16
-	B group42
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group42
 next41:
 	CMP $2, R11; BNE next49
 group50:
 	CMP $2, R7; BLT panel
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	accumulateF16_part2; BNE used51
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used51
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used51:
-	accumulateF16_part3; accumulateF16_part17
-	BLE ready52
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15); BLE ready52
 
 	// o·alpha
-	accumulateF16_part4; accumulateF16_part18
-	accumulateF16_part19
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
+	fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30)
 ready52:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail54
 loop53:
-	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1
-	accumulateF16_part20; accumulateBF16_part1
-	accumulateF16_part21; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part22
-	accumulateBF16_part1; accumulateF16_part23
-	accumulateBF16_part1; accumulateF16_part24
-	accumulateBF16_part1; accumulateF16_part25
-	accumulateBF16_part1; accumulateF16_part26
-	accumulateBF16_part1; fmlaLane3(4, 16, 24)
-	fmlaLane3(12, 16, 25); fmlaLane3(5, 17, 24); fmlaLane3(13, 17, 25); fmlaLane3(6, 18, 24)
-	fmlaLane3(14, 18, 25); fmlaLane3(7, 19, 24); fmlaLane3(15, 19, 25); ADD R5, R20, R20
-	SUBS $4, R15, R15; BGE loop53
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(10, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(12, 16, 25); fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25); fmlaLane0(6, 18, 24); fmlaLane0(14, 18, 25); fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(8, 16, 25); fmlaLane1(1, 17, 24)
+	fmlaLane1(9, 17, 25); fmlaLane1(2, 18, 24); fmlaLane1(10, 18, 25); fmlaLane1(3, 19, 24)
+	fmlaLane1(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(4, 16, 24); fmlaLane1(12, 16, 25); fmlaLane1(5, 17, 24)
+	fmlaLane1(13, 17, 25); fmlaLane1(6, 18, 24); fmlaLane1(14, 18, 25); fmlaLane1(7, 19, 24)
+	fmlaLane1(15, 19, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(8, 16, 25); fmlaLane2(1, 17, 24)
+	fmlaLane2(9, 17, 25); fmlaLane2(2, 18, 24); fmlaLane2(10, 18, 25); fmlaLane2(3, 19, 24)
+	fmlaLane2(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(4, 16, 24); fmlaLane2(12, 16, 25); fmlaLane2(5, 17, 24)
+	fmlaLane2(13, 17, 25); fmlaLane2(6, 18, 24); fmlaLane2(14, 18, 25); fmlaLane2(7, 19, 24)
+	fmlaLane2(15, 19, 25); ADD R5, R20, R20; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(8, 16, 25); fmlaLane3(1, 17, 24)
+	fmlaLane3(9, 17, 25); fmlaLane3(2, 18, 24); fmlaLane3(10, 18, 25); fmlaLane3(3, 19, 24)
+	fmlaLane3(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(4, 16, 24); fmlaLane3(12, 16, 25); fmlaLane3(5, 17, 24)
+	fmlaLane3(13, 17, 25); fmlaLane3(6, 18, 24); fmlaLane3(14, 18, 25); fmlaLane3(7, 19, 24)
+	fmlaLane3(15, 19, 25); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop53
 tail54:
 	ADD $4, R15, R15; CBZ R15, end56
 one55:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1
-	accumulateF16_part20; accumulateBF16_part1
-	accumulateF16_part21; SUB $1, R15, R15
-	CBNZ R15, one55
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(9, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(10, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(11, 19, 25); ADD R5, R19, R19; FLDPQ 0(R20), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(4, 16, 24); fmlaLane0(12, 16, 25); fmlaLane0(5, 17, 24)
+	fmlaLane0(13, 17, 25); fmlaLane0(6, 18, 24); fmlaLane0(14, 18, 25); fmlaLane0(7, 19, 24)
+	fmlaLane0(15, 19, 25); ADD R5, R20, R20; SUB $1, R15, R15; CBNZ R15, one55
 end56:
-	accumulateF16_part15; accumulateF16_part27
-	B group50
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; SUB $2, R7, R7; B group50
 next49:
 panel:
 	CBZ R7, panelEnd
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 panelRows:
 	CMP $7, R12; BGE panel4
 	CMP $5, R12; BGE panel3
@@ -614,128 +539,186 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	accumulateF16_part2; BNE used57
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used57
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used57:
-	accumulateF16_part28; ADD R15, R16, R16
-	FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready58
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready58
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part18; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part19
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready58:
-	accumulateF16_part29; ADD R4, R22, R23
-	SUBS $4, R6, R15; BLT tail60
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
+	BLT tail60
 loop59:
-	accumulateF16_part30; FMOVQ.P 16(R23), F27
-	FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part31; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part32
-	accumulateBF16_part1; accumulateF16_part33
-	accumulateBF16_part1; accumulateF16_part34
-	BGE loop59
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31)
+	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25); fmlaLane0(9, 17, 26); fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26); fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); fmlaLane0(15, 19, 27)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31)
+	shll2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(8, 16, 26)
+	fmlaLane1(12, 16, 27); fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26)
+	fmlaLane1(13, 17, 27); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25); fmlaLane1(10, 18, 26)
+	fmlaLane1(14, 18, 27); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); fmlaLane1(11, 19, 26)
+	fmlaLane1(15, 19, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(8, 16, 26)
+	fmlaLane2(12, 16, 27); fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(9, 17, 26)
+	fmlaLane2(13, 17, 27); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26)
+	fmlaLane2(14, 18, 27); fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25); fmlaLane2(11, 19, 26)
+	fmlaLane2(15, 19, 27); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(8, 16, 26)
+	fmlaLane3(12, 16, 27); fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(9, 17, 26)
+	fmlaLane3(13, 17, 27); fmlaLane3(2, 18, 24); fmlaLane3(6, 18, 25); fmlaLane3(10, 18, 26)
+	fmlaLane3(14, 18, 27); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26)
+	fmlaLane3(15, 19, 27); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop59
 tail60:
 	ADD $4, R15, R15; CBZ R15, end62
 one61:
-	accumulateF16_part35; FMOVS.P 4(R23), F27
-	FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part31; SUB $1, R15, R15
-	CBNZ R15, one61
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31)
+	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27)
+	fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25); fmlaLane0(9, 17, 26); fmlaLane0(13, 17, 27)
+	fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26); fmlaLane0(14, 18, 27)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); fmlaLane0(15, 19, 27)
+	ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one61
 end62:
-	accumulateF16_part36; ADD R3, R16, R16
-	FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16); accumulateF16_part37; accumulateF16_part37
-	ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $4, R12, R12; B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
-	accumulateF16_part2; BNE used63
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used63
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used63:
-	accumulateF16_part28; BLE ready64
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	BLE ready64
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part18
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready64:
-	accumulateF16_part29; SUBS $4, R6, R15
-	BLT tail66
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail66
 loop65:
-	accumulateF16_part30; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part38
-	FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part39; accumulateBF16_part1
-	accumulateF16_part40; accumulateBF16_part1
-	accumulateF16_part41; BGE loop65
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FLDPQ 0(R19), (F30, F31)
+	shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31); fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); ADD R5, R19, R19
+	FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31)
+	fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(8, 16, 26); fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25)
+	fmlaLane1(10, 18, 26); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); fmlaLane1(11, 19, 26)
+	ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31)
+	shll2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(8, 16, 26)
+	fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(9, 17, 26); fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26); fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25)
+	fmlaLane2(11, 19, 26); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(8, 16, 26)
+	fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(9, 17, 26); fmlaLane3(2, 18, 24)
+	fmlaLane3(6, 18, 25); fmlaLane3(10, 18, 26); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25)
+	fmlaLane3(11, 19, 26); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop65
 tail66:
 	ADD $4, R15, R15; CBZ R15, end68
 one67:
-	accumulateF16_part35; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part38
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FLDPQ 0(R19), (F30, F31)
+	shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31); fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane0(1, 17, 24); fmlaLane0(5, 17, 25)
+	fmlaLane0(9, 17, 26); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(10, 18, 26)
+	fmlaLane0(3, 19, 24); fmlaLane0(7, 19, 25); fmlaLane0(11, 19, 26); ADD R5, R19, R19
 	SUB $1, R15, R15; CBNZ R15, one67
 end68:
-	accumulateF16_part36; accumulateF16_part37
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
 	ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
 	SUB $3, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	accumulateF16_part2; BNE used69
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used69
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used69:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7); BLE ready70
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part5
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready70:
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail72
 loop71:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1
-	accumulateF16_part42; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; fmlaLane1(0, 16, 24)
-	fmlaLane1(4, 16, 25); fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane1(2, 18, 24)
-	fmlaLane1(6, 18, 25); fmlaLane1(3, 19, 24); fmlaLane1(7, 19, 25); ADD R5, R19, R19
-	FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25)
-	fmlaLane2(1, 17, 24); fmlaLane2(5, 17, 25); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25)
-	fmlaLane2(3, 19, 24); fmlaLane2(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; fmlaLane3(0, 16, 24)
-	fmlaLane3(4, 16, 25); fmlaLane3(1, 17, 24); fmlaLane3(5, 17, 25); fmlaLane3(2, 18, 24)
-	fmlaLane3(6, 18, 25); fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); ADD R5, R19, R19
-	SUBS $4, R15, R15; BGE loop71
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(4, 16, 25); fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25); fmlaLane1(2, 18, 24); fmlaLane1(6, 18, 25); fmlaLane1(3, 19, 24)
+	fmlaLane1(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(4, 16, 25); fmlaLane2(1, 17, 24)
+	fmlaLane2(5, 17, 25); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(3, 19, 24)
+	fmlaLane2(7, 19, 25); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(4, 16, 25); fmlaLane3(1, 17, 24)
+	fmlaLane3(5, 17, 25); fmlaLane3(2, 18, 24); fmlaLane3(6, 18, 25); fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop71
 tail72:
 	ADD $4, R15, R15; CBZ R15, end74
 one73:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1
-	accumulateF16_part42; SUB $1, R15, R15
-	CBNZ R15, one73
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(1, 17, 24)
+	fmlaLane0(5, 17, 25); fmlaLane0(2, 18, 24); fmlaLane0(6, 18, 25); fmlaLane0(3, 19, 24)
+	fmlaLane0(7, 19, 25); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one73
 end74:
-	accumulateF16_part43; accumulateF16_part37
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12
+	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	accumulateF16_part2; BNE used75
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used75
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used75:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); BLE ready76
 
 	// o·alpha
-	accumulateF16_part4
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready76:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail78
 loop77:
-	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part8
-	FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part12; FLDPQ 0(R19), (F30, F31)
-	accumulateBF16_part1; accumulateF16_part13
-	FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part14; SUBS $4, R15, R15; BGE loop77
+	FMOVQ.P 16(R20), F24; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31)
+	shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane1(0, 16, 24); fmlaLane1(1, 17, 24); fmlaLane1(2, 18, 24)
+	fmlaLane1(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane2(0, 16, 24); fmlaLane2(1, 17, 24); fmlaLane2(2, 18, 24)
+	fmlaLane2(3, 19, 24); ADD R5, R19, R19; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30)
+	shll(18, 31); shll2(19, 31); fmlaLane3(0, 16, 24); fmlaLane3(1, 17, 24); fmlaLane3(2, 18, 24)
+	fmlaLane3(3, 19, 24); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop77
 tail78:
 	ADD $4, R15, R15; CBZ R15, end80
 one79:
-	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); accumulateBF16_part1; accumulateF16_part8
-	SUB $1, R15, R15; CBNZ R15, one79
+	FMOVS.P 4(R20), F24; FLDPQ 0(R19), (F30, F31); shll(16, 30); shll2(17, 30); shll(18, 31)
+	shll2(19, 31); fmlaLane0(0, 16, 24); fmlaLane0(1, 17, 24); fmlaLane0(2, 18, 24)
+	fmlaLane0(3, 19, 24); ADD R5, R19, R19; SUB $1, R15, R15; CBNZ R15, one79
 end80:
-	accumulateF16_part15; ADD R3, R0, R0
-	ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12
-	B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12; B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
 panelEnd:
@@ -764,137 +747,230 @@ TEXT ·accumulateI8SIMD(SB), NOSPLIT, $0-64
 	CMP $1, R11; BNE next81
 group82:
 	CMP $4, R7; BLT panel
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 1 rows × 64 columns.
-	accumulateF16_part2; BNE used83
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used83
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used83:
-	accumulateF16_part3; FLDPQ 128(R16), (F8, F9)
-	FLDPQ 160(R16), (F10, F11); FLDPQ 192(R16), (F12, F13); FLDPQ 224(R16), (F14, F15); BLE ready84
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	FLDPQ 128(R16), (F8, F9); FLDPQ 160(R16), (F10, F11); FLDPQ 192(R16), (F12, F13)
+	FLDPQ 224(R16), (F14, F15); BLE ready84
 
 	// o·alpha
-	accumulateF16_part4; accumulateF16_part5
-	accumulateF16_part6
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30); fmul(8, 8, 30)
+	fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30); fmul(12, 12, 30); fmul(13, 13, 30)
+	fmul(14, 14, 30); fmul(15, 15, 30)
 ready84:
 	MOVD R2, R19; ADD R8, R19, R20; ADD R8, R20, R21; ADD R8, R21, R22; MOVD R1, R23; SUBS $4, R6, R15
 	BLT tail86
 loop85:
-	FMOVQ.P 16(R23), F24; FMOVQ 0(R19), F30; accumulateI8_part1; fmlaLane0(0, 16, 24)
+	FMOVQ.P 16(R23), F24; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(0, 16, 24)
 	fmlaLane1(0, 17, 24); fmlaLane2(0, 18, 24); fmlaLane3(0, 19, 24); FMOVQ 16(R19), F30
-	accumulateI8_part1; fmlaLane0(1, 16, 24)
-	fmlaLane1(1, 17, 24); fmlaLane2(1, 18, 24); fmlaLane3(1, 19, 24); FMOVQ 32(R19), F30
-	accumulateI8_part1; fmlaLane0(2, 16, 24)
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(1, 16, 24); fmlaLane1(1, 17, 24); fmlaLane2(1, 18, 24)
+	fmlaLane3(1, 19, 24); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(2, 16, 24)
 	fmlaLane1(2, 17, 24); fmlaLane2(2, 18, 24); fmlaLane3(2, 19, 24); FMOVQ 48(R19), F30
-	accumulateI8_part1; fmlaLane0(3, 16, 24)
-	fmlaLane1(3, 17, 24); fmlaLane2(3, 18, 24); fmlaLane3(3, 19, 24); ADD R5, R19, R19
-	FMOVQ 0(R20), F30; accumulateI8_part1; fmlaLane0(4, 16, 24); fmlaLane1(4, 17, 24)
-	fmlaLane2(4, 18, 24); fmlaLane3(4, 19, 24); FMOVQ 16(R20), F30; accumulateI8_part1
-	fmlaLane0(5, 16, 24); fmlaLane1(5, 17, 24); fmlaLane2(5, 18, 24); fmlaLane3(5, 19, 24)
-	FMOVQ 32(R20), F30; accumulateI8_part1; fmlaLane0(6, 16, 24); fmlaLane1(6, 17, 24)
-	fmlaLane2(6, 18, 24); fmlaLane3(6, 19, 24); FMOVQ 48(R20), F30; accumulateI8_part1
-	fmlaLane0(7, 16, 24); fmlaLane1(7, 17, 24); fmlaLane2(7, 18, 24); fmlaLane3(7, 19, 24)
-	ADD R5, R20, R20; FMOVQ 0(R21), F30; accumulateI8_part1; fmlaLane0(8, 16, 24); fmlaLane1(8, 17, 24)
-	fmlaLane2(8, 18, 24); fmlaLane3(8, 19, 24); FMOVQ 16(R21), F30; accumulateI8_part1
-	fmlaLane0(9, 16, 24); fmlaLane1(9, 17, 24); fmlaLane2(9, 18, 24); fmlaLane3(9, 19, 24)
-	FMOVQ 32(R21), F30; accumulateI8_part1; fmlaLane0(10, 16, 24); fmlaLane1(10, 17, 24)
-	fmlaLane2(10, 18, 24); fmlaLane3(10, 19, 24); FMOVQ 48(R21), F30; accumulateI8_part1
-	fmlaLane0(11, 16, 24); fmlaLane1(11, 17, 24); fmlaLane2(11, 18, 24); fmlaLane3(11, 19, 24)
-	ADD R5, R21, R21; FMOVQ 0(R22), F30; accumulateI8_part1; fmlaLane0(12, 16, 24)
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(3, 16, 24); fmlaLane1(3, 17, 24); fmlaLane2(3, 18, 24)
+	fmlaLane3(3, 19, 24); ADD R5, R19, R19; FMOVQ 0(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(4, 16, 24)
+	fmlaLane1(4, 17, 24); fmlaLane2(4, 18, 24); fmlaLane3(4, 19, 24); FMOVQ 16(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(5, 16, 24); fmlaLane1(5, 17, 24); fmlaLane2(5, 18, 24)
+	fmlaLane3(5, 19, 24); FMOVQ 32(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(6, 16, 24)
+	fmlaLane1(6, 17, 24); fmlaLane2(6, 18, 24); fmlaLane3(6, 19, 24); FMOVQ 48(R20), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(7, 16, 24); fmlaLane1(7, 17, 24); fmlaLane2(7, 18, 24)
+	fmlaLane3(7, 19, 24); ADD R5, R20, R20; FMOVQ 0(R21), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(8, 16, 24)
+	fmlaLane1(8, 17, 24); fmlaLane2(8, 18, 24); fmlaLane3(8, 19, 24); FMOVQ 16(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(9, 16, 24); fmlaLane1(9, 17, 24); fmlaLane2(9, 18, 24)
+	fmlaLane3(9, 19, 24); FMOVQ 32(R21), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(10, 16, 24)
+	fmlaLane1(10, 17, 24); fmlaLane2(10, 18, 24); fmlaLane3(10, 19, 24); FMOVQ 48(R21), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(11, 16, 24); fmlaLane1(11, 17, 24); fmlaLane2(11, 18, 24)
+	fmlaLane3(11, 19, 24); ADD R5, R21, R21; FMOVQ 0(R22), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(12, 16, 24)
 	fmlaLane1(12, 17, 24); fmlaLane2(12, 18, 24); fmlaLane3(12, 19, 24); FMOVQ 16(R22), F30
-	accumulateI8_part1; fmlaLane0(13, 16, 24)
-	fmlaLane1(13, 17, 24); fmlaLane2(13, 18, 24); fmlaLane3(13, 19, 24); FMOVQ 32(R22), F30
-	accumulateI8_part1; fmlaLane0(14, 16, 24)
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(13, 16, 24); fmlaLane1(13, 17, 24); fmlaLane2(13, 18, 24)
+	fmlaLane3(13, 19, 24); FMOVQ 32(R22), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(14, 16, 24)
 	fmlaLane1(14, 17, 24); fmlaLane2(14, 18, 24); fmlaLane3(14, 19, 24); FMOVQ 48(R22), F30
-	accumulateI8_part1; fmlaLane0(15, 16, 24)
-	fmlaLane1(15, 17, 24); fmlaLane2(15, 18, 24); fmlaLane3(15, 19, 24); ADD R5, R22, R22
-	SUBS $4, R15, R15; BGE loop85
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(15, 16, 24); fmlaLane1(15, 17, 24); fmlaLane2(15, 18, 24)
+	fmlaLane3(15, 19, 24); ADD R5, R22, R22; SUBS $4, R15, R15; BGE loop85
 tail86:
 	ADD $4, R15, R15; CBZ R15, end88
 	VMOV V20.B16, V18.B16; FMOVQ 112(R26), F19
 one87:
-	FMOVS.P 4(R23), F24; FMOVQ 0(R19), F30; accumulateI8_part2; fmlaLane0(0, 16, 24)
-	FMOVQ 16(R19), F30; accumulateI8_part2; fmlaLane0(1, 16, 24); FMOVQ 32(R19), F30
-	accumulateI8_part2; fmlaLane0(2, 16, 24)
-	FMOVQ 48(R19), F30; accumulateI8_part2; fmlaLane0(3, 16, 24); FMOVQ 0(R20), F30; accumulateI8_part2
-	fmlaLane0(4, 16, 24); FMOVQ 16(R20), F30; accumulateI8_part2; fmlaLane0(5, 16, 24)
-	FMOVQ 32(R20), F30; accumulateI8_part2; fmlaLane0(6, 16, 24); FMOVQ 48(R20), F30
-	accumulateI8_part2; fmlaLane0(7, 16, 24)
-	FMOVQ 0(R21), F30; accumulateI8_part2; fmlaLane0(8, 16, 24); FMOVQ 16(R21), F30; accumulateI8_part2
-	fmlaLane0(9, 16, 24); FMOVQ 32(R21), F30; accumulateI8_part2; fmlaLane0(10, 16, 24)
-	FMOVQ 48(R21), F30; accumulateI8_part2; fmlaLane0(11, 16, 24); FMOVQ 0(R22), F30
-	accumulateI8_part2; fmlaLane0(12, 16, 24)
-	FMOVQ 16(R22), F30; accumulateI8_part2; fmlaLane0(13, 16, 24); FMOVQ 32(R22), F30
-	accumulateI8_part2; fmlaLane0(14, 16, 24)
-	FMOVQ 48(R22), F30; accumulateI8_part2; fmlaLane0(15, 16, 24); VADD V19.S4, V18.S4, V18.S4
-	SUB $1, R15, R15; CBNZ R15, one87
+	FMOVS.P 4(R23), F24; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(0, 16, 24)
+	FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(1, 16, 24); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(2, 16, 24)
+	FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(3, 16, 24); FMOVQ 0(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(4, 16, 24)
+	FMOVQ 16(R20), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(5, 16, 24); FMOVQ 32(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(6, 16, 24)
+	FMOVQ 48(R20), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(7, 16, 24); FMOVQ 0(R21), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(8, 16, 24)
+	FMOVQ 16(R21), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(9, 16, 24); FMOVQ 32(R21), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(10, 16, 24)
+	FMOVQ 48(R21), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(11, 16, 24); FMOVQ 0(R22), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(12, 16, 24)
+	FMOVQ 16(R22), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(13, 16, 24); FMOVQ 32(R22), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(14, 16, 24)
+	FMOVQ 48(R22), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(15, 16, 24); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15
+	CBNZ R15, one87
 end88:
-	accumulateF16_part15; accumulateF16_part16
-	B group82
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); FSTPQ (F8, F9), 128(R16); FSTPQ (F10, F11), 160(R16)
+	FSTPQ (F12, F13), 192(R16); FSTPQ (F14, F15), 224(R16); ADD $256, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; ADD R8, R2, R2; ADD R8, R2, R2; SUB $4, R7, R7; B group82
 next81:
 	CMP $2, R11; BNE next89
 group90:
 	CMP $2, R7; BLT panel
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 
 	// 2 rows × 32 columns.
-	accumulateF16_part2; BNE used91
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used91
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used91:
-	accumulateF16_part3; accumulateF16_part17
-	BLE ready92
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); FLDPQ 64(R16), (F4, F5); FLDPQ 96(R16), (F6, F7)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11); FLDPQ 64(R16), (F12, F13)
+	FLDPQ 96(R16), (F14, F15); BLE ready92
 
 	// o·alpha
-	accumulateF16_part4; accumulateF16_part18
-	accumulateF16_part19
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30); fmul(7, 7, 30)
+	VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30); fmul(11, 11, 30)
+	fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30); fmul(15, 15, 30)
 ready92:
 	MOVD R2, R19; ADD R8, R19, R20; MOVD R1, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail94
 loop93:
-	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FMOVQ 0(R19), F30; accumulateI8_part1
-	fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); fmlaLane1(0, 17, 24); fmlaLane1(8, 17, 25)
-	fmlaLane2(0, 18, 24); fmlaLane2(8, 18, 25); fmlaLane3(0, 19, 24); fmlaLane3(8, 19, 25)
-	FMOVQ 16(R19), F30; accumulateI8_part1; fmlaLane0(1, 16, 24); fmlaLane0(9, 16, 25)
-	fmlaLane1(1, 17, 24); fmlaLane1(9, 17, 25); fmlaLane2(1, 18, 24); fmlaLane2(9, 18, 25)
-	fmlaLane3(1, 19, 24); fmlaLane3(9, 19, 25); FMOVQ 32(R19), F30; accumulateI8_part1
-	fmlaLane0(2, 16, 24); fmlaLane0(10, 16, 25); fmlaLane1(2, 17, 24); fmlaLane1(10, 17, 25)
-	fmlaLane2(2, 18, 24); fmlaLane2(10, 18, 25); fmlaLane3(2, 19, 24); fmlaLane3(10, 19, 25)
-	FMOVQ 48(R19), F30; accumulateI8_part1; fmlaLane0(3, 16, 24); fmlaLane0(11, 16, 25)
-	fmlaLane1(3, 17, 24); fmlaLane1(11, 17, 25); fmlaLane2(3, 18, 24); fmlaLane2(11, 18, 25)
-	fmlaLane3(3, 19, 24); fmlaLane3(11, 19, 25); ADD R5, R19, R19; FMOVQ 0(R20), F30
-	accumulateI8_part1; fmlaLane0(4, 16, 24)
+	FMOVQ.P 16(R21), F24; FMOVQ.P 16(R22), F25; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25); fmlaLane1(0, 17, 24); fmlaLane1(8, 17, 25); fmlaLane2(0, 18, 24)
+	fmlaLane2(8, 18, 25); fmlaLane3(0, 19, 24); fmlaLane3(8, 19, 25); FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(1, 16, 24); fmlaLane0(9, 16, 25); fmlaLane1(1, 17, 24)
+	fmlaLane1(9, 17, 25); fmlaLane2(1, 18, 24); fmlaLane2(9, 18, 25); fmlaLane3(1, 19, 24)
+	fmlaLane3(9, 19, 25); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(2, 16, 24)
+	fmlaLane0(10, 16, 25); fmlaLane1(2, 17, 24); fmlaLane1(10, 17, 25); fmlaLane2(2, 18, 24)
+	fmlaLane2(10, 18, 25); fmlaLane3(2, 19, 24); fmlaLane3(10, 19, 25); FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(3, 16, 24); fmlaLane0(11, 16, 25); fmlaLane1(3, 17, 24)
+	fmlaLane1(11, 17, 25); fmlaLane2(3, 18, 24); fmlaLane2(11, 18, 25); fmlaLane3(3, 19, 24)
+	fmlaLane3(11, 19, 25); ADD R5, R19, R19; FMOVQ 0(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(4, 16, 24)
 	fmlaLane0(12, 16, 25); fmlaLane1(4, 17, 24); fmlaLane1(12, 17, 25); fmlaLane2(4, 18, 24)
 	fmlaLane2(12, 18, 25); fmlaLane3(4, 19, 24); fmlaLane3(12, 19, 25); FMOVQ 16(R20), F30
-	accumulateI8_part1; fmlaLane0(5, 16, 24)
-	fmlaLane0(13, 16, 25); fmlaLane1(5, 17, 24); fmlaLane1(13, 17, 25); fmlaLane2(5, 18, 24)
-	fmlaLane2(13, 18, 25); fmlaLane3(5, 19, 24); fmlaLane3(13, 19, 25); FMOVQ 32(R20), F30
-	accumulateI8_part1; fmlaLane0(6, 16, 24)
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(5, 16, 24); fmlaLane0(13, 16, 25); fmlaLane1(5, 17, 24)
+	fmlaLane1(13, 17, 25); fmlaLane2(5, 18, 24); fmlaLane2(13, 18, 25); fmlaLane3(5, 19, 24)
+	fmlaLane3(13, 19, 25); FMOVQ 32(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(6, 16, 24)
 	fmlaLane0(14, 16, 25); fmlaLane1(6, 17, 24); fmlaLane1(14, 17, 25); fmlaLane2(6, 18, 24)
 	fmlaLane2(14, 18, 25); fmlaLane3(6, 19, 24); fmlaLane3(14, 19, 25); FMOVQ 48(R20), F30
-	accumulateI8_part1; fmlaLane0(7, 16, 24)
-	fmlaLane0(15, 16, 25); fmlaLane1(7, 17, 24); fmlaLane1(15, 17, 25); fmlaLane2(7, 18, 24)
-	fmlaLane2(15, 18, 25); fmlaLane3(7, 19, 24); fmlaLane3(15, 19, 25); ADD R5, R20, R20
-	SUBS $4, R15, R15; BGE loop93
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(7, 16, 24); fmlaLane0(15, 16, 25); fmlaLane1(7, 17, 24)
+	fmlaLane1(15, 17, 25); fmlaLane2(7, 18, 24); fmlaLane2(15, 18, 25); fmlaLane3(7, 19, 24)
+	fmlaLane3(15, 19, 25); ADD R5, R20, R20; SUBS $4, R15, R15; BGE loop93
 tail94:
 	ADD $4, R15, R15; CBZ R15, end96
 	VMOV V20.B16, V18.B16; FMOVQ 112(R26), F19
 one95:
-	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVQ 0(R19), F30; accumulateI8_part2
-	fmlaLane0(0, 16, 24); fmlaLane0(8, 16, 25); FMOVQ 16(R19), F30; accumulateI8_part2
-	fmlaLane0(1, 16, 24); fmlaLane0(9, 16, 25); FMOVQ 32(R19), F30; accumulateI8_part2
-	fmlaLane0(2, 16, 24); fmlaLane0(10, 16, 25); FMOVQ 48(R19), F30; accumulateI8_part2
-	fmlaLane0(3, 16, 24); fmlaLane0(11, 16, 25); FMOVQ 0(R20), F30; accumulateI8_part2
-	fmlaLane0(4, 16, 24); fmlaLane0(12, 16, 25); FMOVQ 16(R20), F30; accumulateI8_part2
-	fmlaLane0(5, 16, 24); fmlaLane0(13, 16, 25); FMOVQ 32(R20), F30; accumulateI8_part2
-	fmlaLane0(6, 16, 24); fmlaLane0(14, 16, 25); FMOVQ 48(R20), F30; accumulateI8_part2
-	fmlaLane0(7, 16, 24); fmlaLane0(15, 16, 25); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15
-	CBNZ R15, one95
+	FMOVS.P 4(R21), F24; FMOVS.P 4(R22), F25; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(0, 16, 24)
+	fmlaLane0(8, 16, 25); FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(1, 16, 24)
+	fmlaLane0(9, 16, 25); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(2, 16, 24)
+	fmlaLane0(10, 16, 25); FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(3, 16, 24)
+	fmlaLane0(11, 16, 25); FMOVQ 0(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(4, 16, 24)
+	fmlaLane0(12, 16, 25); FMOVQ 16(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(5, 16, 24)
+	fmlaLane0(13, 16, 25); FMOVQ 32(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(6, 16, 24)
+	fmlaLane0(14, 16, 25); FMOVQ 48(R20), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(7, 16, 24)
+	fmlaLane0(15, 16, 25); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15; CBNZ R15, one95
 end96:
-	accumulateF16_part15; accumulateF16_part27
-	B group90
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); FSTPQ (F4, F5), 64(R16)
+	FSTPQ (F6, F7), 96(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16); FSTPQ (F10, F11), 32(R16)
+	FSTPQ (F12, F13), 64(R16); FSTPQ (F14, F15), 96(R16); ADD $128, R9, R9; ADD R8, R2, R2
+	ADD R8, R2, R2; SUB $2, R7, R7; B group90
 next89:
 panel:
 	CBZ R7, panelEnd
-	accumulateF16_part1
+	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
 panelRows:
 	CMP $7, R12; BGE panel4
 	CMP $5, R12; BGE panel3
@@ -906,85 +982,119 @@ panelRows:
 panel4:
 
 	// 4 rows × 16 columns.
-	accumulateF16_part2; BNE used97
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used97
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used97:
-	accumulateF16_part28; ADD R15, R16, R16
-	FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready98
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	ADD R15, R16, R16; FLDPQ 0(R16), (F12, F13); FLDPQ 32(R16), (F14, F15); BLE ready98
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part18; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part19
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30); VLD1R.P 4(R16), [V30.S4]; fmul(12, 12, 30); fmul(13, 13, 30); fmul(14, 14, 30)
+	fmul(15, 15, 30)
 ready98:
-	accumulateF16_part29; ADD R4, R22, R23
-	SUBS $4, R6, R15; BLT tail100
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; ADD R4, R22, R23; SUBS $4, R6, R15
+	BLT tail100
 loop99:
-	accumulateF16_part30; FMOVQ.P 16(R23), F27
-	FMOVQ 0(R19), F30; accumulateI8_part1; fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25)
-	fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27); fmlaLane1(0, 17, 24); fmlaLane1(4, 17, 25)
-	fmlaLane1(8, 17, 26); fmlaLane1(12, 17, 27); fmlaLane2(0, 18, 24); fmlaLane2(4, 18, 25)
-	fmlaLane2(8, 18, 26); fmlaLane2(12, 18, 27); fmlaLane3(0, 19, 24); fmlaLane3(4, 19, 25)
-	fmlaLane3(8, 19, 26); fmlaLane3(12, 19, 27); FMOVQ 16(R19), F30; accumulateI8_part1
-	fmlaLane0(1, 16, 24); fmlaLane0(5, 16, 25); fmlaLane0(9, 16, 26); fmlaLane0(13, 16, 27)
-	fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26); fmlaLane1(13, 17, 27)
-	fmlaLane2(1, 18, 24); fmlaLane2(5, 18, 25); fmlaLane2(9, 18, 26); fmlaLane2(13, 18, 27)
-	fmlaLane3(1, 19, 24); fmlaLane3(5, 19, 25); fmlaLane3(9, 19, 26); fmlaLane3(13, 19, 27)
-	FMOVQ 32(R19), F30; accumulateI8_part1; fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25)
-	fmlaLane0(10, 16, 26); fmlaLane0(14, 16, 27); fmlaLane1(2, 17, 24); fmlaLane1(6, 17, 25)
-	fmlaLane1(10, 17, 26); fmlaLane1(14, 17, 27); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25)
-	fmlaLane2(10, 18, 26); fmlaLane2(14, 18, 27); fmlaLane3(2, 19, 24); fmlaLane3(6, 19, 25)
-	fmlaLane3(10, 19, 26); fmlaLane3(14, 19, 27); FMOVQ 48(R19), F30; accumulateI8_part1
-	fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25); fmlaLane0(11, 16, 26); fmlaLane0(15, 16, 27)
-	fmlaLane1(3, 17, 24); fmlaLane1(7, 17, 25); fmlaLane1(11, 17, 26); fmlaLane1(15, 17, 27)
-	fmlaLane2(3, 18, 24); fmlaLane2(7, 18, 25); fmlaLane2(11, 18, 26); fmlaLane2(15, 18, 27)
-	fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26); fmlaLane3(15, 19, 27)
-	ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop99
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ.P 16(R23), F27
+	FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27); fmlaLane1(0, 17, 24); fmlaLane1(4, 17, 25); fmlaLane1(8, 17, 26)
+	fmlaLane1(12, 17, 27); fmlaLane2(0, 18, 24); fmlaLane2(4, 18, 25); fmlaLane2(8, 18, 26)
+	fmlaLane2(12, 18, 27); fmlaLane3(0, 19, 24); fmlaLane3(4, 19, 25); fmlaLane3(8, 19, 26)
+	fmlaLane3(12, 19, 27); FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25); fmlaLane0(9, 16, 26); fmlaLane0(13, 16, 27); fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25); fmlaLane1(9, 17, 26); fmlaLane1(13, 17, 27); fmlaLane2(1, 18, 24)
+	fmlaLane2(5, 18, 25); fmlaLane2(9, 18, 26); fmlaLane2(13, 18, 27); fmlaLane3(1, 19, 24)
+	fmlaLane3(5, 19, 25); fmlaLane3(9, 19, 26); fmlaLane3(13, 19, 27); FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25); fmlaLane0(10, 16, 26)
+	fmlaLane0(14, 16, 27); fmlaLane1(2, 17, 24); fmlaLane1(6, 17, 25); fmlaLane1(10, 17, 26)
+	fmlaLane1(14, 17, 27); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26)
+	fmlaLane2(14, 18, 27); fmlaLane3(2, 19, 24); fmlaLane3(6, 19, 25); fmlaLane3(10, 19, 26)
+	fmlaLane3(14, 19, 27); FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25); fmlaLane0(11, 16, 26); fmlaLane0(15, 16, 27); fmlaLane1(3, 17, 24)
+	fmlaLane1(7, 17, 25); fmlaLane1(11, 17, 26); fmlaLane1(15, 17, 27); fmlaLane2(3, 18, 24)
+	fmlaLane2(7, 18, 25); fmlaLane2(11, 18, 26); fmlaLane2(15, 18, 27); fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26); fmlaLane3(15, 19, 27); ADD R5, R19, R19
+	SUBS $4, R15, R15; BGE loop99
 tail100:
 	ADD $4, R15, R15; CBZ R15, end102
 	VMOV V20.B16, V18.B16; FMOVQ 112(R26), F19
 one101:
-	accumulateF16_part35; FMOVS.P 4(R23), F27
-	FMOVQ 0(R19), F30; accumulateI8_part2; fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25)
-	fmlaLane0(8, 16, 26); fmlaLane0(12, 16, 27); FMOVQ 16(R19), F30; accumulateI8_part2
-	fmlaLane0(1, 16, 24); fmlaLane0(5, 16, 25); fmlaLane0(9, 16, 26); fmlaLane0(13, 16, 27)
-	FMOVQ 32(R19), F30; accumulateI8_part2; fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25)
-	fmlaLane0(10, 16, 26); fmlaLane0(14, 16, 27); FMOVQ 48(R19), F30; accumulateI8_part2
-	fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25); fmlaLane0(11, 16, 26); fmlaLane0(15, 16, 27)
-	VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15; CBNZ R15, one101
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVS.P 4(R23), F27
+	FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26)
+	fmlaLane0(12, 16, 27); FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25); fmlaLane0(9, 16, 26); fmlaLane0(13, 16, 27); FMOVQ 32(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25); fmlaLane0(10, 16, 26); fmlaLane0(14, 16, 27)
+	FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25); fmlaLane0(11, 16, 26)
+	fmlaLane0(15, 16, 27); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15; CBNZ R15, one101
 end102:
-	accumulateF16_part36; ADD R3, R16, R16
-	FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16); accumulateF16_part37; accumulateF16_part37
-	ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $4, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
+	ADD R3, R0, R0; ADD R4, R1, R1; ADD $16, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
+	SUB $4, R12, R12; B panelRows
 panel3:
 
 	// 3 rows × 16 columns.
-	accumulateF16_part2; BNE used103
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used103
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used103:
-	accumulateF16_part28; BLE ready104
+	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
+	FLDPQ 32(R16), (F6, F7); ADD R15, R16, R16; FLDPQ 0(R16), (F8, F9); FLDPQ 32(R16), (F10, F11)
+	BLE ready104
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part18
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30); VLD1R.P 4(R16), [V30.S4]; fmul(8, 8, 30); fmul(9, 9, 30); fmul(10, 10, 30)
+	fmul(11, 11, 30)
 ready104:
-	accumulateF16_part29; SUBS $4, R6, R15
-	BLT tail106
+	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; ADD R4, R21, R22; SUBS $4, R6, R15; BLT tail106
 loop105:
-	accumulateF16_part30; FMOVQ 0(R19), F30
-	accumulateI8_part1; fmlaLane0(0, 16, 24)
-	fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); fmlaLane1(0, 17, 24); fmlaLane1(4, 17, 25)
-	fmlaLane1(8, 17, 26); fmlaLane2(0, 18, 24); fmlaLane2(4, 18, 25); fmlaLane2(8, 18, 26)
-	fmlaLane3(0, 19, 24); fmlaLane3(4, 19, 25); fmlaLane3(8, 19, 26); FMOVQ 16(R19), F30
-	accumulateI8_part1; fmlaLane0(1, 16, 24)
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ.P 16(R22), F26; FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26)
+	fmlaLane1(0, 17, 24); fmlaLane1(4, 17, 25); fmlaLane1(8, 17, 26); fmlaLane2(0, 18, 24)
+	fmlaLane2(4, 18, 25); fmlaLane2(8, 18, 26); fmlaLane3(0, 19, 24); fmlaLane3(4, 19, 25)
+	fmlaLane3(8, 19, 26); FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(1, 16, 24)
 	fmlaLane0(5, 16, 25); fmlaLane0(9, 16, 26); fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25)
 	fmlaLane1(9, 17, 26); fmlaLane2(1, 18, 24); fmlaLane2(5, 18, 25); fmlaLane2(9, 18, 26)
 	fmlaLane3(1, 19, 24); fmlaLane3(5, 19, 25); fmlaLane3(9, 19, 26); FMOVQ 32(R19), F30
-	accumulateI8_part1; fmlaLane0(2, 16, 24)
-	fmlaLane0(6, 16, 25); fmlaLane0(10, 16, 26); fmlaLane1(2, 17, 24); fmlaLane1(6, 17, 25)
-	fmlaLane1(10, 17, 26); fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26)
-	fmlaLane3(2, 19, 24); fmlaLane3(6, 19, 25); fmlaLane3(10, 19, 26); FMOVQ 48(R19), F30
-	accumulateI8_part1; fmlaLane0(3, 16, 24)
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25); fmlaLane0(10, 16, 26)
+	fmlaLane1(2, 17, 24); fmlaLane1(6, 17, 25); fmlaLane1(10, 17, 26); fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25); fmlaLane2(10, 18, 26); fmlaLane3(2, 19, 24); fmlaLane3(6, 19, 25)
+	fmlaLane3(10, 19, 26); FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(3, 16, 24)
 	fmlaLane0(7, 16, 25); fmlaLane0(11, 16, 26); fmlaLane1(3, 17, 24); fmlaLane1(7, 17, 25)
 	fmlaLane1(11, 17, 26); fmlaLane2(3, 18, 24); fmlaLane2(7, 18, 25); fmlaLane2(11, 18, 26)
 	fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); fmlaLane3(11, 19, 26); ADD R5, R19, R19
@@ -993,92 +1103,127 @@ tail106:
 	ADD $4, R15, R15; CBZ R15, end108
 	VMOV V20.B16, V18.B16; FMOVQ 112(R26), F19
 one107:
-	accumulateF16_part35; FMOVQ 0(R19), F30
-	accumulateI8_part2; fmlaLane0(0, 16, 24)
-	fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); FMOVQ 16(R19), F30; accumulateI8_part2
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVS.P 4(R22), F26; FMOVQ 0(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29)
+	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane0(8, 16, 26); FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29)
 	fmlaLane0(1, 16, 24); fmlaLane0(5, 16, 25); fmlaLane0(9, 16, 26); FMOVQ 32(R19), F30
-	accumulateI8_part2; fmlaLane0(2, 16, 24)
-	fmlaLane0(6, 16, 25); fmlaLane0(10, 16, 26); FMOVQ 48(R19), F30; accumulateI8_part2
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29)
+	fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25); fmlaLane0(10, 16, 26); FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29)
 	fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25); fmlaLane0(11, 16, 26); VADD V19.S4, V18.S4, V18.S4
 	SUB $1, R15, R15; CBNZ R15, one107
 end108:
-	accumulateF16_part36; accumulateF16_part37
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
+	FSTPQ (F10, F11), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0; ADD R4, R1, R1
 	ADD R3, R0, R0; ADD R4, R1, R1; ADD $12, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13
 	SUB $3, R12, R12; B panelRows
 panel2:
 
 	// 2 rows × 16 columns.
-	accumulateF16_part2; BNE used109
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used109
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used109:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); ADD R15, R16, R16; FLDPQ 0(R16), (F4, F5)
 	FLDPQ 32(R16), (F6, F7); BLE ready110
 
 	// o·alpha
-	accumulateF16_part4; VLD1R.P 4(R16), [V30.S4]
-	accumulateF16_part5
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30); VLD1R.P 4(R16), [V30.S4]; fmul(4, 4, 30); fmul(5, 5, 30); fmul(6, 6, 30)
+	fmul(7, 7, 30)
 ready110:
 	MOVD R2, R19; MOVD R1, R20; ADD R4, R20, R21; SUBS $4, R6, R15; BLT tail112
 loop111:
-	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ 0(R19), F30; accumulateI8_part1
-	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); fmlaLane1(0, 17, 24); fmlaLane1(4, 17, 25)
-	fmlaLane2(0, 18, 24); fmlaLane2(4, 18, 25); fmlaLane3(0, 19, 24); fmlaLane3(4, 19, 25)
-	FMOVQ 16(R19), F30; accumulateI8_part1; fmlaLane0(1, 16, 24); fmlaLane0(5, 16, 25)
-	fmlaLane1(1, 17, 24); fmlaLane1(5, 17, 25); fmlaLane2(1, 18, 24); fmlaLane2(5, 18, 25)
-	fmlaLane3(1, 19, 24); fmlaLane3(5, 19, 25); FMOVQ 32(R19), F30; accumulateI8_part1
-	fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25); fmlaLane1(2, 17, 24); fmlaLane1(6, 17, 25)
-	fmlaLane2(2, 18, 24); fmlaLane2(6, 18, 25); fmlaLane3(2, 19, 24); fmlaLane3(6, 19, 25)
-	FMOVQ 48(R19), F30; accumulateI8_part1; fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25)
-	fmlaLane1(3, 17, 24); fmlaLane1(7, 17, 25); fmlaLane2(3, 18, 24); fmlaLane2(7, 18, 25)
-	fmlaLane3(3, 19, 24); fmlaLane3(7, 19, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop111
+	FMOVQ.P 16(R20), F24; FMOVQ.P 16(R21), F25; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25); fmlaLane1(0, 17, 24); fmlaLane1(4, 17, 25); fmlaLane2(0, 18, 24)
+	fmlaLane2(4, 18, 25); fmlaLane3(0, 19, 24); fmlaLane3(4, 19, 25); FMOVQ 16(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(1, 16, 24); fmlaLane0(5, 16, 25); fmlaLane1(1, 17, 24)
+	fmlaLane1(5, 17, 25); fmlaLane2(1, 18, 24); fmlaLane2(5, 18, 25); fmlaLane3(1, 19, 24)
+	fmlaLane3(5, 19, 25); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25); fmlaLane1(2, 17, 24); fmlaLane1(6, 17, 25); fmlaLane2(2, 18, 24)
+	fmlaLane2(6, 18, 25); fmlaLane3(2, 19, 24); fmlaLane3(6, 19, 25); FMOVQ 48(R19), F30
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25); fmlaLane1(3, 17, 24)
+	fmlaLane1(7, 17, 25); fmlaLane2(3, 18, 24); fmlaLane2(7, 18, 25); fmlaLane3(3, 19, 24)
+	fmlaLane3(7, 19, 25); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop111
 tail112:
 	ADD $4, R15, R15; CBZ R15, end114
 	VMOV V20.B16, V18.B16; FMOVQ 112(R26), F19
 one113:
-	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVQ 0(R19), F30; accumulateI8_part2
-	fmlaLane0(0, 16, 24); fmlaLane0(4, 16, 25); FMOVQ 16(R19), F30; accumulateI8_part2
-	fmlaLane0(1, 16, 24); fmlaLane0(5, 16, 25); FMOVQ 32(R19), F30; accumulateI8_part2
-	fmlaLane0(2, 16, 24); fmlaLane0(6, 16, 25); FMOVQ 48(R19), F30; accumulateI8_part2
-	fmlaLane0(3, 16, 24); fmlaLane0(7, 16, 25); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15
-	CBNZ R15, one113
+	FMOVS.P 4(R20), F24; FMOVS.P 4(R21), F25; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(0, 16, 24)
+	fmlaLane0(4, 16, 25); FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(1, 16, 24)
+	fmlaLane0(5, 16, 25); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(2, 16, 24)
+	fmlaLane0(6, 16, 25); FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(3, 16, 24)
+	fmlaLane0(7, 16, 25); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15; CBNZ R15, one113
 end114:
-	accumulateF16_part43; accumulateF16_part37
-	ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12; B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
+	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1; ADD R3, R0, R0
+	ADD R4, R1, R1; ADD $8, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $2, R12, R12
+	B panelRows
 panel1:
 
 	// 1 rows × 16 columns.
-	accumulateF16_part2; BNE used115
+	MOVD R0, R16; MOVD R3, R15; CMP $1, R13; BNE used115
 	MOVD $zeros<>(SB), R16; MOVD $0, R15
 used115:
 	FLDPQ 0(R16), (F0, F1); FLDPQ 32(R16), (F2, F3); BLE ready116
 
 	// o·alpha
-	accumulateF16_part4
+	MOVD R13, R16; VLD1R.P 4(R16), [V30.S4]; fmul(0, 0, 30); fmul(1, 1, 30); fmul(2, 2, 30)
+	fmul(3, 3, 30)
 ready116:
 	MOVD R2, R19; MOVD R1, R20; SUBS $4, R6, R15; BLT tail118
 loop117:
-	FMOVQ.P 16(R20), F24; FMOVQ 0(R19), F30; accumulateI8_part1; fmlaLane0(0, 16, 24)
+	FMOVQ.P 16(R20), F24; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(0, 16, 24)
 	fmlaLane1(0, 17, 24); fmlaLane2(0, 18, 24); fmlaLane3(0, 19, 24); FMOVQ 16(R19), F30
-	accumulateI8_part1; fmlaLane0(1, 16, 24)
-	fmlaLane1(1, 17, 24); fmlaLane2(1, 18, 24); fmlaLane3(1, 19, 24); FMOVQ 32(R19), F30
-	accumulateI8_part1; fmlaLane0(2, 16, 24)
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(1, 16, 24); fmlaLane1(1, 17, 24); fmlaLane2(1, 18, 24)
+	fmlaLane3(1, 19, 24); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V20.B16, [V30.B16, V31.B16], V16.B16; VTBL V21.B16, [V30.B16, V31.B16], V17.B16
+	VTBL V22.B16, [V30.B16, V31.B16], V18.B16; VTBL V23.B16, [V30.B16, V31.B16], V19.B16
+	fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29); fsub(19, 19, 29); fmlaLane0(2, 16, 24)
 	fmlaLane1(2, 17, 24); fmlaLane2(2, 18, 24); fmlaLane3(2, 19, 24); FMOVQ 48(R19), F30
-	accumulateI8_part1; fmlaLane0(3, 16, 24)
-	fmlaLane1(3, 17, 24); fmlaLane2(3, 18, 24); fmlaLane3(3, 19, 24); ADD R5, R19, R19
-	SUBS $4, R15, R15; BGE loop117
+	VEOR V28.B16, V30.B16, V30.B16; VTBL V20.B16, [V30.B16, V31.B16], V16.B16
+	VTBL V21.B16, [V30.B16, V31.B16], V17.B16; VTBL V22.B16, [V30.B16, V31.B16], V18.B16
+	VTBL V23.B16, [V30.B16, V31.B16], V19.B16; fsub(16, 16, 29); fsub(17, 17, 29); fsub(18, 18, 29)
+	fsub(19, 19, 29); fmlaLane0(3, 16, 24); fmlaLane1(3, 17, 24); fmlaLane2(3, 18, 24)
+	fmlaLane3(3, 19, 24); ADD R5, R19, R19; SUBS $4, R15, R15; BGE loop117
 tail118:
 	ADD $4, R15, R15; CBZ R15, end120
 	VMOV V20.B16, V18.B16; FMOVQ 112(R26), F19
 one119:
-	FMOVS.P 4(R20), F24; FMOVQ 0(R19), F30; accumulateI8_part2; fmlaLane0(0, 16, 24)
-	FMOVQ 16(R19), F30; accumulateI8_part2; fmlaLane0(1, 16, 24); FMOVQ 32(R19), F30
-	accumulateI8_part2; fmlaLane0(2, 16, 24)
-	FMOVQ 48(R19), F30; accumulateI8_part2; fmlaLane0(3, 16, 24); VADD V19.S4, V18.S4, V18.S4
-	SUB $1, R15, R15; CBNZ R15, one119
+	FMOVS.P 4(R20), F24; FMOVQ 0(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(0, 16, 24)
+	FMOVQ 16(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(1, 16, 24); FMOVQ 32(R19), F30; VEOR V28.B16, V30.B16, V30.B16
+	VTBL V18.B16, [V30.B16, V31.B16], V16.B16; fsub(16, 16, 29); fmlaLane0(2, 16, 24)
+	FMOVQ 48(R19), F30; VEOR V28.B16, V30.B16, V30.B16; VTBL V18.B16, [V30.B16, V31.B16], V16.B16
+	fsub(16, 16, 29); fmlaLane0(3, 16, 24); VADD V19.S4, V18.S4, V18.S4; SUB $1, R15, R15
+	CBNZ R15, one119
 end120:
-	accumulateF16_part15; ADD R3, R0, R0
-	ADD R4, R1, R1; ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12
-	B panelRows
+	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R0, R0; ADD R4, R1, R1
+	ADD $4, R13, R16; CMP $1, R13; CSEL HI, R16, R13, R13; SUB $1, R12, R12; B panelRows
 panelNext:
 	ADD $64, R9, R9; ADD R8, R2, R2; SUB $1, R7, R7; B panel
 panelEnd:
@@ -1090,7 +1235,7 @@ TEXT ·widenF16SIMD(SB), NOSPLIT, $0-24
 	MOVD v+8(FP), R1
 	MOVD n+16(FP), R2
 loop121:
-	VLD1.P 32(R1), [V30.S4, V31.S4]; accumulateF16_part7
+	VLD1.P 32(R1), [V30.S4, V31.S4]; fcvtl(16, 30); fcvtl2(17, 30); fcvtl(18, 31); fcvtl2(19, 31)
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0); SUBS $16, R2, R2; BGT loop121
 	RET
 
@@ -1100,7 +1245,7 @@ TEXT ·widenBF16SIMD(SB), NOSPLIT, $0-24
 	MOVD v+8(FP), R1
 	MOVD n+16(FP), R2
 loop122:
-	VLD1.P 32(R1), [V30.S4, V31.S4]; accumulateBF16_part1
+	VLD1.P 32(R1), [V30.S4, V31.S4]; shll(16, 30); shll2(17, 30); shll(18, 31); shll2(19, 31)
 	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0); SUBS $16, R2, R2; BGT loop122
 	RET
 
@@ -1173,11 +1318,12 @@ TEXT ·narrowBF16SIMD(SB), NOSPLIT, $0-24
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end132
 loop131:
-	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; narrowBF16_part1; VUSHR $16, V1.S4, V5.S4
-	VAND V24.B16, V5.B16, V5.B16; VADD V25.S4, V5.S4, V5.S4; VADD V1.S4, V5.S4, V5.S4
-	VORR V26.B16, V1.B16, V9.B16; fcmeq(13, 1, 1); VBSL V9.B16, V5.B16, V13.B16
-	VUSHR $16, V2.S4, V6.S4; VAND V24.B16, V6.B16, V6.B16; VADD V25.S4, V6.S4, V6.S4
-	VADD V2.S4, V6.S4, V6.S4; VORR V26.B16, V2.B16, V10.B16; fcmeq(14, 2, 2)
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]; VUSHR $16, V0.S4, V4.S4; VAND V24.B16, V4.B16, V4.B16
+	VADD V25.S4, V4.S4, V4.S4; VADD V0.S4, V4.S4, V4.S4; VORR V26.B16, V0.B16, V8.B16; fcmeq(12, 0, 0)
+	VBSL V8.B16, V4.B16, V12.B16; VUSHR $16, V1.S4, V5.S4; VAND V24.B16, V5.B16, V5.B16
+	VADD V25.S4, V5.S4, V5.S4; VADD V1.S4, V5.S4, V5.S4; VORR V26.B16, V1.B16, V9.B16; fcmeq(13, 1, 1)
+	VBSL V9.B16, V5.B16, V13.B16; VUSHR $16, V2.S4, V6.S4; VAND V24.B16, V6.B16, V6.B16
+	VADD V25.S4, V6.S4, V6.S4; VADD V2.S4, V6.S4, V6.S4; VORR V26.B16, V2.B16, V10.B16; fcmeq(14, 2, 2)
 	VBSL V10.B16, V6.B16, V14.B16; VUSHR $16, V3.S4, V7.S4; VAND V24.B16, V7.B16, V7.B16
 	VADD V25.S4, V7.S4, V7.S4; VADD V3.S4, V7.S4, V7.S4; VORR V26.B16, V3.B16, V11.B16; fcmeq(15, 3, 3)
 	VBSL V11.B16, V7.B16, V15.B16; VUZP2 V13.H8, V12.H8, V0.H8; VUZP2 V15.H8, V14.H8, V1.H8
@@ -1188,16 +1334,20 @@ end132:
 	// 4 at a time.
 	SUBS $4, R2, R2; BLT end134
 loop133:
-	VLD1.P 16(R1), [V0.S4]; narrowBF16_part1; VUZP2 V12.H8, V12.H8, V0.H8; FMOVD.P F0, 8(R0)
-	SUBS $4, R2, R2; BGE loop133
+	VLD1.P 16(R1), [V0.S4]; VUSHR $16, V0.S4, V4.S4; VAND V24.B16, V4.B16, V4.B16
+	VADD V25.S4, V4.S4, V4.S4; VADD V0.S4, V4.S4, V4.S4; VORR V26.B16, V0.B16, V8.B16; fcmeq(12, 0, 0)
+	VBSL V8.B16, V4.B16, V12.B16; VUZP2 V12.H8, V12.H8, V0.H8; FMOVD.P F0, 8(R0); SUBS $4, R2, R2
+	BGE loop133
 end134:
 	ADD $4, R2, R2
 
 	// 1 at a time.
 	SUBS $1, R2, R2; BLT end136
 loop135:
-	FMOVS.P 4(R1), F0; narrowBF16_part1; VUZP2 V12.H8, V12.H8, V0.H8; VST1.P V0.H[0], 2(R0)
-	SUBS $1, R2, R2; BGE loop135
+	FMOVS.P 4(R1), F0; VUSHR $16, V0.S4, V4.S4; VAND V24.B16, V4.B16, V4.B16; VADD V25.S4, V4.S4, V4.S4
+	VADD V0.S4, V4.S4, V4.S4; VORR V26.B16, V0.B16, V8.B16; fcmeq(12, 0, 0)
+	VBSL V8.B16, V4.B16, V12.B16; VUZP2 V12.H8, V12.H8, V0.H8; VST1.P V0.H[0], 2(R0); SUBS $1, R2, R2
+	BGE loop135
 end136:
 	ADD $1, R2, R2
 	RET
