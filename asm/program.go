@@ -29,14 +29,17 @@ func (p *program) file() []byte {
 	return fmt.Appendf(nil, "%s%s\n%s", header, p.Macros(), generate.Join(p.Bytes(), joins))
 }
 
-// joins reports whether an instruction goes on a line, which ends with a jump. Vet looks at each
-// line for arguments and results, so instructions with these, and RET, stand alone.
+// joins reports whether an instruction goes on a line. Vet looks at the first instruction of each
+// line for arguments and results: one that loads an argument begins a line, and one that stores a
+// result stands alone. A line ends with a jump.
 func joins(line, next string) bool {
-	return plain.MatchString(line) && plain.MatchString(next) && !jumps.MatchString(line)
+	return (plain.MatchString(line) || loads.MatchString(line)) && !jumps.MatchString(line) &&
+		(plain.MatchString(next) || next == "\tRET" && !strings.Contains(line, "(SB)"))
 }
 
 var (
 	plain = regexp.MustCompile(`^\t[A-Za-z][A-Za-z0-9.]*[ (](?:[^/(]|\((?:[^F]|F[^P]))*$`)
+	loads = regexp.MustCompile(`^\t[A-Z]+ \w+\+\d+\(FP\), (?:[^/(]|\((?:[^F]|F[^P]))*$`)
 	jumps = regexp.MustCompile(`(?:\t|; )(?:B|B[A-Z][A-Z]|CBN?Z|TBN?Z) [^;]*$`)
 )
 

@@ -5,12 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 // tileWords is a comment and the words of an instruction below it.
-var tileWords = regexp.MustCompile(`(?m)^\t// (.*)\n((?:\t(?:LONG|WORD|BYTE) \$0x[0-9a-f]+\n)+)`)
+var tileWords = regexp.MustCompile(
+	`(?m)^\t// (.*)\n\t((?:(?:LONG|WORD|BYTE) \$\w+(?:; |$))+)`)
 
 // vexWords is a macro, the words that it is, and what these mean.
 var vexWords = regexp.MustCompile(
@@ -23,7 +25,8 @@ func TestTileWords(t *testing.T) {
 	for _, file := range []string{"../internal/kernel/integers/tiles_amd64.s",
 		"../internal/kernel/blockwise/blocktiles_amd64.s"} {
 		for _, m := range tileWords.FindAllStringSubmatch(assemblyText(t, file), -1) {
-			words, want = append(words, m[2]), append(want, m[1])
+			words = append(words, strings.ReplaceAll(m[2], "; ", "\n"))
+			want = append(want, m[1])
 		}
 	}
 	checkWords(t, "+amx-tile,+amx-int8", words, want)
@@ -78,8 +81,10 @@ func checkWords(t *testing.T, features string, words, want []string) {
 		for line := range strings.Lines(text) {
 			word := strings.Fields(line)
 			n := map[string]int{"LONG": 4, "WORD": 2, "BYTE": 1}[word[0]]
-			var x uint64
-			fmt.Sscanf(word[1], "$0x%x", &x)
+			x, err := strconv.ParseUint(word[1][1:], 0, 32) // behind a dollar sign
+			if err != nil {
+				t.Fatal(err)
+			}
 			for range n {
 				fmt.Fprintf(&code, "0x%02x ", x&0xff)
 				x >>= 8

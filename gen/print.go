@@ -16,9 +16,9 @@ import (
 )
 
 // printer writes what avo has compiled as avo's own printer does, but for this: operands are not
-// aligned and hexadecimal numbers have no leading zeros, which is a tenth of the text; instructions
-// share lines; each kernel says which Go function it works like; no register is the runtime's; and
-// instructions of AVX-VNNI are macros.
+// aligned and numbers are short, which is a tenth of the text; instructions share lines; each kernel
+// says which Go function it works like; no register is the runtime's; and instructions of AVX-VNNI
+// are macros.
 type printer struct {
 	text   strings.Builder
 	macros map[string]bool // the definitions of those that the text has
@@ -96,7 +96,7 @@ func (p *printer) instruction(i *ir.Instruction) string {
 	}
 	var operands []string
 	for _, o := range i.Operands {
-		operands = append(operands, withoutZeros(o))
+		operands = append(operands, short(o))
 	}
 	return strings.TrimSpace(i.OpcodeWithSuffixes() + " " + strings.Join(operands, ", "))
 }
@@ -106,15 +106,23 @@ func (p *printer) global(g *ir.Global) {
 	p.line("")
 	for _, d := range g.Data {
 		at := operand.NewDataAddr(g.Symbol, d.Offset)
-		p.line("DATA %s/%d, %s", at.Asm(), d.Value.Bytes(), withoutZeros(d.Value))
+		p.line("DATA %s/%d, %s", at.Asm(), d.Value.Bytes(), short(d.Value))
 	}
 	p.line("GLOBL %s(SB), %s, $%d", g.Symbol, g.Attributes.Asm(), g.Size)
 }
 
-// leadingZeros are those that avo writes before the digits of a wide immediate.
-var leadingZeros = regexp.MustCompile(`^\$0x0+([0-9a-f])`)
+// short is an operand without what avo writes before the digits of a number: the sign of one that is
+// not negative, zeros of a wide one, and 0x of a digit that is the same in decimal.
+func short(o operand.Op) string {
+	text := strings.Replace(o.Asm(), "$+", "$", 1)
+	text = leadingZeros.ReplaceAllString(text, "$$0x$1")
+	return digit.ReplaceAllString(text, "$$$1")
+}
 
-func withoutZeros(o operand.Op) string { return leadingZeros.ReplaceAllString(o.Asm(), "$$0x$1") }
+var (
+	leadingZeros = regexp.MustCompile(`^\$0x0+([0-9a-f])`)
+	digit        = regexp.MustCompile(`^\$0x([0-9])$`)
+)
 
 // runtimes are the vector registers that belong to Go's runtime, which avo does not know.
 var runtimes = regexp.MustCompile(`\b([XYZ])15\b`)
@@ -137,17 +145,20 @@ func spareVector(f *ir.Function) string {
 	return fmt.Sprintf("${1}%d", n)
 }
 
-// joins reports whether an instruction goes on a line. Vet looks at each line for arguments and
-// results, so instructions with these, and RET, stand alone. So do words, below a comment that says
-// what they are. A line ends with a jump.
+// joins reports whether an instruction goes on a line. Vet looks at the first instruction of each
+// line for arguments and results: one that loads an argument begins a line, and one that stores a
+// result stands alone. A line ends with a jump. Words share the line below the comment that says
+// which instruction they are.
 func joins(line, next string) bool {
-	return plain.MatchString(line) && plain.MatchString(next) && !jumps.MatchString(line) &&
-		!coded.MatchString(line) && !coded.MatchString(next)
+	return (plain.MatchString(line) || loads.MatchString(line)) && !jumps.MatchString(line) &&
+		(plain.MatchString(next) || next == "\tRET" && !strings.Contains(line, "(SB)")) &&
+		coded.MatchString(line) == coded.MatchString(next)
 }
 
 var (
 	plain = regexp.MustCompile(
 		`^\t(?:[A-Z][A-Z0-9.]* (?:[^/(]|\([^F])*|VZEROUPPER|VPDP[A-Z]+[_0-9]+)$`)
+	loads = regexp.MustCompile(`^\t[A-Z]+ \w+\+\d+\(FP\), (?:[^/(]|\([^F])*$`)
 	jumps = regexp.MustCompile(`\bJ[A-Z]+ \w+$`)
 	coded = regexp.MustCompile(`^\t(?:LONG|WORD|BYTE) `)
 )

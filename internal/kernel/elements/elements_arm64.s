@@ -27,8 +27,7 @@
 TEXT ·sumSIMD(SB), NOSPLIT, $256-28
 	MOVD lane+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	CBZ R0, zero2
+	MOVD n+16(FP), R2; CBZ R0, zero2
 	MOVD R0, R5; VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]; B begin1
@@ -90,8 +89,7 @@ TEXT ·sumSquaresSIMD(SB), NOSPLIT, $256-36
 	MOVD lane+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	FMOVS mean+24(FP), F24
-	VDUP V24.S[0], V24.S4; CBZ R0, zero12
+	FMOVS mean+24(FP), F24; VDUP V24.S[0], V24.S4; CBZ R0, zero12
 	MOVD R0, R5; VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]; B begin11
@@ -160,8 +158,7 @@ TEXT ·addSquaresSIMD(SB), NOSPLIT, $256-44
 	MOVD dst+8(FP), R1
 	MOVD a+16(FP), R2
 	MOVD b+24(FP), R3
-	MOVD n+32(FP), R4
-	CBZ R0, zero22
+	MOVD n+32(FP), R4; CBZ R0, zero22
 	MOVD R0, R5; VLD1.P 64(R5), [V0.S4, V1.S4, V2.S4, V3.S4]
 	VLD1.P 64(R5), [V4.S4, V5.S4, V6.S4, V7.S4]; VLD1.P 64(R5), [V8.S4, V9.S4, V10.S4, V11.S4]
 	VLD1.P 64(R5), [V12.S4, V13.S4, V14.S4, V15.S4]; B begin21
@@ -234,8 +231,7 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	FMOVS r+24(FP), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS r+24(FP), F24; VDUP V24.S[0], V24.S4
 
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end32
@@ -257,8 +253,7 @@ end34:
 loop35:
 	FMOVS.P 4(R1), F0; fmul(0, 0, 24); FMOVS.P F0, 4(R0); SUBS $1, R2, R2; BGE loop35
 end36:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // scaleWeightedSIMD works like scaleWeightedGeneric.
 TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-56
@@ -266,8 +261,7 @@ TEXT ·scaleWeightedSIMD(SB), NOSPLIT, $0-56
 	MOVD x+8(FP), R1
 	MOVD weight+16(FP), R2
 	MOVD n+24(FP), R3
-	FMOVS r+32(FP), F24
-	VDUP V24.S[0], V24.S4
+	FMOVS r+32(FP), F24; VDUP V24.S[0], V24.S4
 
 	// 16 at a time.
 	SUBS $16, R3, R3; BLT end38
@@ -293,8 +287,7 @@ loop41:
 	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; fmul(0, 0, 24); fmul(0, 0, 4); FMOVS.P F0, 4(R0)
 	SUBS $1, R3, R3; BGE loop41
 end42:
-	ADD $1, R3, R3
-	RET
+	ADD $1, R3, R3; RET
 
 // normalizeSIMD works like normalizeGeneric.
 TEXT ·normalizeSIMD(SB), NOSPLIT, $0-64
@@ -303,10 +296,8 @@ TEXT ·normalizeSIMD(SB), NOSPLIT, $0-64
 	MOVD weight+16(FP), R2
 	MOVD bias+24(FP), R3
 	MOVD n+32(FP), R4
-	FMOVS mean+40(FP), F24
-	VDUP V24.S[0], V24.S4
-	FMOVS r+44(FP), F25
-	VDUP V25.S[0], V25.S4
+	FMOVS mean+40(FP), F24; VDUP V24.S[0], V24.S4
+	FMOVS r+44(FP), F25; VDUP V25.S[0], V25.S4
 
 	// 16 at a time.
 	SUBS $16, R4, R4; BLT end44
@@ -334,8 +325,7 @@ loop47:
 	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; FMOVS.P 4(R3), F8; fsub(0, 0, 24); fmul(0, 0, 25)
 	VFMLA V4.S4, V0.S4, V8.S4; FMOVS.P F8, 4(R0); SUBS $1, R4, R4; BGE loop47
 end48:
-	ADD $1, R4, R4
-	RET
+	ADD $1, R4, R4; RET
 
 // addSIMD works like addGeneric.
 TEXT ·addSIMD(SB), NOSPLIT, $0-48
@@ -366,8 +356,7 @@ end52:
 loop53:
 	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; fadd(0, 0, 4); FMOVS.P F0, 4(R0); SUBS $1, R3, R3; BGE loop53
 end54:
-	ADD $1, R3, R3
-	RET
+	ADD $1, R3, R3; RET
 
 // multiplySIMD works like multiplyGeneric.
 TEXT ·multiplySIMD(SB), NOSPLIT, $0-48
@@ -398,8 +387,7 @@ end58:
 loop59:
 	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; fmul(0, 0, 4); FMOVS.P F0, 4(R0); SUBS $1, R3, R3; BGE loop59
 end60:
-	ADD $1, R3, R3
-	RET
+	ADD $1, R3, R3; RET
 
 // multiplyAddSIMD works like multiplyAddGeneric.
 TEXT ·multiplyAddSIMD(SB), NOSPLIT, $0-32
@@ -432,8 +420,7 @@ loop65:
 	FMOVS.P 4(R1), F0; FMOVS.P 4(R2), F4; FMOVS 0(R0), F8; VFMLA V4.S4, V0.S4, V8.S4; FMOVS.P F8, 4(R0)
 	SUBS $1, R3, R3; BGE loop65
 end66:
-	ADD $1, R3, R3
-	RET
+	ADD $1, R3, R3; RET
 
 // rotateHalvesSIMD works like rotateHalvesGeneric.
 TEXT ·rotateHalvesSIMD(SB), NOSPLIT, $0-52
@@ -442,10 +429,8 @@ TEXT ·rotateHalvesSIMD(SB), NOSPLIT, $0-52
 	MOVD c+16(FP), R2
 	MOVD s+24(FP), R3
 	MOVD n+32(FP), R4
-	FMOVS flip+48(FP), F24
-	VDUP V24.S[0], V24.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F25
-	MOVD half+40(FP), R5
-	ADD R5<<2, R0, R6; ADD R5<<2, R1, R7
+	FMOVS flip+48(FP), F24; VDUP V24.S[0], V24.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F25
+	MOVD half+40(FP), R5; ADD R5<<2, R0, R6; ADD R5<<2, R1, R7
 
 	// 8 at a time.
 	SUBS $8, R4, R4; BLT end68
@@ -477,8 +462,7 @@ loop71:
 	VFMLA V4.S4, V0.S4, V8.S4; VFMLA V4.S4, V2.S4, V10.S4; FMOVS.P F8, 4(R0); FMOVS.P F10, 4(R6)
 	SUBS $1, R4, R4; BGE loop71
 end72:
-	ADD $1, R4, R4
-	RET
+	ADD $1, R4, R4; RET
 
 // rotatePairsSIMD works like rotatePairsGeneric.
 TEXT ·rotatePairsSIMD(SB), NOSPLIT, $0-44
@@ -487,8 +471,8 @@ TEXT ·rotatePairsSIMD(SB), NOSPLIT, $0-44
 	MOVD c+16(FP), R2
 	MOVD s+24(FP), R3
 	MOVD n+32(FP), R4
-	FMOVS flip+40(FP), F24
-	VDUP V24.S[0], V24.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F25; FMOVQ 16(R26), F26
+	FMOVS flip+40(FP), F24; VDUP V24.S[0], V24.S4; MOVD $constants<>(SB), R26; FMOVQ 0(R26), F25
+	FMOVQ 16(R26), F26
 
 	// 4 at a time.
 	SUBS $4, R4, R4; BLT end74
@@ -510,8 +494,7 @@ loop75:
 	VFMLA V4.S4, V2.S4, V6.S4; VFMLA V4.S4, V3.S4, V7.S4; FMOVS.P F6, 4(R0); FMOVS.P F7, 4(R0)
 	SUBS $1, R4, R4; BGE loop75
 end76:
-	ADD $1, R4, R4
-	RET
+	ADD $1, R4, R4; RET
 
 // columnMaximaSIMD works like columnMaximaGeneric.
 TEXT ·columnMaximaSIMD(SB), NOSPLIT, $0-40
@@ -519,8 +502,7 @@ TEXT ·columnMaximaSIMD(SB), NOSPLIT, $0-40
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	MOVD rows+24(FP), R3
-	MOVD stride+32(FP), R4
-	LSL $2, R4, R4; VEOR V8.B16, V8.B16, V8.B16
+	MOVD stride+32(FP), R4; LSL $2, R4, R4; VEOR V8.B16, V8.B16, V8.B16
 
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end78
@@ -536,17 +518,15 @@ end80:
 	ADD $1, R6, R6; fadd(0, 0, 8); fadd(1, 1, 8); fadd(2, 2, 8); fadd(3, 3, 8)
 	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); ADD $64, R1, R1; SUBS $16, R2, R2; BGE loop77
 end78:
-	ADD $16, R2, R2
-	RET
+	ADD $16, R2, R2; RET
 
 // siluSIMD works like activateGeneric.
 TEXT ·siluSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end82
@@ -624,18 +604,16 @@ loop85:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P F12, 4(R0)
 	SUBS $1, R2, R2; BGE loop85
 end86:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // siluGateSIMD works like siluGateGeneric.
 TEXT ·siluGateSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD up+16(FP), R2
-	MOVD n+24(FP), R3
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	MOVD n+24(FP), R3; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
 	SUBS $8, R3, R3; BLT end88
@@ -713,17 +691,15 @@ loop91:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 4, 12); fadd(12, 12, 30); FMOVS.P 4(R2), F0
 	fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop91
 end92:
-	ADD $1, R3, R3
-	RET
+	ADD $1, R3, R3; RET
 
 // sigmoidSIMD works like activateGeneric.
 TEXT ·sigmoidSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end94
@@ -800,17 +776,15 @@ loop97:
 	fmul(12, 12, 8); fadd(12, 12, 28); fdiv(12, 28, 12); FMOVS.P F12, 4(R0); SUBS $1, R2, R2
 	BGE loop97
 end98:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // expAllSIMD works like activateGeneric.
 TEXT ·expAllSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end100
@@ -882,17 +856,15 @@ loop103:
 	VSHL $23, V16.S4, V16.S4; fmul(12, 12, 16); VADD V26.S4, V8.S4, V8.S4; VSHL $23, V8.S4, V8.S4
 	fmul(12, 12, 8); FMOVS.P F12, 4(R0); SUBS $1, R2, R2; BGE loop103
 end104:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // reluSIMD works like activateGeneric.
 TEXT ·reluSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end106
@@ -914,17 +886,15 @@ end108:
 loop109:
 	FMOVS.P 4(R1), F4; fmax(4, 4, 30); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop109
 end110:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // reluSquaredSIMD works like activateGeneric.
 TEXT ·reluSquaredSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end112
@@ -947,16 +917,14 @@ end114:
 loop115:
 	FMOVS.P 4(R1), F4; fmax(4, 4, 30); fmul(4, 4, 4); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop115
 end116:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // tanhSIMD works like activateGeneric.
 TEXT ·tanhSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F12; FMOVQ 48(R26), F13; FMOVQ 128(R26), F14
-	FMOVQ 240(R26), F15; FMOVQ 256(R26), F16; FMOVQ 0(R26), F17
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F12; FMOVQ 48(R26), F13
+	FMOVQ 128(R26), F14; FMOVQ 240(R26), F15; FMOVQ 256(R26), F16; FMOVQ 0(R26), F17
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end118
@@ -1051,15 +1019,13 @@ loop121:
 	fcmgt(4, 14, 4); VBIF V4.B16, V8.B16, V6.B16; VBIT V17.B16, V0.B16, V6.B16; FMOVS.P F6, 4(R0)
 	SUBS $1, R2, R2; BGE loop121
 end122:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // geluSIMD works like activateGeneric.
 TEXT ·geluSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end124
@@ -1244,15 +1210,13 @@ loop129:
 below131:
 	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop129
 end130:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // geluTanhSIMD works like activateGeneric.
 TEXT ·geluTanhSIMD(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
+	MOVD n+16(FP), R2; MOVD $constants<>(SB), R26; VEOR V23.B16, V23.B16, V23.B16
 
 	// 8 at a time.
 	SUBS $8, R2, R2; BLT end133
@@ -1443,22 +1407,18 @@ loop138:
 below140:
 	fadd(4, 4, 23); FMOVS.P F4, 4(R0); SUBS $1, R2, R2; BGE loop138
 end139:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // gateClampedSIMD works like gateClampedGeneric.
 TEXT ·gateClampedSIMD(SB), NOSPLIT, $0-56
 	MOVD dst+0(FP), R0
 	MOVD gate+8(FP), R1
 	MOVD up+16(FP), R2
-	MOVD n+24(FP), R3
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21; FMOVQ 64(R26), F22
-	FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27; FMOVQ 128(R26), F28
-	FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
-	FMOVS alpha+32(FP), F30
-	VDUP V30.S[0], V30.S4
-	FMOVS limit+36(FP), F31
-	VDUP V31.S[0], V31.S4
+	MOVD n+24(FP), R3; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F20; FMOVQ 48(R26), F21
+	FMOVQ 64(R26), F22; FMOVQ 80(R26), F24; FMOVQ 96(R26), F25; FMOVQ 112(R26), F26; FMOVQ 0(R26), F27
+	FMOVQ 128(R26), F28; FMOVQ 144(R26), F29; VEOR V30.B16, V30.B16, V30.B16
+	FMOVS alpha+32(FP), F30; VDUP V30.S[0], V30.S4
+	FMOVS limit+36(FP), F31; VDUP V31.S[0], V31.S4
 
 	// 8 at a time.
 	SUBS $8, R3, R3; BLT end142
@@ -1544,8 +1504,7 @@ loop145:
 	VBSL V31.B16, V16.B16, V8.B16; fmin(0, 0, 8); VEOR V27.B16, V8.B16, V8.B16; fmax(0, 0, 8)
 	fadd(0, 0, 28); fmul(12, 12, 0); FMOVS.P F12, 4(R0); SUBS $1, R3, R3; BGE loop145
 end146:
-	ADD $1, R3, R3
-	RET
+	ADD $1, R3, R3; RET
 
 // Constants, 16 bytes each.
 // −0

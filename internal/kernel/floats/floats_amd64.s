@@ -8,51 +8,44 @@
 // func scoreSIMD(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreSIMD(SB), NOSPLIT, $248-56
-	MOVQ s+0(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ q+8(FP), AX
-	MOVQ AX, 64(SP)
+	MOVQ s+0(FP), AX; MOVQ AX, 56(SP)
+	MOVQ q+8(FP), AX; MOVQ AX, 64(SP)
 	MOVQ k+16(FP), DX
-	MOVQ rows+24(FP), AX
-	MOVQ AX, 72(SP)
-	MOVQ panels+40(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ d+32(FP), R11
-	MOVQ $0x100, R8; MOVQ R11, R9; SHLQ $0x2, R9; MOVQ $0x40, R10; MOVQ R11, AX; SHLQ $0x6, AX
-	MOVQ AX, 48(SP); MOVQ $+0, 40(SP); MOVQ R11, 80(SP); MOVQ $+0, 152(SP); MOVQ $+0, 160(SP)
-	MOVQ $+0, 136(SP); MOVQ $+0, 144(SP)
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE noQueue1
+	MOVQ rows+24(FP), AX; MOVQ AX, 72(SP)
+	MOVQ panels+40(FP), AX; MOVQ AX, 32(SP)
+	MOVQ d+32(FP), R11; MOVQ $0x100, R8; MOVQ R11, R9; SHLQ $2, R9; MOVQ $0x40, R10; MOVQ R11, AX
+	SHLQ $6, AX; MOVQ AX, 48(SP); MOVQ $0, 40(SP); MOVQ R11, 80(SP); MOVQ $0, 152(SP); MOVQ $0, 160(SP)
+	MOVQ $0, 136(SP); MOVQ $0, 144(SP)
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE noQueue1
 	MOVBQZX 57(AX), R13; MOVQ R13, 160(SP); MOVBQZX 56(AX), R13; MOVQ R13, 144(SP); MOVQ 48(AX), R13
-	CMPQ 72(SP), $0x2; JG score_prefetchFew2
+	CMPQ 72(SP), $2; JG score_prefetchFew2
 	MOVQ 40(AX), R13
 
 score_prefetchFew2:
 	MOVQ R13, 136(SP)
 
 noQueue1:
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE noQueue3
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE noQueue3
 	MOVQ 32(AX), AX
 
 noQueue3:
 	MOVQ AX, 96(SP); TESTQ AX, AX; JE noPointer4
-	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $0x3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
+	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
 	ADDQ $0x8000, R13; MOVQ R13, 96(SP)
 
 noPointer4:
 	// Few rows: several panels at once, so that there are enough chains.
-	CMPQ 72(SP), $0x1; JNE score_paged1Not
-	CMPQ 96(SP), $0x0; JE score_paged1Not
+	CMPQ 72(SP), $1; JNE score_paged1Not
+	CMPQ 96(SP), $0; JE score_paged1Not
 
 score_paged1:
-	CMPQ 32(SP), $0x4; JL score_paged1EndGroup
+	CMPQ 32(SP), $4; JL score_paged1EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 1 rows × 64 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ SI, AX; MOVQ 48(SP), R13
-	MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop5Part
+	MOVQ R11, CX; TESTQ $3, CX; JNE score_loop5Part
 	MOVQ 96(SP), R11
 
 score_loop5:
@@ -86,26 +79,26 @@ score_loop5Step3:
 	ADDQ $0x7000, R11
 
 sameWindow6:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop5
+	ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop5
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI)
 	VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI; ADDQ $0x100, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP); JMP score_paged1
+	IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP); JMP score_paged1
 
 score_loop5Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB score_loop5Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB score_loop5Step3
 	JE score_loop5Step2
 	JMP score_loop5Step1
 
 score_paged1EndGroup:
 score_paged1two:
-	CMPQ 32(SP), $0x2; JL score_paged1twoEndGroup
+	CMPQ 32(SP), $2; JL score_paged1twoEndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 1 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ SI, AX
-	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop7Part
+	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX; JNE score_loop7Part
 	MOVQ 96(SP), R11
 
 score_loop7:
@@ -130,14 +123,14 @@ score_loop7Step3:
 	ADDQ $0x7000, R11
 
 sameWindow8:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop7
+	ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop7
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP score_paged1two
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP score_paged1two
 
 score_loop7Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB score_loop7Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB score_loop7Step3
 	JE score_loop7Step2
 	JMP score_loop7Step1
 
@@ -145,17 +138,17 @@ score_paged1twoEndGroup:
 	JMP score_panel
 
 score_paged1Not:
-	CMPQ 72(SP), $0x2; JNE score_paged2Not
-	CMPQ 96(SP), $0x0; JE score_paged2Not
+	CMPQ 72(SP), $2; JNE score_paged2Not
+	CMPQ 96(SP), $0; JE score_paged2Not
 
 score_paged2:
-	CMPQ 32(SP), $0x2; JL score_paged2EndGroup
+	CMPQ 32(SP), $2; JL score_paged2EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 2 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ SI, AX; MOVQ 48(SP), R13
-	MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop9Part
+	MOVQ R11, CX; TESTQ $3, CX; JNE score_loop9Part
 	MOVQ 96(SP), R11
 
 score_loop9:
@@ -187,15 +180,15 @@ score_loop9Step3:
 	ADDQ $0x7000, R11
 
 sameWindow10:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop9
+	ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop9
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI)
 	VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP score_paged2
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP score_paged2
 
 score_loop9Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB score_loop9Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB score_loop9Step3
 	JE score_loop9Step2
 	JMP score_loop9Step1
 
@@ -203,18 +196,18 @@ score_paged2EndGroup:
 	JMP score_panel
 
 score_paged2Not:
-	CMPQ 72(SP), $0x3; JNE score_paged3Not
-	CMPQ 96(SP), $0x0; JE score_paged3Not
+	CMPQ 72(SP), $3; JNE score_paged3Not
+	CMPQ 96(SP), $0; JE score_paged3Not
 
 score_paged3:
-	CMPQ 32(SP), $0x2; JL score_paged3EndGroup
+	CMPQ 32(SP), $2; JL score_paged3EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 3 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX
-	TESTQ $0x3, CX; JNE score_loop11Part
+	TESTQ $3, CX; JNE score_loop11Part
 	MOVQ 96(SP), R11
 
 score_loop11:
@@ -254,16 +247,16 @@ score_loop11Step3:
 	ADDQ $0x7000, R11
 
 sameWindow12:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop11
+	ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop11
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI)
 	VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI)
 	VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP score_paged3
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP score_paged3
 
 score_loop11Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB score_loop11Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB score_loop11Step3
 	JE score_loop11Step2
 	JMP score_loop11Step1
 
@@ -271,23 +264,23 @@ score_paged3EndGroup:
 	JMP score_panel
 
 score_paged3Not:
-	CMPQ 72(SP), $0x1; JNE score_sideBySide1Not
-	CMPQ 152(SP), $0x0; JE score_sideBySidePacked
+	CMPQ 72(SP), $1; JNE score_sideBySide1Not
+	CMPQ 152(SP), $0; JE score_sideBySidePacked
 	JMP score_sideBySideWanted
 
 score_sideBySidePacked:
 	CMPQ R10, $0x40; JNE score_sideBySide1Not
-	CMPQ 144(SP), $0x0; JE score_sideBySide1Not
+	CMPQ 144(SP), $0; JE score_sideBySide1Not
 
 score_sideBySideWanted:
 score_sideBySide1:
-	CMPQ 32(SP), $0x4; JL score_sideBySide1EndGroup
+	CMPQ 32(SP), $4; JL score_sideBySide1EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 1 rows × 64 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ SI, AX; MOVQ 48(SP), R13
-	MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop13Part
+	MOVQ R11, CX; TESTQ $3, CX; JNE score_loop13Part
 
 score_loop13:
 	VBROADCASTSS (AX), Y12; VFMADD231PS (BX), Y12, Y0; VFMADD231PS 32(BX), Y12, Y1
@@ -312,26 +305,26 @@ score_loop13Step3:
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS (BX)(R13*2), Y12, Y4; VFMADD231PS 32(BX)(R13*2), Y12, Y5; LEAQ (BX)(R13*2), DI
 	VFMADD231PS (DI)(R13*1), Y12, Y6; VFMADD231PS 32(DI)(R13*1), Y12, Y7; ADDQ R10, BX; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG score_loop13
+	SUBQ $4, CX; JG score_loop13
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI
-	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP)
+	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP)
 	JMP score_sideBySide1
 
 score_loop13Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB score_loop13Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB score_loop13Step3
 	JE score_loop13Step2
 	JMP score_loop13Step1
 
 score_sideBySide1EndGroup:
 score_sideBySide1two:
-	CMPQ 32(SP), $0x2; JL score_sideBySide1twoEndGroup
+	CMPQ 32(SP), $2; JL score_sideBySide1twoEndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 1 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ SI, AX
-	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop14Part
+	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX; JNE score_loop14Part
 
 score_loop14:
 	VBROADCASTSS (AX), Y12; VFMADD231PS (BX), Y12, Y0; VFMADD231PS 32(BX), Y12, Y1
@@ -348,14 +341,14 @@ score_loop14Step2:
 score_loop14Step3:
 	VBROADCASTSS 12(AX), Y12; VFMADD231PS (BX), Y12, Y0; VFMADD231PS 32(BX), Y12, Y1
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3; ADDQ R10, BX; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG score_loop14
+	SUBQ $4, CX; JG score_loop14
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP score_sideBySide1two
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP score_sideBySide1two
 
 score_loop14Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB score_loop14Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB score_loop14Step3
 	JE score_loop14Step2
 	JMP score_loop14Step1
 
@@ -363,17 +356,17 @@ score_sideBySide1twoEndGroup:
 	JMP score_panel
 
 score_sideBySide1Not:
-	CMPQ 72(SP), $0x1; JNE score_rows1Not
+	CMPQ 72(SP), $1; JNE score_rows1Not
 	CMPQ R10, $0x40; JE score_rows1Not
 
 score_rows1:
-	CMPQ 32(SP), $0x4; JL score_rows1EndGroup
+	CMPQ 32(SP), $4; JL score_rows1EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 1 rows × 64 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ SI, AX; MOVQ 48(SP), R13
-	MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop15Part
+	MOVQ R11, CX; TESTQ $3, CX; JNE score_loop15Part
 
 score_loop15:
 	LEAQ (BX)(R10*8), DI; PREFETCHT0 (DI)(R10*8); PREFETCHT0 64(DI)(R10*8); PREFETCHT0 128(DI)(R10*8)
@@ -402,26 +395,26 @@ score_loop15Step3:
 	VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS (BX)(R13*2), Y12, Y4; VFMADD231PS 32(BX)(R13*2), Y12, Y5; LEAQ (BX)(R13*2), DI
 	VFMADD231PS (DI)(R13*1), Y12, Y6; VFMADD231PS 32(DI)(R13*1), Y12, Y7; ADDQ R10, BX; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG score_loop15
+	SUBQ $4, CX; JG score_loop15
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI
-	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP)
+	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP)
 	JMP score_rows1
 
 score_loop15Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB score_loop15Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB score_loop15Step3
 	JE score_loop15Step2
 	JMP score_loop15Step1
 
 score_rows1EndGroup:
 score_rows1two:
-	CMPQ 32(SP), $0x2; JL score_rows1twoEndGroup
+	CMPQ 32(SP), $2; JL score_rows1twoEndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 1 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ SI, AX
-	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop16Part
+	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX; JNE score_loop16Part
 
 score_loop16:
 	LEAQ (BX)(R10*8), DI; PREFETCHT0 (DI)(R10*8); PREFETCHT0 64(DI)(R10*8); PREFETCHT0 128(DI)(R10*8)
@@ -445,14 +438,14 @@ score_loop16Step3:
 	LEAQ (BX)(R10*8), DI; PREFETCHT0 (DI)(R10*8); PREFETCHT0 64(DI)(R10*8); PREFETCHT0 128(DI)(R10*8)
 	PREFETCHT0 192(DI)(R10*8); VBROADCASTSS 12(AX), Y12; VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop16
+	ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop16
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP score_rows1two
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP score_rows1two
 
 score_loop16Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB score_loop16Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB score_loop16Step3
 	JE score_loop16Step2
 	JMP score_loop16Step1
 
@@ -460,17 +453,17 @@ score_rows1twoEndGroup:
 	JMP score_panel
 
 score_rows1Not:
-	CMPQ 72(SP), $0x2; JNE score_group2Not
-	CMPQ 160(SP), $0x0; JNE score_group2Not
+	CMPQ 72(SP), $2; JNE score_group2Not
+	CMPQ 160(SP), $0; JNE score_group2Not
 
 score_group2:
-	CMPQ 32(SP), $0x2; JL score_group2EndGroup
+	CMPQ 32(SP), $2; JL score_group2EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 2 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ SI, AX; MOVQ 48(SP), R13
-	MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop17Part
+	MOVQ R11, CX; TESTQ $3, CX; JNE score_loop17Part
 
 score_loop17:
 	VBROADCASTSS (AX), Y12; VBROADCASTSS (AX)(R9*1), Y13; VFMADD231PS (BX), Y12, Y0
@@ -495,15 +488,15 @@ score_loop17Step3:
 	VFMADD231PS (BX), Y13, Y4; VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS 32(BX), Y13, Y5
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS (BX)(R13*1), Y13, Y6
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3; VFMADD231PS 32(BX)(R13*1), Y13, Y7; ADDQ R10, BX
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop17
+	ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop17
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP score_group2
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP score_group2
 
 score_loop17Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB score_loop17Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB score_loop17Step3
 	JE score_loop17Step2
 	JMP score_loop17Step1
 
@@ -511,18 +504,18 @@ score_group2EndGroup:
 	JMP score_panel
 
 score_group2Not:
-	CMPQ 72(SP), $0x3; JNE score_group3Not
-	CMPQ 160(SP), $0x0; JNE score_group3Not
+	CMPQ 72(SP), $3; JNE score_group3Not
+	CMPQ 160(SP), $0; JNE score_group3Not
 
 score_group3:
-	CMPQ 32(SP), $0x2; JL score_group3EndGroup
+	CMPQ 32(SP), $2; JL score_group3EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ DX, BX
 
 	// 3 rows × 32 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX
-	TESTQ $0x3, CX; JNE score_loop18Part
+	TESTQ $3, CX; JNE score_loop18Part
 
 score_loop18:
 	VBROADCASTSS (AX), Y12; VBROADCASTSS (AX)(R9*1), Y13; VBROADCASTSS (AX)(R9*2), Y14
@@ -555,16 +548,16 @@ score_loop18Step3:
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS (BX)(R13*1), Y13, Y6
 	VFMADD231PS (BX)(R13*1), Y14, Y10; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7; VFMADD231PS 32(BX)(R13*1), Y14, Y11; ADDQ R10, BX
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop18
+	ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop18
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI)
 	ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI); VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP score_group3
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP score_group3
 
 score_loop18Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB score_loop18Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB score_loop18Step3
 	JE score_loop18Step2
 	JMP score_loop18Step1
 
@@ -573,21 +566,21 @@ score_group3EndGroup:
 
 score_group3Not:
 score_panel:
-	CMPQ 32(SP), $0x0; JE score_panelEnd
+	CMPQ 32(SP), $0; JE score_panelEnd
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 72(SP), R12
 
 score_panelRows:
 	MOVQ DX, BX; CMPQ R12, $0xe; JGE score_panel6
 	CMPQ R12, $0xd; JGE score_panel5
 	CMPQ R12, $0xa; JGE score_panel6
-	CMPQ R12, $0x9; JGE score_panel5
-	CMPQ R12, $0x7; JGE score_panel4
-	CMPQ R12, $0x6; JGE score_panel6
-	CMPQ R12, $0x5; JGE score_panel5
-	CMPQ R12, $0x4; JGE score_panel4
-	CMPQ R12, $0x3; JGE score_panel3
-	CMPQ R12, $0x2; JGE score_panel2
-	CMPQ R12, $0x1; JGE score_panel1
+	CMPQ R12, $9; JGE score_panel5
+	CMPQ R12, $7; JGE score_panel4
+	CMPQ R12, $6; JGE score_panel6
+	CMPQ R12, $5; JGE score_panel5
+	CMPQ R12, $4; JGE score_panel4
+	CMPQ R12, $3; JGE score_panel3
+	CMPQ R12, $2; JGE score_panel2
+	CMPQ R12, $1; JGE score_panel1
 	JMP score_panelNext
 
 score_panel6:
@@ -595,8 +588,8 @@ score_panel6:
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ SI, AX; LEAQ (SI)(R9*2), R13; ADDQ R9, R13
-	MOVQ R11, CX; SUBQ $0x4, CX; JLE score_loop19Short
-	TESTQ $0x3, CX; JNE score_loop19Part
+	MOVQ R11, CX; SUBQ $4, CX; JLE score_loop19Short
+	TESTQ $3, CX; JNE score_loop19Part
 	MOVQ 96(SP), R11
 
 score_loop19:
@@ -636,7 +629,7 @@ score_loop19Step3:
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; TESTQ R11, R11; JNE score_loop19Request
 
 score_loop19Requested:
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG score_loop19
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG score_loop19
 	MOVQ 80(SP), R11
 
 score_loop19Spread:
@@ -678,18 +671,18 @@ score_loop19Spread:
 	ADDQ R8, DI
 
 score_loop19Done:
-	MOVQ $0x6, BX; JMP score_panelDone
+	MOVQ $6, BX; JMP score_panelDone
 
 score_loop19Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
-	ADDQ $0x4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
+	ADDQ $4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2
 	JB score_loop19Step3
 	JE score_loop19Step2
 	JMP score_loop19Step1
 
 score_loop19Short:
 	JE score_loop19Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 score_one20:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
@@ -698,7 +691,7 @@ score_one20:
 	VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; VBROADCASTSS (R13), Y14
 	VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ $0x4, AX; ADDQ $0x4, R13; DECQ CX
+	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ $4, AX; ADDQ $4, R13; DECQ CX
 	JNE score_one20
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; VMOVUPS Y6, (DI)
@@ -717,9 +710,9 @@ score_panel5:
 	// 5 rows × 16 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
-	MOVQ SI, AX; LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $0x4, CX; JLE score_loop22Short
-	TESTQ $0x3, CX; JNE score_loop22Part
-	CMPQ 96(SP), $0x0; JNE score_loop22Paged
+	MOVQ SI, AX; LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $4, CX; JLE score_loop22Short
+	TESTQ $3, CX; JNE score_loop22Part
+	CMPQ 96(SP), $0; JNE score_loop22Paged
 	MOVQ 136(SP), R11
 
 score_loop22:
@@ -753,7 +746,7 @@ score_loop22Step3:
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
 	VBROADCASTSS 12(R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7
 	VBROADCASTSS 12(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG score_loop22
+	ADDQ $0x10, R13; SUBQ $4, CX; JG score_loop22
 
 score_loop22Last:
 	MOVQ 80(SP), R11
@@ -792,18 +785,18 @@ score_loop22Spread:
 	VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI); ADDQ R8, DI
 
 score_loop22Done:
-	MOVQ $0x5, BX; JMP score_panelDone
+	MOVQ $5, BX; JMP score_panelDone
 
 score_loop22Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
-	ADDQ $0x4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
+	ADDQ $4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2
 	JB score_loop22Step3
 	JE score_loop22Step2
 	JMP score_loop22Step1
 
 score_loop22Short:
 	JE score_loop22Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 score_one23:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
@@ -811,8 +804,8 @@ score_one23:
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
 	VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; ADDQ $0x4, AX
-	ADDQ $0x4, R13; DECQ CX; JNE score_one23
+	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; ADDQ $4, AX
+	ADDQ $4, R13; DECQ CX; JNE score_one23
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI); ADDQ R8, DI
@@ -849,16 +842,16 @@ score_pagedLoop24:
 	ADDQ $0x7000, R11
 
 sameWindow26:
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG score_pagedLoop24
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG score_pagedLoop24
 	JMP score_loop22Last
 
 score_panel4:
 	// 4 rows × 16 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ SI, AX; LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13; MOVQ R11, CX; SUBQ $0x4, CX; JLE score_loop27Short
-	TESTQ $0x3, CX; JNE score_loop27Part
-	CMPQ 96(SP), $0x0; JNE score_loop27Paged
+	ADDQ R9, R13; MOVQ R11, CX; SUBQ $4, CX; JLE score_loop27Short
+	TESTQ $3, CX; JNE score_loop27Part
+	CMPQ 96(SP), $0; JNE score_loop27Paged
 	MOVQ 136(SP), R11
 
 score_loop27:
@@ -888,7 +881,7 @@ score_loop27Step3:
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
 	VBROADCASTSS 12(R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG score_loop27
+	ADDQ $0x10, R13; SUBQ $4, CX; JG score_loop27
 
 score_loop27Last:
 	MOVQ 80(SP), R11
@@ -920,26 +913,26 @@ score_loop27Spread:
 	ADDQ R8, DI; VMOVUPS Y6, (DI); VMOVUPS Y7, 32(DI); ADDQ R8, DI
 
 score_loop27Done:
-	MOVQ $0x4, BX; JMP score_panelDone
+	MOVQ $4, BX; JMP score_panelDone
 
 score_loop27Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
-	ADDQ $0x4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
+	ADDQ $4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2
 	JB score_loop27Step3
 	JE score_loop27Step2
 	JMP score_loop27Step1
 
 score_loop27Short:
 	JE score_loop27Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 score_one28:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $0x4, AX
-	ADDQ $0x4, R13; DECQ CX; JNE score_one28
+	VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $4, AX
+	ADDQ $4, R13; DECQ CX; JNE score_one28
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; JMP score_loop27Done
@@ -971,14 +964,14 @@ score_pagedLoop29:
 	ADDQ $0x7000, R11
 
 sameWindow31:
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG score_pagedLoop29
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG score_pagedLoop29
 	JMP score_loop27Last
 
 score_panel3:
 	// 3 rows × 16 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5; MOVQ SI, AX; MOVQ R11, CX; SUBQ $0x4, CX; JLE score_loop32Short
-	TESTQ $0x3, CX; JNE score_loop32Part
+	VXORPS Y5, Y5, Y5; MOVQ SI, AX; MOVQ R11, CX; SUBQ $4, CX; JLE score_loop32Short
+	TESTQ $3, CX; JNE score_loop32Part
 	MOVQ 136(SP), R11
 
 score_loop32:
@@ -1004,7 +997,7 @@ score_loop32Step3:
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG score_loop32
+	SUBQ $4, CX; JG score_loop32
 	MOVQ 80(SP), R11
 
 score_loop32Spread:
@@ -1030,23 +1023,23 @@ score_loop32Spread:
 	ADDQ R8, DI
 
 score_loop32Done:
-	MOVQ $0x3, BX; JMP score_panelDone
+	MOVQ $3, BX; JMP score_panelDone
 
 score_loop32Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2; JB score_loop32Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2; JB score_loop32Step3
 	JE score_loop32Step2
 	JMP score_loop32Step1
 
 score_loop32Short:
 	JE score_loop32Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 score_one33:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; ADDQ $0x4, AX
+	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; ADDQ $4, AX
 	DECQ CX; JNE score_one33
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; JMP score_loop32Done
@@ -1054,7 +1047,7 @@ score_one33:
 score_panel2:
 	// 2 rows × 16 columns.
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ SI, AX
-	MOVQ R11, CX; TESTQ $0x3, CX; JNE score_loop34Part
+	MOVQ R11, CX; TESTQ $3, CX; JNE score_loop34Part
 	MOVQ 136(SP), R11
 
 score_loop34:
@@ -1076,20 +1069,19 @@ score_loop34Step3:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG score_loop34
+	SUBQ $4, CX; JG score_loop34
 	MOVQ 80(SP), R11; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI); ADDQ R8, DI; MOVQ $0x2, BX; JMP score_panelDone
+	VMOVUPS Y3, 32(DI); ADDQ R8, DI; MOVQ $2, BX; JMP score_panelDone
 
 score_loop34Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2; JB score_loop34Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2; JB score_loop34Step3
 	JE score_loop34Step2
 	JMP score_loop34Step1
 
 score_panel1:
 	// 1 rows × 16 columns.
-	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ SI, AX; MOVQ R11, CX; TESTQ $0x3, CX
-	JNE score_loop35Part
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ SI, AX; MOVQ R11, CX; TESTQ $3, CX; JNE score_loop35Part
 	MOVQ 136(SP), R11
 
 score_loop35:
@@ -1106,34 +1098,33 @@ score_loop35Step2:
 
 score_loop35Step3:
 	PREFETCHT0 (BX)(R11*1); VBROADCASTSS 12(AX), Y14; VFMADD231PS (BX), Y14, Y0
-	VFMADD231PS 32(BX), Y14, Y1; ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $0x4, CX; JG score_loop35
-	MOVQ 80(SP), R11; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX
+	VFMADD231PS 32(BX), Y14, Y1; ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $4, CX; JG score_loop35
+	MOVQ 80(SP), R11; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $1, BX
 	JMP score_panelDone
 
 score_loop35Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2; JB score_loop35Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2; JB score_loop35Step3
 	JE score_loop35Step2
 	JMP score_loop35Step1
 
 score_panelDone:
 	SUBQ BX, R12; MOVQ BX, AX; IMULQ R9, AX; ADDQ AX, SI
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE dueEnd39
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE dueEnd39
 	SUBQ BX, (AX); JG dueEnd39
 
 dueRow36:
 	MOVQ 16(AX), BX; ADDQ AX, BX
 
 dueRun40:
-	CMPQ 24(BX), $0x0; JNE dueFound37
+	CMPQ 24(BX), $0; JNE dueFound37
 
 	// The next run.
 	ADDQ $0x28, BX; ADDQ $0x28, 16(AX); MOVQ 16(AX), CX; CMPQ CX, 24(AX); JNE dueRun40
 	MOVQ $0x7fffffffffffffff, CX; MOVQ CX, (AX); JMP dueEnd39
 
 dueFound37:
-	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $0x3, 24(BX); JNE sameQuarters41
+	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $3, 24(BX); JNE sameQuarters41
 	ADDQ 32(BX), CX
 
 sameQuarters41:
@@ -1147,37 +1138,30 @@ dueEnd39:
 	TESTQ R12, R12; JNE score_panelRows
 
 score_panelNext:
-	CMPQ 96(SP), $0x0; JE score_notPaged42
+	CMPQ 96(SP), $0; JE score_notPaged42
 
 	// What goes beyond the first page of a window is so many windows.
-	IMUL3Q $0x8, R11, AX; ADDQ 96(SP), AX; MOVQ AX, 96(SP); ANDQ $0x7000, AX; IMUL3Q $0x7, AX, AX
+	IMUL3Q $8, R11, AX; ADDQ 96(SP), AX; MOVQ AX, 96(SP); ANDQ $0x7000, AX; IMUL3Q $7, AX, AX
 	ADDQ AX, 96(SP)
 
 score_notPaged42:
 	ADDQ $0x40, 56(SP); ADDQ 48(SP), DX; DECQ 32(SP); JMP score_panel
 
 score_panelEnd:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // scoreMaximaSIMD works like scoreMaximaGeneric.
 // func scoreMaximaSIMD(s *float32, q *float32, k *float32, maxima *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreMaximaSIMD(SB), NOSPLIT, $72-64
-	MOVQ s+0(FP), AX
-	MOVQ AX, (SP)
-	MOVQ q+8(FP), AX
-	MOVQ AX, 8(SP)
+	MOVQ s+0(FP), AX; MOVQ AX, (SP)
+	MOVQ q+8(FP), AX; MOVQ AX, 8(SP)
 	MOVQ k+16(FP), DX
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 16(SP)
-	MOVQ panels+48(FP), AX
-	MOVQ AX, 24(SP)
-	MOVQ d+40(FP), R11
-	MOVQ R11, R9; SHLQ $0x2, R9; MOVQ R11, AX; SHLQ $0x6, AX; MOVQ AX, 32(SP); MOVQ $+0, 48(SP)
-	VMOVUPS allff800000<>+0(SB), Y0
-	MOVQ maxima+24(FP), AX
-	MOVQ AX, 64(SP); MOVQ 16(SP), CX
+	MOVQ rows+32(FP), AX; MOVQ AX, 16(SP)
+	MOVQ panels+48(FP), AX; MOVQ AX, 24(SP)
+	MOVQ d+40(FP), R11; MOVQ R11, R9; SHLQ $2, R9; MOVQ R11, AX; SHLQ $6, AX; MOVQ AX, 32(SP)
+	MOVQ $0, 48(SP); VMOVUPS allff800000<>+0(SB), Y0
+	MOVQ maxima+24(FP), AX; MOVQ AX, 64(SP); MOVQ 16(SP), CX
 
 empty:
 	VMOVUPS Y0, (AX); ADDQ $0x20, AX; DECQ CX; JNE empty
@@ -1189,7 +1173,7 @@ tile:
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10; VXORPS Y11, Y11, Y11; MOVQ DX, BX; MOVQ SI, AX; LEAQ (SI)(R9*2), R13
-	ADDQ R9, R13; MOVQ R11, CX; SUBQ $0x4, CX; MOVQ 48(SP), R8; TESTQ R8, R8; JE others
+	ADDQ R9, R13; MOVQ R11, CX; SUBQ $4, CX; MOVQ 48(SP), R8; TESTQ R8, R8; JE others
 	MOVQ 56(SP), R10; SUBQ $0xc0, R10
 
 looking:
@@ -1245,11 +1229,11 @@ looking:
 	VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 28(R13), Y14; VFMADD231PS Y12, Y14, Y6
 	VFMADD231PS Y13, Y14, Y7; VBROADCASTSS 28(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8
 	VFMADD231PS Y13, Y14, Y9; VBROADCASTSS 28(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10
-	VFMADD231PS Y13, Y14, Y11; ADDQ $0x200, BX; ADDQ $0x20, AX; ADDQ $0x20, R13; SUBQ $0x8, CX
+	VFMADD231PS Y13, Y14, Y11; ADDQ $0x200, BX; ADDQ $0x20, AX; ADDQ $0x20, R13; SUBQ $8, CX
 	CMPQ R10, 56(SP); JNE looking
 
 others:
-	MOVQ $0x100, R8; MOVQ $0x40, R10; SUBQ $0x4, CX; JL tail
+	MOVQ $0x100, R8; MOVQ $0x40, R10; SUBQ $4, CX; JL tail
 
 steps:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
@@ -1278,10 +1262,10 @@ steps:
 	VBROADCASTSS 12(R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7
 	VBROADCASTSS 12(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9
 	VBROADCASTSS 12(R13)(R9*2), Y14; VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JGE steps
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JGE steps
 
 tail:
-	ADDQ $0x4, CX; JE last
+	ADDQ $4, CX; JE last
 
 scoreMaxima_one43:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
@@ -1290,7 +1274,7 @@ scoreMaxima_one43:
 	VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; VBROADCASTSS (R13), Y14
 	VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ $0x4, AX; ADDQ $0x4, R13; DECQ CX
+	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ $4, AX; ADDQ $4, R13; DECQ CX
 	JNE scoreMaxima_one43
 
 last:
@@ -1332,22 +1316,21 @@ last:
 	ADDQ R8, DI; ADDQ R9, SI; ADDQ R9, SI; ADDQ R9, SI; ADDQ R9, SI; ADDQ R9, SI; ADDQ R9, SI
 	LEAQ -1536(DI), AX; MOVQ AX, 48(SP); MOVQ 40(SP), AX; ADDQ $0xc0, AX; MOVQ AX, 40(SP)
 	MOVQ AX, 56(SP)
-	MOVQ next+56(FP), AX
-	TESTQ AX, AX; JE dueEnd47
-	SUBQ $0x6, (AX); JG dueEnd47
+	MOVQ next+56(FP), AX; TESTQ AX, AX; JE dueEnd47
+	SUBQ $6, (AX); JG dueEnd47
 
 dueRow44:
 	MOVQ 16(AX), BX; ADDQ AX, BX
 
 dueRun48:
-	CMPQ 24(BX), $0x0; JNE dueFound45
+	CMPQ 24(BX), $0; JNE dueFound45
 
 	// The next run.
 	ADDQ $0x28, BX; ADDQ $0x28, 16(AX); MOVQ 16(AX), CX; CMPQ CX, 24(AX); JNE dueRun48
 	MOVQ $0x7fffffffffffffff, CX; MOVQ CX, (AX); JMP dueEnd47
 
 dueFound45:
-	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $0x3, 24(BX); JNE sameQuarters49
+	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $3, 24(BX); JNE sameQuarters49
 	ADDQ 32(BX), CX
 
 sameQuarters49:
@@ -1358,7 +1341,7 @@ dueLine46:
 	MOVQ 8(AX), CX; ADDQ CX, (AX); JLE dueRow44
 
 dueEnd47:
-	SUBQ $0x6, R12; JNE tile
+	SUBQ $6, R12; JNE tile
 	ADDQ $0x40, (SP); ADDQ 32(SP), DX; DECQ 24(SP); JNE panel
 
 	// The last tile.
@@ -1371,8 +1354,7 @@ dueEnd47:
 	VMOVUPS Y13, (R10); ADDQ $0x100, R8; ADDQ $0x20, R10; VMOVUPS (R8), Y12; VMOVUPS 32(R8), Y13
 	VMAXPS (R10), Y12, Y12; VMAXPS Y12, Y13, Y13; VMOVUPS Y13, (R10); ADDQ $0x100, R8; ADDQ $0x20, R10
 	VMOVUPS (R8), Y12; VMOVUPS 32(R8), Y13; VMAXPS (R10), Y12, Y12; VMAXPS Y12, Y13, Y13
-	VMOVUPS Y13, (R10); ADDQ $0x100, R8; ADDQ $0x20, R10; VZEROUPPER
-	RET
+	VMOVUPS Y13, (R10); ADDQ $0x100, R8; ADDQ $0x20, R10; VZEROUPPER; RET
 
 DATA allff800000<>+0(SB)/8, $0xff800000ff800000
 DATA allff800000<>+8(SB)/8, $0xff800000ff800000
@@ -1384,44 +1366,36 @@ GLOBL allff800000<>(SB), RODATA|NOPTR, $32
 // func accumulateSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·accumulateSIMD(SB), NOSPLIT, $248-64
-	MOVQ o+0(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 64(SP)
+	MOVQ o+0(FP), AX; MOVQ AX, 56(SP)
+	MOVQ p+8(FP), AX; MOVQ AX, 64(SP)
 	MOVQ v+16(FP), DX
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 72(SP)
-	MOVQ oStride+40(FP), R8
-	SHLQ $0x2, R8
-	MOVQ pStride+48(FP), R9
-	SHLQ $0x2, R9
-	MOVQ b+56(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used50
+	MOVQ rows+32(FP), AX; MOVQ AX, 72(SP)
+	MOVQ oStride+40(FP), R8; SHLQ $2, R8
+	MOVQ pStride+48(FP), R9; SHLQ $2, R9
+	MOVQ b+56(FP), BX; XORQ AX, AX; CMPB 64(BX), $0; JE used50
 	LEAQ zeros<>+0(SB), AX
 
 used50:
-	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors52
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors51
+	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0; JNE noFactors52
+	MOVQ alpha+24(FP), AX; MOVQ $4, 24(SP); TESTQ AX, AX; JNE factors51
 
 noFactors52:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors51:
-	MOVQ AX, 16(SP); MOVQ (BX), R11; MOVQ 8(BX), AX; MOVQ AX, CX; SHRQ $0x4, AX; MOVQ AX, 32(SP)
-	ANDQ $0x8, CX; MOVQ CX, 40(SP); MOVQ 16(BX), R10; SHLQ $0x2, R10; MOVQ 24(BX), AX; SHLQ $0x2, AX
+	MOVQ AX, 16(SP); MOVQ (BX), R11; MOVQ 8(BX), AX; MOVQ AX, CX; SHRQ $4, AX; MOVQ AX, 32(SP)
+	ANDQ $8, CX; MOVQ CX, 40(SP); MOVQ 16(BX), R10; SHLQ $2, R10; MOVQ 24(BX), AX; SHLQ $2, AX
 	MOVQ AX, 48(SP); MOVBQZX 57(BX), R13; MOVQ R13, 152(SP); MOVBQZX 56(BX), R13; MOVQ R13, 144(SP)
-	MOVQ 48(BX), R13; CMPQ 72(SP), $0x2; JG accumulate_prefetchFew53
+	MOVQ 48(BX), R13; CMPQ 72(SP), $2; JG accumulate_prefetchFew53
 	MOVQ 40(BX), R13
 
 accumulate_prefetchFew53:
-	MOVQ R13, 136(SP); MOVQ 32(BX), AX; MOVBQZX 58(BX), R13; CMPQ 72(SP), $0x4
-	JLE accumulate_fewRows55
+	MOVQ R13, 136(SP); MOVQ 32(BX), AX; MOVBQZX 58(BX), R13; CMPQ 72(SP), $4; JLE accumulate_fewRows55
 	XORQ R13, R13
 
 accumulate_fewRows55:
 	MOVQ R13, 104(SP); TESTQ R13, R13; JE accumulate_pages54
-	MOVQ $+0, 96(SP); TESTQ AX, AX; JE noPointer57
+	MOVQ $0, 96(SP); TESTQ AX, AX; JE noPointer57
 	ADDQ $0x8000, AX; MOVQ AX, 96(SP)
 
 noPointer57:
@@ -1429,38 +1403,38 @@ noPointer57:
 
 accumulate_pages54:
 	MOVQ AX, 96(SP); TESTQ AX, AX; JE noPointer58
-	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $0x3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
+	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
 	ADDQ $0x8000, R13; MOVQ R13, 96(SP)
 
 noPointer58:
 accumulate_requests56:
-	MOVQ 72(BX), AX; MOVQ AX, 112(SP); MOVQ $+0, 168(SP); MOVQ $+0, 216(SP); MOVQ $+0, 160(SP)
-	CMPQ 152(SP), $0x0; JE accumulate_allSteps59
-	MOVQ $+1, 160(SP); CMPQ 48(SP), $0x40; JNE accumulate_notSequential62
-	MOVQ $+0, 160(SP); CMPQ 72(SP), $0x4; JLE accumulate_inOrder63
+	MOVQ 72(BX), AX; MOVQ AX, 112(SP); MOVQ $0, 168(SP); MOVQ $0, 216(SP); MOVQ $0, 160(SP)
+	CMPQ 152(SP), $0; JE accumulate_allSteps59
+	MOVQ $1, 160(SP); CMPQ 48(SP), $0x40; JNE accumulate_notSequential62
+	MOVQ $0, 160(SP); CMPQ 72(SP), $4; JLE accumulate_inOrder63
 
 accumulate_notSequential62:
-	MOVQ $+0, 152(SP); JMP accumulate_allSteps59
+	MOVQ $0, 152(SP); JMP accumulate_allSteps59
 
 accumulate_inOrder63:
-	MOVQ $+0, 96(SP); MOVQ $+16, 176(SP); MOVQ 32(BX), AX; TESTQ AX, AX; JE accumulate_noPointer64
-	ADDQ $0x8000, AX; MOVQ AX, 216(SP); MOVQ $+0, 224(SP)
+	MOVQ $0, 96(SP); MOVQ $16, 176(SP); MOVQ 32(BX), AX; TESTQ AX, AX; JE accumulate_noPointer64
+	ADDQ $0x8000, AX; MOVQ AX, 216(SP); MOVQ $0, 224(SP)
 
 accumulate_noPointer64:
-	MOVQ $+0, 136(SP); MOVQ DX, 192(SP); MOVQ 56(SP), AX; MOVQ AX, 184(SP); MOVQ 32(SP), AX
-	MOVQ AX, 200(SP); MOVQ 40(SP), AX; MOVQ AX, 208(SP); CMPQ 216(SP), $0x0; JNE accumulate_someSteps61
-	CMPQ 72(SP), $0x1; JE accumulate_oneRow60
-	CMPQ 32(SP), $0x4; JLE accumulate_shortRows65
-	MOVQ $+8, 176(SP)
+	MOVQ $0, 136(SP); MOVQ DX, 192(SP); MOVQ 56(SP), AX; MOVQ AX, 184(SP); MOVQ 32(SP), AX
+	MOVQ AX, 200(SP); MOVQ 40(SP), AX; MOVQ AX, 208(SP); CMPQ 216(SP), $0; JNE accumulate_someSteps61
+	CMPQ 72(SP), $1; JE accumulate_oneRow60
+	CMPQ 32(SP), $4; JLE accumulate_shortRows65
+	MOVQ $8, 176(SP)
 
 accumulate_shortRows65:
 	CMPQ R11, 176(SP); JL accumulate_allSteps59
-	MOVQ 32(SP), R13; SHLQ $0x6, R13; MOVQ R13, 240(SP); JZ accumulate_allSteps59
+	MOVQ 32(SP), R13; SHLQ $6, R13; MOVQ R13, 240(SP); JZ accumulate_allSteps59
 	MOVQ R10, AX; SUBQ R13, AX; MOVQ AX, 232(SP); MOVQ DX, 216(SP); ADDQ DX, R13; MOVQ R13, 224(SP)
 	MOVQ 32(SP), BX
 
 accumulate_touchFirst66:
-	IMUL3Q $0x1, 176(SP), CX
+	IMUL3Q $1, 176(SP), CX
 
 accumulate_eight67:
 	MOVQ 216(SP), AX; TESTL AX, (AX); ADDQ $0x40, AX; CMPQ AX, 224(SP); JB accumulate_touchSame68
@@ -1495,35 +1469,35 @@ accumulate_touchSame74:
 	ADDQ 232(SP), AX; MOVQ AX, R13; ADDQ 240(SP), R13; MOVQ R13, 224(SP)
 
 accumulate_touchSame75:
-	MOVQ AX, 216(SP); SUBQ $0x8, CX; JG accumulate_eight67
+	MOVQ AX, 216(SP); SUBQ $8, CX; JG accumulate_eight67
 	DECQ BX; JNE accumulate_touchFirst66
 	JMP accumulate_someSteps61
 
 accumulate_oneRow60:
-	MOVQ $+4, 176(SP); CMPQ 32(SP), $0x8; JE accumulate_allSteps59
-	CMPQ 32(SP), $0x4; JLE accumulate_allSteps59
+	MOVQ $4, 176(SP); CMPQ 32(SP), $8; JE accumulate_allSteps59
+	CMPQ 32(SP), $4; JLE accumulate_allSteps59
 
 accumulate_someSteps61:
 	CMPQ R11, 176(SP); JLE accumulate_allSteps59
 	MOVQ R11, AX; MOVQ 176(SP), R11; SUBQ R11, AX; MOVQ AX, 168(SP)
 
 accumulate_allSteps59:
-	CMPQ 216(SP), $0x0; JE accumulate_touchNone76
-	CMPQ 224(SP), $0x0; JE accumulate_touchNone76
+	CMPQ 216(SP), $0; JE accumulate_touchNone76
+	CMPQ 224(SP), $0; JE accumulate_touchNone76
 	MOVQ 176(SP), AX; CMPQ 168(SP), AX; JGE accumulate_touchNone76
-	MOVQ $+0, 216(SP)
+	MOVQ $0, 216(SP)
 
 accumulate_touchNone76:
 	MOVQ R11, 80(SP)
 
 accumulate_begin:
 	// Few rows: several panels at once, so that there are enough chains.
-	CMPQ 72(SP), $0x1; JNE accumulate_streamed1Not
-	CMPQ 96(SP), $0x0; JE accumulate_streamed1Not
-	CMPQ 104(SP), $0x0; JE accumulate_streamed1Not
+	CMPQ 72(SP), $1; JNE accumulate_streamed1Not
+	CMPQ 96(SP), $0; JE accumulate_streamed1Not
+	CMPQ 104(SP), $0; JE accumulate_streamed1Not
 
 accumulate_streamed1:
-	CMPQ 32(SP), $0x4; JL accumulate_streamed1EndGroup
+	CMPQ 32(SP), $4; JL accumulate_streamed1EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun77
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1535,7 +1509,7 @@ begun77:
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; VMULPS 128(AX), Y14, Y4; VMULPS 160(AX), Y14, Y5; VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop78Part
 	MOVQ 96(SP), R11
 
@@ -1566,21 +1540,21 @@ accumulate_loop78Step3:
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS (BX)(R13*2), Y12, Y4; VFMADD231PS 32(BX)(R13*2), Y12, Y5; LEAQ (BX)(R13*2), DI
 	VFMADD231PS (DI)(R13*1), Y12, Y6; VFMADD231PS 32(DI)(R13*1), Y12, Y7; ADDQ R10, BX
-	ADDQ $0x400, R11; ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop78
+	ADDQ $0x400, R11; ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop78
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI)
 	VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI; ADDQ $0x100, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP); JMP accumulate_streamed1
+	IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP); JMP accumulate_streamed1
 
 accumulate_loop78Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop78Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop78Step3
 	JE accumulate_loop78Step2
 	JMP accumulate_loop78Step1
 
 accumulate_streamed1EndGroup:
 accumulate_streamed1two:
-	CMPQ 32(SP), $0x2; JL accumulate_streamed1twoEndGroup
+	CMPQ 32(SP), $2; JL accumulate_streamed1twoEndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun79
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1591,7 +1565,7 @@ begun79:
 	// 1 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop80Part
 	MOVQ 96(SP), R11
 
@@ -1613,14 +1587,14 @@ accumulate_loop80Step2:
 accumulate_loop80Step3:
 	PREFETCHT0 384(R11); PREFETCHT0 448(R11); VBROADCASTSS 12(AX), Y12; VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX; ADDQ $0x200, R11; ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop80
+	ADDQ R10, BX; ADDQ $0x200, R11; ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop80
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP accumulate_streamed1two
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP accumulate_streamed1two
 
 accumulate_loop80Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop80Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop80Step3
 	JE accumulate_loop80Step2
 	JMP accumulate_loop80Step1
 
@@ -1628,12 +1602,12 @@ accumulate_streamed1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_streamed1Not:
-	CMPQ 72(SP), $0x2; JNE accumulate_streamed2Not
-	CMPQ 96(SP), $0x0; JE accumulate_streamed2Not
-	CMPQ 104(SP), $0x0; JE accumulate_streamed2Not
+	CMPQ 72(SP), $2; JNE accumulate_streamed2Not
+	CMPQ 96(SP), $0; JE accumulate_streamed2Not
+	CMPQ 104(SP), $0; JE accumulate_streamed2Not
 
 accumulate_streamed2:
-	CMPQ 32(SP), $0x2; JL accumulate_streamed2EndGroup
+	CMPQ 32(SP), $2; JL accumulate_streamed2EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun81
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1646,7 +1620,7 @@ begun81:
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; ADDQ R13, AX; VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7; MOVQ SI, AX
-	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX; JNE accumulate_loop82Part
+	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX; JNE accumulate_loop82Part
 	MOVQ 96(SP), R11
 
 accumulate_loop82:
@@ -1672,15 +1646,15 @@ accumulate_loop82Step3:
 	VFMADD231PS (BX), Y12, Y0; VFMADD231PS (BX), Y13, Y4; VFMADD231PS 32(BX), Y12, Y1
 	VFMADD231PS 32(BX), Y13, Y5; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS (BX)(R13*1), Y13, Y6
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3; VFMADD231PS 32(BX)(R13*1), Y13, Y7; ADDQ R10, BX
-	ADDQ $0x200, R11; ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop82
+	ADDQ $0x200, R11; ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop82
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI)
 	VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP accumulate_streamed2
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP accumulate_streamed2
 
 accumulate_loop82Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop82Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop82Step3
 	JE accumulate_loop82Step2
 	JMP accumulate_loop82Step1
 
@@ -1688,12 +1662,12 @@ accumulate_streamed2EndGroup:
 	JMP accumulate_panel
 
 accumulate_streamed2Not:
-	CMPQ 72(SP), $0x3; JNE accumulate_streamed3Not
-	CMPQ 96(SP), $0x0; JE accumulate_streamed3Not
-	CMPQ 104(SP), $0x0; JE accumulate_streamed3Not
+	CMPQ 72(SP), $3; JNE accumulate_streamed3Not
+	CMPQ 96(SP), $0; JE accumulate_streamed3Not
+	CMPQ 104(SP), $0; JE accumulate_streamed3Not
 
 accumulate_streamed3:
-	CMPQ 32(SP), $0x2; JL accumulate_streamed3EndGroup
+	CMPQ 32(SP), $2; JL accumulate_streamed3EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun83
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1707,7 +1681,7 @@ begun83:
 	VMULPS 96(AX), Y14, Y3; ADDQ R13, AX; VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7; ADDQ R13, AX
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9; VMULPS 64(AX), Y14, Y10
-	VMULPS 96(AX), Y14, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop84Part
 	MOVQ 96(SP), R11
 
@@ -1742,16 +1716,16 @@ accumulate_loop84Step3:
 	VFMADD231PS 32(BX), Y14, Y9; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS (BX)(R13*1), Y13, Y6
 	VFMADD231PS (BX)(R13*1), Y14, Y10; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7; VFMADD231PS 32(BX)(R13*1), Y14, Y11; ADDQ R10, BX
-	ADDQ $0x200, R11; ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop84
+	ADDQ $0x200, R11; ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop84
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI)
 	VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI)
 	VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP accumulate_streamed3
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP accumulate_streamed3
 
 accumulate_loop84Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop84Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop84Step3
 	JE accumulate_loop84Step2
 	JMP accumulate_loop84Step1
 
@@ -1759,11 +1733,11 @@ accumulate_streamed3EndGroup:
 	JMP accumulate_panel
 
 accumulate_streamed3Not:
-	CMPQ 72(SP), $0x1; JNE accumulate_paged1Not
-	CMPQ 96(SP), $0x0; JE accumulate_paged1Not
+	CMPQ 72(SP), $1; JNE accumulate_paged1Not
+	CMPQ 96(SP), $0; JE accumulate_paged1Not
 
 accumulate_paged1:
-	CMPQ 32(SP), $0x4; JL accumulate_paged1EndGroup
+	CMPQ 32(SP), $4; JL accumulate_paged1EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun85
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1775,7 +1749,7 @@ begun85:
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; VMULPS 128(AX), Y14, Y4; VMULPS 160(AX), Y14, Y5; VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop86Part
 	MOVQ 96(SP), R11
 
@@ -1810,21 +1784,21 @@ accumulate_loop86Step3:
 	ADDQ $0x7000, R11
 
 sameWindow87:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop86
+	ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop86
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI)
 	VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI; ADDQ $0x100, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP); JMP accumulate_paged1
+	IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP); JMP accumulate_paged1
 
 accumulate_loop86Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop86Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop86Step3
 	JE accumulate_loop86Step2
 	JMP accumulate_loop86Step1
 
 accumulate_paged1EndGroup:
 accumulate_paged1two:
-	CMPQ 32(SP), $0x2; JL accumulate_paged1twoEndGroup
+	CMPQ 32(SP), $2; JL accumulate_paged1twoEndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun88
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1835,7 +1809,7 @@ begun88:
 	// 1 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop89Part
 	MOVQ 96(SP), R11
 
@@ -1861,14 +1835,14 @@ accumulate_loop89Step3:
 	ADDQ $0x7000, R11
 
 sameWindow90:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop89
+	ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop89
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP accumulate_paged1two
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP accumulate_paged1two
 
 accumulate_loop89Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop89Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop89Step3
 	JE accumulate_loop89Step2
 	JMP accumulate_loop89Step1
 
@@ -1876,11 +1850,11 @@ accumulate_paged1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_paged1Not:
-	CMPQ 72(SP), $0x2; JNE accumulate_paged2Not
-	CMPQ 96(SP), $0x0; JE accumulate_paged2Not
+	CMPQ 72(SP), $2; JNE accumulate_paged2Not
+	CMPQ 96(SP), $0; JE accumulate_paged2Not
 
 accumulate_paged2:
-	CMPQ 32(SP), $0x2; JL accumulate_paged2EndGroup
+	CMPQ 32(SP), $2; JL accumulate_paged2EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun91
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1893,7 +1867,7 @@ begun91:
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; ADDQ R13, AX; VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7; MOVQ SI, AX
-	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX; JNE accumulate_loop92Part
+	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX; JNE accumulate_loop92Part
 	MOVQ 96(SP), R11
 
 accumulate_loop92:
@@ -1925,15 +1899,15 @@ accumulate_loop92Step3:
 	ADDQ $0x7000, R11
 
 sameWindow93:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop92
+	ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop92
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI)
 	VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP accumulate_paged2
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP accumulate_paged2
 
 accumulate_loop92Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop92Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop92Step3
 	JE accumulate_loop92Step2
 	JMP accumulate_loop92Step1
 
@@ -1941,11 +1915,11 @@ accumulate_paged2EndGroup:
 	JMP accumulate_panel
 
 accumulate_paged2Not:
-	CMPQ 72(SP), $0x3; JNE accumulate_paged3Not
-	CMPQ 96(SP), $0x0; JE accumulate_paged3Not
+	CMPQ 72(SP), $3; JNE accumulate_paged3Not
+	CMPQ 96(SP), $0; JE accumulate_paged3Not
 
 accumulate_paged3:
-	CMPQ 32(SP), $0x2; JL accumulate_paged3EndGroup
+	CMPQ 32(SP), $2; JL accumulate_paged3EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun94
 	MOVQ DI, AX; MOVQ R8, R13
@@ -1959,7 +1933,7 @@ begun94:
 	VMULPS 96(AX), Y14, Y3; ADDQ R13, AX; VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7; ADDQ R13, AX
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9; VMULPS 64(AX), Y14, Y10
-	VMULPS 96(AX), Y14, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop95Part
 	MOVQ 96(SP), R11
 
@@ -2000,16 +1974,16 @@ accumulate_loop95Step3:
 	ADDQ $0x7000, R11
 
 sameWindow96:
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop95
+	ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop95
 	MOVQ R11, 96(SP); MOVQ 80(SP), R11; MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI)
 	VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI)
 	VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI)
 	VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI); ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX
-	IMUL3Q $0x2, AX, AX; ADDQ AX, DX; SUBQ $0x2, 32(SP); JMP accumulate_paged3
+	IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP); JMP accumulate_paged3
 
 accumulate_loop95Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop95Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 96(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop95Step3
 	JE accumulate_loop95Step2
 	JMP accumulate_loop95Step1
 
@@ -2017,11 +1991,11 @@ accumulate_paged3EndGroup:
 	JMP accumulate_panel
 
 accumulate_paged3Not:
-	CMPQ 152(SP), $0x0; JE accumulate_wholeNext
-	CMPQ 72(SP), $0x1; JNE accumulate_wholeNext
+	CMPQ 152(SP), $0; JE accumulate_wholeNext
+	CMPQ 72(SP), $1; JNE accumulate_wholeNext
 
 accumulate_whole:
-	CMPQ 32(SP), $0x8; JL accumulate_wholeNext
+	CMPQ 32(SP), $8; JL accumulate_wholeNext
 	MOVQ 56(SP), DI; XORQ R13, R13; MOVQ (SP), AX; TESTQ AX, AX; JNE begun97
 	MOVQ DI, AX; MOVQ R8, R13
 
@@ -2032,7 +2006,7 @@ begun97:
 	VMULPS 320(AX), Y14, Y10; VMULPS 352(AX), Y14, Y11; VMULPS 384(AX), Y14, Y12
 	VMULPS 416(AX), Y14, Y13; VMOVUPS Y13, 416(DI); VMULPS 448(AX), Y14, Y13; VMOVUPS Y13, 448(DI)
 	VMULPS 480(AX), Y14, Y13; VMOVUPS Y13, 480(DI); MOVQ 64(SP), AX; MOVQ DX, BX; MOVQ R11, CX
-	CMPQ 216(SP), $0x0; JNE accumulate_wholeAlong
+	CMPQ 216(SP), $0; JNE accumulate_wholeAlong
 
 accumulate_wholeStep:
 	VBROADCASTSS (AX), Y14; VFMADD231PS (BX), Y14, Y0; VFMADD231PS 32(BX), Y14, Y1
@@ -2042,7 +2016,7 @@ accumulate_wholeStep:
 	VFMADD231PS 352(BX), Y14, Y11; VFMADD231PS 384(BX), Y14, Y12; VMOVUPS 416(DI), Y13
 	VFMADD231PS 416(BX), Y14, Y13; VMOVUPS Y13, 416(DI); VMOVUPS 448(DI), Y13
 	VFMADD231PS 448(BX), Y14, Y13; VMOVUPS Y13, 448(DI); VMOVUPS 480(DI), Y13
-	VFMADD231PS 480(BX), Y14, Y13; VMOVUPS Y13, 480(DI); ADDQ R10, BX; ADDQ $0x4, AX; DECQ CX
+	VFMADD231PS 480(BX), Y14, Y13; VMOVUPS Y13, 480(DI); ADDQ R10, BX; ADDQ $4, AX; DECQ CX
 	JNE accumulate_wholeStep
 	JMP accumulate_wholeDone
 
@@ -2059,7 +2033,7 @@ accumulate_wholeStepAlong:
 	VFMADD231PS 352(BX), Y14, Y11; VFMADD231PS 384(BX), Y14, Y12; VMOVUPS 416(DI), Y13
 	VFMADD231PS 416(BX), Y14, Y13; VMOVUPS Y13, 416(DI); VMOVUPS 448(DI), Y13
 	VFMADD231PS 448(BX), Y14, Y13; VMOVUPS Y13, 448(DI); VMOVUPS 480(DI), Y13
-	VFMADD231PS 480(BX), Y14, Y13; VMOVUPS Y13, 480(DI); ADDQ R10, BX; ADDQ $0x4, AX; DECQ CX
+	VFMADD231PS 480(BX), Y14, Y13; VMOVUPS Y13, 480(DI); ADDQ R10, BX; ADDQ $4, AX; DECQ CX
 	JNE accumulate_wholeStepAlong
 	MOVQ R13, 216(SP)
 
@@ -2067,32 +2041,32 @@ accumulate_wholeDone:
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI); VMOVUPS Y4, 128(DI)
 	VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); VMOVUPS Y8, 256(DI)
 	VMOVUPS Y9, 288(DI); VMOVUPS Y10, 320(DI); VMOVUPS Y11, 352(DI); VMOVUPS Y12, 384(DI)
-	ADDQ $0x200, 56(SP); ADDQ $0x200, DX; SUBQ $0x8, 32(SP); JMP accumulate_whole
+	ADDQ $0x200, 56(SP); ADDQ $0x200, DX; SUBQ $8, 32(SP); JMP accumulate_whole
 
 accumulate_wholeNext:
-	CMPQ 72(SP), $0x1; JNE accumulate_sideBySide1Not
-	CMPQ 152(SP), $0x0; JE accumulate_sideBySidePacked
+	CMPQ 72(SP), $1; JNE accumulate_sideBySide1Not
+	CMPQ 152(SP), $0; JE accumulate_sideBySidePacked
 	JMP accumulate_sideBySideWanted
 
 accumulate_sideBySidePacked:
 	CMPQ R10, $0x40; JNE accumulate_sideBySide1Not
-	CMPQ 144(SP), $0x0; JE accumulate_sideBySide1Not
+	CMPQ 144(SP), $0; JE accumulate_sideBySide1Not
 
 accumulate_sideBySideWanted:
 accumulate_sideBySide1:
-	CMPQ 32(SP), $0x4; JL accumulate_sideBySide1EndGroup
-	CMPQ 216(SP), $0x0; JE accumulate_untouched98
-	CMPQ 224(SP), $0x0; JNE accumulate_touched99
-	MOVQ 216(SP), AX; IMUL3Q $0x4, 176(SP), CX
+	CMPQ 32(SP), $4; JL accumulate_sideBySide1EndGroup
+	CMPQ 216(SP), $0; JE accumulate_untouched98
+	CMPQ 224(SP), $0; JNE accumulate_touched99
+	MOVQ 216(SP), AX; IMUL3Q $4, 176(SP), CX
 
 accumulate_eight100:
 	PREFETCHT1 (AX); PREFETCHT1 64(AX); PREFETCHT1 128(AX); PREFETCHT1 192(AX); PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $0x8, CX
+	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $8, CX
 	JG accumulate_eight100
 	MOVQ AX, 216(SP); JMP accumulate_untouched98
 
 accumulate_touched99:
-	IMUL3Q $0x4, 176(SP), CX
+	IMUL3Q $4, 176(SP), CX
 
 accumulate_eight101:
 	MOVQ 216(SP), AX; TESTL AX, (AX); ADDQ $0x40, AX; CMPQ AX, 224(SP); JB accumulate_touchSame102
@@ -2127,7 +2101,7 @@ accumulate_touchSame108:
 	ADDQ 232(SP), AX; MOVQ AX, R13; ADDQ 240(SP), R13; MOVQ R13, 224(SP)
 
 accumulate_touchSame109:
-	MOVQ AX, 216(SP); SUBQ $0x8, CX; JG accumulate_eight101
+	MOVQ AX, 216(SP); SUBQ $8, CX; JG accumulate_eight101
 
 accumulate_untouched98:
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
@@ -2141,7 +2115,7 @@ begun110:
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; VMULPS 128(AX), Y14, Y4; VMULPS 160(AX), Y14, Y5; VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop111Part
 
 accumulate_loop111:
@@ -2167,33 +2141,33 @@ accumulate_loop111Step3:
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS (BX)(R13*2), Y12, Y4; VFMADD231PS 32(BX)(R13*2), Y12, Y5; LEAQ (BX)(R13*2), DI
 	VFMADD231PS (DI)(R13*1), Y12, Y6; VFMADD231PS 32(DI)(R13*1), Y12, Y7; ADDQ R10, BX; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG accumulate_loop111
+	SUBQ $4, CX; JG accumulate_loop111
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI
-	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP)
+	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP)
 	JMP accumulate_sideBySide1
 
 accumulate_loop111Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop111Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop111Step3
 	JE accumulate_loop111Step2
 	JMP accumulate_loop111Step1
 
 accumulate_sideBySide1EndGroup:
 accumulate_sideBySide1two:
-	CMPQ 32(SP), $0x2; JL accumulate_sideBySide1twoEndGroup
-	CMPQ 216(SP), $0x0; JE accumulate_untouched112
-	CMPQ 224(SP), $0x0; JNE accumulate_touched113
-	MOVQ 216(SP), AX; IMUL3Q $0x2, 176(SP), CX
+	CMPQ 32(SP), $2; JL accumulate_sideBySide1twoEndGroup
+	CMPQ 216(SP), $0; JE accumulate_untouched112
+	CMPQ 224(SP), $0; JNE accumulate_touched113
+	MOVQ 216(SP), AX; IMUL3Q $2, 176(SP), CX
 
 accumulate_eight114:
 	PREFETCHT1 (AX); PREFETCHT1 64(AX); PREFETCHT1 128(AX); PREFETCHT1 192(AX); PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $0x8, CX
+	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $8, CX
 	JG accumulate_eight114
 	MOVQ AX, 216(SP); JMP accumulate_untouched112
 
 accumulate_touched113:
-	IMUL3Q $0x2, 176(SP), CX
+	IMUL3Q $2, 176(SP), CX
 
 accumulate_eight115:
 	MOVQ 216(SP), AX; TESTL AX, (AX); ADDQ $0x40, AX; CMPQ AX, 224(SP); JB accumulate_touchSame116
@@ -2228,7 +2202,7 @@ accumulate_touchSame122:
 	ADDQ 232(SP), AX; MOVQ AX, R13; ADDQ 240(SP), R13; MOVQ R13, 224(SP)
 
 accumulate_touchSame123:
-	MOVQ AX, 216(SP); SUBQ $0x8, CX; JG accumulate_eight115
+	MOVQ AX, 216(SP); SUBQ $8, CX; JG accumulate_eight115
 
 accumulate_untouched112:
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
@@ -2241,7 +2215,7 @@ begun124:
 	// 1 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop125Part
 
 accumulate_loop125:
@@ -2259,14 +2233,14 @@ accumulate_loop125Step2:
 accumulate_loop125Step3:
 	VBROADCASTSS 12(AX), Y12; VFMADD231PS (BX), Y12, Y0; VFMADD231PS 32(BX), Y12, Y1
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3; ADDQ R10, BX; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG accumulate_loop125
+	SUBQ $4, CX; JG accumulate_loop125
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP accumulate_sideBySide1two
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP accumulate_sideBySide1two
 
 accumulate_loop125Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop125Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop125Step3
 	JE accumulate_loop125Step2
 	JMP accumulate_loop125Step1
 
@@ -2274,11 +2248,11 @@ accumulate_sideBySide1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_sideBySide1Not:
-	CMPQ 72(SP), $0x1; JNE accumulate_rows1Not
+	CMPQ 72(SP), $1; JNE accumulate_rows1Not
 	CMPQ R10, $0x40; JE accumulate_rows1Not
 
 accumulate_rows1:
-	CMPQ 32(SP), $0x4; JL accumulate_rows1EndGroup
+	CMPQ 32(SP), $4; JL accumulate_rows1EndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun126
 	MOVQ DI, AX; MOVQ R8, R13
@@ -2290,7 +2264,7 @@ begun126:
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; VMULPS 128(AX), Y14, Y4; VMULPS 160(AX), Y14, Y5; VMULPS 192(AX), Y14, Y6
-	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 224(AX), Y14, Y7; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop127Part
 
 accumulate_loop127:
@@ -2320,21 +2294,21 @@ accumulate_loop127Step3:
 	VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS (BX)(R13*2), Y12, Y4; VFMADD231PS 32(BX)(R13*2), Y12, Y5; LEAQ (BX)(R13*2), DI
 	VFMADD231PS (DI)(R13*1), Y12, Y6; VFMADD231PS 32(DI)(R13*1), Y12, Y7; ADDQ R10, BX; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG accumulate_loop127
+	SUBQ $4, CX; JG accumulate_loop127
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	VMOVUPS Y4, 128(DI); VMOVUPS Y5, 160(DI); VMOVUPS Y6, 192(DI); VMOVUPS Y7, 224(DI); ADDQ R8, DI
-	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x4, AX, AX; ADDQ AX, DX; SUBQ $0x4, 32(SP)
+	ADDQ $0x100, 56(SP); MOVQ 48(SP), AX; IMUL3Q $4, AX, AX; ADDQ AX, DX; SUBQ $4, 32(SP)
 	JMP accumulate_rows1
 
 accumulate_loop127Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop127Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop127Step3
 	JE accumulate_loop127Step2
 	JMP accumulate_loop127Step1
 
 accumulate_rows1EndGroup:
 accumulate_rows1two:
-	CMPQ 32(SP), $0x2; JL accumulate_rows1twoEndGroup
+	CMPQ 32(SP), $2; JL accumulate_rows1twoEndGroup
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
 	MOVQ (SP), AX; TESTQ AX, AX; JNE begun128
 	MOVQ DI, AX; MOVQ R8, R13
@@ -2345,7 +2319,7 @@ begun128:
 	// 1 rows × 32 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
-	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y3; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop129Part
 
 accumulate_loop129:
@@ -2370,14 +2344,14 @@ accumulate_loop129Step3:
 	LEAQ (BX)(R10*8), DI; PREFETCHT0 (DI)(R10*8); PREFETCHT0 64(DI)(R10*8); PREFETCHT0 128(DI)(R10*8)
 	PREFETCHT0 192(DI)(R10*8); VBROADCASTSS 12(AX), Y12; VFMADD231PS (BX), Y12, Y0
 	VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS 32(BX)(R13*1), Y12, Y3
-	ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop129
+	ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop129
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP accumulate_rows1two
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP accumulate_rows1two
 
 accumulate_loop129Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop129Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop129Step3
 	JE accumulate_loop129Step2
 	JMP accumulate_loop129Step1
 
@@ -2385,23 +2359,23 @@ accumulate_rows1twoEndGroup:
 	JMP accumulate_panel
 
 accumulate_rows1Not:
-	CMPQ 72(SP), $0x2; JNE accumulate_group2Not
-	CMPQ 160(SP), $0x0; JNE accumulate_group2Not
+	CMPQ 72(SP), $2; JNE accumulate_group2Not
+	CMPQ 160(SP), $0; JNE accumulate_group2Not
 
 accumulate_group2:
-	CMPQ 32(SP), $0x2; JL accumulate_group2EndGroup
-	CMPQ 216(SP), $0x0; JE accumulate_untouched130
-	CMPQ 224(SP), $0x0; JNE accumulate_touched131
-	MOVQ 216(SP), AX; IMUL3Q $0x2, 176(SP), CX
+	CMPQ 32(SP), $2; JL accumulate_group2EndGroup
+	CMPQ 216(SP), $0; JE accumulate_untouched130
+	CMPQ 224(SP), $0; JNE accumulate_touched131
+	MOVQ 216(SP), AX; IMUL3Q $2, 176(SP), CX
 
 accumulate_eight132:
 	PREFETCHT1 (AX); PREFETCHT1 64(AX); PREFETCHT1 128(AX); PREFETCHT1 192(AX); PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $0x8, CX
+	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $8, CX
 	JG accumulate_eight132
 	MOVQ AX, 216(SP); JMP accumulate_untouched130
 
 accumulate_touched131:
-	IMUL3Q $0x2, 176(SP), CX
+	IMUL3Q $2, 176(SP), CX
 
 accumulate_eight133:
 	MOVQ 216(SP), AX; TESTL AX, (AX); ADDQ $0x40, AX; CMPQ AX, 224(SP); JB accumulate_touchSame134
@@ -2436,7 +2410,7 @@ accumulate_touchSame140:
 	ADDQ 232(SP), AX; MOVQ AX, R13; ADDQ 240(SP), R13; MOVQ R13, 224(SP)
 
 accumulate_touchSame141:
-	MOVQ AX, 216(SP); SUBQ $0x8, CX; JG accumulate_eight133
+	MOVQ AX, 216(SP); SUBQ $8, CX; JG accumulate_eight133
 
 accumulate_untouched130:
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
@@ -2451,7 +2425,7 @@ begun142:
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; VMULPS 64(AX), Y14, Y2
 	VMULPS 96(AX), Y14, Y3; ADDQ R13, AX; VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7; MOVQ SI, AX
-	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX; JNE accumulate_loop143Part
+	MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX; JNE accumulate_loop143Part
 
 accumulate_loop143:
 	VBROADCASTSS (AX), Y12; VBROADCASTSS (AX)(R9*1), Y13; VFMADD231PS (BX), Y12, Y0
@@ -2476,15 +2450,15 @@ accumulate_loop143Step3:
 	VFMADD231PS (BX), Y13, Y4; VFMADD231PS 32(BX), Y12, Y1; VFMADD231PS 32(BX), Y13, Y5
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS (BX)(R13*1), Y13, Y6
 	VFMADD231PS 32(BX)(R13*1), Y12, Y3; VFMADD231PS 32(BX)(R13*1), Y13, Y7; ADDQ R10, BX
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop143
+	ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop143
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP accumulate_group2
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP accumulate_group2
 
 accumulate_loop143Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop143Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop143Step3
 	JE accumulate_loop143Step2
 	JMP accumulate_loop143Step1
 
@@ -2492,23 +2466,23 @@ accumulate_group2EndGroup:
 	JMP accumulate_panel
 
 accumulate_group2Not:
-	CMPQ 72(SP), $0x3; JNE accumulate_group3Not
-	CMPQ 160(SP), $0x0; JNE accumulate_group3Not
+	CMPQ 72(SP), $3; JNE accumulate_group3Not
+	CMPQ 160(SP), $0; JNE accumulate_group3Not
 
 accumulate_group3:
-	CMPQ 32(SP), $0x2; JL accumulate_group3EndGroup
-	CMPQ 216(SP), $0x0; JE accumulate_untouched144
-	CMPQ 224(SP), $0x0; JNE accumulate_touched145
-	MOVQ 216(SP), AX; IMUL3Q $0x2, 176(SP), CX
+	CMPQ 32(SP), $2; JL accumulate_group3EndGroup
+	CMPQ 216(SP), $0; JE accumulate_untouched144
+	CMPQ 224(SP), $0; JNE accumulate_touched145
+	MOVQ 216(SP), AX; IMUL3Q $2, 176(SP), CX
 
 accumulate_eight146:
 	PREFETCHT1 (AX); PREFETCHT1 64(AX); PREFETCHT1 128(AX); PREFETCHT1 192(AX); PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $0x8, CX
+	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $8, CX
 	JG accumulate_eight146
 	MOVQ AX, 216(SP); JMP accumulate_untouched144
 
 accumulate_touched145:
-	IMUL3Q $0x2, 176(SP), CX
+	IMUL3Q $2, 176(SP), CX
 
 accumulate_eight147:
 	MOVQ 216(SP), AX; TESTL AX, (AX); ADDQ $0x40, AX; CMPQ AX, 224(SP); JB accumulate_touchSame148
@@ -2543,7 +2517,7 @@ accumulate_touchSame154:
 	ADDQ 232(SP), AX; MOVQ AX, R13; ADDQ 240(SP), R13; MOVQ R13, 224(SP)
 
 accumulate_touchSame155:
-	MOVQ AX, 216(SP); SUBQ $0x8, CX; JG accumulate_eight147
+	MOVQ AX, 216(SP); SUBQ $8, CX; JG accumulate_eight147
 
 accumulate_untouched144:
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 16(SP), AX; MOVQ AX, 8(SP); MOVQ DX, BX; XORQ R13, R13
@@ -2559,7 +2533,7 @@ begun156:
 	VMULPS 96(AX), Y14, Y3; ADDQ R13, AX; VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y4
 	VMULPS 32(AX), Y14, Y5; VMULPS 64(AX), Y14, Y6; VMULPS 96(AX), Y14, Y7; ADDQ R13, AX
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9; VMULPS 64(AX), Y14, Y10
-	VMULPS 96(AX), Y14, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $0x3, CX
+	VMULPS 96(AX), Y14, Y11; MOVQ SI, AX; MOVQ 48(SP), R13; MOVQ R11, CX; TESTQ $3, CX
 	JNE accumulate_loop157Part
 
 accumulate_loop157:
@@ -2593,16 +2567,16 @@ accumulate_loop157Step3:
 	VFMADD231PS (BX)(R13*1), Y12, Y2; VFMADD231PS (BX)(R13*1), Y13, Y6
 	VFMADD231PS (BX)(R13*1), Y14, Y10; VFMADD231PS 32(BX)(R13*1), Y12, Y3
 	VFMADD231PS 32(BX)(R13*1), Y13, Y7; VFMADD231PS 32(BX)(R13*1), Y14, Y11; ADDQ R10, BX
-	ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop157
+	ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop157
 	MOVQ 56(SP), DI; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); VMOVUPS Y2, 64(DI); VMOVUPS Y3, 96(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); VMOVUPS Y6, 64(DI); VMOVUPS Y7, 96(DI)
 	ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI); VMOVUPS Y10, 64(DI); VMOVUPS Y11, 96(DI)
-	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $0x2, AX, AX; ADDQ AX, DX
-	SUBQ $0x2, 32(SP); JMP accumulate_group3
+	ADDQ R8, DI; ADDQ $0x80, 56(SP); MOVQ 48(SP), AX; IMUL3Q $2, AX, AX; ADDQ AX, DX; SUBQ $2, 32(SP)
+	JMP accumulate_group3
 
 accumulate_loop157Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; CMPQ 88(SP), $0x2; JB accumulate_loop157Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop157Step3
 	JE accumulate_loop157Step2
 	JMP accumulate_loop157Step1
 
@@ -2611,19 +2585,19 @@ accumulate_group3EndGroup:
 
 accumulate_group3Not:
 accumulate_panel:
-	CMPQ 32(SP), $0x0; JE accumulate_panelEnd
-	CMPQ 216(SP), $0x0; JE accumulate_untouched158
-	CMPQ 224(SP), $0x0; JNE accumulate_touched159
-	MOVQ 216(SP), AX; IMUL3Q $0x1, 176(SP), CX
+	CMPQ 32(SP), $0; JE accumulate_panelEnd
+	CMPQ 216(SP), $0; JE accumulate_untouched158
+	CMPQ 224(SP), $0; JNE accumulate_touched159
+	MOVQ 216(SP), AX; IMUL3Q $1, 176(SP), CX
 
 accumulate_eight160:
 	PREFETCHT1 (AX); PREFETCHT1 64(AX); PREFETCHT1 128(AX); PREFETCHT1 192(AX); PREFETCHT1 256(AX)
-	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $0x8, CX
+	PREFETCHT1 320(AX); PREFETCHT1 384(AX); PREFETCHT1 448(AX); ADDQ $0x200, AX; SUBQ $8, CX
 	JG accumulate_eight160
 	MOVQ AX, 216(SP); JMP accumulate_untouched158
 
 accumulate_touched159:
-	IMUL3Q $0x1, 176(SP), CX
+	IMUL3Q $1, 176(SP), CX
 
 accumulate_eight161:
 	MOVQ 216(SP), AX; TESTL AX, (AX); ADDQ $0x40, AX; CMPQ AX, 224(SP); JB accumulate_touchSame162
@@ -2658,11 +2632,11 @@ accumulate_touchSame168:
 	ADDQ 232(SP), AX; MOVQ AX, R13; ADDQ 240(SP), R13; MOVQ R13, 224(SP)
 
 accumulate_touchSame169:
-	MOVQ AX, 216(SP); SUBQ $0x8, CX; JG accumulate_eight161
+	MOVQ AX, 216(SP); SUBQ $8, CX; JG accumulate_eight161
 
 accumulate_untouched158:
 	MOVQ 112(SP), AX; TESTQ AX, AX; JE accumulate_noneAfter171
-	CMPQ 32(SP), $0x1; JE accumulate_lastPanel170
+	CMPQ 32(SP), $1; JE accumulate_lastPanel170
 	MOVQ 48(SP), AX; ADDQ DX, AX
 
 accumulate_lastPanel170:
@@ -2680,14 +2654,14 @@ begun172:
 	MOVQ 8(SP), CX; CMPQ R12, $0xe; JGE accumulate_panel6
 	CMPQ R12, $0xd; JGE accumulate_panel5
 	CMPQ R12, $0xa; JGE accumulate_panel6
-	CMPQ R12, $0x9; JGE accumulate_panel5
-	CMPQ R12, $0x7; JGE accumulate_panel4
-	CMPQ R12, $0x6; JGE accumulate_panel6
-	CMPQ R12, $0x5; JGE accumulate_panel5
-	CMPQ R12, $0x4; JGE accumulate_panel4
-	CMPQ R12, $0x3; JGE accumulate_panel3
-	CMPQ R12, $0x2; JGE accumulate_panel2
-	CMPQ R12, $0x1; JGE accumulate_panel1
+	CMPQ R12, $9; JGE accumulate_panel5
+	CMPQ R12, $7; JGE accumulate_panel4
+	CMPQ R12, $6; JGE accumulate_panel6
+	CMPQ R12, $5; JGE accumulate_panel5
+	CMPQ R12, $4; JGE accumulate_panel4
+	CMPQ R12, $3; JGE accumulate_panel3
+	CMPQ R12, $2; JGE accumulate_panel2
+	CMPQ R12, $1; JGE accumulate_panel1
 	JMP accumulate_panelNext
 
 accumulate_panel6:
@@ -2699,8 +2673,8 @@ accumulate_panel6:
 	VBROADCASTSS 12(CX), Y14; VMULPS (AX), Y14, Y6; VMULPS 32(AX), Y14, Y7; ADDQ R13, AX
 	VBROADCASTSS 16(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9; ADDQ R13, AX
 	VBROADCASTSS 20(CX), Y14; VMULPS (AX), Y14, Y10; VMULPS 32(AX), Y14, Y11; MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $0x4, CX; JLE accumulate_loop173Short
-	TESTQ $0x3, CX; JNE accumulate_loop173Part
+	LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $4, CX; JLE accumulate_loop173Short
+	TESTQ $3, CX; JNE accumulate_loop173Part
 	MOVQ 120(SP), R11; TESTQ R11, R11; JNE accumulate_ahead174
 	MOVQ 96(SP), R11
 
@@ -2742,8 +2716,8 @@ accumulate_loop173Step3:
 	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; TESTQ R11, R11; JNE accumulate_loop173Request
 
 accumulate_loop173Requested:
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG accumulate_loop173
-	CMPQ 120(SP), $0x0; JNE accumulate_loop173Ahead
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG accumulate_loop173
+	CMPQ 120(SP), $0; JNE accumulate_loop173Ahead
 
 accumulate_loop173Kept:
 	MOVQ 80(SP), R11
@@ -2787,22 +2761,22 @@ accumulate_loop173Spread:
 	ADDQ R8, DI
 
 accumulate_loop173Done:
-	MOVQ $0x6, BX; JMP accumulate_panelDone
+	MOVQ $6, BX; JMP accumulate_panelDone
 
 accumulate_loop173Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
-	ADDQ $0x4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 120(SP), R11; TESTQ R11, R11
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
+	ADDQ $4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 120(SP), R11; TESTQ R11, R11
 	JNE accumulate_ahead175
 	MOVQ 96(SP), R11
 
 accumulate_ahead175:
-	CMPQ 88(SP), $0x2; JB accumulate_loop173Step3
+	CMPQ 88(SP), $2; JB accumulate_loop173Step3
 	JE accumulate_loop173Step2
 	JMP accumulate_loop173Step1
 
 accumulate_loop173Short:
 	JE accumulate_loop173Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 accumulate_one176:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
@@ -2811,7 +2785,7 @@ accumulate_one176:
 	VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; VBROADCASTSS (R13), Y14
 	VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; VBROADCASTSS (R13)(R9*1), Y14
 	VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ $0x4, AX; ADDQ $0x4, R13; DECQ CX
+	VFMADD231PS Y12, Y14, Y10; VFMADD231PS Y13, Y14, Y11; ADDQ $4, AX; ADDQ $4, R13; DECQ CX
 	JNE accumulate_one176
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; VMOVUPS Y6, (DI)
@@ -2819,7 +2793,7 @@ accumulate_one176:
 	VMOVUPS Y10, (DI); VMOVUPS Y11, 32(DI); ADDQ R8, DI; JMP accumulate_loop173Done
 
 accumulate_loop173Request:
-	CMPQ 120(SP), $0x0; JE accumulate_loop173Pages
+	CMPQ 120(SP), $0; JE accumulate_loop173Pages
 	PREFETCHT0 (R11); ADDQ $0x40, R11; CMPQ 72(SP), $0x30; JGE accumulate_loop173Requested
 	PREFETCHT0 (R11); ADDQ $0x40, R11; JMP accumulate_loop173Requested
 
@@ -2833,7 +2807,7 @@ sameWindow177:
 
 accumulate_loop173Ahead:
 	MOVQ R11, 120(SP); CMPQ R11, 128(SP); JB accumulate_loop173Some
-	MOVQ $+0, 120(SP)
+	MOVQ $0, 120(SP)
 
 accumulate_loop173Some:
 	JMP accumulate_loop173Kept
@@ -2846,9 +2820,9 @@ accumulate_panel5:
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5; ADDQ R13, AX
 	VBROADCASTSS 12(CX), Y14; VMULPS (AX), Y14, Y6; VMULPS 32(AX), Y14, Y7; ADDQ R13, AX
 	VBROADCASTSS 16(CX), Y14; VMULPS (AX), Y14, Y8; VMULPS 32(AX), Y14, Y9; MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $0x4, CX; JLE accumulate_loop178Short
-	TESTQ $0x3, CX; JNE accumulate_loop178Part
-	CMPQ 96(SP), $0x0; JNE accumulate_loop178Paged
+	LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $4, CX; JLE accumulate_loop178Short
+	TESTQ $3, CX; JNE accumulate_loop178Part
+	CMPQ 96(SP), $0; JNE accumulate_loop178Paged
 	MOVQ 136(SP), R11
 
 accumulate_loop178:
@@ -2882,7 +2856,7 @@ accumulate_loop178Step3:
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
 	VBROADCASTSS 12(R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7
 	VBROADCASTSS 12(R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG accumulate_loop178
+	ADDQ $0x10, R13; SUBQ $4, CX; JG accumulate_loop178
 
 accumulate_loop178Last:
 	MOVQ 80(SP), R11
@@ -2921,18 +2895,18 @@ accumulate_loop178Spread:
 	VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI); ADDQ R8, DI
 
 accumulate_loop178Done:
-	MOVQ $0x5, BX; JMP accumulate_panelDone
+	MOVQ $5, BX; JMP accumulate_panelDone
 
 accumulate_loop178Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
-	ADDQ $0x4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
+	ADDQ $4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2
 	JB accumulate_loop178Step3
 	JE accumulate_loop178Step2
 	JMP accumulate_loop178Step1
 
 accumulate_loop178Short:
 	JE accumulate_loop178Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 accumulate_one179:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
@@ -2940,8 +2914,8 @@ accumulate_one179:
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
 	VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7
-	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; ADDQ $0x4, AX
-	ADDQ $0x4, R13; DECQ CX; JNE accumulate_one179
+	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y8; VFMADD231PS Y13, Y14, Y9; ADDQ $4, AX
+	ADDQ $4, R13; DECQ CX; JNE accumulate_one179
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; VMOVUPS Y8, (DI); VMOVUPS Y9, 32(DI); ADDQ R8, DI
@@ -2978,7 +2952,7 @@ accumulate_pagedLoop180:
 	ADDQ $0x7000, R11
 
 sameWindow182:
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG accumulate_pagedLoop180
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG accumulate_pagedLoop180
 	JMP accumulate_loop178Last
 
 accumulate_panel4:
@@ -2988,9 +2962,9 @@ accumulate_panel4:
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; ADDQ R13, AX
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5; ADDQ R13, AX
 	VBROADCASTSS 12(CX), Y14; VMULPS (AX), Y14, Y6; VMULPS 32(AX), Y14, Y7; MOVQ SI, AX
-	LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $0x4, CX; JLE accumulate_loop183Short
-	TESTQ $0x3, CX; JNE accumulate_loop183Part
-	CMPQ 96(SP), $0x0; JNE accumulate_loop183Paged
+	LEAQ (SI)(R9*2), R13; ADDQ R9, R13; MOVQ R11, CX; SUBQ $4, CX; JLE accumulate_loop183Short
+	TESTQ $3, CX; JNE accumulate_loop183Part
+	CMPQ 96(SP), $0; JNE accumulate_loop183Paged
 	MOVQ 136(SP), R11
 
 accumulate_loop183:
@@ -3020,7 +2994,7 @@ accumulate_loop183Step3:
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
 	VBROADCASTSS 12(R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG accumulate_loop183
+	ADDQ $0x10, R13; SUBQ $4, CX; JG accumulate_loop183
 
 accumulate_loop183Last:
 	MOVQ 80(SP), R11
@@ -3052,32 +3026,32 @@ accumulate_loop183Spread:
 	ADDQ R8, DI; VMOVUPS Y6, (DI); VMOVUPS Y7, 32(DI); ADDQ R8, DI
 
 accumulate_loop183Done:
-	MOVQ $0x4, BX; JMP accumulate_panelDone
+	MOVQ $4, BX; JMP accumulate_panelDone
 
 accumulate_loop183Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
-	ADDQ $0x4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; LEAQ -16(R13)(R11*4), R13; SUBQ R11, CX
+	ADDQ $4, CX; MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2
 	JB accumulate_loop183Step3
 	JE accumulate_loop183Step2
 	JMP accumulate_loop183Step1
 
 accumulate_loop183Short:
 	JE accumulate_loop183Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 accumulate_one184:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5
-	VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $0x4, AX
-	ADDQ $0x4, R13; DECQ CX; JNE accumulate_one184
+	VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $4, AX
+	ADDQ $4, R13; DECQ CX; JNE accumulate_one184
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; VMOVUPS Y6, (DI)
 	VMOVUPS Y7, 32(DI); ADDQ R8, DI; JMP accumulate_loop183Done
 
 accumulate_loop183Paged:
-	MOVQ 96(SP), R11; CMPQ 104(SP), $0x0; JE accumulate_pages186
+	MOVQ 96(SP), R11; CMPQ 104(SP), $0; JE accumulate_pages186
 
 accumulate_pagedLoop185:
 	PREFETCHT0 (R11); VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
@@ -3099,7 +3073,7 @@ accumulate_pagedLoop185:
 	VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3; VBROADCASTSS 12(AX)(R9*2), Y14
 	VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; VBROADCASTSS 12(R13), Y14
 	VFMADD231PS Y12, Y14, Y6; VFMADD231PS Y13, Y14, Y7; ADDQ $0x100, R11; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG accumulate_pagedLoop185
+	ADDQ $0x10, R13; SUBQ $4, CX; JG accumulate_pagedLoop185
 	JMP accumulate_loop183Last
 
 accumulate_pages186:
@@ -3127,7 +3101,7 @@ accumulate_pagedLoop187:
 	ADDQ $0x7000, R11
 
 sameWindow189:
-	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG accumulate_pagedLoop187
+	ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG accumulate_pagedLoop187
 	JMP accumulate_loop183Last
 
 accumulate_panel3:
@@ -3136,8 +3110,8 @@ accumulate_panel3:
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R13, AX
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; ADDQ R13, AX
 	VBROADCASTSS 8(CX), Y14; VMULPS (AX), Y14, Y4; VMULPS 32(AX), Y14, Y5; MOVQ SI, AX; MOVQ R11, CX
-	SUBQ $0x4, CX; JLE accumulate_loop190Short
-	TESTQ $0x3, CX; JNE accumulate_loop190Part
+	SUBQ $4, CX; JLE accumulate_loop190Short
+	TESTQ $3, CX; JNE accumulate_loop190Part
 	MOVQ 136(SP), R11
 
 accumulate_loop190:
@@ -3163,7 +3137,7 @@ accumulate_loop190Step3:
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
 	VBROADCASTSS 12(AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG accumulate_loop190
+	SUBQ $4, CX; JG accumulate_loop190
 	MOVQ 80(SP), R11
 
 accumulate_loop190Spread:
@@ -3189,24 +3163,23 @@ accumulate_loop190Spread:
 	ADDQ R8, DI
 
 accumulate_loop190Done:
-	MOVQ $0x3, BX; JMP accumulate_panelDone
+	MOVQ $3, BX; JMP accumulate_panelDone
 
 accumulate_loop190Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
-	JB accumulate_loop190Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop190Step3
 	JE accumulate_loop190Step2
 	JMP accumulate_loop190Step1
 
 accumulate_loop190Short:
 	JE accumulate_loop190Spread
-	ADDQ $0x4, CX
+	ADDQ $4, CX
 
 accumulate_one191:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
 	VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3
-	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; ADDQ $0x4, AX
+	VBROADCASTSS (AX)(R9*2), Y14; VFMADD231PS Y12, Y14, Y4; VFMADD231PS Y13, Y14, Y5; ADDQ $4, AX
 	DECQ CX; JNE accumulate_one191
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
 	ADDQ R8, DI; VMOVUPS Y4, (DI); VMOVUPS Y5, 32(DI); ADDQ R8, DI; JMP accumulate_loop190Done
@@ -3216,7 +3189,7 @@ accumulate_panel2:
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; ADDQ R13, AX
 	VBROADCASTSS 4(CX), Y14; VMULPS (AX), Y14, Y2; VMULPS 32(AX), Y14, Y3; MOVQ SI, AX; MOVQ R11, CX
-	TESTQ $0x3, CX; JNE accumulate_loop192Part
+	TESTQ $3, CX; JNE accumulate_loop192Part
 	MOVQ 136(SP), R11
 
 accumulate_loop192:
@@ -3238,14 +3211,13 @@ accumulate_loop192Step3:
 	VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; PREFETCHT0 (BX)(R11*1); ADDQ R10, BX
 	VBROADCASTSS 12(AX), Y14; VFMADD231PS Y12, Y14, Y0; VFMADD231PS Y13, Y14, Y1
 	VBROADCASTSS 12(AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y2; VFMADD231PS Y13, Y14, Y3; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG accumulate_loop192
+	SUBQ $4, CX; JG accumulate_loop192
 	MOVQ 80(SP), R11; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI); ADDQ R8, DI; MOVQ $0x2, BX; JMP accumulate_panelDone
+	VMOVUPS Y3, 32(DI); ADDQ R8, DI; MOVQ $2, BX; JMP accumulate_panelDone
 
 accumulate_loop192Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
-	JB accumulate_loop192Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop192Step3
 	JE accumulate_loop192Step2
 	JMP accumulate_loop192Step1
 
@@ -3253,7 +3225,7 @@ accumulate_panel1:
 	// 1 rows × 16 columns.
 	// o·alpha. To look first whether alpha is 1 costs more than it saves.
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; VMULPS 32(AX), Y14, Y1; MOVQ SI, AX; MOVQ R11, CX
-	TESTQ $0x3, CX; JNE accumulate_loop193Part
+	TESTQ $3, CX; JNE accumulate_loop193Part
 	MOVQ 136(SP), R11
 
 accumulate_loop193:
@@ -3270,14 +3242,13 @@ accumulate_loop193Step2:
 
 accumulate_loop193Step3:
 	PREFETCHT0 (BX)(R11*1); VBROADCASTSS 12(AX), Y14; VFMADD231PS (BX), Y14, Y0
-	VFMADD231PS 32(BX), Y14, Y1; ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $0x4, CX; JG accumulate_loop193
-	MOVQ 80(SP), R11; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX
+	VFMADD231PS 32(BX), Y14, Y1; ADDQ R10, BX; ADDQ $0x10, AX; SUBQ $4, CX; JG accumulate_loop193
+	MOVQ 80(SP), R11; VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $1, BX
 	JMP accumulate_panelDone
 
 accumulate_loop193Part:
-	MOVQ CX, R11; ANDQ $0x3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $0x4, CX
-	MOVQ R11, 88(SP); MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $0x2
-	JB accumulate_loop193Step3
+	MOVQ CX, R11; ANDQ $3, R11; LEAQ -16(AX)(R11*4), AX; SUBQ R11, CX; ADDQ $4, CX; MOVQ R11, 88(SP)
+	MOVQ 80(SP), R11; MOVQ 136(SP), R11; CMPQ 88(SP), $2; JB accumulate_loop193Step3
 	JE accumulate_loop193Step2
 	JMP accumulate_loop193Step1
 
@@ -3287,13 +3258,13 @@ accumulate_panelDone:
 	JNE accumulate_panelRows
 
 accumulate_panelNext:
-	CMPQ 96(SP), $0x0; JE accumulate_notPaged194
-	CMPQ 104(SP), $0x0; JE accumulate_pages195
-	MOVQ R11, AX; SHLQ $0x6, AX; ADDQ AX, 96(SP); JMP accumulate_notPaged194
+	CMPQ 96(SP), $0; JE accumulate_notPaged194
+	CMPQ 104(SP), $0; JE accumulate_pages195
+	MOVQ R11, AX; SHLQ $6, AX; ADDQ AX, 96(SP); JMP accumulate_notPaged194
 
 accumulate_pages195:
 	// What goes beyond the first page of a window is so many windows.
-	IMUL3Q $0x8, R11, AX; ADDQ 96(SP), AX; MOVQ AX, 96(SP); ANDQ $0x7000, AX; IMUL3Q $0x7, AX, AX
+	IMUL3Q $8, R11, AX; ADDQ 96(SP), AX; MOVQ AX, 96(SP); ANDQ $0x7000, AX; IMUL3Q $7, AX, AX
 	ADDQ AX, 96(SP)
 
 accumulate_notPaged194:
@@ -3301,11 +3272,11 @@ accumulate_notPaged194:
 
 accumulate_panelEnd:
 	// The last 8 columns, if their number is odd.
-	CMPQ 40(SP), $0x0; JE accumulate_done
-	MOVQ $+0, 40(SP); MOVQ $+1, 32(SP)
+	CMPQ 40(SP), $0; JE accumulate_done
+	MOVQ $0, 40(SP); MOVQ $1, 32(SP)
 
 accumulate_half:
-	CMPQ 32(SP), $0x0; JE accumulate_halfEnd
+	CMPQ 32(SP), $0; JE accumulate_halfEnd
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 72(SP), R12; MOVQ 16(SP), AX; MOVQ AX, 8(SP)
 
 accumulate_halfRows:
@@ -3316,14 +3287,14 @@ begun196:
 	MOVQ 8(SP), CX; CMPQ R12, $0xe; JGE accumulate_half6
 	CMPQ R12, $0xd; JGE accumulate_half5
 	CMPQ R12, $0xa; JGE accumulate_half6
-	CMPQ R12, $0x9; JGE accumulate_half5
-	CMPQ R12, $0x7; JGE accumulate_half4
-	CMPQ R12, $0x6; JGE accumulate_half6
-	CMPQ R12, $0x5; JGE accumulate_half5
-	CMPQ R12, $0x4; JGE accumulate_half4
-	CMPQ R12, $0x3; JGE accumulate_half3
-	CMPQ R12, $0x2; JGE accumulate_half2
-	CMPQ R12, $0x1; JGE accumulate_half1
+	CMPQ R12, $9; JGE accumulate_half5
+	CMPQ R12, $7; JGE accumulate_half4
+	CMPQ R12, $6; JGE accumulate_half6
+	CMPQ R12, $5; JGE accumulate_half5
+	CMPQ R12, $4; JGE accumulate_half4
+	CMPQ R12, $3; JGE accumulate_half3
+	CMPQ R12, $2; JGE accumulate_half2
+	CMPQ R12, $1; JGE accumulate_half1
 	JMP accumulate_halfNext
 
 accumulate_half6:
@@ -3340,10 +3311,10 @@ accumulate_loop197:
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y1; VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS Y12, Y14, Y2; VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y3
 	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; VBROADCASTSS (R13)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y5; ADDQ $0x4, AX; ADDQ $0x4, R13; SUBQ $0x1, CX; JG accumulate_loop197
+	VFMADD231PS Y12, Y14, Y5; ADDQ $4, AX; ADDQ $4, R13; SUBQ $1, CX; JG accumulate_loop197
 	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; VMOVUPS Y2, (DI); ADDQ R8, DI
 	VMOVUPS Y3, (DI); ADDQ R8, DI; VMOVUPS Y4, (DI); ADDQ R8, DI; VMOVUPS Y5, (DI); ADDQ R8, DI
-	MOVQ $0x6, BX; JMP accumulate_halfDone
+	MOVQ $6, BX; JMP accumulate_halfDone
 
 accumulate_half5:
 	// 5 rows × 8 columns.
@@ -3357,11 +3328,10 @@ accumulate_loop198:
 	VMOVUPS (BX), Y12; ADDQ R10, BX; VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y1; VBROADCASTSS (AX)(R9*2), Y14
 	VFMADD231PS Y12, Y14, Y2; VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y3
-	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; ADDQ $0x4, AX; ADDQ $0x4, R13
-	SUBQ $0x1, CX; JG accumulate_loop198
+	VBROADCASTSS (R13)(R9*1), Y14; VFMADD231PS Y12, Y14, Y4; ADDQ $4, AX; ADDQ $4, R13; SUBQ $1, CX
+	JG accumulate_loop198
 	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; VMOVUPS Y2, (DI); ADDQ R8, DI
-	VMOVUPS Y3, (DI); ADDQ R8, DI; VMOVUPS Y4, (DI); ADDQ R8, DI; MOVQ $0x5, BX
-	JMP accumulate_halfDone
+	VMOVUPS Y3, (DI); ADDQ R8, DI; VMOVUPS Y4, (DI); ADDQ R8, DI; MOVQ $5, BX; JMP accumulate_halfDone
 
 accumulate_half4:
 	// 4 rows × 8 columns.
@@ -3374,10 +3344,10 @@ accumulate_half4:
 accumulate_loop199:
 	VMOVUPS (BX), Y12; ADDQ R10, BX; VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y1; VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y2; VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y3; ADDQ $0x4, AX
-	ADDQ $0x4, R13; SUBQ $0x1, CX; JG accumulate_loop199
+	VFMADD231PS Y12, Y14, Y2; VBROADCASTSS (R13), Y14; VFMADD231PS Y12, Y14, Y3; ADDQ $4, AX
+	ADDQ $4, R13; SUBQ $1, CX; JG accumulate_loop199
 	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; VMOVUPS Y2, (DI); ADDQ R8, DI
-	VMOVUPS Y3, (DI); ADDQ R8, DI; MOVQ $0x4, BX; JMP accumulate_halfDone
+	VMOVUPS Y3, (DI); ADDQ R8, DI; MOVQ $4, BX; JMP accumulate_halfDone
 
 accumulate_half3:
 	// 3 rows × 8 columns.
@@ -3389,9 +3359,9 @@ accumulate_half3:
 accumulate_loop200:
 	VMOVUPS (BX), Y12; ADDQ R10, BX; VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0
 	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y1; VBROADCASTSS (AX)(R9*2), Y14
-	VFMADD231PS Y12, Y14, Y2; ADDQ $0x4, AX; SUBQ $0x1, CX; JG accumulate_loop200
+	VFMADD231PS Y12, Y14, Y2; ADDQ $4, AX; SUBQ $1, CX; JG accumulate_loop200
 	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; VMOVUPS Y2, (DI); ADDQ R8, DI
-	MOVQ $0x3, BX; JMP accumulate_halfDone
+	MOVQ $3, BX; JMP accumulate_halfDone
 
 accumulate_half2:
 	// 2 rows × 8 columns.
@@ -3401,10 +3371,9 @@ accumulate_half2:
 
 accumulate_loop201:
 	VMOVUPS (BX), Y12; ADDQ R10, BX; VBROADCASTSS (AX), Y14; VFMADD231PS Y12, Y14, Y0
-	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y1; ADDQ $0x4, AX; SUBQ $0x1, CX
+	VBROADCASTSS (AX)(R9*1), Y14; VFMADD231PS Y12, Y14, Y1; ADDQ $4, AX; SUBQ $1, CX
 	JG accumulate_loop201
-	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; MOVQ $0x2, BX
-	JMP accumulate_halfDone
+	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; MOVQ $2, BX; JMP accumulate_halfDone
 
 accumulate_half1:
 	// 1 rows × 8 columns.
@@ -3412,9 +3381,9 @@ accumulate_half1:
 	VBROADCASTSS (CX), Y14; VMULPS (AX), Y14, Y0; MOVQ SI, AX; MOVQ R11, CX
 
 accumulate_loop202:
-	VBROADCASTSS (AX), Y14; VFMADD231PS (BX), Y14, Y0; ADDQ R10, BX; ADDQ $0x4, AX; SUBQ $0x1, CX
+	VBROADCASTSS (AX), Y14; VFMADD231PS (BX), Y14, Y0; ADDQ R10, BX; ADDQ $4, AX; SUBQ $1, CX
 	JG accumulate_loop202
-	VMOVUPS Y0, (DI); ADDQ R8, DI; MOVQ $0x1, BX
+	VMOVUPS Y0, (DI); ADDQ R8, DI; MOVQ $1, BX
 
 accumulate_halfDone:
 	SUBQ BX, R12; JE accumulate_halfNext
@@ -3426,27 +3395,26 @@ accumulate_halfNext:
 
 accumulate_halfEnd:
 accumulate_done:
-	CMPQ 168(SP), $0x0; JE accumulate_noSteps203
+	CMPQ 168(SP), $0; JE accumulate_noSteps203
 	MOVQ 176(SP), R11; LEAQ (R11)(R11*1), AX; ADDQ AX, AX; ADDQ AX, 64(SP); MOVQ R10, DX; IMULQ R11, DX
 	ADDQ 192(SP), DX; MOVQ DX, 192(SP); MOVQ 184(SP), AX; MOVQ AX, 56(SP); MOVQ 200(SP), AX
 	MOVQ AX, 32(SP); MOVQ 208(SP), AX; MOVQ AX, 40(SP); LEAQ ones<>+0(SB), AX; MOVQ AX, 16(SP)
-	MOVQ $+0, 24(SP); MOVQ $+0, (SP); CMPQ 168(SP), R11; JGE accumulate_wholeSteps204
+	MOVQ $0, 24(SP); MOVQ $0, (SP); CMPQ 168(SP), R11; JGE accumulate_wholeSteps204
 	MOVQ 168(SP), R11
 
 accumulate_wholeSteps204:
-	SUBQ R11, 168(SP); MOVQ R11, 80(SP); CMPQ 216(SP), $0x0; JE accumulate_touchNone205
-	CMPQ 224(SP), $0x0; JE accumulate_touchNone205
+	SUBQ R11, 168(SP); MOVQ R11, 80(SP); CMPQ 216(SP), $0; JE accumulate_touchNone205
+	CMPQ 224(SP), $0; JE accumulate_touchNone205
 	MOVQ 176(SP), AX; CMPQ 168(SP), AX; JGE accumulate_touchNone205
-	MOVQ $+0, 216(SP)
+	MOVQ $0, 216(SP)
 
 accumulate_touchNone205:
 	JMP accumulate_begin
 
 accumulate_noSteps203:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
-DATA zeros<>+508(SB)/4, $0x0
+DATA zeros<>+508(SB)/4, $0
 GLOBL zeros<>(SB), RODATA|NOPTR, $512
 
 DATA ones<>+0(SB)/8, $0x3f8000003f800000
@@ -3461,37 +3429,30 @@ GLOBL ones<>(SB), RODATA|NOPTR, $48
 // func accumulateMaskedSIMD(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, FMA3
 TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $248-64
-	MOVQ o+0(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 64(SP)
+	MOVQ o+0(FP), AX; MOVQ AX, 56(SP)
+	MOVQ p+8(FP), AX; MOVQ AX, 64(SP)
 	MOVQ v+16(FP), DX
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 72(SP)
-	MOVQ oStride+40(FP), R8
-	SHLQ $0x2, R8
-	MOVQ pStride+48(FP), R9
-	SHLQ $0x2, R9
-	MOVQ b+56(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used206
+	MOVQ rows+32(FP), AX; MOVQ AX, 72(SP)
+	MOVQ oStride+40(FP), R8; SHLQ $2, R8
+	MOVQ pStride+48(FP), R9; SHLQ $2, R9
+	MOVQ b+56(FP), BX; XORQ AX, AX; CMPB 64(BX), $0; JE used206
 	LEAQ zeros<>+0(SB), AX
 
 used206:
-	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors208
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors207
+	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0; JNE noFactors208
+	MOVQ alpha+24(FP), AX; MOVQ $4, 24(SP); TESTQ AX, AX; JNE factors207
 
 noFactors208:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors207:
-	MOVQ AX, 16(SP); MOVQ (BX), R11; MOVQ 8(BX), AX; MOVQ AX, CX; SHRQ $0x4, AX; MOVQ AX, 32(SP)
-	ANDQ $0x8, CX; MOVQ CX, 40(SP); MOVQ 16(BX), R10; SHLQ $0x2, R10; MOVQ 24(BX), AX; SHLQ $0x2, AX
+	MOVQ AX, 16(SP); MOVQ (BX), R11; MOVQ 8(BX), AX; MOVQ AX, CX; SHRQ $4, AX; MOVQ AX, 32(SP)
+	ANDQ $8, CX; MOVQ CX, 40(SP); MOVQ 16(BX), R10; SHLQ $2, R10; MOVQ 24(BX), AX; SHLQ $2, AX
 	MOVQ AX, 48(SP)
 
 	// Few rows: several panels at once, so that there are enough chains.
 accumulateMasked_panel:
-	CMPQ 32(SP), $0x0; JE accumulateMasked_panelEnd
+	CMPQ 32(SP), $0; JE accumulateMasked_panelEnd
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 72(SP), R12; MOVQ 16(SP), AX; MOVQ AX, 8(SP)
 
 accumulateMasked_panelRows:
@@ -3499,8 +3460,8 @@ accumulateMasked_panelRows:
 	MOVQ DI, AX; MOVQ R8, R13
 
 begun209:
-	MOVQ 8(SP), CX; CMPQ R12, $0x2; JGE accumulateMasked_panel2
-	CMPQ R12, $0x1; JGE accumulateMasked_panel1
+	MOVQ 8(SP), CX; CMPQ R12, $2; JGE accumulateMasked_panel2
+	CMPQ R12, $1; JGE accumulateMasked_panel1
 	JMP accumulateMasked_panelNext
 
 accumulateMasked_panel2:
@@ -3513,10 +3474,10 @@ accumulateMasked_loop210:
 	VXORPS Y11, Y11, Y11; VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
 	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y0; VBLENDVPS Y14, Y11, Y13, Y10
 	VFMADD231PS Y10, Y14, Y1; VBROADCASTSS (AX)(R9*1), Y14; VBLENDVPS Y14, Y11, Y12, Y10
-	VFMADD231PS Y10, Y14, Y2; VBLENDVPS Y14, Y11, Y13, Y10; VFMADD231PS Y10, Y14, Y3; ADDQ $0x4, AX
-	SUBQ $0x1, CX; JG accumulateMasked_loop210
+	VFMADD231PS Y10, Y14, Y2; VBLENDVPS Y14, Y11, Y13, Y10; VFMADD231PS Y10, Y14, Y3; ADDQ $4, AX
+	SUBQ $1, CX; JG accumulateMasked_loop210
 	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; VMOVUPS Y2, (DI); VMOVUPS Y3, 32(DI)
-	ADDQ R8, DI; MOVQ $0x2, BX; JMP accumulateMasked_panelDone
+	ADDQ R8, DI; MOVQ $2, BX; JMP accumulateMasked_panelDone
 
 accumulateMasked_panel1:
 	// 1 rows × 16 columns.
@@ -3526,8 +3487,8 @@ accumulateMasked_panel1:
 accumulateMasked_loop211:
 	VXORPS Y11, Y11, Y11; VMOVUPS (BX), Y12; VMOVUPS 32(BX), Y13; ADDQ R10, BX; VBROADCASTSS (AX), Y14
 	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y0; VBLENDVPS Y14, Y11, Y13, Y10
-	VFMADD231PS Y10, Y14, Y1; ADDQ $0x4, AX; SUBQ $0x1, CX; JG accumulateMasked_loop211
-	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $0x1, BX
+	VFMADD231PS Y10, Y14, Y1; ADDQ $4, AX; SUBQ $1, CX; JG accumulateMasked_loop211
+	VMOVUPS Y0, (DI); VMOVUPS Y1, 32(DI); ADDQ R8, DI; MOVQ $1, BX
 
 accumulateMasked_panelDone:
 	SUBQ BX, R12; JE accumulateMasked_panelNext
@@ -3539,11 +3500,11 @@ accumulateMasked_panelNext:
 
 accumulateMasked_panelEnd:
 	// The last 8 columns, if their number is odd.
-	CMPQ 40(SP), $0x0; JE accumulateMasked_done
-	MOVQ $+0, 40(SP); MOVQ $+1, 32(SP)
+	CMPQ 40(SP), $0; JE accumulateMasked_done
+	MOVQ $0, 40(SP); MOVQ $1, 32(SP)
 
 accumulateMasked_half:
-	CMPQ 32(SP), $0x0; JE accumulateMasked_halfEnd
+	CMPQ 32(SP), $0; JE accumulateMasked_halfEnd
 	MOVQ 56(SP), DI; MOVQ 64(SP), SI; MOVQ 72(SP), R12; MOVQ 16(SP), AX; MOVQ AX, 8(SP)
 
 accumulateMasked_halfRows:
@@ -3551,8 +3512,8 @@ accumulateMasked_halfRows:
 	MOVQ DI, AX; MOVQ R8, R13
 
 begun212:
-	MOVQ 8(SP), CX; CMPQ R12, $0x2; JGE accumulateMasked_half2
-	CMPQ R12, $0x1; JGE accumulateMasked_half1
+	MOVQ 8(SP), CX; CMPQ R12, $2; JGE accumulateMasked_half2
+	CMPQ R12, $1; JGE accumulateMasked_half1
 	JMP accumulateMasked_halfNext
 
 accumulateMasked_half2:
@@ -3564,9 +3525,9 @@ accumulateMasked_half2:
 accumulateMasked_loop213:
 	VXORPS Y11, Y11, Y11; VMOVUPS (BX), Y12; ADDQ R10, BX; VBROADCASTSS (AX), Y14
 	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y0; VBROADCASTSS (AX)(R9*1), Y14
-	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y1; ADDQ $0x4, AX; SUBQ $0x1, CX
+	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y1; ADDQ $4, AX; SUBQ $1, CX
 	JG accumulateMasked_loop213
-	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; MOVQ $0x2, BX
+	VMOVUPS Y0, (DI); ADDQ R8, DI; VMOVUPS Y1, (DI); ADDQ R8, DI; MOVQ $2, BX
 	JMP accumulateMasked_halfDone
 
 accumulateMasked_half1:
@@ -3576,9 +3537,9 @@ accumulateMasked_half1:
 
 accumulateMasked_loop214:
 	VXORPS Y11, Y11, Y11; VMOVUPS (BX), Y12; ADDQ R10, BX; VBROADCASTSS (AX), Y14
-	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y0; ADDQ $0x4, AX; SUBQ $0x1, CX
+	VBLENDVPS Y14, Y11, Y12, Y10; VFMADD231PS Y10, Y14, Y0; ADDQ $4, AX; SUBQ $1, CX
 	JG accumulateMasked_loop214
-	VMOVUPS Y0, (DI); ADDQ R8, DI; MOVQ $0x1, BX
+	VMOVUPS Y0, (DI); ADDQ R8, DI; MOVQ $1, BX
 
 accumulateMasked_halfDone:
 	SUBQ BX, R12; JE accumulateMasked_halfNext
@@ -3590,66 +3551,59 @@ accumulateMasked_halfNext:
 
 accumulateMasked_halfEnd:
 accumulateMasked_done:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // scoreAVX512 works like scoreGeneric.
 // func scoreAVX512(s *float32, q *float32, k *float32, rows int, d int, panels int, next *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·scoreAVX512(SB), NOSPLIT, $144-56
-	MOVQ s+0(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ q+8(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ k+16(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ rows+24(FP), AX
-	MOVQ AX, 72(SP)
-	MOVQ panels+40(FP), AX
-	MOVQ AX, 32(SP)
-	MOVQ d+32(FP), R9
-	MOVQ R9, 88(SP); MOVQ R9, R8; SHLQ $0x2, R9; SHLQ $0x6, R8; MOVQ $0x40, R10; MOVQ $+256, 64(SP)
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE noQueue215
+	MOVQ s+0(FP), AX; MOVQ AX, 48(SP)
+	MOVQ q+8(FP), AX; MOVQ AX, 56(SP)
+	MOVQ k+16(FP), AX; MOVQ AX, 40(SP)
+	MOVQ rows+24(FP), AX; MOVQ AX, 72(SP)
+	MOVQ panels+40(FP), AX; MOVQ AX, 32(SP)
+	MOVQ d+32(FP), R9; MOVQ R9, 88(SP); MOVQ R9, R8; SHLQ $2, R9; SHLQ $6, R8; MOVQ $0x40, R10
+	MOVQ $256, 64(SP)
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE noQueue215
 	MOVQ 32(AX), AX
 
 noQueue215:
 	MOVQ AX, 96(SP); TESTQ AX, AX; JE noPointer216
-	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $0x3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
+	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
 	ADDQ $0x8000, R13; MOVQ R13, 96(SP)
 
 noPointer216:
-	MOVQ $+0, 136(SP); CMPQ 96(SP), $0x0; JNE noneLast217
-	CMPQ 88(SP), $0x8; JL noneLast217
-	MOVQ $+4, 136(SP)
+	MOVQ $0, 136(SP); CMPQ 96(SP), $0; JNE noneLast217
+	CMPQ 88(SP), $8; JL noneLast217
+	MOVQ $4, 136(SP)
 
 noneLast217:
-	CMPQ 72(SP), $0x6; JLE quads218
+	CMPQ 72(SP), $6; JLE quads218
 	CMPQ 88(SP), $0x80; JG quadEnd
 	CMPQ 72(SP), $0x18; JLE quadEnd
 
 quads218:
 quad:
-	CMPQ 32(SP), $0x4; JL quadEnd
+	CMPQ 32(SP), $4; JL quadEnd
 	MOVQ 48(SP), DI; MOVQ 56(SP), SI; MOVQ 72(SP), CX; MOVQ CX, 80(SP); MOVQ 96(SP), AX
 	MOVQ AX, 104(SP)
 
 quadRows:
 	MOVQ 40(SP), BX; LEAQ (BX)(R8*1), R11; MOVQ 80(SP), R12; CMPQ R12, $0xb; JGE quad6
-	CMPQ R12, $0x9; JGE quad5
-	CMPQ R12, $0x7; JGE quad4
-	CMPQ R12, $0x6; JGE quad6
-	CMPQ R12, $0x5; JGE quad5
-	CMPQ R12, $0x4; JGE quad4
-	CMPQ R12, $0x3; JGE quad3
-	CMPQ R12, $0x2; JGE quad2
+	CMPQ R12, $9; JGE quad5
+	CMPQ R12, $7; JGE quad4
+	CMPQ R12, $6; JGE quad6
+	CMPQ R12, $5; JGE quad5
+	CMPQ R12, $4; JGE quad4
+	CMPQ R12, $3; JGE quad3
+	CMPQ R12, $2; JGE quad2
 	JMP quadNext
 
 quad2:
 	// 2 rows × 64 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop219Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop219Part
 	MOVQ 104(SP), DX
 
 loop219:
@@ -3690,14 +3644,14 @@ loop219Requested3:
 	ADDQ R10, BX; ADDQ R10, R11; VBROADCASTSS 12(AX), Z12; VFMADD231PS Z8, Z12, Z16
 	VFMADD231PS Z9, Z12, Z17; VFMADD231PS Z10, Z12, Z18; VFMADD231PS Z11, Z12, Z19
 	VBROADCASTSS 12(AX)(R9*1), Z12; VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop219
+	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; ADDQ $0x10, AX; SUBQ $4, CX; JG loop219
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
-	ADDQ AX, DI; MOVQ $0x2, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $2, R11; JMP quadDone
 
 loop219Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop219Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop219Step3
 	JE loop219Step2
 	JMP loop219Step1
 
@@ -3726,7 +3680,7 @@ quad3:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop221Part
+	MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop221Part
 	MOVQ 104(SP), DX
 
 loop221:
@@ -3751,14 +3705,14 @@ loop221Requested1:
 	VBROADCASTSS 4(AX)(R9*1), Z12; VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21
 	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VFMADD231PS Z10, Z12, Z26
-	VFMADD231PS Z11, Z12, Z27; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop221
+	VFMADD231PS Z11, Z12, Z27; ADDQ $8, AX; SUBQ $2, CX; JG loop221
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI)
-	ADDQ AX, DI; MOVQ $0x3, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $3, R11; JMP quadDone
 
 loop221Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x2, CX; MOVQ DX, 128(SP)
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $2, CX; MOVQ DX, 128(SP)
 	MOVQ 104(SP), DX; JMP loop221Step1
 
 loop221Request0:
@@ -3779,7 +3733,7 @@ quad4:
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop223Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop223Part
 	MOVQ 104(SP), DX
 
 loop223:
@@ -3806,17 +3760,17 @@ loop223Requested1:
 	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27; VBROADCASTSS 4(R13), Z12; VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29; VFMADD231PS Z10, Z12, Z30; VFMADD231PS Z11, Z12, Z31; ADDQ $0x8, AX
-	ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop223
+	VFMADD231PS Z9, Z12, Z29; VFMADD231PS Z10, Z12, Z30; VFMADD231PS Z11, Z12, Z31; ADDQ $8, AX
+	ADDQ $8, R13; SUBQ $2, CX; JG loop223
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); VMOVUPS Z30, 128(DI); VMOVUPS Z31, 192(DI)
-	ADDQ AX, DI; MOVQ $0x4, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $4, R11; JMP quadDone
 
 loop223Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop223Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop223Step1
 
 loop223Request0:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); PREFETCHT0 8192(DX); PREFETCHT0 12288(DX)
@@ -3837,7 +3791,7 @@ quad5:
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31
 	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop225Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop225Part
 	MOVQ 104(SP), DX
 
 loop225:
@@ -3868,18 +3822,18 @@ loop225Requested1:
 	VFMADD231PS Z11, Z12, Z27; VBROADCASTSS 4(R13), Z12; VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29; VFMADD231PS Z10, Z12, Z30; VFMADD231PS Z11, Z12, Z31
 	VBROADCASTSS 4(R13)(R9*1), Z12; VFMADD231PS Z8, Z12, Z0; VFMADD231PS Z9, Z12, Z1
-	VFMADD231PS Z10, Z12, Z2; VFMADD231PS Z11, Z12, Z3; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX
+	VFMADD231PS Z10, Z12, Z2; VFMADD231PS Z11, Z12, Z3; ADDQ $8, AX; ADDQ $8, R13; SUBQ $2, CX
 	JG loop225
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); VMOVUPS Z30, 128(DI); VMOVUPS Z31, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z0, (DI); VMOVUPS Z1, 64(DI); VMOVUPS Z2, 128(DI); VMOVUPS Z3, 192(DI)
-	ADDQ AX, DI; MOVQ $0x5, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $5, R11; JMP quadDone
 
 loop225Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop225Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop225Step1
 
 loop225Request0:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); PREFETCHT0 8192(DX); PREFETCHT0 12288(DX)
@@ -3901,7 +3855,7 @@ quad6:
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31
 	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ SI, AX; LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13; MOVQ 88(SP), CX; SUBQ 136(SP), CX; TESTQ $0x3, CX; JNE loop227Part
+	ADDQ R9, R13; MOVQ 88(SP), CX; SUBQ 136(SP), CX; TESTQ $3, CX; JNE loop227Part
 	MOVQ 104(SP), DX
 
 loop227:
@@ -3970,8 +3924,8 @@ loop227Requested3:
 	VBROADCASTSS 12(R13)(R9*1), Z12; VFMADD231PS Z8, Z12, Z0; VFMADD231PS Z9, Z12, Z1
 	VFMADD231PS Z10, Z12, Z2; VFMADD231PS Z11, Z12, Z3; VBROADCASTSS 12(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z4; VFMADD231PS Z9, Z12, Z5; VFMADD231PS Z10, Z12, Z6
-	VFMADD231PS Z11, Z12, Z7; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop227
-	CMPQ 136(SP), $0x0; JE plain228
+	VFMADD231PS Z11, Z12, Z7; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG loop227
+	CMPQ 136(SP), $0; JE plain228
 	MOVQ BX, CX; VMOVUPS (BX), Z8; VMOVUPS (BX)(R8*1), Z9; VMOVUPS (BX)(R8*2), Z10
 	VMOVUPS (R11)(R8*2), Z11; ADDQ R10, BX; ADDQ R10, R11; VBROADCASTSS (AX), Z12
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VFMADD231PS Z10, Z12, Z18
@@ -4045,11 +3999,11 @@ plain228:
 	ADDQ AX, DI
 
 done229:
-	MOVQ $0x6, R11; JMP quadDone
+	MOVQ $6, R11; JMP quadDone
 
 loop227Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop227Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop227Step3
 	JE loop227Step2
 	JMP loop227Step1
 
@@ -4075,26 +4029,25 @@ sameWindow230:
 
 quadDone:
 	TESTQ DX, DX; JE noneRequested231
-	MOVQ DX, 96(SP); MOVQ $+0, 104(SP)
+	MOVQ DX, 96(SP); MOVQ $0, 104(SP)
 
 noneRequested231:
-	IMUL3Q $0x4, R11, R12
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE dueEnd236
+	IMUL3Q $4, R11, R12
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE dueEnd236
 	SUBQ R12, (AX); JG dueEnd236
 
 dueRow233:
 	MOVQ 16(AX), BX; ADDQ AX, BX
 
 dueRun237:
-	CMPQ 24(BX), $0x0; JNE dueFound234
+	CMPQ 24(BX), $0; JNE dueFound234
 
 	// The next run.
 	ADDQ $0x28, BX; ADDQ $0x28, 16(AX); MOVQ 16(AX), CX; CMPQ CX, 24(AX); JNE dueRun237
 	MOVQ $0x7fffffffffffffff, CX; MOVQ CX, (AX); JMP dueEnd236
 
 dueFound234:
-	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $0x3, 24(BX); JNE sameQuarters238
+	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $3, 24(BX); JNE sameQuarters238
 	ADDQ 32(BX), CX
 
 sameQuarters238:
@@ -4109,11 +4062,11 @@ dueEnd236:
 	MOVQ R11, AX; IMULQ R9, AX; ADDQ AX, SI; JMP quadRows
 
 quadNext:
-	ADDQ $0x100, 48(SP); IMUL3Q $0x4, R8, AX; ADDQ AX, 40(SP); SUBQ $0x4, 32(SP); JMP quad
+	ADDQ $0x100, 48(SP); IMUL3Q $4, R8, AX; ADDQ AX, 40(SP); SUBQ $4, 32(SP); JMP quad
 
 quadEnd:
 pair:
-	CMPQ 32(SP), $0x2; JL pairEnd
+	CMPQ 32(SP), $2; JL pairEnd
 	MOVQ 48(SP), DI; MOVQ 56(SP), SI; MOVQ 72(SP), CX; MOVQ CX, 80(SP); MOVQ 96(SP), AX
 	MOVQ AX, 104(SP)
 
@@ -4123,20 +4076,20 @@ pairRows:
 	CMPQ R12, $0xd; JGE pair7
 	CMPQ R12, $0xc; JGE pair12
 	CMPQ R12, $0xb; JGE pair6
-	CMPQ R12, $0x9; JGE pair5
-	CMPQ R12, $0x8; JGE pair8
-	CMPQ R12, $0x7; JGE pair7
-	CMPQ R12, $0x6; JGE pair6
-	CMPQ R12, $0x5; JGE pair5
-	CMPQ R12, $0x4; JGE pair4
-	CMPQ R12, $0x3; JGE pair3
-	CMPQ R12, $0x2; JGE pair2
+	CMPQ R12, $9; JGE pair5
+	CMPQ R12, $8; JGE pair8
+	CMPQ R12, $7; JGE pair7
+	CMPQ R12, $6; JGE pair6
+	CMPQ R12, $5; JGE pair5
+	CMPQ R12, $4; JGE pair4
+	CMPQ R12, $3; JGE pair3
+	CMPQ R12, $2; JGE pair2
 	JMP pairNext
 
 pair2:
 	// 2 rows × 32 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop239Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop239Part
 	MOVQ 104(SP), DX
 
 loop239:
@@ -4169,13 +4122,13 @@ loop239Step3:
 loop239Requested3:
 	VMOVUPS (BX), Z8; VMOVUPS (BX)(R8*1), Z9; ADDQ R10, BX; VBROADCASTSS 12(AX), Z12
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop239
+	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; ADDQ $0x10, AX; SUBQ $4, CX; JG loop239
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI); ADDQ AX, DI; MOVQ $0x2, R11; JMP pairDone
+	VMOVUPS Z19, 64(DI); ADDQ AX, DI; MOVQ $2, R11; JMP pairDone
 
 loop239Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop239Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop239Step3
 	JE loop239Step2
 	JMP loop239Step1
 
@@ -4198,7 +4151,7 @@ sameWindow240:
 pair3:
 	// 3 rows × 32 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $0x3, CX
+	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $3, CX
 	JNE loop241Part
 	MOVQ 104(SP), DX
 
@@ -4236,14 +4189,14 @@ loop241Requested3:
 	VMOVUPS (BX), Z8; VMOVUPS (BX)(R8*1), Z9; ADDQ R10, BX; VBROADCASTSS 12(AX), Z12
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop241
+	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; ADDQ $0x10, AX; SUBQ $4, CX; JG loop241
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
-	MOVQ $0x3, R11; JMP pairDone
+	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI; MOVQ $3, R11
+	JMP pairDone
 
 loop241Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop241Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop241Step3
 	JE loop241Step2
 	JMP loop241Step1
 
@@ -4267,7 +4220,7 @@ pair4:
 	// 4 rows × 32 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop243Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop243Part
 	MOVQ 104(SP), DX
 
 loop243:
@@ -4308,15 +4261,15 @@ loop243Requested3:
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; VBROADCASTSS 12(R13), Z12
-	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX
+	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX
 	JG loop243
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
-	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; MOVQ $0x4, R11; JMP pairDone
+	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; MOVQ $4, R11; JMP pairDone
 
 loop243Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop243Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop243Step3
 	JE loop243Step2
 	JMP loop243Step1
 
@@ -4341,7 +4294,7 @@ pair5:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop245Part
+	MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop245Part
 	MOVQ 104(SP), DX
 
 loop245:
@@ -4364,16 +4317,16 @@ loop245Requested1:
 	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; VBROADCASTSS 4(R13), Z12
 	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX
+	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; ADDQ $8, AX; ADDQ $8, R13; SUBQ $2, CX
 	JG loop245
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
-	ADDQ AX, DI; MOVQ $0x5, R11; JMP pairDone
+	ADDQ AX, DI; MOVQ $5, R11; JMP pairDone
 
 loop245Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop245Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop245Step1
 
 loop245Request0:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop245Requested0
@@ -4391,7 +4344,7 @@ pair6:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop247Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop247Part
 	MOVQ 104(SP), DX
 
 loop247:
@@ -4416,16 +4369,16 @@ loop247Requested1:
 	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; VBROADCASTSS 4(R13), Z12
 	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; VBROADCASTSS 4(R13)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX
+	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; ADDQ $8, AX; ADDQ $8, R13; SUBQ $2, CX
 	JG loop247
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
-	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; MOVQ $0x6, R11; JMP pairDone
+	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; MOVQ $6, R11; JMP pairDone
 
 loop247Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop247Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop247Step1
 
 loop247Request0:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop247Requested0
@@ -4444,7 +4397,7 @@ pair7:
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop249Part
+	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop249Part
 	MOVQ 104(SP), DX
 
 loop249:
@@ -4498,17 +4451,17 @@ loop249Requested3:
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VBROADCASTSS 12(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; VBROADCASTSS 12(R12), Z12
 	VFMADD231PS Z8, Z12, Z28; VFMADD231PS Z9, Z12, Z29; ADDQ $0x10, AX; ADDQ $0x10, R13
-	ADDQ $0x10, R12; SUBQ $0x4, CX; JG loop249
+	ADDQ $0x10, R12; SUBQ $4, CX; JG loop249
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
 	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI); ADDQ AX, DI; MOVQ $0x7, R11; JMP pairDone
+	VMOVUPS Z29, 64(DI); ADDQ AX, DI; MOVQ $7, R11; JMP pairDone
 
 loop249Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
-	CMPQ 128(SP), $0x2; JB loop249Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
+	CMPQ 128(SP), $2; JB loop249Step3
 	JE loop249Step2
 	JMP loop249Step1
 
@@ -4535,7 +4488,7 @@ pair8:
 	VPXORD Z24, Z24, Z24; VPXORD Z25, Z25, Z25; VPXORD Z26, Z26, Z26; VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28; VPXORD Z29, Z29, Z29; VPXORD Z30, Z30, Z30; VPXORD Z31, Z31, Z31; MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop251Part
+	TESTQ $3, CX; JNE loop251Part
 	MOVQ 104(SP), DX
 
 loop251:
@@ -4593,18 +4546,18 @@ loop251Requested3:
 	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; VBROADCASTSS 12(R12), Z12
 	VFMADD231PS Z8, Z12, Z28; VFMADD231PS Z9, Z12, Z29; VBROADCASTSS 12(R12)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z30; VFMADD231PS Z9, Z12, Z31; ADDQ $0x10, AX; ADDQ $0x10, R13
-	ADDQ $0x10, R12; SUBQ $0x4, CX; JG loop251
+	ADDQ $0x10, R12; SUBQ $4, CX; JG loop251
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
 	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI); ADDQ AX, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI); ADDQ AX, DI
-	MOVQ $0x8, R11; JMP pairDone
+	VMOVUPS Z29, 64(DI); ADDQ AX, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI); ADDQ AX, DI; MOVQ $8, R11
+	JMP pairDone
 
 loop251Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
-	CMPQ 128(SP), $0x2; JB loop251Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
+	CMPQ 128(SP), $2; JB loop251Step3
 	JE loop251Step2
 	JMP loop251Step1
 
@@ -4633,7 +4586,7 @@ pair12:
 	VPXORD Z0, Z0, Z0; VPXORD Z1, Z1, Z1; VPXORD Z2, Z2, Z2; VPXORD Z3, Z3, Z3; VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5; VPXORD Z6, Z6, Z6; VPXORD Z7, Z7, Z7; MOVQ SI, AX; LEAQ (AX)(R9*2), R13
 	ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; LEAQ (R12)(R9*2), R11; ADDQ R9, R11
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop253Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop253Part
 	MOVQ 104(SP), DX
 
 loop253:
@@ -4707,7 +4660,7 @@ loop253Requested3:
 	VFMADD231PS Z8, Z12, Z2; VFMADD231PS Z9, Z12, Z3; VBROADCASTSS 12(R11)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z4; VFMADD231PS Z9, Z12, Z5; VBROADCASTSS 12(R11)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z6; VFMADD231PS Z9, Z12, Z7; ADDQ $0x10, AX; ADDQ $0x10, R13; ADDQ $0x10, R12
-	ADDQ $0x10, R11; SUBQ $0x4, CX; JG loop253
+	ADDQ $0x10, R11; SUBQ $4, CX; JG loop253
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
@@ -4718,9 +4671,9 @@ loop253Requested3:
 	VMOVUPS Z7, 64(DI); ADDQ AX, DI; MOVQ $0xc, R11; JMP pairDone
 
 loop253Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; LEAQ -16(R11)(DX*4), R11; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop253Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; LEAQ -16(R11)(DX*4), R11; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop253Step3
 	JE loop253Step2
 	JMP loop253Step1
 
@@ -4742,26 +4695,25 @@ sameWindow254:
 
 pairDone:
 	TESTQ DX, DX; JE noneRequested255
-	MOVQ DX, 96(SP); MOVQ $+0, 104(SP)
+	MOVQ DX, 96(SP); MOVQ $0, 104(SP)
 
 noneRequested255:
-	IMUL3Q $0x2, R11, R12
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE dueEnd260
+	IMUL3Q $2, R11, R12
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE dueEnd260
 	SUBQ R12, (AX); JG dueEnd260
 
 dueRow257:
 	MOVQ 16(AX), BX; ADDQ AX, BX
 
 dueRun261:
-	CMPQ 24(BX), $0x0; JNE dueFound258
+	CMPQ 24(BX), $0; JNE dueFound258
 
 	// The next run.
 	ADDQ $0x28, BX; ADDQ $0x28, 16(AX); MOVQ 16(AX), CX; CMPQ CX, 24(AX); JNE dueRun261
 	MOVQ $0x7fffffffffffffff, CX; MOVQ CX, (AX); JMP dueEnd260
 
 dueFound258:
-	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $0x3, 24(BX); JNE sameQuarters262
+	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $3, 24(BX); JNE sameQuarters262
 	ADDQ 32(BX), CX
 
 sameQuarters262:
@@ -4776,30 +4728,30 @@ dueEnd260:
 	MOVQ R11, AX; IMULQ R9, AX; ADDQ AX, SI; JMP pairRows
 
 pairNext:
-	ADDQ $0x80, 48(SP); IMUL3Q $0x2, R8, AX; ADDQ AX, 40(SP); SUBQ $0x2, 32(SP); JMP pair
+	ADDQ $0x80, 48(SP); IMUL3Q $2, R8, AX; ADDQ AX, 40(SP); SUBQ $2, 32(SP); JMP pair
 
 pairEnd:
 single:
-	CMPQ 32(SP), $0x1; JL singleEnd
+	CMPQ 32(SP), $1; JL singleEnd
 	MOVQ 48(SP), DI; MOVQ 56(SP), SI; MOVQ 72(SP), CX; MOVQ CX, 80(SP)
 
 singleRows:
 	MOVQ 40(SP), BX; MOVQ 80(SP), R12; CMPQ R12, $0xf; JGE single8
 	CMPQ R12, $0xd; JGE single7
 	CMPQ R12, $0xb; JGE single6
-	CMPQ R12, $0x9; JGE single5
-	CMPQ R12, $0x8; JGE single8
-	CMPQ R12, $0x7; JGE single7
-	CMPQ R12, $0x6; JGE single6
-	CMPQ R12, $0x5; JGE single5
-	CMPQ R12, $0x4; JGE single4
-	CMPQ R12, $0x3; JGE single3
-	CMPQ R12, $0x2; JGE single2
+	CMPQ R12, $9; JGE single5
+	CMPQ R12, $8; JGE single8
+	CMPQ R12, $7; JGE single7
+	CMPQ R12, $6; JGE single6
+	CMPQ R12, $5; JGE single5
+	CMPQ R12, $4; JGE single4
+	CMPQ R12, $3; JGE single3
+	CMPQ R12, $2; JGE single2
 	JMP singleNext
 
 single2:
 	// 2 rows × 16 columns.
-	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $0x3, CX
+	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $3, CX
 	JNE loop263Part
 
 loop263:
@@ -4816,20 +4768,20 @@ loop263Step2:
 
 loop263Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop263
-	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; MOVQ $0x2, R11
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; ADDQ $0x10, AX; SUBQ $4, CX; JG loop263
+	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; MOVQ $2, R11
 	JMP singleDone
 
 loop263Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	CMPQ 128(SP), $0x2; JB loop263Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	CMPQ 128(SP), $2; JB loop263Step3
 	JE loop263Step2
 	JMP loop263Step1
 
 single3:
 	// 3 rows × 16 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; MOVQ SI, AX; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop264Part
+	TESTQ $3, CX; JNE loop264Part
 
 loop264:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -4846,20 +4798,20 @@ loop264Step2:
 loop264Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG loop264
+	SUBQ $4, CX; JG loop264
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	ADDQ AX, DI; MOVQ $0x3, R11; JMP singleDone
+	ADDQ AX, DI; MOVQ $3, R11; JMP singleDone
 
 loop264Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	CMPQ 128(SP), $0x2; JB loop264Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	CMPQ 128(SP), $2; JB loop264Step3
 	JE loop264Step2
 	JMP loop264Step1
 
 single4:
 	// 4 rows × 16 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop265Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop265Part
 
 loop265:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -4879,13 +4831,13 @@ loop265Step2:
 loop265Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop265
+	VFMADD231PS.BCST 12(R13), Z8, Z19; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG loop265
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; MOVQ $0x4, R11; JMP singleDone
+	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; MOVQ $4, R11; JMP singleDone
 
 loop265Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2; JB loop265Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2; JB loop265Step3
 	JE loop265Step2
 	JMP loop265Step1
 
@@ -4893,7 +4845,7 @@ single5:
 	// 5 rows × 16 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop266Part
+	TESTQ $3, CX; JNE loop266Part
 
 loop266:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -4914,14 +4866,14 @@ loop266Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop266
+	ADDQ $0x10, R13; SUBQ $4, CX; JG loop266
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; MOVQ $0x5, R11
+	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; MOVQ $5, R11
 	JMP singleDone
 
 loop266Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2; JB loop266Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2; JB loop266Step3
 	JE loop266Step2
 	JMP loop266Step1
 
@@ -4929,7 +4881,7 @@ single6:
 	// 6 rows × 16 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop267Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop267Part
 
 loop267:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -4953,14 +4905,14 @@ loop267Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop267
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG loop267
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
-	ADDQ AX, DI; MOVQ $0x6, R11; JMP singleDone
+	ADDQ AX, DI; MOVQ $6, R11; JMP singleDone
 
 loop267Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2; JB loop267Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2; JB loop267Step3
 	JE loop267Step2
 	JMP loop267Step1
 
@@ -4968,7 +4920,7 @@ single7:
 	// 7 rows × 16 columns.
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; MOVQ SI, AX; LEAQ (AX)(R9*2), R13
-	ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop268Part
+	ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop268Part
 
 loop268:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -4993,14 +4945,14 @@ loop268Step3:
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; VFMADD231PS.BCST 12(R12), Z8, Z22; ADDQ $0x10, AX
-	ADDQ $0x10, R13; ADDQ $0x10, R12; SUBQ $0x4, CX; JG loop268
+	ADDQ $0x10, R13; ADDQ $0x10, R12; SUBQ $4, CX; JG loop268
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
-	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; MOVQ $0x7, R11; JMP singleDone
+	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; MOVQ $7, R11; JMP singleDone
 
 loop268Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2
 	JB loop268Step3
 	JE loop268Step2
 	JMP loop268Step1
@@ -5010,7 +4962,7 @@ single8:
 	VPXORD Z16, Z16, Z16; VPXORD Z17, Z17, Z17; VPXORD Z18, Z18, Z18; VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20; VPXORD Z21, Z21, Z21; VPXORD Z22, Z22, Z22; VPXORD Z23, Z23, Z23; MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop269Part
+	TESTQ $3, CX; JNE loop269Part
 
 loop269:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -5039,37 +4991,36 @@ loop269Step3:
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; VFMADD231PS.BCST 12(R12), Z8, Z22
 	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23; ADDQ $0x10, AX; ADDQ $0x10, R13; ADDQ $0x10, R12
-	SUBQ $0x4, CX; JG loop269
+	SUBQ $4, CX; JG loop269
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
-	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; VMOVUPS Z23, (DI); ADDQ AX, DI; MOVQ $0x8, R11
+	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; VMOVUPS Z23, (DI); ADDQ AX, DI; MOVQ $8, R11
 	JMP singleDone
 
 loop269Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2
 	JB loop269Step3
 	JE loop269Step2
 	JMP loop269Step1
 
 singleDone:
-	IMUL3Q $0x1, R11, R12
-	MOVQ next+48(FP), AX
-	TESTQ AX, AX; JE dueEnd273
+	IMUL3Q $1, R11, R12
+	MOVQ next+48(FP), AX; TESTQ AX, AX; JE dueEnd273
 	SUBQ R12, (AX); JG dueEnd273
 
 dueRow270:
 	MOVQ 16(AX), BX; ADDQ AX, BX
 
 dueRun274:
-	CMPQ 24(BX), $0x0; JNE dueFound271
+	CMPQ 24(BX), $0; JNE dueFound271
 
 	// The next run.
 	ADDQ $0x28, BX; ADDQ $0x28, 16(AX); MOVQ 16(AX), CX; CMPQ CX, 24(AX); JNE dueRun274
 	MOVQ $0x7fffffffffffffff, CX; MOVQ CX, (AX); JMP dueEnd273
 
 dueFound271:
-	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $0x3, 24(BX); JNE sameQuarters275
+	DECQ 24(BX); MOVQ (BX), R13; MOVQ 8(BX), CX; TESTQ $3, 24(BX); JNE sameQuarters275
 	ADDQ 32(BX), CX
 
 sameQuarters275:
@@ -5084,60 +5035,51 @@ dueEnd273:
 	MOVQ R11, AX; IMULQ R9, AX; ADDQ AX, SI; JMP singleRows
 
 singleNext:
-	ADDQ $0x40, 48(SP); IMUL3Q $0x1, R8, AX; ADDQ AX, 40(SP); SUBQ $0x1, 32(SP); JMP single
+	ADDQ $0x40, 48(SP); IMUL3Q $1, R8, AX; ADDQ AX, 40(SP); SUBQ $1, 32(SP); JMP single
 
 singleEnd:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // accumulateAVX512 works like accumulateGeneric.
 // func accumulateAVX512(o *float32, p *float32, v *float32, alpha *float32, rows int, oStride int, pStride int, b *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·accumulateAVX512(SB), NOSPLIT, $144-64
-	MOVQ o+0(FP), AX
-	MOVQ AX, 48(SP)
-	MOVQ p+8(FP), AX
-	MOVQ AX, 56(SP)
-	MOVQ v+16(FP), AX
-	MOVQ AX, 40(SP)
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 72(SP)
-	MOVQ oStride+40(FP), AX
-	SHLQ $0x2, AX; MOVQ AX, 64(SP)
-	MOVQ pStride+48(FP), R9
-	SHLQ $0x2, R9
-	MOVQ b+56(FP), BX
-	XORQ AX, AX; CMPB 64(BX), $0x0; JE used276
+	MOVQ o+0(FP), AX; MOVQ AX, 48(SP)
+	MOVQ p+8(FP), AX; MOVQ AX, 56(SP)
+	MOVQ v+16(FP), AX; MOVQ AX, 40(SP)
+	MOVQ rows+32(FP), AX; MOVQ AX, 72(SP)
+	MOVQ oStride+40(FP), AX; SHLQ $2, AX; MOVQ AX, 64(SP)
+	MOVQ pStride+48(FP), R9; SHLQ $2, R9
+	MOVQ b+56(FP), BX; XORQ AX, AX; CMPB 64(BX), $0; JE used276
 	LEAQ zeros<>+0(SB), AX
 
 used276:
-	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0x0; JNE noFactors278
-	MOVQ alpha+24(FP), AX
-	MOVQ $+4, 24(SP); TESTQ AX, AX; JNE factors277
+	MOVQ AX, (SP); XORQ AX, AX; CMPQ (SP), $0; JNE noFactors278
+	MOVQ alpha+24(FP), AX; MOVQ $4, 24(SP); TESTQ AX, AX; JNE factors277
 
 noFactors278:
 	MOVQ AX, 24(SP); LEAQ ones<>+0(SB), AX
 
 factors277:
-	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 88(SP); MOVQ 8(BX), AX; SHRQ $0x4, AX; MOVQ AX, 32(SP)
-	MOVQ 16(BX), R10; SHLQ $0x2, R10; MOVQ 24(BX), R8; SHLQ $0x2, R8; MOVQ 32(BX), AX; MOVQ AX, 96(SP)
+	MOVQ AX, 16(SP); MOVQ (BX), AX; MOVQ AX, 88(SP); MOVQ 8(BX), AX; SHRQ $4, AX; MOVQ AX, 32(SP)
+	MOVQ 16(BX), R10; SHLQ $2, R10; MOVQ 24(BX), R8; SHLQ $2, R8; MOVQ 32(BX), AX; MOVQ AX, 96(SP)
 	TESTQ AX, AX; JE noPointer279
-	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $0x3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
+	MOVQ AX, R13; ANDQ $0x7fff, R13; MOVQ R13, 96(SP); SHRQ $3, R13; SUBQ 96(SP), R13; ADDQ AX, R13
 	ADDQ $0x8000, R13; MOVQ R13, 96(SP)
 
 noPointer279:
-	MOVQ 72(BX), AX; MOVQ AX, 112(SP); MOVQ $+0, 136(SP); CMPQ 96(SP), $0x0; JNE noneLast280
-	CMPQ 88(SP), $0x8; JL noneLast280
-	MOVQ $+4, 136(SP)
+	MOVQ 72(BX), AX; MOVQ AX, 112(SP); MOVQ $0, 136(SP); CMPQ 96(SP), $0; JNE noneLast280
+	CMPQ 88(SP), $8; JL noneLast280
+	MOVQ $4, 136(SP)
 
 noneLast280:
-	CMPQ 72(SP), $0x6; JLE quads281
+	CMPQ 72(SP), $6; JLE quads281
 	CMPQ 88(SP), $0x80; JG quadEnd
 	CMPQ 72(SP), $0x18; JLE quadEnd
 
 quads281:
 quad:
-	CMPQ 32(SP), $0x4; JL quadEnd
+	CMPQ 32(SP), $4; JL quadEnd
 	MOVQ 48(SP), DI; MOVQ 56(SP), SI; MOVQ 72(SP), CX; MOVQ CX, 80(SP); MOVQ 96(SP), AX
 	MOVQ AX, 104(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
 
@@ -5147,13 +5089,13 @@ quadRows:
 
 begun282:
 	MOVQ 8(SP), CX; MOVQ 80(SP), R12; CMPQ R12, $0xb; JGE quad6
-	CMPQ R12, $0x9; JGE quad5
-	CMPQ R12, $0x7; JGE quad4
-	CMPQ R12, $0x6; JGE quad6
-	CMPQ R12, $0x5; JGE quad5
-	CMPQ R12, $0x4; JGE quad4
-	CMPQ R12, $0x3; JGE quad3
-	CMPQ R12, $0x2; JGE quad2
+	CMPQ R12, $9; JGE quad5
+	CMPQ R12, $7; JGE quad4
+	CMPQ R12, $6; JGE quad6
+	CMPQ R12, $5; JGE quad5
+	CMPQ R12, $4; JGE quad4
+	CMPQ R12, $3; JGE quad3
+	CMPQ R12, $2; JGE quad2
 	JMP quadNext
 
 quad2:
@@ -5161,7 +5103,7 @@ quad2:
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; VMULPS 128(AX), Z12, Z18
 	VMULPS 192(AX), Z12, Z19; ADDQ DX, AX; VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z20
 	VMULPS 64(AX), Z12, Z21; VMULPS 128(AX), Z12, Z22; VMULPS 192(AX), Z12, Z23; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop283Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop283Part
 	MOVQ 104(SP), DX
 
 loop283:
@@ -5202,14 +5144,14 @@ loop283Requested3:
 	ADDQ R10, BX; ADDQ R10, R11; VBROADCASTSS 12(AX), Z12; VFMADD231PS Z8, Z12, Z16
 	VFMADD231PS Z9, Z12, Z17; VFMADD231PS Z10, Z12, Z18; VFMADD231PS Z11, Z12, Z19
 	VBROADCASTSS 12(AX)(R9*1), Z12; VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21
-	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop283
+	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; ADDQ $0x10, AX; SUBQ $4, CX; JG loop283
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
-	ADDQ AX, DI; MOVQ $0x2, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $2, R11; JMP quadDone
 
 loop283Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop283Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop283Step3
 	JE loop283Step2
 	JMP loop283Step1
 
@@ -5239,7 +5181,7 @@ quad3:
 	VMULPS 192(AX), Z12, Z19; ADDQ DX, AX; VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z20
 	VMULPS 64(AX), Z12, Z21; VMULPS 128(AX), Z12, Z22; VMULPS 192(AX), Z12, Z23; ADDQ DX, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25; VMULPS 128(AX), Z12, Z26
-	VMULPS 192(AX), Z12, Z27; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop285Part
+	VMULPS 192(AX), Z12, Z27; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop285Part
 	MOVQ 104(SP), DX
 
 loop285:
@@ -5264,14 +5206,14 @@ loop285Requested1:
 	VBROADCASTSS 4(AX)(R9*1), Z12; VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21
 	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VFMADD231PS Z10, Z12, Z26
-	VFMADD231PS Z11, Z12, Z27; ADDQ $0x8, AX; SUBQ $0x2, CX; JG loop285
+	VFMADD231PS Z11, Z12, Z27; ADDQ $8, AX; SUBQ $2, CX; JG loop285
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI)
-	ADDQ AX, DI; MOVQ $0x3, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $3, R11; JMP quadDone
 
 loop285Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x2, CX; MOVQ DX, 128(SP)
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $2, CX; MOVQ DX, 128(SP)
 	MOVQ 104(SP), DX; JMP loop285Step1
 
 loop285Request0:
@@ -5294,7 +5236,7 @@ quad4:
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25; VMULPS 128(AX), Z12, Z26
 	VMULPS 192(AX), Z12, Z27; ADDQ DX, AX; VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z28
 	VMULPS 64(AX), Z12, Z29; VMULPS 128(AX), Z12, Z30; VMULPS 192(AX), Z12, Z31; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop287Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop287Part
 	MOVQ 104(SP), DX
 
 loop287:
@@ -5321,17 +5263,17 @@ loop287Requested1:
 	VFMADD231PS Z10, Z12, Z22; VFMADD231PS Z11, Z12, Z23; VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VFMADD231PS Z10, Z12, Z26
 	VFMADD231PS Z11, Z12, Z27; VBROADCASTSS 4(R13), Z12; VFMADD231PS Z8, Z12, Z28
-	VFMADD231PS Z9, Z12, Z29; VFMADD231PS Z10, Z12, Z30; VFMADD231PS Z11, Z12, Z31; ADDQ $0x8, AX
-	ADDQ $0x8, R13; SUBQ $0x2, CX; JG loop287
+	VFMADD231PS Z9, Z12, Z29; VFMADD231PS Z10, Z12, Z30; VFMADD231PS Z11, Z12, Z31; ADDQ $8, AX
+	ADDQ $8, R13; SUBQ $2, CX; JG loop287
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); VMOVUPS Z30, 128(DI); VMOVUPS Z31, 192(DI)
-	ADDQ AX, DI; MOVQ $0x4, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $4, R11; JMP quadDone
 
 loop287Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop287Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop287Step1
 
 loop287Request0:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); PREFETCHT0 8192(DX); PREFETCHT0 12288(DX)
@@ -5355,7 +5297,7 @@ quad5:
 	VMULPS 64(AX), Z12, Z29; VMULPS 128(AX), Z12, Z30; VMULPS 192(AX), Z12, Z31; ADDQ DX, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z0; VMULPS 64(AX), Z12, Z1; VMULPS 128(AX), Z12, Z2
 	VMULPS 192(AX), Z12, Z3; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX
-	TESTQ $0x1, CX; JNE loop289Part
+	TESTQ $1, CX; JNE loop289Part
 	MOVQ 104(SP), DX
 
 loop289:
@@ -5386,18 +5328,18 @@ loop289Requested1:
 	VFMADD231PS Z11, Z12, Z27; VBROADCASTSS 4(R13), Z12; VFMADD231PS Z8, Z12, Z28
 	VFMADD231PS Z9, Z12, Z29; VFMADD231PS Z10, Z12, Z30; VFMADD231PS Z11, Z12, Z31
 	VBROADCASTSS 4(R13)(R9*1), Z12; VFMADD231PS Z8, Z12, Z0; VFMADD231PS Z9, Z12, Z1
-	VFMADD231PS Z10, Z12, Z2; VFMADD231PS Z11, Z12, Z3; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX
+	VFMADD231PS Z10, Z12, Z2; VFMADD231PS Z11, Z12, Z3; ADDQ $8, AX; ADDQ $8, R13; SUBQ $2, CX
 	JG loop289
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); VMOVUPS Z18, 128(DI); VMOVUPS Z19, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); VMOVUPS Z22, 128(DI); VMOVUPS Z23, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI); VMOVUPS Z26, 128(DI); VMOVUPS Z27, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z28, (DI); VMOVUPS Z29, 64(DI); VMOVUPS Z30, 128(DI); VMOVUPS Z31, 192(DI)
 	ADDQ AX, DI; VMOVUPS Z0, (DI); VMOVUPS Z1, 64(DI); VMOVUPS Z2, 128(DI); VMOVUPS Z3, 192(DI)
-	ADDQ AX, DI; MOVQ $0x5, R11; JMP quadDone
+	ADDQ AX, DI; MOVQ $5, R11; JMP quadDone
 
 loop289Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop289Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop289Step1
 
 loop289Request0:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); PREFETCHT0 8192(DX); PREFETCHT0 12288(DX)
@@ -5422,7 +5364,7 @@ quad6:
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z0; VMULPS 64(AX), Z12, Z1; VMULPS 128(AX), Z12, Z2
 	VMULPS 192(AX), Z12, Z3; ADDQ DX, AX; VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z4
 	VMULPS 64(AX), Z12, Z5; VMULPS 128(AX), Z12, Z6; VMULPS 192(AX), Z12, Z7; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; SUBQ 136(SP), CX; TESTQ $0x3, CX
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; SUBQ 136(SP), CX; TESTQ $3, CX
 	JNE loop291Part
 	MOVQ 104(SP), DX
 
@@ -5492,8 +5434,8 @@ loop291Requested3:
 	VBROADCASTSS 12(R13)(R9*1), Z12; VFMADD231PS Z8, Z12, Z0; VFMADD231PS Z9, Z12, Z1
 	VFMADD231PS Z10, Z12, Z2; VFMADD231PS Z11, Z12, Z3; VBROADCASTSS 12(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z4; VFMADD231PS Z9, Z12, Z5; VFMADD231PS Z10, Z12, Z6
-	VFMADD231PS Z11, Z12, Z7; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop291
-	CMPQ 136(SP), $0x0; JE plain292
+	VFMADD231PS Z11, Z12, Z7; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG loop291
+	CMPQ 136(SP), $0; JE plain292
 	MOVQ BX, CX; VMOVUPS (BX), Z8; VMOVUPS (BX)(R8*1), Z9; VMOVUPS (BX)(R8*2), Z10
 	VMOVUPS (R11)(R8*2), Z11; ADDQ R10, BX; ADDQ R10, R11; VBROADCASTSS (AX), Z12
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VFMADD231PS Z10, Z12, Z18
@@ -5567,11 +5509,11 @@ plain292:
 	ADDQ AX, DI
 
 done293:
-	MOVQ $0x6, R11; JMP quadDone
+	MOVQ $6, R11; JMP quadDone
 
 loop291Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop291Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop291Step3
 	JE loop291Step2
 	JMP loop291Step1
 
@@ -5597,21 +5539,21 @@ sameWindow294:
 
 quadDone:
 	TESTQ DX, DX; JE noneRequested295
-	MOVQ DX, 96(SP); MOVQ $+0, 104(SP)
+	MOVQ DX, 96(SP); MOVQ $0, 104(SP)
 
 noneRequested295:
 	SUBQ R11, 80(SP); JE quadNext
 	MOVQ R11, AX; IMULQ R9, AX; ADDQ AX, SI; IMULQ 24(SP), R11; ADDQ R11, 8(SP); JMP quadRows
 
 quadNext:
-	ADDQ $0x100, 48(SP); IMUL3Q $0x4, R8, AX; ADDQ AX, 40(SP); SUBQ $0x4, 32(SP); JMP quad
+	ADDQ $0x100, 48(SP); IMUL3Q $4, R8, AX; ADDQ AX, 40(SP); SUBQ $4, 32(SP); JMP quad
 
 quadEnd:
 pair:
-	CMPQ 32(SP), $0x2; JL pairEnd
+	CMPQ 32(SP), $2; JL pairEnd
 	MOVQ 48(SP), DI; MOVQ 56(SP), SI; MOVQ 72(SP), CX; MOVQ CX, 80(SP); MOVQ 96(SP), AX
 	MOVQ AX, 104(SP); MOVQ 112(SP), AX; TESTQ AX, AX; JE noneAfter297
-	CMPQ 32(SP), $0x4; JL lastPanels298
+	CMPQ 32(SP), $4; JL lastPanels298
 	MOVQ 40(SP), AX; LEAQ (AX)(R8*2), AX
 
 lastPanels298:
@@ -5630,21 +5572,21 @@ begun299:
 	CMPQ R12, $0xd; JGE pair7
 	CMPQ R12, $0xc; JGE pair12
 	CMPQ R12, $0xb; JGE pair6
-	CMPQ R12, $0x9; JGE pair5
-	CMPQ R12, $0x8; JGE pair8
-	CMPQ R12, $0x7; JGE pair7
-	CMPQ R12, $0x6; JGE pair6
-	CMPQ R12, $0x5; JGE pair5
-	CMPQ R12, $0x4; JGE pair4
-	CMPQ R12, $0x3; JGE pair3
-	CMPQ R12, $0x2; JGE pair2
+	CMPQ R12, $9; JGE pair5
+	CMPQ R12, $8; JGE pair8
+	CMPQ R12, $7; JGE pair7
+	CMPQ R12, $6; JGE pair6
+	CMPQ R12, $5; JGE pair5
+	CMPQ R12, $4; JGE pair4
+	CMPQ R12, $3; JGE pair3
+	CMPQ R12, $2; JGE pair2
 	JMP pairNext
 
 pair2:
 	// 2 rows × 32 columns.
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ DX, AX
 	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop300Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop300Part
 	MOVQ 104(SP), DX
 
 loop300:
@@ -5677,13 +5619,13 @@ loop300Step3:
 loop300Requested3:
 	VMOVUPS (BX), Z8; VMOVUPS (BX)(R8*1), Z9; ADDQ R10, BX; VBROADCASTSS 12(AX), Z12
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VBROADCASTSS 12(AX)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop300
+	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; ADDQ $0x10, AX; SUBQ $4, CX; JG loop300
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI); ADDQ AX, DI; MOVQ $0x2, R11; JMP pairDone
+	VMOVUPS Z19, 64(DI); ADDQ AX, DI; MOVQ $2, R11; JMP pairDone
 
 loop300Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop300Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop300Step3
 	JE loop300Step2
 	JMP loop300Step1
 
@@ -5701,7 +5643,7 @@ more302:
 pages301:
 	CMPQ 72(SP), $0xc; JLE everyRound304
 	CMPQ 72(SP), $0x18; JG everyRound304
-	TESTQ $0x4, CX; JNE loop300Requested0
+	TESTQ $4, CX; JNE loop300Requested0
 
 everyRound304:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop300Requested0
@@ -5709,7 +5651,7 @@ everyRound304:
 loop300Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound305
 	CMPQ 72(SP), $0x18; JG everyRound305
-	TESTQ $0x4, CX; JNE loop300Requested1
+	TESTQ $4, CX; JNE loop300Requested1
 
 everyRound305:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); JMP loop300Requested1
@@ -5717,7 +5659,7 @@ everyRound305:
 loop300Request2:
 	CMPQ 72(SP), $0xc; JLE everyRound306
 	CMPQ 72(SP), $0x18; JG everyRound306
-	TESTQ $0x4, CX; JNE loop300Requested2
+	TESTQ $4, CX; JNE loop300Requested2
 
 everyRound306:
 	PREFETCHT0 16384(DX); PREFETCHT0 20480(DX); JMP loop300Requested2
@@ -5725,7 +5667,7 @@ everyRound306:
 loop300Request3:
 	CMPQ 72(SP), $0xc; JLE everyRound307
 	CMPQ 72(SP), $0x18; JG everyRound307
-	TESTQ $0x4, CX; JNE loop300Requested3
+	TESTQ $4, CX; JNE loop300Requested3
 
 everyRound307:
 	PREFETCHT0 24576(DX); PREFETCHT0 28672(DX); ADDQ $0x40, DX; TESTQ $0x1000, DX; JE sameWindow308
@@ -5739,7 +5681,7 @@ pair3:
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; VMULPS 64(AX), Z12, Z17; ADDQ DX, AX
 	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19; ADDQ DX, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop309Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop309Part
 	MOVQ 104(SP), DX
 
 loop309:
@@ -5776,14 +5718,14 @@ loop309Requested3:
 	VMOVUPS (BX), Z8; VMOVUPS (BX)(R8*1), Z9; ADDQ R10, BX; VBROADCASTSS 12(AX), Z12
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; VBROADCASTSS 12(AX)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop309
+	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; ADDQ $0x10, AX; SUBQ $4, CX; JG loop309
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
-	MOVQ $0x3, R11; JMP pairDone
+	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI; MOVQ $3, R11
+	JMP pairDone
 
 loop309Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop309Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop309Step3
 	JE loop309Step2
 	JMP loop309Step1
 
@@ -5801,7 +5743,7 @@ more311:
 pages310:
 	CMPQ 72(SP), $0xc; JLE everyRound313
 	CMPQ 72(SP), $0x18; JG everyRound313
-	TESTQ $0x4, CX; JNE loop309Requested0
+	TESTQ $4, CX; JNE loop309Requested0
 
 everyRound313:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop309Requested0
@@ -5809,7 +5751,7 @@ everyRound313:
 loop309Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound314
 	CMPQ 72(SP), $0x18; JG everyRound314
-	TESTQ $0x4, CX; JNE loop309Requested1
+	TESTQ $4, CX; JNE loop309Requested1
 
 everyRound314:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); JMP loop309Requested1
@@ -5817,7 +5759,7 @@ everyRound314:
 loop309Request2:
 	CMPQ 72(SP), $0xc; JLE everyRound315
 	CMPQ 72(SP), $0x18; JG everyRound315
-	TESTQ $0x4, CX; JNE loop309Requested2
+	TESTQ $4, CX; JNE loop309Requested2
 
 everyRound315:
 	PREFETCHT0 16384(DX); PREFETCHT0 20480(DX); JMP loop309Requested2
@@ -5825,7 +5767,7 @@ everyRound315:
 loop309Request3:
 	CMPQ 72(SP), $0xc; JLE everyRound316
 	CMPQ 72(SP), $0x18; JG everyRound316
-	TESTQ $0x4, CX; JNE loop309Requested3
+	TESTQ $4, CX; JNE loop309Requested3
 
 everyRound316:
 	PREFETCHT0 24576(DX); PREFETCHT0 28672(DX); ADDQ $0x40, DX; TESTQ $0x1000, DX; JE sameWindow317
@@ -5840,7 +5782,7 @@ pair4:
 	VBROADCASTSS 4(CX), Z12; VMULPS (AX), Z12, Z18; VMULPS 64(AX), Z12, Z19; ADDQ DX, AX
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21; ADDQ DX, AX
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z22; VMULPS 64(AX), Z12, Z23; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop318Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop318Part
 	MOVQ 104(SP), DX
 
 loop318:
@@ -5881,15 +5823,15 @@ loop318Requested3:
 	VFMADD231PS Z8, Z12, Z16; VFMADD231PS Z9, Z12, Z17; VBROADCASTSS 12(AX)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; VBROADCASTSS 12(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; VBROADCASTSS 12(R13), Z12
-	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX
+	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX
 	JG loop318
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
-	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; MOVQ $0x4, R11; JMP pairDone
+	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; MOVQ $4, R11; JMP pairDone
 
 loop318Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop318Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop318Step3
 	JE loop318Step2
 	JMP loop318Step1
 
@@ -5907,7 +5849,7 @@ more320:
 pages319:
 	CMPQ 72(SP), $0xc; JLE everyRound322
 	CMPQ 72(SP), $0x18; JG everyRound322
-	TESTQ $0x4, CX; JNE loop318Requested0
+	TESTQ $4, CX; JNE loop318Requested0
 
 everyRound322:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop318Requested0
@@ -5915,7 +5857,7 @@ everyRound322:
 loop318Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound323
 	CMPQ 72(SP), $0x18; JG everyRound323
-	TESTQ $0x4, CX; JNE loop318Requested1
+	TESTQ $4, CX; JNE loop318Requested1
 
 everyRound323:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); JMP loop318Requested1
@@ -5923,7 +5865,7 @@ everyRound323:
 loop318Request2:
 	CMPQ 72(SP), $0xc; JLE everyRound324
 	CMPQ 72(SP), $0x18; JG everyRound324
-	TESTQ $0x4, CX; JNE loop318Requested2
+	TESTQ $4, CX; JNE loop318Requested2
 
 everyRound324:
 	PREFETCHT0 16384(DX); PREFETCHT0 20480(DX); JMP loop318Requested2
@@ -5931,7 +5873,7 @@ everyRound324:
 loop318Request3:
 	CMPQ 72(SP), $0xc; JLE everyRound325
 	CMPQ 72(SP), $0x18; JG everyRound325
-	TESTQ $0x4, CX; JNE loop318Requested3
+	TESTQ $4, CX; JNE loop318Requested3
 
 everyRound325:
 	PREFETCHT0 24576(DX); PREFETCHT0 28672(DX); ADDQ $0x40, DX; TESTQ $0x1000, DX; JE sameWindow326
@@ -5947,7 +5889,7 @@ pair5:
 	VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z20; VMULPS 64(AX), Z12, Z21; ADDQ DX, AX
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z22; VMULPS 64(AX), Z12, Z23; ADDQ DX, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop327Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop327Part
 	MOVQ 104(SP), DX
 
 loop327:
@@ -5970,16 +5912,16 @@ loop327Requested1:
 	VFMADD231PS Z8, Z12, Z18; VFMADD231PS Z9, Z12, Z19; VBROADCASTSS 4(AX)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; VBROADCASTSS 4(R13), Z12
 	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; VBROADCASTSS 4(R13)(R9*1), Z12
-	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX
+	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; ADDQ $8, AX; ADDQ $8, R13; SUBQ $2, CX
 	JG loop327
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
-	ADDQ AX, DI; MOVQ $0x5, R11; JMP pairDone
+	ADDQ AX, DI; MOVQ $5, R11; JMP pairDone
 
 loop327Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop327Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop327Step1
 
 loop327Request0:
 	JG pages328
@@ -5995,7 +5937,7 @@ more329:
 pages328:
 	CMPQ 72(SP), $0xc; JLE everyRound331
 	CMPQ 72(SP), $0x18; JG everyRound331
-	TESTQ $0x2, CX; JNE loop327Requested0
+	TESTQ $2, CX; JNE loop327Requested0
 
 everyRound331:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop327Requested0
@@ -6003,7 +5945,7 @@ everyRound331:
 loop327Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound332
 	CMPQ 72(SP), $0x18; JG everyRound332
-	TESTQ $0x2, CX; JNE loop327Requested1
+	TESTQ $2, CX; JNE loop327Requested1
 
 everyRound332:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); XORQ $0x4000, DX; ADDQ $0x20, DX; TESTQ $0x1000, DX
@@ -6021,7 +5963,7 @@ pair6:
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z22; VMULPS 64(AX), Z12, Z23; ADDQ DX, AX
 	VBROADCASTSS 16(CX), Z12; VMULPS (AX), Z12, Z24; VMULPS 64(AX), Z12, Z25; ADDQ DX, AX
 	VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z26; VMULPS 64(AX), Z12, Z27; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x1, CX; JNE loop334Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $1, CX; JNE loop334Part
 	MOVQ 104(SP), DX
 
 loop334:
@@ -6046,16 +5988,16 @@ loop334Requested1:
 	VFMADD231PS Z8, Z12, Z20; VFMADD231PS Z9, Z12, Z21; VBROADCASTSS 4(R13), Z12
 	VFMADD231PS Z8, Z12, Z22; VFMADD231PS Z9, Z12, Z23; VBROADCASTSS 4(R13)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VBROADCASTSS 4(R13)(R9*2), Z12
-	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; ADDQ $0x8, AX; ADDQ $0x8, R13; SUBQ $0x2, CX
+	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; ADDQ $8, AX; ADDQ $8, R13; SUBQ $2, CX
 	JG loop334
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
-	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; MOVQ $0x6, R11; JMP pairDone
+	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; MOVQ $6, R11; JMP pairDone
 
 loop334Part:
-	MOVQ CX, DX; ANDQ $0x1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x2, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop334Step1
+	MOVQ CX, DX; ANDQ $1, DX; LEAQ -8(AX)(DX*4), AX; LEAQ -8(R13)(DX*4), R13; SUBQ DX, CX; ADDQ $2, CX
+	MOVQ DX, 128(SP); MOVQ 104(SP), DX; JMP loop334Step1
 
 loop334Request0:
 	JG pages335
@@ -6071,7 +6013,7 @@ more336:
 pages335:
 	CMPQ 72(SP), $0xc; JLE everyRound338
 	CMPQ 72(SP), $0x18; JG everyRound338
-	TESTQ $0x2, CX; JNE loop334Requested0
+	TESTQ $2, CX; JNE loop334Requested0
 
 everyRound338:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop334Requested0
@@ -6079,7 +6021,7 @@ everyRound338:
 loop334Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound339
 	CMPQ 72(SP), $0x18; JG everyRound339
-	TESTQ $0x2, CX; JNE loop334Requested1
+	TESTQ $2, CX; JNE loop334Requested1
 
 everyRound339:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); XORQ $0x4000, DX; ADDQ $0x20, DX; TESTQ $0x1000, DX
@@ -6099,7 +6041,7 @@ pair7:
 	VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z26; VMULPS 64(AX), Z12, Z27; ADDQ DX, AX
 	VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29; MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop341Part
+	TESTQ $3, CX; JNE loop341Part
 	MOVQ 104(SP), DX
 
 loop341:
@@ -6153,17 +6095,17 @@ loop341Requested3:
 	VFMADD231PS Z8, Z12, Z24; VFMADD231PS Z9, Z12, Z25; VBROADCASTSS 12(R13)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; VBROADCASTSS 12(R12), Z12
 	VFMADD231PS Z8, Z12, Z28; VFMADD231PS Z9, Z12, Z29; ADDQ $0x10, AX; ADDQ $0x10, R13
-	ADDQ $0x10, R12; SUBQ $0x4, CX; JG loop341
+	ADDQ $0x10, R12; SUBQ $4, CX; JG loop341
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
 	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI); ADDQ AX, DI; MOVQ $0x7, R11; JMP pairDone
+	VMOVUPS Z29, 64(DI); ADDQ AX, DI; MOVQ $7, R11; JMP pairDone
 
 loop341Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
-	CMPQ 128(SP), $0x2; JB loop341Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
+	CMPQ 128(SP), $2; JB loop341Step3
 	JE loop341Step2
 	JMP loop341Step1
 
@@ -6181,7 +6123,7 @@ more343:
 pages342:
 	CMPQ 72(SP), $0xc; JLE everyRound345
 	CMPQ 72(SP), $0x18; JG everyRound345
-	TESTQ $0x4, CX; JNE loop341Requested0
+	TESTQ $4, CX; JNE loop341Requested0
 
 everyRound345:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop341Requested0
@@ -6189,7 +6131,7 @@ everyRound345:
 loop341Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound346
 	CMPQ 72(SP), $0x18; JG everyRound346
-	TESTQ $0x4, CX; JNE loop341Requested1
+	TESTQ $4, CX; JNE loop341Requested1
 
 everyRound346:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); JMP loop341Requested1
@@ -6197,7 +6139,7 @@ everyRound346:
 loop341Request2:
 	CMPQ 72(SP), $0xc; JLE everyRound347
 	CMPQ 72(SP), $0x18; JG everyRound347
-	TESTQ $0x4, CX; JNE loop341Requested2
+	TESTQ $4, CX; JNE loop341Requested2
 
 everyRound347:
 	PREFETCHT0 16384(DX); PREFETCHT0 20480(DX); JMP loop341Requested2
@@ -6205,7 +6147,7 @@ everyRound347:
 loop341Request3:
 	CMPQ 72(SP), $0xc; JLE everyRound348
 	CMPQ 72(SP), $0x18; JG everyRound348
-	TESTQ $0x4, CX; JNE loop341Requested3
+	TESTQ $4, CX; JNE loop341Requested3
 
 everyRound348:
 	PREFETCHT0 24576(DX); PREFETCHT0 28672(DX); ADDQ $0x40, DX; TESTQ $0x1000, DX; JE sameWindow349
@@ -6225,7 +6167,7 @@ pair8:
 	VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z28; VMULPS 64(AX), Z12, Z29; ADDQ DX, AX
 	VBROADCASTSS 28(CX), Z12; VMULPS (AX), Z12, Z30; VMULPS 64(AX), Z12, Z31; MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop350Part
+	TESTQ $3, CX; JNE loop350Part
 	MOVQ 104(SP), DX
 
 loop350:
@@ -6283,18 +6225,18 @@ loop350Requested3:
 	VFMADD231PS Z8, Z12, Z26; VFMADD231PS Z9, Z12, Z27; VBROADCASTSS 12(R12), Z12
 	VFMADD231PS Z8, Z12, Z28; VFMADD231PS Z9, Z12, Z29; VBROADCASTSS 12(R12)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z30; VFMADD231PS Z9, Z12, Z31; ADDQ $0x10, AX; ADDQ $0x10, R13
-	ADDQ $0x10, R12; SUBQ $0x4, CX; JG loop350
+	ADDQ $0x10, R12; SUBQ $4, CX; JG loop350
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
 	ADDQ AX, DI; VMOVUPS Z26, (DI); VMOVUPS Z27, 64(DI); ADDQ AX, DI; VMOVUPS Z28, (DI)
-	VMOVUPS Z29, 64(DI); ADDQ AX, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI); ADDQ AX, DI
-	MOVQ $0x8, R11; JMP pairDone
+	VMOVUPS Z29, 64(DI); ADDQ AX, DI; VMOVUPS Z30, (DI); VMOVUPS Z31, 64(DI); ADDQ AX, DI; MOVQ $8, R11
+	JMP pairDone
 
 loop350Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
-	CMPQ 128(SP), $0x2; JB loop350Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); MOVQ 104(SP), DX
+	CMPQ 128(SP), $2; JB loop350Step3
 	JE loop350Step2
 	JMP loop350Step1
 
@@ -6312,7 +6254,7 @@ more352:
 pages351:
 	CMPQ 72(SP), $0xc; JLE everyRound354
 	CMPQ 72(SP), $0x18; JG everyRound354
-	TESTQ $0x4, CX; JNE loop350Requested0
+	TESTQ $4, CX; JNE loop350Requested0
 
 everyRound354:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop350Requested0
@@ -6320,7 +6262,7 @@ everyRound354:
 loop350Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound355
 	CMPQ 72(SP), $0x18; JG everyRound355
-	TESTQ $0x4, CX; JNE loop350Requested1
+	TESTQ $4, CX; JNE loop350Requested1
 
 everyRound355:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); JMP loop350Requested1
@@ -6328,7 +6270,7 @@ everyRound355:
 loop350Request2:
 	CMPQ 72(SP), $0xc; JLE everyRound356
 	CMPQ 72(SP), $0x18; JG everyRound356
-	TESTQ $0x4, CX; JNE loop350Requested2
+	TESTQ $4, CX; JNE loop350Requested2
 
 everyRound356:
 	PREFETCHT0 16384(DX); PREFETCHT0 20480(DX); JMP loop350Requested2
@@ -6336,7 +6278,7 @@ everyRound356:
 loop350Request3:
 	CMPQ 72(SP), $0xc; JLE everyRound357
 	CMPQ 72(SP), $0x18; JG everyRound357
-	TESTQ $0x4, CX; JNE loop350Requested3
+	TESTQ $4, CX; JNE loop350Requested3
 
 everyRound357:
 	PREFETCHT0 24576(DX); PREFETCHT0 28672(DX); ADDQ $0x40, DX; TESTQ $0x1000, DX; JE sameWindow358
@@ -6360,7 +6302,7 @@ pair12:
 	VBROADCASTSS 40(CX), Z12; VMULPS (AX), Z12, Z4; VMULPS 64(AX), Z12, Z5; ADDQ DX, AX
 	VBROADCASTSS 44(CX), Z12; VMULPS (AX), Z12, Z6; VMULPS 64(AX), Z12, Z7; MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; LEAQ (R12)(R9*2), R11
-	ADDQ R9, R11; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop359Part
+	ADDQ R9, R11; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop359Part
 	MOVQ 104(SP), DX
 
 loop359:
@@ -6434,7 +6376,7 @@ loop359Requested3:
 	VFMADD231PS Z8, Z12, Z2; VFMADD231PS Z9, Z12, Z3; VBROADCASTSS 12(R11)(R9*1), Z12
 	VFMADD231PS Z8, Z12, Z4; VFMADD231PS Z9, Z12, Z5; VBROADCASTSS 12(R11)(R9*2), Z12
 	VFMADD231PS Z8, Z12, Z6; VFMADD231PS Z9, Z12, Z7; ADDQ $0x10, AX; ADDQ $0x10, R13; ADDQ $0x10, R12
-	ADDQ $0x10, R11; SUBQ $0x4, CX; JG loop359
+	ADDQ $0x10, R11; SUBQ $4, CX; JG loop359
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); VMOVUPS Z17, 64(DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	VMOVUPS Z19, 64(DI); ADDQ AX, DI; VMOVUPS Z20, (DI); VMOVUPS Z21, 64(DI); ADDQ AX, DI
 	VMOVUPS Z22, (DI); VMOVUPS Z23, 64(DI); ADDQ AX, DI; VMOVUPS Z24, (DI); VMOVUPS Z25, 64(DI)
@@ -6445,9 +6387,9 @@ loop359Requested3:
 	VMOVUPS Z7, 64(DI); ADDQ AX, DI; MOVQ $0xc, R11; JMP pairDone
 
 loop359Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; LEAQ -16(R11)(DX*4), R11; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	MOVQ 104(SP), DX; CMPQ 128(SP), $0x2; JB loop359Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; LEAQ -16(R11)(DX*4), R11; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	MOVQ 104(SP), DX; CMPQ 128(SP), $2; JB loop359Step3
 	JE loop359Step2
 	JMP loop359Step1
 
@@ -6465,7 +6407,7 @@ more361:
 pages360:
 	CMPQ 72(SP), $0xc; JLE everyRound363
 	CMPQ 72(SP), $0x18; JG everyRound363
-	TESTQ $0x4, CX; JNE loop359Requested0
+	TESTQ $4, CX; JNE loop359Requested0
 
 everyRound363:
 	PREFETCHT0 (DX); PREFETCHT0 4096(DX); JMP loop359Requested0
@@ -6473,7 +6415,7 @@ everyRound363:
 loop359Request1:
 	CMPQ 72(SP), $0xc; JLE everyRound364
 	CMPQ 72(SP), $0x18; JG everyRound364
-	TESTQ $0x4, CX; JNE loop359Requested1
+	TESTQ $4, CX; JNE loop359Requested1
 
 everyRound364:
 	PREFETCHT0 8192(DX); PREFETCHT0 12288(DX); JMP loop359Requested1
@@ -6481,7 +6423,7 @@ everyRound364:
 loop359Request2:
 	CMPQ 72(SP), $0xc; JLE everyRound365
 	CMPQ 72(SP), $0x18; JG everyRound365
-	TESTQ $0x4, CX; JNE loop359Requested2
+	TESTQ $4, CX; JNE loop359Requested2
 
 everyRound365:
 	PREFETCHT0 16384(DX); PREFETCHT0 20480(DX); JMP loop359Requested2
@@ -6489,7 +6431,7 @@ everyRound365:
 loop359Request3:
 	CMPQ 72(SP), $0xc; JLE everyRound366
 	CMPQ 72(SP), $0x18; JG everyRound366
-	TESTQ $0x4, CX; JNE loop359Requested3
+	TESTQ $4, CX; JNE loop359Requested3
 
 everyRound366:
 	PREFETCHT0 24576(DX); PREFETCHT0 28672(DX); ADDQ $0x40, DX; TESTQ $0x1000, DX; JE sameWindow367
@@ -6502,7 +6444,7 @@ pairDone:
 	TESTQ DX, DX; JE noneRequested368
 	JG pagesRequested369
 	MOVQ DX, 104(SP); CMPQ DX, 120(SP); JG noneRequested368
-	MOVQ $+0, 104(SP); JMP noneRequested368
+	MOVQ $0, 104(SP); JMP noneRequested368
 
 pagesRequested369:
 	CMPQ 72(SP), $0xc; JLE firstOnly370
@@ -6510,18 +6452,18 @@ pagesRequested369:
 	MOVQ DX, 96(SP); MOVQ DX, 104(SP); JMP noneRequested368
 
 firstOnly370:
-	MOVQ DX, 96(SP); MOVQ $+0, 104(SP)
+	MOVQ DX, 96(SP); MOVQ $0, 104(SP)
 
 noneRequested368:
 	SUBQ R11, 80(SP); JE pairNext
 	MOVQ R11, AX; IMULQ R9, AX; ADDQ AX, SI; IMULQ 24(SP), R11; ADDQ R11, 8(SP); JMP pairRows
 
 pairNext:
-	ADDQ $0x80, 48(SP); IMUL3Q $0x2, R8, AX; ADDQ AX, 40(SP); SUBQ $0x2, 32(SP); JMP pair
+	ADDQ $0x80, 48(SP); IMUL3Q $2, R8, AX; ADDQ AX, 40(SP); SUBQ $2, 32(SP); JMP pair
 
 pairEnd:
 single:
-	CMPQ 32(SP), $0x1; JL singleEnd
+	CMPQ 32(SP), $1; JL singleEnd
 	MOVQ 48(SP), DI; MOVQ 56(SP), SI; MOVQ 72(SP), CX; MOVQ CX, 80(SP); MOVQ 16(SP), AX; MOVQ AX, 8(SP)
 
 singleRows:
@@ -6534,20 +6476,20 @@ begun371:
 	CMPQ R12, $0xd; JGE single7
 	CMPQ R12, $0xc; JGE single12
 	CMPQ R12, $0xb; JGE single6
-	CMPQ R12, $0x9; JGE single5
-	CMPQ R12, $0x8; JGE single8
-	CMPQ R12, $0x7; JGE single7
-	CMPQ R12, $0x6; JGE single6
-	CMPQ R12, $0x5; JGE single5
-	CMPQ R12, $0x4; JGE single4
-	CMPQ R12, $0x3; JGE single3
-	CMPQ R12, $0x2; JGE single2
+	CMPQ R12, $9; JGE single5
+	CMPQ R12, $8; JGE single8
+	CMPQ R12, $7; JGE single7
+	CMPQ R12, $6; JGE single6
+	CMPQ R12, $5; JGE single5
+	CMPQ R12, $4; JGE single4
+	CMPQ R12, $3; JGE single3
+	CMPQ R12, $2; JGE single2
 	JMP singleNext
 
 single2:
 	// 2 rows × 16 columns.
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; ADDQ DX, AX; VBROADCASTSS 4(CX), Z12
-	VMULPS (AX), Z12, Z17; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop372Part
+	VMULPS (AX), Z12, Z17; MOVQ SI, AX; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop372Part
 
 loop372:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6563,13 +6505,13 @@ loop372Step2:
 
 loop372Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
-	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; ADDQ $0x10, AX; SUBQ $0x4, CX; JG loop372
-	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; MOVQ $0x2, R11
+	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; ADDQ $0x10, AX; SUBQ $4, CX; JG loop372
+	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; MOVQ $2, R11
 	JMP singleDone
 
 loop372Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	CMPQ 128(SP), $0x2; JB loop372Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	CMPQ 128(SP), $2; JB loop372Step3
 	JE loop372Step2
 	JMP loop372Step1
 
@@ -6577,7 +6519,7 @@ single3:
 	// 3 rows × 16 columns.
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; ADDQ DX, AX; VBROADCASTSS 4(CX), Z12
 	VMULPS (AX), Z12, Z17; ADDQ DX, AX; VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; MOVQ SI, AX
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop373Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop373Part
 
 loop373:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6594,13 +6536,13 @@ loop373Step2:
 loop373Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18; ADDQ $0x10, AX
-	SUBQ $0x4, CX; JG loop373
+	SUBQ $4, CX; JG loop373
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	ADDQ AX, DI; MOVQ $0x3, R11; JMP singleDone
+	ADDQ AX, DI; MOVQ $3, R11; JMP singleDone
 
 loop373Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	CMPQ 128(SP), $0x2; JB loop373Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	CMPQ 128(SP), $2; JB loop373Step3
 	JE loop373Step2
 	JMP loop373Step1
 
@@ -6609,7 +6551,7 @@ single4:
 	VBROADCASTSS (CX), Z12; VMULPS (AX), Z12, Z16; ADDQ DX, AX; VBROADCASTSS 4(CX), Z12
 	VMULPS (AX), Z12, Z17; ADDQ DX, AX; VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ DX, AX
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z19; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop374Part
+	MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop374Part
 
 loop374:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6629,13 +6571,13 @@ loop374Step2:
 loop374Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
-	VFMADD231PS.BCST 12(R13), Z8, Z19; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop374
+	VFMADD231PS.BCST 12(R13), Z8, Z19; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG loop374
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; MOVQ $0x4, R11; JMP singleDone
+	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; MOVQ $4, R11; JMP singleDone
 
 loop374Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2; JB loop374Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2; JB loop374Step3
 	JE loop374Step2
 	JMP loop374Step1
 
@@ -6645,7 +6587,7 @@ single5:
 	VMULPS (AX), Z12, Z17; ADDQ DX, AX; VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ DX, AX
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z19; ADDQ DX, AX; VBROADCASTSS 16(CX), Z12
 	VMULPS (AX), Z12, Z20; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX
-	TESTQ $0x3, CX; JNE loop375Part
+	TESTQ $3, CX; JNE loop375Part
 
 loop375:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6666,14 +6608,14 @@ loop375Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20; ADDQ $0x10, AX
-	ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop375
+	ADDQ $0x10, R13; SUBQ $4, CX; JG loop375
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
-	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; MOVQ $0x5, R11
+	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; MOVQ $5, R11
 	JMP singleDone
 
 loop375Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2; JB loop375Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2; JB loop375Step3
 	JE loop375Step2
 	JMP loop375Step1
 
@@ -6683,7 +6625,7 @@ single6:
 	VMULPS (AX), Z12, Z17; ADDQ DX, AX; VBROADCASTSS 8(CX), Z12; VMULPS (AX), Z12, Z18; ADDQ DX, AX
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z19; ADDQ DX, AX; VBROADCASTSS 16(CX), Z12
 	VMULPS (AX), Z12, Z20; ADDQ DX, AX; VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z21; MOVQ SI, AX
-	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop376Part
+	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop376Part
 
 loop376:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6707,14 +6649,14 @@ loop376Step3:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST 12(AX), Z8, Z16
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
-	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $0x4, CX; JG loop376
+	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; ADDQ $0x10, AX; ADDQ $0x10, R13; SUBQ $4, CX; JG loop376
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
-	ADDQ AX, DI; MOVQ $0x6, R11; JMP singleDone
+	ADDQ AX, DI; MOVQ $6, R11; JMP singleDone
 
 loop376Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
-	ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2; JB loop376Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13; SUBQ DX, CX
+	ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2; JB loop376Step3
 	JE loop376Step2
 	JMP loop376Step1
 
@@ -6725,7 +6667,7 @@ single7:
 	VBROADCASTSS 12(CX), Z12; VMULPS (AX), Z12, Z19; ADDQ DX, AX; VBROADCASTSS 16(CX), Z12
 	VMULPS (AX), Z12, Z20; ADDQ DX, AX; VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z21; ADDQ DX, AX
 	VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z22; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13
-	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop377Part
+	LEAQ (R13)(R9*2), R12; ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop377Part
 
 loop377:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6750,14 +6692,14 @@ loop377Step3:
 	VFMADD231PS.BCST 12(AX)(R9*1), Z8, Z17; VFMADD231PS.BCST 12(AX)(R9*2), Z8, Z18
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; VFMADD231PS.BCST 12(R12), Z8, Z22; ADDQ $0x10, AX
-	ADDQ $0x10, R13; ADDQ $0x10, R12; SUBQ $0x4, CX; JG loop377
+	ADDQ $0x10, R13; ADDQ $0x10, R12; SUBQ $4, CX; JG loop377
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
-	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; MOVQ $0x7, R11; JMP singleDone
+	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; MOVQ $7, R11; JMP singleDone
 
 loop377Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2
 	JB loop377Step3
 	JE loop377Step2
 	JMP loop377Step1
@@ -6770,7 +6712,7 @@ single8:
 	VMULPS (AX), Z12, Z20; ADDQ DX, AX; VBROADCASTSS 20(CX), Z12; VMULPS (AX), Z12, Z21; ADDQ DX, AX
 	VBROADCASTSS 24(CX), Z12; VMULPS (AX), Z12, Z22; ADDQ DX, AX; VBROADCASTSS 28(CX), Z12
 	VMULPS (AX), Z12, Z23; MOVQ SI, AX; LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12
-	ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop378Part
+	ADDQ R9, R12; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop378Part
 
 loop378:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6799,15 +6741,15 @@ loop378Step3:
 	VFMADD231PS.BCST 12(R13), Z8, Z19; VFMADD231PS.BCST 12(R13)(R9*1), Z8, Z20
 	VFMADD231PS.BCST 12(R13)(R9*2), Z8, Z21; VFMADD231PS.BCST 12(R12), Z8, Z22
 	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23; ADDQ $0x10, AX; ADDQ $0x10, R13; ADDQ $0x10, R12
-	SUBQ $0x4, CX; JG loop378
+	SUBQ $4, CX; JG loop378
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
-	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; VMOVUPS Z23, (DI); ADDQ AX, DI; MOVQ $0x8, R11
+	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; VMOVUPS Z23, (DI); ADDQ AX, DI; MOVQ $8, R11
 	JMP singleDone
 
 loop378Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $0x2
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP); CMPQ 128(SP), $2
 	JB loop378Step3
 	JE loop378Step2
 	JMP loop378Step1
@@ -6823,7 +6765,7 @@ single12:
 	VBROADCASTSS 36(CX), Z12; VMULPS (AX), Z12, Z25; ADDQ DX, AX; VBROADCASTSS 40(CX), Z12
 	VMULPS (AX), Z12, Z26; ADDQ DX, AX; VBROADCASTSS 44(CX), Z12; VMULPS (AX), Z12, Z27; MOVQ SI, AX
 	LEAQ (AX)(R9*2), R13; ADDQ R9, R13; LEAQ (R13)(R9*2), R12; ADDQ R9, R12; LEAQ (R12)(R9*2), R11
-	ADDQ R9, R11; MOVQ 88(SP), CX; TESTQ $0x3, CX; JNE loop379Part
+	ADDQ R9, R11; MOVQ 88(SP), CX; TESTQ $3, CX; JNE loop379Part
 
 loop379:
 	VMOVUPS (BX), Z8; ADDQ R10, BX; VFMADD231PS.BCST (AX), Z8, Z16
@@ -6860,7 +6802,7 @@ loop379Step3:
 	VFMADD231PS.BCST 12(R12)(R9*1), Z8, Z23; VFMADD231PS.BCST 12(R12)(R9*2), Z8, Z24
 	VFMADD231PS.BCST 12(R11), Z8, Z25; VFMADD231PS.BCST 12(R11)(R9*1), Z8, Z26
 	VFMADD231PS.BCST 12(R11)(R9*2), Z8, Z27; ADDQ $0x10, AX; ADDQ $0x10, R13; ADDQ $0x10, R12
-	ADDQ $0x10, R11; SUBQ $0x4, CX; JG loop379
+	ADDQ $0x10, R11; SUBQ $4, CX; JG loop379
 	MOVQ 64(SP), AX; VMOVUPS Z16, (DI); ADDQ AX, DI; VMOVUPS Z17, (DI); ADDQ AX, DI; VMOVUPS Z18, (DI)
 	ADDQ AX, DI; VMOVUPS Z19, (DI); ADDQ AX, DI; VMOVUPS Z20, (DI); ADDQ AX, DI; VMOVUPS Z21, (DI)
 	ADDQ AX, DI; VMOVUPS Z22, (DI); ADDQ AX, DI; VMOVUPS Z23, (DI); ADDQ AX, DI; VMOVUPS Z24, (DI)
@@ -6868,9 +6810,9 @@ loop379Step3:
 	ADDQ AX, DI; MOVQ $0xc, R11; JMP singleDone
 
 loop379Part:
-	MOVQ CX, DX; ANDQ $0x3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
-	LEAQ -16(R12)(DX*4), R12; LEAQ -16(R11)(DX*4), R11; SUBQ DX, CX; ADDQ $0x4, CX; MOVQ DX, 128(SP)
-	CMPQ 128(SP), $0x2; JB loop379Step3
+	MOVQ CX, DX; ANDQ $3, DX; LEAQ -16(AX)(DX*4), AX; LEAQ -16(R13)(DX*4), R13
+	LEAQ -16(R12)(DX*4), R12; LEAQ -16(R11)(DX*4), R11; SUBQ DX, CX; ADDQ $4, CX; MOVQ DX, 128(SP)
+	CMPQ 128(SP), $2; JB loop379Step3
 	JE loop379Step2
 	JMP loop379Step1
 
@@ -6879,43 +6821,35 @@ singleDone:
 	MOVQ R11, AX; IMULQ R9, AX; ADDQ AX, SI; IMULQ 24(SP), R11; ADDQ R11, 8(SP); JMP singleRows
 
 singleNext:
-	ADDQ $0x40, 48(SP); IMUL3Q $0x1, R8, AX; ADDQ AX, 40(SP); SUBQ $0x1, 32(SP); JMP single
+	ADDQ $0x40, 48(SP); IMUL3Q $1, R8, AX; ADDQ AX, 40(SP); SUBQ $1, 32(SP); JMP single
 
 singleEnd:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // scoreRowsSIMD works like scoreRowsGeneric.
 // func scoreRowsSIMD(s *float32, q *float32, k *float32, rows int, d int, stride int, n int, next *uintptr)
 // Requires: AVX, FMA3, MMX+
 TEXT ·scoreRowsSIMD(SB), NOSPLIT, $128-64
 	MOVQ k+16(FP), AX
-	MOVQ stride+40(FP), CX
-	SHLQ $0x2, CX
-	MOVQ next+56(FP), DX
-	TESTQ DX, DX; JE noQueue380
+	MOVQ stride+40(FP), CX; SHLQ $2, CX
+	MOVQ next+56(FP), DX; TESTQ DX, DX; JE noQueue380
 	MOVQ 32(DX), DX
 
 noQueue380:
-	MOVQ DX, 72(SP); MOVQ $+0, 80(SP)
-	MOVQ next+56(FP), DX
-	TESTQ DX, DX; JE noQueue381
+	MOVQ DX, 72(SP); MOVQ $0, 80(SP)
+	MOVQ next+56(FP), DX; TESTQ DX, DX; JE noQueue381
 	MOVBQZX 58(DX), DX; MOVQ DX, 80(SP)
 
 noQueue381:
-	MOVQ s+0(FP), DX
-	MOVQ DX, (SP)
-	MOVQ d+32(FP), DX
-	MOVQ DX, 24(SP); SHLQ $0x2, DX; MOVQ DX, 64(SP)
-	MOVQ n+48(FP), DX
-	MOVQ DX, 32(SP); MOVQ $+0, 120(SP)
-	MOVQ next+56(FP), DX
-	TESTQ DX, DX; JE notTouched
+	MOVQ s+0(FP), DX; MOVQ DX, (SP)
+	MOVQ d+32(FP), DX; MOVQ DX, 24(SP); SHLQ $2, DX; MOVQ DX, 64(SP)
+	MOVQ n+48(FP), DX; MOVQ DX, 32(SP); MOVQ $0, 120(SP)
+	MOVQ next+56(FP), DX; TESTQ DX, DX; JE notTouched
 	MOVBQZX 57(DX), BX; MOVQ BX, 120(SP); TESTQ BX, BX; JE notTouched
-	MOVQ 64(DX), BX; MOVQ BX, 88(SP); MOVQ CX, BX; SUBQ 64(SP), BX; MOVQ BX, 112(SP); CMPQ 72(SP), $0x0
+	MOVQ 64(DX), BX; MOVQ BX, 88(SP); MOVQ CX, BX; SUBQ 64(SP), BX; MOVQ BX, 112(SP); CMPQ 72(SP), $0
 	JNE notTouched
-	CMPQ 32(SP), $0x8; JL notTouched
-	MOVQ AX, DX; MOVQ $0x8, DI
+	CMPQ 32(SP), $8; JL notTouched
+	MOVQ AX, DX; MOVQ $8, DI
 
 touchFirst:
 	MOVQ DX, BX; MOVQ DX, SI; ADDQ 64(SP), SI
@@ -6925,37 +6859,34 @@ touchFirstLine:
 	ADDQ CX, DX; DECQ DI; JNE touchFirst
 
 notTouched:
-	CMPQ 120(SP), $0x0; JNE keys8
+	CMPQ 120(SP), $0; JNE keys8
 
 keys16:
 	CMPQ 32(SP), $0x10; JL keys16End
-	MOVQ q+8(FP), DX
-	MOVQ DX, 8(SP)
-	MOVQ rows+24(FP), DX
-	MOVQ DX, 16(SP); MOVQ (SP), DX; MOVQ DX, 56(SP)
+	MOVQ q+8(FP), DX; MOVQ DX, 8(SP)
+	MOVQ rows+24(FP), DX; MOVQ DX, 16(SP); MOVQ (SP), DX; MOVQ DX, 56(SP)
 
 keys16queries4:
-	CMPQ 16(SP), $0x4; JL keys16queries4End
+	CMPQ 16(SP), $4; JL keys16queries4End
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; MOVQ CX, DX; IMUL3Q $0x18, DX, DX
-	ADDQ AX, DX; MOVQ DX, 40(SP); ADDQ 64(SP), DX; MOVQ DX, 48(SP); CMPQ 72(SP), $0x0
+	ADDQ AX, DX; MOVQ DX, 40(SP); ADDQ 64(SP), DX; MOVQ DX, 48(SP); CMPQ 72(SP), $0
 	JE keys16queries4NoPointer
-	CMPQ 80(SP), $0x0; JE keys16queries4Pages
+	CMPQ 80(SP), $0; JE keys16queries4Pages
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0x7fffffffffffffff, DX; MOVQ DX, 48(SP)
 	JMP keys16queries4NoPointer
 
 keys16queries4Pages:
-	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $0x3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
-	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $+0, 48(SP)
+	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
+	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0, 48(SP)
 
 keys16queries4NoPointer:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x5, CX, SI; ADDQ AX, SI
-	IMUL3Q $0xa, CX, DI; ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9
-	MOVQ 24(SP), R10; SHLQ $0x2, R10; LEAQ (R9)(R10*2), R11; MOVQ 24(SP), R12; SUBQ $0x4, R12
-	JL keys16queries4Dims
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $5, CX, SI; ADDQ AX, SI; IMUL3Q $0xa, CX, DI
+	ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9; MOVQ 24(SP), R10; SHLQ $2, R10
+	LEAQ (R9)(R10*2), R11; MOVQ 24(SP), R12; SUBQ $4, R12; JL keys16queries4Dims
 
 keys16queries4Four:
-	MOVQ 40(SP), R13; CMPQ 48(SP), $0x0; JNE keys16queries4Sequential
+	MOVQ 40(SP), R13; CMPQ 48(SP), $0; JNE keys16queries4Sequential
 	PREFETCHT0 (R13); PREFETCHT0 4096(R13); PREFETCHT0 8192(R13); PREFETCHT0 12288(R13)
 	XORQ $0x4000, R13; ADDQ $0x20, R13; TESTQ $0x1000, R13; JE sameWindow382
 	ADDQ $0x7000, R13
@@ -6971,10 +6902,10 @@ keys16queries4Sequential:
 	ADDQ CX, R13; MOVQ R13, 48(SP); SUBQ 64(SP), R13; MOVQ R13, 40(SP)
 
 keys16queries4SameRow:
-	VBROADCASTF128 (DX), Y8; VINSERTF128 $0x1, (DX)(CX*4), Y8, Y8; VBROADCASTF128 (DX)(CX*1), Y9
-	VINSERTF128 $0x1, (BX)(CX*2), Y9, Y9; VBROADCASTF128 (DX)(CX*2), Y10
-	VINSERTF128 $0x1, (SI)(CX*1), Y10, Y10; VBROADCASTF128 (BX), Y11
-	VINSERTF128 $0x1, (BX)(CX*4), Y11, Y11; VUNPCKLPS Y9, Y8, Y12; VUNPCKHPS Y9, Y8, Y8
+	VBROADCASTF128 (DX), Y8; VINSERTF128 $1, (DX)(CX*4), Y8, Y8; VBROADCASTF128 (DX)(CX*1), Y9
+	VINSERTF128 $1, (BX)(CX*2), Y9, Y9; VBROADCASTF128 (DX)(CX*2), Y10
+	VINSERTF128 $1, (SI)(CX*1), Y10, Y10; VBROADCASTF128 (BX), Y11
+	VINSERTF128 $1, (BX)(CX*4), Y11, Y11; VUNPCKLPS Y9, Y8, Y12; VUNPCKHPS Y9, Y8, Y8
 	VUNPCKLPS Y11, Y10, Y9; VUNPCKHPS Y11, Y10, Y10; VUNPCKLPD Y9, Y12, Y11; VUNPCKHPD Y9, Y12, Y9
 	VUNPCKLPD Y10, Y8, Y12; VUNPCKHPD Y10, Y8, Y8; VBROADCASTSS (R9), Y10; VFMADD231PS Y11, Y10, Y0
 	VBROADCASTSS (R9)(R10*1), Y10; VFMADD231PS Y11, Y10, Y1; VBROADCASTSS (R11), Y10
@@ -6987,73 +6918,71 @@ keys16queries4SameRow:
 	VFMADD231PS Y12, Y9, Y3; VBROADCASTSS 12(R9), Y9; VFMADD231PS Y8, Y9, Y0
 	VBROADCASTSS 12(R9)(R10*1), Y9; VFMADD231PS Y8, Y9, Y1; VBROADCASTSS 12(R11), Y9
 	VFMADD231PS Y8, Y9, Y2; VBROADCASTSS 12(R11)(R10*1), Y9; VFMADD231PS Y8, Y9, Y3
-	VBROADCASTF128 (DX)(CX*8), Y8; VINSERTF128 $0x1, (DI)(CX*2), Y8, Y8; VBROADCASTF128 (SI)(CX*4), Y9
-	VINSERTF128 $0x1, (SI)(CX*8), Y9, Y9; VBROADCASTF128 (DI), Y10
-	VINSERTF128 $0x1, (DI)(CX*4), Y10, Y10; VBROADCASTF128 (BX)(CX*8), Y11
-	VINSERTF128 $0x1, (R8)(CX*4), Y11, Y11; VUNPCKLPS Y9, Y8, Y12; VUNPCKHPS Y9, Y8, Y8
-	VUNPCKLPS Y11, Y10, Y9; VUNPCKHPS Y11, Y10, Y10; VUNPCKLPD Y9, Y12, Y11; VUNPCKHPD Y9, Y12, Y9
-	VUNPCKLPD Y10, Y8, Y12; VUNPCKHPD Y10, Y8, Y8; VBROADCASTSS (R9), Y10; VFMADD231PS Y11, Y10, Y4
-	VBROADCASTSS (R9)(R10*1), Y10; VFMADD231PS Y11, Y10, Y5; VBROADCASTSS (R11), Y10
-	VFMADD231PS Y11, Y10, Y6; VBROADCASTSS (R11)(R10*1), Y10; VFMADD231PS Y11, Y10, Y7
-	VBROADCASTSS 4(R9), Y10; VFMADD231PS Y9, Y10, Y4; VBROADCASTSS 4(R9)(R10*1), Y10
-	VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 4(R11), Y10; VFMADD231PS Y9, Y10, Y6
-	VBROADCASTSS 4(R11)(R10*1), Y10; VFMADD231PS Y9, Y10, Y7; VBROADCASTSS 8(R9), Y9
-	VFMADD231PS Y12, Y9, Y4; VBROADCASTSS 8(R9)(R10*1), Y9; VFMADD231PS Y12, Y9, Y5
-	VBROADCASTSS 8(R11), Y9; VFMADD231PS Y12, Y9, Y6; VBROADCASTSS 8(R11)(R10*1), Y9
-	VFMADD231PS Y12, Y9, Y7; VBROADCASTSS 12(R9), Y9; VFMADD231PS Y8, Y9, Y4
-	VBROADCASTSS 12(R9)(R10*1), Y9; VFMADD231PS Y8, Y9, Y5; VBROADCASTSS 12(R11), Y9
-	VFMADD231PS Y8, Y9, Y6; VBROADCASTSS 12(R11)(R10*1), Y9; VFMADD231PS Y8, Y9, Y7; ADDQ $0x10, DX
-	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R8; ADDQ $0x10, R9; ADDQ $0x10, R11
-	SUBQ $0x4, R12; JGE keys16queries4Four
+	VBROADCASTF128 (DX)(CX*8), Y8; VINSERTF128 $1, (DI)(CX*2), Y8, Y8; VBROADCASTF128 (SI)(CX*4), Y9
+	VINSERTF128 $1, (SI)(CX*8), Y9, Y9; VBROADCASTF128 (DI), Y10; VINSERTF128 $1, (DI)(CX*4), Y10, Y10
+	VBROADCASTF128 (BX)(CX*8), Y11; VINSERTF128 $1, (R8)(CX*4), Y11, Y11; VUNPCKLPS Y9, Y8, Y12
+	VUNPCKHPS Y9, Y8, Y8; VUNPCKLPS Y11, Y10, Y9; VUNPCKHPS Y11, Y10, Y10; VUNPCKLPD Y9, Y12, Y11
+	VUNPCKHPD Y9, Y12, Y9; VUNPCKLPD Y10, Y8, Y12; VUNPCKHPD Y10, Y8, Y8; VBROADCASTSS (R9), Y10
+	VFMADD231PS Y11, Y10, Y4; VBROADCASTSS (R9)(R10*1), Y10; VFMADD231PS Y11, Y10, Y5
+	VBROADCASTSS (R11), Y10; VFMADD231PS Y11, Y10, Y6; VBROADCASTSS (R11)(R10*1), Y10
+	VFMADD231PS Y11, Y10, Y7; VBROADCASTSS 4(R9), Y10; VFMADD231PS Y9, Y10, Y4
+	VBROADCASTSS 4(R9)(R10*1), Y10; VFMADD231PS Y9, Y10, Y5; VBROADCASTSS 4(R11), Y10
+	VFMADD231PS Y9, Y10, Y6; VBROADCASTSS 4(R11)(R10*1), Y10; VFMADD231PS Y9, Y10, Y7
+	VBROADCASTSS 8(R9), Y9; VFMADD231PS Y12, Y9, Y4; VBROADCASTSS 8(R9)(R10*1), Y9
+	VFMADD231PS Y12, Y9, Y5; VBROADCASTSS 8(R11), Y9; VFMADD231PS Y12, Y9, Y6
+	VBROADCASTSS 8(R11)(R10*1), Y9; VFMADD231PS Y12, Y9, Y7; VBROADCASTSS 12(R9), Y9
+	VFMADD231PS Y8, Y9, Y4; VBROADCASTSS 12(R9)(R10*1), Y9; VFMADD231PS Y8, Y9, Y5
+	VBROADCASTSS 12(R11), Y9; VFMADD231PS Y8, Y9, Y6; VBROADCASTSS 12(R11)(R10*1), Y9
+	VFMADD231PS Y8, Y9, Y7; ADDQ $0x10, DX; ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI
+	ADDQ $0x10, R8; ADDQ $0x10, R9; ADDQ $0x10, R11; SUBQ $4, R12; JGE keys16queries4Four
 
 keys16queries4Dims:
-	ADDQ $0x4, R12; JE keys16queries4Store
+	ADDQ $4, R12; JE keys16queries4Store
 
 	// One dimension at a time.
 keys16queries4One:
 	VBROADCASTSS (DX), Y8; VINSERTPS $0x10, (DX)(CX*1), X8, X8; VINSERTPS $0x20, (DX)(CX*2), X8, X8
 	VINSERTPS $0x30, (BX), X8, X8; VBROADCASTSS (DX)(CX*4), Y9; VINSERTPS $0x10, (BX)(CX*2), X9, X9
 	VINSERTPS $0x20, (SI)(CX*1), X9, X9; VINSERTPS $0x30, (BX)(CX*4), X9, X9
-	VINSERTF128 $0x1, X9, Y8, Y8; VBROADCASTSS (R9), Y9; VFMADD231PS Y8, Y9, Y0
+	VINSERTF128 $1, X9, Y8, Y8; VBROADCASTSS (R9), Y9; VFMADD231PS Y8, Y9, Y0
 	VBROADCASTSS (R9)(R10*1), Y9; VFMADD231PS Y8, Y9, Y1; VBROADCASTSS (R11), Y9
 	VFMADD231PS Y8, Y9, Y2; VBROADCASTSS (R11)(R10*1), Y9; VFMADD231PS Y8, Y9, Y3
 	VBROADCASTSS (DX)(CX*8), Y8; VINSERTPS $0x10, (SI)(CX*4), X8, X8; VINSERTPS $0x20, (DI), X8, X8
 	VINSERTPS $0x30, (BX)(CX*8), X8, X8; VBROADCASTSS (DI)(CX*2), Y9
 	VINSERTPS $0x10, (SI)(CX*8), X9, X9; VINSERTPS $0x20, (DI)(CX*4), X9, X9
-	VINSERTPS $0x30, (R8)(CX*4), X9, X9; VINSERTF128 $0x1, X9, Y8, Y8; VBROADCASTSS (R9), Y9
+	VINSERTPS $0x30, (R8)(CX*4), X9, X9; VINSERTF128 $1, X9, Y8, Y8; VBROADCASTSS (R9), Y9
 	VFMADD231PS Y8, Y9, Y4; VBROADCASTSS (R9)(R10*1), Y9; VFMADD231PS Y8, Y9, Y5
 	VBROADCASTSS (R11), Y9; VFMADD231PS Y8, Y9, Y6; VBROADCASTSS (R11)(R10*1), Y9
-	VFMADD231PS Y8, Y9, Y7; ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI; ADDQ $0x4, DI; ADDQ $0x4, R8
-	ADDQ $0x4, R9; ADDQ $0x4, R11; DECQ R12; JNE keys16queries4One
+	VFMADD231PS Y8, Y9, Y7; ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI; ADDQ $4, R8
+	ADDQ $4, R9; ADDQ $4, R11; DECQ R12; JNE keys16queries4One
 
 keys16queries4Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y4, 32(DX); VMOVUPS Y1, 256(DX); VMOVUPS Y5, 288(DX)
 	VMOVUPS Y2, 512(DX); VMOVUPS Y6, 544(DX); VMOVUPS Y3, 768(DX); VMOVUPS Y7, 800(DX)
-	ADDQ $0x400, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x10, DX, DX; ADDQ DX, 8(SP); SUBQ $0x4, 16(SP)
+	ADDQ $0x400, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x10, DX, DX; ADDQ DX, 8(SP); SUBQ $4, 16(SP)
 	JMP keys16queries4
 
 keys16queries4End:
 keys16queries3:
-	CMPQ 16(SP), $0x3; JL keys16queries3End
+	CMPQ 16(SP), $3; JL keys16queries3End
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5; MOVQ CX, DX; IMUL3Q $0x18, DX, DX; ADDQ AX, DX; MOVQ DX, 40(SP); ADDQ 64(SP), DX
-	MOVQ DX, 48(SP); CMPQ 72(SP), $0x0; JE keys16queries3NoPointer
-	CMPQ 80(SP), $0x0; JE keys16queries3Pages
+	MOVQ DX, 48(SP); CMPQ 72(SP), $0; JE keys16queries3NoPointer
+	CMPQ 80(SP), $0; JE keys16queries3Pages
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0x7fffffffffffffff, DX; MOVQ DX, 48(SP)
 	JMP keys16queries3NoPointer
 
 keys16queries3Pages:
-	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $0x3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
-	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $+0, 48(SP)
+	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
+	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0, 48(SP)
 
 keys16queries3NoPointer:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x5, CX, SI; ADDQ AX, SI
-	IMUL3Q $0xa, CX, DI; ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9
-	MOVQ 24(SP), R10; SHLQ $0x2, R10; LEAQ (R9)(R10*2), R11; MOVQ 24(SP), R12; SUBQ $0x4, R12
-	JL keys16queries3Dims
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $5, CX, SI; ADDQ AX, SI; IMUL3Q $0xa, CX, DI
+	ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9; MOVQ 24(SP), R10; SHLQ $2, R10
+	LEAQ (R9)(R10*2), R11; MOVQ 24(SP), R12; SUBQ $4, R12; JL keys16queries3Dims
 
 keys16queries3Four:
-	MOVQ 40(SP), R13; CMPQ 48(SP), $0x0; JNE keys16queries3Sequential
+	MOVQ 40(SP), R13; CMPQ 48(SP), $0; JNE keys16queries3Sequential
 	PREFETCHT0 (R13); PREFETCHT0 4096(R13); PREFETCHT0 8192(R13); PREFETCHT0 12288(R13)
 	XORQ $0x4000, R13; ADDQ $0x20, R13; TESTQ $0x1000, R13; JE sameWindow383
 	ADDQ $0x7000, R13
@@ -7069,9 +6998,9 @@ keys16queries3Sequential:
 	ADDQ CX, R13; MOVQ R13, 48(SP); SUBQ 64(SP), R13; MOVQ R13, 40(SP)
 
 keys16queries3SameRow:
-	VBROADCASTF128 (DX), Y6; VINSERTF128 $0x1, (DX)(CX*4), Y6, Y6; VBROADCASTF128 (DX)(CX*1), Y7
-	VINSERTF128 $0x1, (BX)(CX*2), Y7, Y7; VBROADCASTF128 (DX)(CX*2), Y8
-	VINSERTF128 $0x1, (SI)(CX*1), Y8, Y8; VBROADCASTF128 (BX), Y9; VINSERTF128 $0x1, (BX)(CX*4), Y9, Y9
+	VBROADCASTF128 (DX), Y6; VINSERTF128 $1, (DX)(CX*4), Y6, Y6; VBROADCASTF128 (DX)(CX*1), Y7
+	VINSERTF128 $1, (BX)(CX*2), Y7, Y7; VBROADCASTF128 (DX)(CX*2), Y8
+	VINSERTF128 $1, (SI)(CX*1), Y8, Y8; VBROADCASTF128 (BX), Y9; VINSERTF128 $1, (BX)(CX*4), Y9, Y9
 	VUNPCKLPS Y7, Y6, Y10; VUNPCKHPS Y7, Y6, Y6; VUNPCKLPS Y9, Y8, Y7; VUNPCKHPS Y9, Y8, Y8
 	VUNPCKLPD Y7, Y10, Y9; VUNPCKHPD Y7, Y10, Y7; VUNPCKLPD Y8, Y6, Y10; VUNPCKHPD Y8, Y6, Y6
 	VBROADCASTSS (R9), Y8; VFMADD231PS Y9, Y8, Y0; VBROADCASTSS (R9)(R10*1), Y8; VFMADD231PS Y9, Y8, Y1
@@ -7081,10 +7010,10 @@ keys16queries3SameRow:
 	VBROADCASTSS 8(R9)(R10*1), Y7; VFMADD231PS Y10, Y7, Y1; VBROADCASTSS 8(R11), Y7
 	VFMADD231PS Y10, Y7, Y2; VBROADCASTSS 12(R9), Y7; VFMADD231PS Y6, Y7, Y0
 	VBROADCASTSS 12(R9)(R10*1), Y7; VFMADD231PS Y6, Y7, Y1; VBROADCASTSS 12(R11), Y7
-	VFMADD231PS Y6, Y7, Y2; VBROADCASTF128 (DX)(CX*8), Y6; VINSERTF128 $0x1, (DI)(CX*2), Y6, Y6
-	VBROADCASTF128 (SI)(CX*4), Y7; VINSERTF128 $0x1, (SI)(CX*8), Y7, Y7; VBROADCASTF128 (DI), Y8
-	VINSERTF128 $0x1, (DI)(CX*4), Y8, Y8; VBROADCASTF128 (BX)(CX*8), Y9
-	VINSERTF128 $0x1, (R8)(CX*4), Y9, Y9; VUNPCKLPS Y7, Y6, Y10; VUNPCKHPS Y7, Y6, Y6
+	VFMADD231PS Y6, Y7, Y2; VBROADCASTF128 (DX)(CX*8), Y6; VINSERTF128 $1, (DI)(CX*2), Y6, Y6
+	VBROADCASTF128 (SI)(CX*4), Y7; VINSERTF128 $1, (SI)(CX*8), Y7, Y7; VBROADCASTF128 (DI), Y8
+	VINSERTF128 $1, (DI)(CX*4), Y8, Y8; VBROADCASTF128 (BX)(CX*8), Y9
+	VINSERTF128 $1, (R8)(CX*4), Y9, Y9; VUNPCKLPS Y7, Y6, Y10; VUNPCKHPS Y7, Y6, Y6
 	VUNPCKLPS Y9, Y8, Y7; VUNPCKHPS Y9, Y8, Y8; VUNPCKLPD Y7, Y10, Y9; VUNPCKHPD Y7, Y10, Y7
 	VUNPCKLPD Y8, Y6, Y10; VUNPCKHPD Y8, Y6, Y6; VBROADCASTSS (R9), Y8; VFMADD231PS Y9, Y8, Y3
 	VBROADCASTSS (R9)(R10*1), Y8; VFMADD231PS Y9, Y8, Y4; VBROADCASTSS (R11), Y8
@@ -7095,52 +7024,52 @@ keys16queries3SameRow:
 	VFMADD231PS Y10, Y7, Y5; VBROADCASTSS 12(R9), Y7; VFMADD231PS Y6, Y7, Y3
 	VBROADCASTSS 12(R9)(R10*1), Y7; VFMADD231PS Y6, Y7, Y4; VBROADCASTSS 12(R11), Y7
 	VFMADD231PS Y6, Y7, Y5; ADDQ $0x10, DX; ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI
-	ADDQ $0x10, R8; ADDQ $0x10, R9; ADDQ $0x10, R11; SUBQ $0x4, R12; JGE keys16queries3Four
+	ADDQ $0x10, R8; ADDQ $0x10, R9; ADDQ $0x10, R11; SUBQ $4, R12; JGE keys16queries3Four
 
 keys16queries3Dims:
-	ADDQ $0x4, R12; JE keys16queries3Store
+	ADDQ $4, R12; JE keys16queries3Store
 
 	// One dimension at a time.
 keys16queries3One:
 	VBROADCASTSS (DX), Y6; VINSERTPS $0x10, (DX)(CX*1), X6, X6; VINSERTPS $0x20, (DX)(CX*2), X6, X6
 	VINSERTPS $0x30, (BX), X6, X6; VBROADCASTSS (DX)(CX*4), Y7; VINSERTPS $0x10, (BX)(CX*2), X7, X7
 	VINSERTPS $0x20, (SI)(CX*1), X7, X7; VINSERTPS $0x30, (BX)(CX*4), X7, X7
-	VINSERTF128 $0x1, X7, Y6, Y6; VBROADCASTSS (R9), Y7; VFMADD231PS Y6, Y7, Y0
+	VINSERTF128 $1, X7, Y6, Y6; VBROADCASTSS (R9), Y7; VFMADD231PS Y6, Y7, Y0
 	VBROADCASTSS (R9)(R10*1), Y7; VFMADD231PS Y6, Y7, Y1; VBROADCASTSS (R11), Y7
 	VFMADD231PS Y6, Y7, Y2; VBROADCASTSS (DX)(CX*8), Y6; VINSERTPS $0x10, (SI)(CX*4), X6, X6
 	VINSERTPS $0x20, (DI), X6, X6; VINSERTPS $0x30, (BX)(CX*8), X6, X6; VBROADCASTSS (DI)(CX*2), Y7
 	VINSERTPS $0x10, (SI)(CX*8), X7, X7; VINSERTPS $0x20, (DI)(CX*4), X7, X7
-	VINSERTPS $0x30, (R8)(CX*4), X7, X7; VINSERTF128 $0x1, X7, Y6, Y6; VBROADCASTSS (R9), Y7
+	VINSERTPS $0x30, (R8)(CX*4), X7, X7; VINSERTF128 $1, X7, Y6, Y6; VBROADCASTSS (R9), Y7
 	VFMADD231PS Y6, Y7, Y3; VBROADCASTSS (R9)(R10*1), Y7; VFMADD231PS Y6, Y7, Y4
-	VBROADCASTSS (R11), Y7; VFMADD231PS Y6, Y7, Y5; ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI
-	ADDQ $0x4, DI; ADDQ $0x4, R8; ADDQ $0x4, R9; ADDQ $0x4, R11; DECQ R12; JNE keys16queries3One
+	VBROADCASTSS (R11), Y7; VFMADD231PS Y6, Y7, Y5; ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI
+	ADDQ $4, R8; ADDQ $4, R9; ADDQ $4, R11; DECQ R12; JNE keys16queries3One
 
 keys16queries3Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y3, 32(DX); VMOVUPS Y1, 256(DX); VMOVUPS Y4, 288(DX)
 	VMOVUPS Y2, 512(DX); VMOVUPS Y5, 544(DX); ADDQ $0x300, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0xc, DX, DX
-	ADDQ DX, 8(SP); SUBQ $0x3, 16(SP); JMP keys16queries3
+	ADDQ DX, 8(SP); SUBQ $3, 16(SP); JMP keys16queries3
 
 keys16queries3End:
 keys16queries2:
-	CMPQ 16(SP), $0x2; JL keys16queries2End
+	CMPQ 16(SP), $2; JL keys16queries2End
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ CX, DX
 	IMUL3Q $0x18, DX, DX; ADDQ AX, DX; MOVQ DX, 40(SP); ADDQ 64(SP), DX; MOVQ DX, 48(SP)
-	CMPQ 72(SP), $0x0; JE keys16queries2NoPointer
-	CMPQ 80(SP), $0x0; JE keys16queries2Pages
+	CMPQ 72(SP), $0; JE keys16queries2NoPointer
+	CMPQ 80(SP), $0; JE keys16queries2Pages
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0x7fffffffffffffff, DX; MOVQ DX, 48(SP)
 	JMP keys16queries2NoPointer
 
 keys16queries2Pages:
-	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $0x3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
-	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $+0, 48(SP)
+	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
+	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0, 48(SP)
 
 keys16queries2NoPointer:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x5, CX, SI; ADDQ AX, SI
-	IMUL3Q $0xa, CX, DI; ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9
-	MOVQ 24(SP), R10; SHLQ $0x2, R10; MOVQ 24(SP), R11; SUBQ $0x4, R11; JL keys16queries2Dims
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $5, CX, SI; ADDQ AX, SI; IMUL3Q $0xa, CX, DI
+	ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9; MOVQ 24(SP), R10; SHLQ $2, R10
+	MOVQ 24(SP), R11; SUBQ $4, R11; JL keys16queries2Dims
 
 keys16queries2Four:
-	MOVQ 40(SP), R12; CMPQ 48(SP), $0x0; JNE keys16queries2Sequential
+	MOVQ 40(SP), R12; CMPQ 48(SP), $0; JNE keys16queries2Sequential
 	PREFETCHT0 (R12); PREFETCHT0 4096(R12); PREFETCHT0 8192(R12); PREFETCHT0 12288(R12)
 	XORQ $0x4000, R12; ADDQ $0x20, R12; TESTQ $0x1000, R12; JE sameWindow384
 	ADDQ $0x7000, R12
@@ -7156,9 +7085,9 @@ keys16queries2Sequential:
 	ADDQ CX, R12; MOVQ R12, 48(SP); SUBQ 64(SP), R12; MOVQ R12, 40(SP)
 
 keys16queries2SameRow:
-	VBROADCASTF128 (DX), Y4; VINSERTF128 $0x1, (DX)(CX*4), Y4, Y4; VBROADCASTF128 (DX)(CX*1), Y5
-	VINSERTF128 $0x1, (BX)(CX*2), Y5, Y5; VBROADCASTF128 (DX)(CX*2), Y6
-	VINSERTF128 $0x1, (SI)(CX*1), Y6, Y6; VBROADCASTF128 (BX), Y7; VINSERTF128 $0x1, (BX)(CX*4), Y7, Y7
+	VBROADCASTF128 (DX), Y4; VINSERTF128 $1, (DX)(CX*4), Y4, Y4; VBROADCASTF128 (DX)(CX*1), Y5
+	VINSERTF128 $1, (BX)(CX*2), Y5, Y5; VBROADCASTF128 (DX)(CX*2), Y6
+	VINSERTF128 $1, (SI)(CX*1), Y6, Y6; VBROADCASTF128 (BX), Y7; VINSERTF128 $1, (BX)(CX*4), Y7, Y7
 	VUNPCKLPS Y5, Y4, Y8; VUNPCKHPS Y5, Y4, Y4; VUNPCKLPS Y7, Y6, Y5; VUNPCKHPS Y7, Y6, Y6
 	VUNPCKLPD Y5, Y8, Y7; VUNPCKHPD Y5, Y8, Y5; VUNPCKLPD Y6, Y4, Y8; VUNPCKHPD Y6, Y4, Y4
 	VBROADCASTSS (R9), Y6; VFMADD231PS Y7, Y6, Y0; VBROADCASTSS (R9)(R10*1), Y6; VFMADD231PS Y7, Y6, Y1
@@ -7166,9 +7095,9 @@ keys16queries2SameRow:
 	VFMADD231PS Y5, Y6, Y1; VBROADCASTSS 8(R9), Y5; VFMADD231PS Y8, Y5, Y0
 	VBROADCASTSS 8(R9)(R10*1), Y5; VFMADD231PS Y8, Y5, Y1; VBROADCASTSS 12(R9), Y5
 	VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 12(R9)(R10*1), Y5; VFMADD231PS Y4, Y5, Y1
-	VBROADCASTF128 (DX)(CX*8), Y4; VINSERTF128 $0x1, (DI)(CX*2), Y4, Y4; VBROADCASTF128 (SI)(CX*4), Y5
-	VINSERTF128 $0x1, (SI)(CX*8), Y5, Y5; VBROADCASTF128 (DI), Y6; VINSERTF128 $0x1, (DI)(CX*4), Y6, Y6
-	VBROADCASTF128 (BX)(CX*8), Y7; VINSERTF128 $0x1, (R8)(CX*4), Y7, Y7; VUNPCKLPS Y5, Y4, Y8
+	VBROADCASTF128 (DX)(CX*8), Y4; VINSERTF128 $1, (DI)(CX*2), Y4, Y4; VBROADCASTF128 (SI)(CX*4), Y5
+	VINSERTF128 $1, (SI)(CX*8), Y5, Y5; VBROADCASTF128 (DI), Y6; VINSERTF128 $1, (DI)(CX*4), Y6, Y6
+	VBROADCASTF128 (BX)(CX*8), Y7; VINSERTF128 $1, (R8)(CX*4), Y7, Y7; VUNPCKLPS Y5, Y4, Y8
 	VUNPCKHPS Y5, Y4, Y4; VUNPCKLPS Y7, Y6, Y5; VUNPCKHPS Y7, Y6, Y6; VUNPCKLPD Y5, Y8, Y7
 	VUNPCKHPD Y5, Y8, Y5; VUNPCKLPD Y6, Y4, Y8; VUNPCKHPD Y6, Y4, Y4; VBROADCASTSS (R9), Y6
 	VFMADD231PS Y7, Y6, Y2; VBROADCASTSS (R9)(R10*1), Y6; VFMADD231PS Y7, Y6, Y3
@@ -7176,52 +7105,51 @@ keys16queries2SameRow:
 	VFMADD231PS Y5, Y6, Y3; VBROADCASTSS 8(R9), Y5; VFMADD231PS Y8, Y5, Y2
 	VBROADCASTSS 8(R9)(R10*1), Y5; VFMADD231PS Y8, Y5, Y3; VBROADCASTSS 12(R9), Y5
 	VFMADD231PS Y4, Y5, Y2; VBROADCASTSS 12(R9)(R10*1), Y5; VFMADD231PS Y4, Y5, Y3; ADDQ $0x10, DX
-	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R8; ADDQ $0x10, R9; SUBQ $0x4, R11
+	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R8; ADDQ $0x10, R9; SUBQ $4, R11
 	JGE keys16queries2Four
 
 keys16queries2Dims:
-	ADDQ $0x4, R11; JE keys16queries2Store
+	ADDQ $4, R11; JE keys16queries2Store
 
 	// One dimension at a time.
 keys16queries2One:
 	VBROADCASTSS (DX), Y4; VINSERTPS $0x10, (DX)(CX*1), X4, X4; VINSERTPS $0x20, (DX)(CX*2), X4, X4
 	VINSERTPS $0x30, (BX), X4, X4; VBROADCASTSS (DX)(CX*4), Y5; VINSERTPS $0x10, (BX)(CX*2), X5, X5
 	VINSERTPS $0x20, (SI)(CX*1), X5, X5; VINSERTPS $0x30, (BX)(CX*4), X5, X5
-	VINSERTF128 $0x1, X5, Y4, Y4; VBROADCASTSS (R9), Y5; VFMADD231PS Y4, Y5, Y0
+	VINSERTF128 $1, X5, Y4, Y4; VBROADCASTSS (R9), Y5; VFMADD231PS Y4, Y5, Y0
 	VBROADCASTSS (R9)(R10*1), Y5; VFMADD231PS Y4, Y5, Y1; VBROADCASTSS (DX)(CX*8), Y4
 	VINSERTPS $0x10, (SI)(CX*4), X4, X4; VINSERTPS $0x20, (DI), X4, X4
 	VINSERTPS $0x30, (BX)(CX*8), X4, X4; VBROADCASTSS (DI)(CX*2), Y5
 	VINSERTPS $0x10, (SI)(CX*8), X5, X5; VINSERTPS $0x20, (DI)(CX*4), X5, X5
-	VINSERTPS $0x30, (R8)(CX*4), X5, X5; VINSERTF128 $0x1, X5, Y4, Y4; VBROADCASTSS (R9), Y5
-	VFMADD231PS Y4, Y5, Y2; VBROADCASTSS (R9)(R10*1), Y5; VFMADD231PS Y4, Y5, Y3; ADDQ $0x4, DX
-	ADDQ $0x4, BX; ADDQ $0x4, SI; ADDQ $0x4, DI; ADDQ $0x4, R8; ADDQ $0x4, R9; DECQ R11
-	JNE keys16queries2One
+	VINSERTPS $0x30, (R8)(CX*4), X5, X5; VINSERTF128 $1, X5, Y4, Y4; VBROADCASTSS (R9), Y5
+	VFMADD231PS Y4, Y5, Y2; VBROADCASTSS (R9)(R10*1), Y5; VFMADD231PS Y4, Y5, Y3; ADDQ $4, DX
+	ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI; ADDQ $4, R8; ADDQ $4, R9; DECQ R11; JNE keys16queries2One
 
 keys16queries2Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y2, 32(DX); VMOVUPS Y1, 256(DX); VMOVUPS Y3, 288(DX)
-	ADDQ $0x200, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x8, DX, DX; ADDQ DX, 8(SP); SUBQ $0x2, 16(SP)
+	ADDQ $0x200, 56(SP); MOVQ 24(SP), DX; IMUL3Q $8, DX, DX; ADDQ DX, 8(SP); SUBQ $2, 16(SP)
 	JMP keys16queries2
 
 keys16queries2End:
 keys16queries1:
-	CMPQ 16(SP), $0x1; JL keys16queries1End
+	CMPQ 16(SP), $1; JL keys16queries1End
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ CX, DX; IMUL3Q $0x18, DX, DX; ADDQ AX, DX
-	MOVQ DX, 40(SP); ADDQ 64(SP), DX; MOVQ DX, 48(SP); CMPQ 72(SP), $0x0; JE keys16queries1NoPointer
-	CMPQ 80(SP), $0x0; JE keys16queries1Pages
+	MOVQ DX, 40(SP); ADDQ 64(SP), DX; MOVQ DX, 48(SP); CMPQ 72(SP), $0; JE keys16queries1NoPointer
+	CMPQ 80(SP), $0; JE keys16queries1Pages
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0x7fffffffffffffff, DX; MOVQ DX, 48(SP)
 	JMP keys16queries1NoPointer
 
 keys16queries1Pages:
-	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $0x3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
-	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $+0, 48(SP)
+	MOVQ 72(SP), DX; ANDQ $0x7fff, DX; MOVQ DX, 40(SP); SHRQ $3, DX; SUBQ 40(SP), DX; ADDQ 72(SP), DX
+	ADDQ $0x8000, DX; MOVQ DX, 40(SP); MOVQ $0, 48(SP)
 
 keys16queries1NoPointer:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x5, CX, SI; ADDQ AX, SI
-	IMUL3Q $0xa, CX, DI; ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9
-	MOVQ 24(SP), R10; SUBQ $0x4, R10; JL keys16queries1Dims
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $5, CX, SI; ADDQ AX, SI; IMUL3Q $0xa, CX, DI
+	ADDQ AX, DI; IMUL3Q $0xb, CX, R8; ADDQ AX, R8; MOVQ 8(SP), R9; MOVQ 24(SP), R10; SUBQ $4, R10
+	JL keys16queries1Dims
 
 keys16queries1Four:
-	MOVQ 40(SP), R11; CMPQ 48(SP), $0x0; JNE keys16queries1Sequential
+	MOVQ 40(SP), R11; CMPQ 48(SP), $0; JNE keys16queries1Sequential
 	PREFETCHT0 (R11); PREFETCHT0 4096(R11); PREFETCHT0 8192(R11); PREFETCHT0 12288(R11)
 	XORQ $0x4000, R11; ADDQ $0x20, R11; TESTQ $0x1000, R11; JE sameWindow385
 	ADDQ $0x7000, R11
@@ -7237,45 +7165,45 @@ keys16queries1Sequential:
 	ADDQ CX, R11; MOVQ R11, 48(SP); SUBQ 64(SP), R11; MOVQ R11, 40(SP)
 
 keys16queries1SameRow:
-	VBROADCASTF128 (DX), Y2; VINSERTF128 $0x1, (DX)(CX*4), Y2, Y2; VBROADCASTF128 (DX)(CX*1), Y3
-	VINSERTF128 $0x1, (BX)(CX*2), Y3, Y3; VBROADCASTF128 (DX)(CX*2), Y4
-	VINSERTF128 $0x1, (SI)(CX*1), Y4, Y4; VBROADCASTF128 (BX), Y5; VINSERTF128 $0x1, (BX)(CX*4), Y5, Y5
+	VBROADCASTF128 (DX), Y2; VINSERTF128 $1, (DX)(CX*4), Y2, Y2; VBROADCASTF128 (DX)(CX*1), Y3
+	VINSERTF128 $1, (BX)(CX*2), Y3, Y3; VBROADCASTF128 (DX)(CX*2), Y4
+	VINSERTF128 $1, (SI)(CX*1), Y4, Y4; VBROADCASTF128 (BX), Y5; VINSERTF128 $1, (BX)(CX*4), Y5, Y5
 	VUNPCKLPS Y3, Y2, Y6; VUNPCKHPS Y3, Y2, Y2; VUNPCKLPS Y5, Y4, Y3; VUNPCKHPS Y5, Y4, Y4
 	VUNPCKLPD Y3, Y6, Y5; VUNPCKHPD Y3, Y6, Y3; VUNPCKLPD Y4, Y2, Y6; VUNPCKHPD Y4, Y2, Y2
 	VBROADCASTSS (R9), Y4; VFMADD231PS Y5, Y4, Y0; VBROADCASTSS 4(R9), Y4; VFMADD231PS Y3, Y4, Y0
 	VBROADCASTSS 8(R9), Y3; VFMADD231PS Y6, Y3, Y0; VBROADCASTSS 12(R9), Y3; VFMADD231PS Y2, Y3, Y0
-	VBROADCASTF128 (DX)(CX*8), Y2; VINSERTF128 $0x1, (DI)(CX*2), Y2, Y2; VBROADCASTF128 (SI)(CX*4), Y3
-	VINSERTF128 $0x1, (SI)(CX*8), Y3, Y3; VBROADCASTF128 (DI), Y4; VINSERTF128 $0x1, (DI)(CX*4), Y4, Y4
-	VBROADCASTF128 (BX)(CX*8), Y5; VINSERTF128 $0x1, (R8)(CX*4), Y5, Y5; VUNPCKLPS Y3, Y2, Y6
+	VBROADCASTF128 (DX)(CX*8), Y2; VINSERTF128 $1, (DI)(CX*2), Y2, Y2; VBROADCASTF128 (SI)(CX*4), Y3
+	VINSERTF128 $1, (SI)(CX*8), Y3, Y3; VBROADCASTF128 (DI), Y4; VINSERTF128 $1, (DI)(CX*4), Y4, Y4
+	VBROADCASTF128 (BX)(CX*8), Y5; VINSERTF128 $1, (R8)(CX*4), Y5, Y5; VUNPCKLPS Y3, Y2, Y6
 	VUNPCKHPS Y3, Y2, Y2; VUNPCKLPS Y5, Y4, Y3; VUNPCKHPS Y5, Y4, Y4; VUNPCKLPD Y3, Y6, Y5
 	VUNPCKHPD Y3, Y6, Y3; VUNPCKLPD Y4, Y2, Y6; VUNPCKHPD Y4, Y2, Y2; VBROADCASTSS (R9), Y4
 	VFMADD231PS Y5, Y4, Y1; VBROADCASTSS 4(R9), Y4; VFMADD231PS Y3, Y4, Y1; VBROADCASTSS 8(R9), Y3
 	VFMADD231PS Y6, Y3, Y1; VBROADCASTSS 12(R9), Y3; VFMADD231PS Y2, Y3, Y1; ADDQ $0x10, DX
-	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R8; ADDQ $0x10, R9; SUBQ $0x4, R10
+	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R8; ADDQ $0x10, R9; SUBQ $4, R10
 	JGE keys16queries1Four
 
 keys16queries1Dims:
-	ADDQ $0x4, R10; JE keys16queries1Store
+	ADDQ $4, R10; JE keys16queries1Store
 
 	// One dimension at a time.
 keys16queries1One:
 	VBROADCASTSS (DX), Y2; VINSERTPS $0x10, (DX)(CX*1), X2, X2; VINSERTPS $0x20, (DX)(CX*2), X2, X2
 	VINSERTPS $0x30, (BX), X2, X2; VBROADCASTSS (DX)(CX*4), Y3; VINSERTPS $0x10, (BX)(CX*2), X3, X3
 	VINSERTPS $0x20, (SI)(CX*1), X3, X3; VINSERTPS $0x30, (BX)(CX*4), X3, X3
-	VINSERTF128 $0x1, X3, Y2, Y2; VBROADCASTSS (R9), Y3; VFMADD231PS Y2, Y3, Y0
+	VINSERTF128 $1, X3, Y2, Y2; VBROADCASTSS (R9), Y3; VFMADD231PS Y2, Y3, Y0
 	VBROADCASTSS (DX)(CX*8), Y2; VINSERTPS $0x10, (SI)(CX*4), X2, X2; VINSERTPS $0x20, (DI), X2, X2
 	VINSERTPS $0x30, (BX)(CX*8), X2, X2; VBROADCASTSS (DI)(CX*2), Y3
 	VINSERTPS $0x10, (SI)(CX*8), X3, X3; VINSERTPS $0x20, (DI)(CX*4), X3, X3
-	VINSERTPS $0x30, (R8)(CX*4), X3, X3; VINSERTF128 $0x1, X3, Y2, Y2; VBROADCASTSS (R9), Y3
-	VFMADD231PS Y2, Y3, Y1; ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI; ADDQ $0x4, DI; ADDQ $0x4, R8
-	ADDQ $0x4, R9; DECQ R10; JNE keys16queries1One
+	VINSERTPS $0x30, (R8)(CX*4), X3, X3; VINSERTF128 $1, X3, Y2, Y2; VBROADCASTSS (R9), Y3
+	VFMADD231PS Y2, Y3, Y1; ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI; ADDQ $4, R8
+	ADDQ $4, R9; DECQ R10; JNE keys16queries1One
 
 keys16queries1Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y1, 32(DX); ADDQ $0x100, 56(SP); MOVQ 24(SP), DX
-	IMUL3Q $0x4, DX, DX; ADDQ DX, 8(SP); SUBQ $0x1, 16(SP); JMP keys16queries1
+	IMUL3Q $4, DX, DX; ADDQ DX, 8(SP); SUBQ $1, 16(SP); JMP keys16queries1
 
 keys16queries1End:
-	ADDQ $0x40, (SP); MOVQ CX, DX; IMUL3Q $0x10, DX, DX; ADDQ DX, AX; CMPQ 72(SP), $0x0
+	ADDQ $0x40, (SP); MOVQ CX, DX; IMUL3Q $0x10, DX, DX; ADDQ DX, AX; CMPQ 72(SP), $0
 	JE keys16NoPointer
 	IMUL3Q $0x10, 64(SP), DX; ADDQ DX, 72(SP)
 
@@ -7284,19 +7212,17 @@ keys16NoPointer:
 
 keys16End:
 keys8:
-	CMPQ 32(SP), $0x8; JL keys8End
-	MOVQ q+8(FP), DX
-	MOVQ DX, 8(SP)
-	MOVQ rows+24(FP), DX
-	MOVQ DX, 16(SP); MOVQ (SP), DX; MOVQ DX, 56(SP)
+	CMPQ 32(SP), $8; JL keys8End
+	MOVQ q+8(FP), DX; MOVQ DX, 8(SP)
+	MOVQ rows+24(FP), DX; MOVQ DX, 16(SP); MOVQ (SP), DX; MOVQ DX, 56(SP)
 
 keys8queries4:
-	CMPQ 16(SP), $0x4; JL keys8queries4End
-	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ $+0, 96(SP)
-	MOVQ $+0, 104(SP); CMPQ 120(SP), $0x0; JE keys8queries4Ready
-	CMPQ 72(SP), $0x0; JNE keys8queries4Along
+	CMPQ 16(SP), $4; JL keys8queries4End
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ $0, 96(SP)
+	MOVQ $0, 104(SP); CMPQ 120(SP), $0; JE keys8queries4Ready
+	CMPQ 72(SP), $0; JNE keys8queries4Along
 	MOVQ 32(SP), DX; ADDQ 88(SP), DX; CMPQ DX, $0x10; JL keys8queries4Ready
-	MOVQ CX, DX; SHLQ $0x3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $0x3, BX; CMPQ 112(SP), $0x0
+	MOVQ CX, DX; SHLQ $3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $3, BX; CMPQ 112(SP), $0
 	JNE keys8queries4Apart
 
 	// One run of memory.
@@ -7307,7 +7233,7 @@ keys8queries4Apart:
 	MOVQ DX, 96(SP); ADDQ DX, BX; MOVQ BX, 104(SP); JMP keys8queries4Ready
 
 keys8queries4AtOnce:
-	MOVQ $0x8, DI
+	MOVQ $8, DI
 
 keys8queries4Touch:
 	MOVQ DX, BX; MOVQ DX, SI; ADDQ 64(SP), SI
@@ -7321,8 +7247,8 @@ keys8queries4Along:
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 104(SP)
 
 keys8queries4Ready:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
-	MOVQ 24(SP), R8; SHLQ $0x2, R8; LEAQ (DI)(R8*2), R9; MOVQ 24(SP), R10; SUBQ $0x4, R10
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
+	MOVQ 24(SP), R8; SHLQ $2, R8; LEAQ (DI)(R8*2), R9; MOVQ 24(SP), R10; SUBQ $4, R10
 	JL keys8queries4Dims
 
 keys8queries4Four:
@@ -7336,9 +7262,9 @@ keys8queries4SameTouched:
 	MOVQ R11, 96(SP)
 
 keys8queries4Untouched:
-	VBROADCASTF128 (DX), Y4; VINSERTF128 $0x1, (DX)(CX*4), Y4, Y4; VBROADCASTF128 (DX)(CX*1), Y5
-	VINSERTF128 $0x1, (BX)(CX*2), Y5, Y5; VBROADCASTF128 (DX)(CX*2), Y6; VINSERTF128 $0x1, (SI), Y6, Y6
-	VBROADCASTF128 (BX), Y7; VINSERTF128 $0x1, (BX)(CX*4), Y7, Y7; VUNPCKLPS Y5, Y4, Y8
+	VBROADCASTF128 (DX), Y4; VINSERTF128 $1, (DX)(CX*4), Y4, Y4; VBROADCASTF128 (DX)(CX*1), Y5
+	VINSERTF128 $1, (BX)(CX*2), Y5, Y5; VBROADCASTF128 (DX)(CX*2), Y6; VINSERTF128 $1, (SI), Y6, Y6
+	VBROADCASTF128 (BX), Y7; VINSERTF128 $1, (BX)(CX*4), Y7, Y7; VUNPCKLPS Y5, Y4, Y8
 	VUNPCKHPS Y5, Y4, Y4; VUNPCKLPS Y7, Y6, Y5; VUNPCKHPS Y7, Y6, Y6; VUNPCKLPD Y5, Y8, Y7
 	VUNPCKHPD Y5, Y8, Y5; VUNPCKLPD Y6, Y4, Y8; VUNPCKHPD Y6, Y4, Y4; VBROADCASTSS (DI), Y6
 	VFMADD231PS Y7, Y6, Y0; VBROADCASTSS (DI)(R8*1), Y6; VFMADD231PS Y7, Y6, Y1; VBROADCASTSS (R9), Y6
@@ -7351,24 +7277,23 @@ keys8queries4Untouched:
 	VBROADCASTSS 12(DI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS 12(DI)(R8*1), Y5
 	VFMADD231PS Y4, Y5, Y1; VBROADCASTSS 12(R9), Y5; VFMADD231PS Y4, Y5, Y2
 	VBROADCASTSS 12(R9)(R8*1), Y5; VFMADD231PS Y4, Y5, Y3; ADDQ $0x10, DX; ADDQ $0x10, BX
-	ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R9; SUBQ $0x4, R10; JGE keys8queries4Four
+	ADDQ $0x10, SI; ADDQ $0x10, DI; ADDQ $0x10, R9; SUBQ $4, R10; JGE keys8queries4Four
 
 keys8queries4Dims:
-	ADDQ $0x4, R10; JE keys8queries4Store
+	ADDQ $4, R10; JE keys8queries4Store
 
 	// One dimension at a time.
 keys8queries4One:
 	VBROADCASTSS (DX), Y4; VINSERTPS $0x10, (DX)(CX*1), X4, X4; VINSERTPS $0x20, (DX)(CX*2), X4, X4
 	VINSERTPS $0x30, (BX), X4, X4; VBROADCASTSS (DX)(CX*4), Y5; VINSERTPS $0x10, (BX)(CX*2), X5, X5
-	VINSERTPS $0x20, (SI), X5, X5; VINSERTPS $0x30, (BX)(CX*4), X5, X5; VINSERTF128 $0x1, X5, Y4, Y4
+	VINSERTPS $0x20, (SI), X5, X5; VINSERTPS $0x30, (BX)(CX*4), X5, X5; VINSERTF128 $1, X5, Y4, Y4
 	VBROADCASTSS (DI), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS (DI)(R8*1), Y5; VFMADD231PS Y4, Y5, Y1
 	VBROADCASTSS (R9), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS (R9)(R8*1), Y5; VFMADD231PS Y4, Y5, Y3
-	ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI; ADDQ $0x4, DI; ADDQ $0x4, R9; DECQ R10
-	JNE keys8queries4One
+	ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI; ADDQ $4, R9; DECQ R10; JNE keys8queries4One
 
 keys8queries4Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y1, 256(DX); VMOVUPS Y2, 512(DX); VMOVUPS Y3, 768(DX)
-	ADDQ $0x400, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x10, DX, DX; ADDQ DX, 8(SP); SUBQ $0x4, 16(SP)
+	ADDQ $0x400, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x10, DX, DX; ADDQ DX, 8(SP); SUBQ $4, 16(SP)
 	JMP keys8queries4
 
 keys8queries4NotTouched:
@@ -7378,12 +7303,12 @@ keys8queries4NotTouched:
 
 keys8queries4End:
 keys8queries3:
-	CMPQ 16(SP), $0x3; JL keys8queries3End
-	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; MOVQ $+0, 96(SP); MOVQ $+0, 104(SP)
-	CMPQ 120(SP), $0x0; JE keys8queries3Ready
-	CMPQ 72(SP), $0x0; JNE keys8queries3Along
+	CMPQ 16(SP), $3; JL keys8queries3End
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; MOVQ $0, 96(SP); MOVQ $0, 104(SP)
+	CMPQ 120(SP), $0; JE keys8queries3Ready
+	CMPQ 72(SP), $0; JNE keys8queries3Along
 	MOVQ 32(SP), DX; ADDQ 88(SP), DX; CMPQ DX, $0x10; JL keys8queries3Ready
-	MOVQ CX, DX; SHLQ $0x3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $0x3, BX; CMPQ 112(SP), $0x0
+	MOVQ CX, DX; SHLQ $3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $3, BX; CMPQ 112(SP), $0
 	JNE keys8queries3Apart
 
 	// One run of memory.
@@ -7394,7 +7319,7 @@ keys8queries3Apart:
 	MOVQ DX, 96(SP); ADDQ DX, BX; MOVQ BX, 104(SP); JMP keys8queries3Ready
 
 keys8queries3AtOnce:
-	MOVQ $0x8, DI
+	MOVQ $8, DI
 
 keys8queries3Touch:
 	MOVQ DX, BX; MOVQ DX, SI; ADDQ 64(SP), SI
@@ -7408,8 +7333,8 @@ keys8queries3Along:
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 104(SP)
 
 keys8queries3Ready:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
-	MOVQ 24(SP), R8; SHLQ $0x2, R8; LEAQ (DI)(R8*2), R9; MOVQ 24(SP), R10; SUBQ $0x4, R10
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
+	MOVQ 24(SP), R8; SHLQ $2, R8; LEAQ (DI)(R8*2), R9; MOVQ 24(SP), R10; SUBQ $4, R10
 	JL keys8queries3Dims
 
 keys8queries3Four:
@@ -7423,9 +7348,9 @@ keys8queries3SameTouched:
 	MOVQ R11, 96(SP)
 
 keys8queries3Untouched:
-	VBROADCASTF128 (DX), Y3; VINSERTF128 $0x1, (DX)(CX*4), Y3, Y3; VBROADCASTF128 (DX)(CX*1), Y4
-	VINSERTF128 $0x1, (BX)(CX*2), Y4, Y4; VBROADCASTF128 (DX)(CX*2), Y5; VINSERTF128 $0x1, (SI), Y5, Y5
-	VBROADCASTF128 (BX), Y6; VINSERTF128 $0x1, (BX)(CX*4), Y6, Y6; VUNPCKLPS Y4, Y3, Y7
+	VBROADCASTF128 (DX), Y3; VINSERTF128 $1, (DX)(CX*4), Y3, Y3; VBROADCASTF128 (DX)(CX*1), Y4
+	VINSERTF128 $1, (BX)(CX*2), Y4, Y4; VBROADCASTF128 (DX)(CX*2), Y5; VINSERTF128 $1, (SI), Y5, Y5
+	VBROADCASTF128 (BX), Y6; VINSERTF128 $1, (BX)(CX*4), Y6, Y6; VUNPCKLPS Y4, Y3, Y7
 	VUNPCKHPS Y4, Y3, Y3; VUNPCKLPS Y6, Y5, Y4; VUNPCKHPS Y6, Y5, Y5; VUNPCKLPD Y4, Y7, Y6
 	VUNPCKHPD Y4, Y7, Y4; VUNPCKLPD Y5, Y3, Y7; VUNPCKHPD Y5, Y3, Y3; VBROADCASTSS (DI), Y5
 	VFMADD231PS Y6, Y5, Y0; VBROADCASTSS (DI)(R8*1), Y5; VFMADD231PS Y6, Y5, Y1; VBROADCASTSS (R9), Y5
@@ -7436,23 +7361,23 @@ keys8queries3Untouched:
 	VFMADD231PS Y7, Y4, Y2; VBROADCASTSS 12(DI), Y4; VFMADD231PS Y3, Y4, Y0
 	VBROADCASTSS 12(DI)(R8*1), Y4; VFMADD231PS Y3, Y4, Y1; VBROADCASTSS 12(R9), Y4
 	VFMADD231PS Y3, Y4, Y2; ADDQ $0x10, DX; ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI
-	ADDQ $0x10, R9; SUBQ $0x4, R10; JGE keys8queries3Four
+	ADDQ $0x10, R9; SUBQ $4, R10; JGE keys8queries3Four
 
 keys8queries3Dims:
-	ADDQ $0x4, R10; JE keys8queries3Store
+	ADDQ $4, R10; JE keys8queries3Store
 
 	// One dimension at a time.
 keys8queries3One:
 	VBROADCASTSS (DX), Y3; VINSERTPS $0x10, (DX)(CX*1), X3, X3; VINSERTPS $0x20, (DX)(CX*2), X3, X3
 	VINSERTPS $0x30, (BX), X3, X3; VBROADCASTSS (DX)(CX*4), Y4; VINSERTPS $0x10, (BX)(CX*2), X4, X4
-	VINSERTPS $0x20, (SI), X4, X4; VINSERTPS $0x30, (BX)(CX*4), X4, X4; VINSERTF128 $0x1, X4, Y3, Y3
+	VINSERTPS $0x20, (SI), X4, X4; VINSERTPS $0x30, (BX)(CX*4), X4, X4; VINSERTF128 $1, X4, Y3, Y3
 	VBROADCASTSS (DI), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS (DI)(R8*1), Y4; VFMADD231PS Y3, Y4, Y1
-	VBROADCASTSS (R9), Y4; VFMADD231PS Y3, Y4, Y2; ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI
-	ADDQ $0x4, DI; ADDQ $0x4, R9; DECQ R10; JNE keys8queries3One
+	VBROADCASTSS (R9), Y4; VFMADD231PS Y3, Y4, Y2; ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI
+	ADDQ $4, R9; DECQ R10; JNE keys8queries3One
 
 keys8queries3Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y1, 256(DX); VMOVUPS Y2, 512(DX); ADDQ $0x300, 56(SP)
-	MOVQ 24(SP), DX; IMUL3Q $0xc, DX, DX; ADDQ DX, 8(SP); SUBQ $0x3, 16(SP); JMP keys8queries3
+	MOVQ 24(SP), DX; IMUL3Q $0xc, DX, DX; ADDQ DX, 8(SP); SUBQ $3, 16(SP); JMP keys8queries3
 
 keys8queries3NotTouched:
 	MOVQ 104(SP), R11; TESTQ R11, R11; JE keys8queries3Untouched
@@ -7461,12 +7386,12 @@ keys8queries3NotTouched:
 
 keys8queries3End:
 keys8queries2:
-	CMPQ 16(SP), $0x2; JL keys8queries2End
-	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ $+0, 96(SP); MOVQ $+0, 104(SP); CMPQ 120(SP), $0x0
+	CMPQ 16(SP), $2; JL keys8queries2End
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ $0, 96(SP); MOVQ $0, 104(SP); CMPQ 120(SP), $0
 	JE keys8queries2Ready
-	CMPQ 72(SP), $0x0; JNE keys8queries2Along
+	CMPQ 72(SP), $0; JNE keys8queries2Along
 	MOVQ 32(SP), DX; ADDQ 88(SP), DX; CMPQ DX, $0x10; JL keys8queries2Ready
-	MOVQ CX, DX; SHLQ $0x3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $0x3, BX; CMPQ 112(SP), $0x0
+	MOVQ CX, DX; SHLQ $3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $3, BX; CMPQ 112(SP), $0
 	JNE keys8queries2Apart
 
 	// One run of memory.
@@ -7477,7 +7402,7 @@ keys8queries2Apart:
 	MOVQ DX, 96(SP); ADDQ DX, BX; MOVQ BX, 104(SP); JMP keys8queries2Ready
 
 keys8queries2AtOnce:
-	MOVQ $0x8, DI
+	MOVQ $8, DI
 
 keys8queries2Touch:
 	MOVQ DX, BX; MOVQ DX, SI; ADDQ 64(SP), SI
@@ -7491,8 +7416,8 @@ keys8queries2Along:
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 104(SP)
 
 keys8queries2Ready:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
-	MOVQ 24(SP), R8; SHLQ $0x2, R8; MOVQ 24(SP), R9; SUBQ $0x4, R9; JL keys8queries2Dims
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
+	MOVQ 24(SP), R8; SHLQ $2, R8; MOVQ 24(SP), R9; SUBQ $4, R9; JL keys8queries2Dims
 
 keys8queries2Four:
 	MOVQ 96(SP), R10; TESTQ R10, R10; JE keys8queries2NotTouched
@@ -7505,9 +7430,9 @@ keys8queries2SameTouched:
 	MOVQ R10, 96(SP)
 
 keys8queries2Untouched:
-	VBROADCASTF128 (DX), Y2; VINSERTF128 $0x1, (DX)(CX*4), Y2, Y2; VBROADCASTF128 (DX)(CX*1), Y3
-	VINSERTF128 $0x1, (BX)(CX*2), Y3, Y3; VBROADCASTF128 (DX)(CX*2), Y4; VINSERTF128 $0x1, (SI), Y4, Y4
-	VBROADCASTF128 (BX), Y5; VINSERTF128 $0x1, (BX)(CX*4), Y5, Y5; VUNPCKLPS Y3, Y2, Y6
+	VBROADCASTF128 (DX), Y2; VINSERTF128 $1, (DX)(CX*4), Y2, Y2; VBROADCASTF128 (DX)(CX*1), Y3
+	VINSERTF128 $1, (BX)(CX*2), Y3, Y3; VBROADCASTF128 (DX)(CX*2), Y4; VINSERTF128 $1, (SI), Y4, Y4
+	VBROADCASTF128 (BX), Y5; VINSERTF128 $1, (BX)(CX*4), Y5, Y5; VUNPCKLPS Y3, Y2, Y6
 	VUNPCKHPS Y3, Y2, Y2; VUNPCKLPS Y5, Y4, Y3; VUNPCKHPS Y5, Y4, Y4; VUNPCKLPD Y3, Y6, Y5
 	VUNPCKHPD Y3, Y6, Y3; VUNPCKLPD Y4, Y2, Y6; VUNPCKHPD Y4, Y2, Y2; VBROADCASTSS (DI), Y4
 	VFMADD231PS Y5, Y4, Y0; VBROADCASTSS (DI)(R8*1), Y4; VFMADD231PS Y5, Y4, Y1; VBROADCASTSS 4(DI), Y4
@@ -7515,22 +7440,22 @@ keys8queries2Untouched:
 	VBROADCASTSS 8(DI), Y3; VFMADD231PS Y6, Y3, Y0; VBROADCASTSS 8(DI)(R8*1), Y3
 	VFMADD231PS Y6, Y3, Y1; VBROADCASTSS 12(DI), Y3; VFMADD231PS Y2, Y3, Y0
 	VBROADCASTSS 12(DI)(R8*1), Y3; VFMADD231PS Y2, Y3, Y1; ADDQ $0x10, DX; ADDQ $0x10, BX
-	ADDQ $0x10, SI; ADDQ $0x10, DI; SUBQ $0x4, R9; JGE keys8queries2Four
+	ADDQ $0x10, SI; ADDQ $0x10, DI; SUBQ $4, R9; JGE keys8queries2Four
 
 keys8queries2Dims:
-	ADDQ $0x4, R9; JE keys8queries2Store
+	ADDQ $4, R9; JE keys8queries2Store
 
 	// One dimension at a time.
 keys8queries2One:
 	VBROADCASTSS (DX), Y2; VINSERTPS $0x10, (DX)(CX*1), X2, X2; VINSERTPS $0x20, (DX)(CX*2), X2, X2
 	VINSERTPS $0x30, (BX), X2, X2; VBROADCASTSS (DX)(CX*4), Y3; VINSERTPS $0x10, (BX)(CX*2), X3, X3
-	VINSERTPS $0x20, (SI), X3, X3; VINSERTPS $0x30, (BX)(CX*4), X3, X3; VINSERTF128 $0x1, X3, Y2, Y2
+	VINSERTPS $0x20, (SI), X3, X3; VINSERTPS $0x30, (BX)(CX*4), X3, X3; VINSERTF128 $1, X3, Y2, Y2
 	VBROADCASTSS (DI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS (DI)(R8*1), Y3; VFMADD231PS Y2, Y3, Y1
-	ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI; ADDQ $0x4, DI; DECQ R9; JNE keys8queries2One
+	ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI; DECQ R9; JNE keys8queries2One
 
 keys8queries2Store:
 	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); VMOVUPS Y1, 256(DX); ADDQ $0x200, 56(SP); MOVQ 24(SP), DX
-	IMUL3Q $0x8, DX, DX; ADDQ DX, 8(SP); SUBQ $0x2, 16(SP); JMP keys8queries2
+	IMUL3Q $8, DX, DX; ADDQ DX, 8(SP); SUBQ $2, 16(SP); JMP keys8queries2
 
 keys8queries2NotTouched:
 	MOVQ 104(SP), R10; TESTQ R10, R10; JE keys8queries2Untouched
@@ -7539,11 +7464,11 @@ keys8queries2NotTouched:
 
 keys8queries2End:
 keys8queries1:
-	CMPQ 16(SP), $0x1; JL keys8queries1End
-	VXORPS Y0, Y0, Y0; MOVQ $+0, 96(SP); MOVQ $+0, 104(SP); CMPQ 120(SP), $0x0; JE keys8queries1Ready
-	CMPQ 72(SP), $0x0; JNE keys8queries1Along
+	CMPQ 16(SP), $1; JL keys8queries1End
+	VXORPS Y0, Y0, Y0; MOVQ $0, 96(SP); MOVQ $0, 104(SP); CMPQ 120(SP), $0; JE keys8queries1Ready
+	CMPQ 72(SP), $0; JNE keys8queries1Along
 	MOVQ 32(SP), DX; ADDQ 88(SP), DX; CMPQ DX, $0x10; JL keys8queries1Ready
-	MOVQ CX, DX; SHLQ $0x3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $0x3, BX; CMPQ 112(SP), $0x0
+	MOVQ CX, DX; SHLQ $3, DX; ADDQ AX, DX; MOVQ 64(SP), BX; SHLQ $3, BX; CMPQ 112(SP), $0
 	JNE keys8queries1Apart
 
 	// One run of memory.
@@ -7554,7 +7479,7 @@ keys8queries1Apart:
 	MOVQ DX, 96(SP); ADDQ DX, BX; MOVQ BX, 104(SP); JMP keys8queries1Ready
 
 keys8queries1AtOnce:
-	MOVQ $0x8, DI
+	MOVQ $8, DI
 
 keys8queries1Touch:
 	MOVQ DX, BX; MOVQ DX, SI; ADDQ 64(SP), SI
@@ -7568,8 +7493,8 @@ keys8queries1Along:
 	MOVQ 72(SP), DX; ADDQ $0x8000, DX; MOVQ DX, 104(SP)
 
 keys8queries1Ready:
-	MOVQ AX, DX; IMUL3Q $0x3, CX, BX; ADDQ AX, BX; IMUL3Q $0x6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
-	MOVQ 24(SP), R8; SUBQ $0x4, R8; JL keys8queries1Dims
+	MOVQ AX, DX; IMUL3Q $3, CX, BX; ADDQ AX, BX; IMUL3Q $6, CX, SI; ADDQ AX, SI; MOVQ 8(SP), DI
+	MOVQ 24(SP), R8; SUBQ $4, R8; JL keys8queries1Dims
 
 keys8queries1Four:
 	MOVQ 96(SP), R9; TESTQ R9, R9; JE keys8queries1NotTouched
@@ -7580,140 +7505,133 @@ keys8queries1SameTouched:
 	MOVQ R9, 96(SP)
 
 keys8queries1Untouched:
-	VBROADCASTF128 (DX), Y1; VINSERTF128 $0x1, (DX)(CX*4), Y1, Y1; VBROADCASTF128 (DX)(CX*1), Y2
-	VINSERTF128 $0x1, (BX)(CX*2), Y2, Y2; VBROADCASTF128 (DX)(CX*2), Y3; VINSERTF128 $0x1, (SI), Y3, Y3
-	VBROADCASTF128 (BX), Y4; VINSERTF128 $0x1, (BX)(CX*4), Y4, Y4; VUNPCKLPS Y2, Y1, Y5
+	VBROADCASTF128 (DX), Y1; VINSERTF128 $1, (DX)(CX*4), Y1, Y1; VBROADCASTF128 (DX)(CX*1), Y2
+	VINSERTF128 $1, (BX)(CX*2), Y2, Y2; VBROADCASTF128 (DX)(CX*2), Y3; VINSERTF128 $1, (SI), Y3, Y3
+	VBROADCASTF128 (BX), Y4; VINSERTF128 $1, (BX)(CX*4), Y4, Y4; VUNPCKLPS Y2, Y1, Y5
 	VUNPCKHPS Y2, Y1, Y1; VUNPCKLPS Y4, Y3, Y2; VUNPCKHPS Y4, Y3, Y3; VUNPCKLPD Y2, Y5, Y4
 	VUNPCKHPD Y2, Y5, Y2; VUNPCKLPD Y3, Y1, Y5; VUNPCKHPD Y3, Y1, Y1; VBROADCASTSS (DI), Y3
 	VFMADD231PS Y4, Y3, Y0; VBROADCASTSS 4(DI), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS 8(DI), Y2
 	VFMADD231PS Y5, Y2, Y0; VBROADCASTSS 12(DI), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ $0x10, DX
-	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; SUBQ $0x4, R8; JGE keys8queries1Four
+	ADDQ $0x10, BX; ADDQ $0x10, SI; ADDQ $0x10, DI; SUBQ $4, R8; JGE keys8queries1Four
 
 keys8queries1Dims:
-	ADDQ $0x4, R8; JE keys8queries1Store
+	ADDQ $4, R8; JE keys8queries1Store
 
 	// One dimension at a time.
 keys8queries1One:
 	VBROADCASTSS (DX), Y1; VINSERTPS $0x10, (DX)(CX*1), X1, X1; VINSERTPS $0x20, (DX)(CX*2), X1, X1
 	VINSERTPS $0x30, (BX), X1, X1; VBROADCASTSS (DX)(CX*4), Y2; VINSERTPS $0x10, (BX)(CX*2), X2, X2
-	VINSERTPS $0x20, (SI), X2, X2; VINSERTPS $0x30, (BX)(CX*4), X2, X2; VINSERTF128 $0x1, X2, Y1, Y1
-	VBROADCASTSS (DI), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, SI
-	ADDQ $0x4, DI; DECQ R8; JNE keys8queries1One
+	VINSERTPS $0x20, (SI), X2, X2; VINSERTPS $0x30, (BX)(CX*4), X2, X2; VINSERTF128 $1, X2, Y1, Y1
+	VBROADCASTSS (DI), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, SI; ADDQ $4, DI
+	DECQ R8; JNE keys8queries1One
 
 keys8queries1Store:
-	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); ADDQ $0x100, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x4, DX, DX
-	ADDQ DX, 8(SP); SUBQ $0x1, 16(SP); JMP keys8queries1
+	MOVQ 56(SP), DX; VMOVUPS Y0, (DX); ADDQ $0x100, 56(SP); MOVQ 24(SP), DX; IMUL3Q $4, DX, DX
+	ADDQ DX, 8(SP); SUBQ $1, 16(SP); JMP keys8queries1
 
 keys8queries1NotTouched:
 	MOVQ 104(SP), R9; TESTQ R9, R9; JE keys8queries1Untouched
 	PREFETCHT1 (R9); PREFETCHT1 64(R9); ADDQ $0x80, R9; MOVQ R9, 104(SP); JMP keys8queries1Untouched
 
 keys8queries1End:
-	ADDQ $0x20, (SP); MOVQ CX, DX; IMUL3Q $0x8, DX, DX; ADDQ DX, AX; CMPQ 72(SP), $0x0
-	JE keys8NoPointer
-	IMUL3Q $0x8, 64(SP), DX; ADDQ DX, 72(SP)
+	ADDQ $0x20, (SP); MOVQ CX, DX; IMUL3Q $8, DX, DX; ADDQ DX, AX; CMPQ 72(SP), $0; JE keys8NoPointer
+	IMUL3Q $8, 64(SP), DX; ADDQ DX, 72(SP)
 
 keys8NoPointer:
-	SUBQ $0x8, 32(SP); JMP keys8
+	SUBQ $8, 32(SP); JMP keys8
 
 keys8End:
 keys1:
-	CMPQ 32(SP), $0x1; JL keys1End
-	MOVQ q+8(FP), DX
-	MOVQ DX, 8(SP)
-	MOVQ rows+24(FP), DX
-	MOVQ DX, 16(SP); MOVQ (SP), DX; MOVQ DX, 56(SP)
+	CMPQ 32(SP), $1; JL keys1End
+	MOVQ q+8(FP), DX; MOVQ DX, 8(SP)
+	MOVQ rows+24(FP), DX; MOVQ DX, 16(SP); MOVQ (SP), DX; MOVQ DX, 56(SP)
 
 keys1queries4:
-	CMPQ 16(SP), $0x4; JL keys1queries4End
+	CMPQ 16(SP), $4; JL keys1queries4End
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; MOVQ AX, DX
-	MOVQ 8(SP), BX; MOVQ 24(SP), SI; SHLQ $0x2, SI; LEAQ (BX)(SI*2), DI; MOVQ 24(SP), R8
+	MOVQ 8(SP), BX; MOVQ 24(SP), SI; SHLQ $2, SI; LEAQ (BX)(SI*2), DI; MOVQ 24(SP), R8
 
 	// One dimension at a time.
 keys1queries4One:
 	VBROADCASTSS (DX), Y4; VBROADCASTSS (BX), Y5; VFMADD231PS Y4, Y5, Y0; VBROADCASTSS (BX)(SI*1), Y5
 	VFMADD231PS Y4, Y5, Y1; VBROADCASTSS (DI), Y5; VFMADD231PS Y4, Y5, Y2; VBROADCASTSS (DI)(SI*1), Y5
-	VFMADD231PS Y4, Y5, Y3; ADDQ $0x4, DX; ADDQ $0x4, BX; ADDQ $0x4, DI; DECQ R8; JNE keys1queries4One
+	VFMADD231PS Y4, Y5, Y3; ADDQ $4, DX; ADDQ $4, BX; ADDQ $4, DI; DECQ R8; JNE keys1queries4One
 	MOVQ 56(SP), DX; VMOVSS X0, (DX); VMOVSS X1, 256(DX); VMOVSS X2, 512(DX); VMOVSS X3, 768(DX)
-	ADDQ $0x400, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x10, DX, DX; ADDQ DX, 8(SP); SUBQ $0x4, 16(SP)
+	ADDQ $0x400, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x10, DX, DX; ADDQ DX, 8(SP); SUBQ $4, 16(SP)
 	JMP keys1queries4
 
 keys1queries4End:
 keys1queries3:
-	CMPQ 16(SP), $0x3; JL keys1queries3End
+	CMPQ 16(SP), $3; JL keys1queries3End
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; MOVQ AX, DX; MOVQ 8(SP), BX
-	MOVQ 24(SP), SI; SHLQ $0x2, SI; LEAQ (BX)(SI*2), DI; MOVQ 24(SP), R8
+	MOVQ 24(SP), SI; SHLQ $2, SI; LEAQ (BX)(SI*2), DI; MOVQ 24(SP), R8
 
 	// One dimension at a time.
 keys1queries3One:
 	VBROADCASTSS (DX), Y3; VBROADCASTSS (BX), Y4; VFMADD231PS Y3, Y4, Y0; VBROADCASTSS (BX)(SI*1), Y4
-	VFMADD231PS Y3, Y4, Y1; VBROADCASTSS (DI), Y4; VFMADD231PS Y3, Y4, Y2; ADDQ $0x4, DX; ADDQ $0x4, BX
-	ADDQ $0x4, DI; DECQ R8; JNE keys1queries3One
+	VFMADD231PS Y3, Y4, Y1; VBROADCASTSS (DI), Y4; VFMADD231PS Y3, Y4, Y2; ADDQ $4, DX; ADDQ $4, BX
+	ADDQ $4, DI; DECQ R8; JNE keys1queries3One
 	MOVQ 56(SP), DX; VMOVSS X0, (DX); VMOVSS X1, 256(DX); VMOVSS X2, 512(DX); ADDQ $0x300, 56(SP)
-	MOVQ 24(SP), DX; IMUL3Q $0xc, DX, DX; ADDQ DX, 8(SP); SUBQ $0x3, 16(SP); JMP keys1queries3
+	MOVQ 24(SP), DX; IMUL3Q $0xc, DX, DX; ADDQ DX, 8(SP); SUBQ $3, 16(SP); JMP keys1queries3
 
 keys1queries3End:
 keys1queries2:
-	CMPQ 16(SP), $0x2; JL keys1queries2End
-	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ AX, DX; MOVQ 8(SP), BX; MOVQ 24(SP), SI; SHLQ $0x2, SI
+	CMPQ 16(SP), $2; JL keys1queries2End
+	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; MOVQ AX, DX; MOVQ 8(SP), BX; MOVQ 24(SP), SI; SHLQ $2, SI
 	MOVQ 24(SP), DI
 
 	// One dimension at a time.
 keys1queries2One:
 	VBROADCASTSS (DX), Y2; VBROADCASTSS (BX), Y3; VFMADD231PS Y2, Y3, Y0; VBROADCASTSS (BX)(SI*1), Y3
-	VFMADD231PS Y2, Y3, Y1; ADDQ $0x4, DX; ADDQ $0x4, BX; DECQ DI; JNE keys1queries2One
+	VFMADD231PS Y2, Y3, Y1; ADDQ $4, DX; ADDQ $4, BX; DECQ DI; JNE keys1queries2One
 	MOVQ 56(SP), DX; VMOVSS X0, (DX); VMOVSS X1, 256(DX); ADDQ $0x200, 56(SP); MOVQ 24(SP), DX
-	IMUL3Q $0x8, DX, DX; ADDQ DX, 8(SP); SUBQ $0x2, 16(SP); JMP keys1queries2
+	IMUL3Q $8, DX, DX; ADDQ DX, 8(SP); SUBQ $2, 16(SP); JMP keys1queries2
 
 keys1queries2End:
 keys1queries1:
-	CMPQ 16(SP), $0x1; JL keys1queries1End
+	CMPQ 16(SP), $1; JL keys1queries1End
 	VXORPS Y0, Y0, Y0; MOVQ AX, DX; MOVQ 8(SP), BX; MOVQ 24(SP), SI
 
 	// One dimension at a time.
 keys1queries1One:
-	VBROADCASTSS (DX), Y1; VBROADCASTSS (BX), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ $0x4, DX; ADDQ $0x4, BX
+	VBROADCASTSS (DX), Y1; VBROADCASTSS (BX), Y2; VFMADD231PS Y1, Y2, Y0; ADDQ $4, DX; ADDQ $4, BX
 	DECQ SI; JNE keys1queries1One
-	MOVQ 56(SP), DX; VMOVSS X0, (DX); ADDQ $0x100, 56(SP); MOVQ 24(SP), DX; IMUL3Q $0x4, DX, DX
-	ADDQ DX, 8(SP); SUBQ $0x1, 16(SP); JMP keys1queries1
+	MOVQ 56(SP), DX; VMOVSS X0, (DX); ADDQ $0x100, 56(SP); MOVQ 24(SP), DX; IMUL3Q $4, DX, DX
+	ADDQ DX, 8(SP); SUBQ $1, 16(SP); JMP keys1queries1
 
 keys1queries1End:
-	ADDQ $0x4, (SP); MOVQ CX, DX; IMUL3Q $0x1, DX, DX; ADDQ DX, AX; SUBQ $0x1, 32(SP); JMP keys1
+	ADDQ $4, (SP); MOVQ CX, DX; IMUL3Q $1, DX, DX; ADDQ DX, AX; SUBQ $1, 32(SP); JMP keys1
 
 keys1End:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // softmaxSIMD works like softmaxGeneric.
 // func softmaxSIMD(s *float32, m *float32, l *float32, alpha *float32, maxima *float32, visible *uint64, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxSIMD(SB), $3496-65
-	MOVQ rows+48(FP), AX
-	CMPQ AX, $0x1; JNE rows
-	CMPQ visible+40(FP), $0x0
-	JNE rows
+	MOVQ rows+48(FP), AX; CMPQ AX, $1; JNE rows
+	CMPQ visible+40(FP), $0; JNE rows
 	MOVQ s+0(FP), CX
 	MOVQ m+8(FP), AX
 	MOVQ l+16(FP), DX
-	MOVQ alpha+24(FP), BX
-	VBROADCASTSS (AX), Y0; VMOVUPS (CX), Y1; VMAXPS allff800000<>+0(SB), Y1, Y1; VMOVUPS 32(CX), Y2
-	VMAXPS allff800000<>+0(SB), Y2, Y2; VMOVUPS 64(CX), Y3; VMAXPS Y1, Y3, Y3; VMOVUPS 96(CX), Y1
-	VMAXPS Y2, Y1, Y1; VMOVUPS 128(CX), Y2; VMAXPS Y3, Y2, Y2; VMOVUPS 160(CX), Y3; VMAXPS Y1, Y3, Y3
-	VMOVUPS 192(CX), Y1; VMAXPS Y2, Y1, Y1; VMOVUPS 224(CX), Y2; VMAXPS Y3, Y2, Y2; VMAXPS Y2, Y1, Y1
-	VPERM2F128 $0x1, Y1, Y1, Y2; VMAXPS Y2, Y1, Y1; VPERMILPD $0x5, Y1, Y2; VMAXPS Y2, Y1, Y1
-	VPERMILPS $0xb1, Y1, Y2; VMAXPS Y2, Y1, Y1; VXORPS Y2, Y2, Y2; VMAXPS Y0, Y1, Y1; VADDPS Y2, Y1, Y1
-	VCMPPS $0x0, allff800000<>+0(SB), Y1, Y3; VANDNPS Y1, Y3, Y2; VMOVSS X1, (AX); VMOVMSKPS Y3, AX
-	TESTL AX, AX; SETNE AL; VSUBPS Y2, Y0, Y0
-	VBROADCASTSS c+56(FP), Y1
-	VMOVAPS Y0, Y3; VFMADD213PS all4b400080<>+0(SB), Y1, Y3; VSUBPS all4b400080<>+0(SB), Y3, Y4
-	VFMSUB213PS Y4, Y1, Y0; VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y0, Y4
-	VFMADD213PS all3ce35b99<>+0(SB), Y0, Y4; VFMADD213PS all3df5fcda<>+0(SB), Y0, Y4
-	VFMADD213PS all3eb17215<>+0(SB), Y0, Y4; VFMADD213PS all3f000000<>+0(SB), Y0, Y4
-	VCMPPS $0x16, all4b400002<>+0(SB), Y3, Y0; VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y4, Y4
-	VANDPS Y0, Y4, Y4; VMOVSS X4, (BX); VMOVUPS all4b400080<>+0(SB), Y3; VSUBPS (CX), Y2, Y9
-	VSUBPS 32(CX), Y2, Y10; VMOVAPS Y9, Y8; VFNMADD213PS Y3, Y1, Y8; VMOVAPS Y10, Y7
-	VFNMADD213PS Y3, Y1, Y7; VSUBPS Y3, Y8, Y0; VSUBPS Y3, Y7, Y4; VFNMSUB213PS Y0, Y1, Y9
-	VFNMSUB213PS Y4, Y1, Y10; VMOVUPS all3a2dd372<>+0(SB), Y0; VFMADD213PS all3b9e763d<>+0(SB), Y9, Y0
+	MOVQ alpha+24(FP), BX; VBROADCASTSS (AX), Y0; VMOVUPS (CX), Y1; VMAXPS allff800000<>+0(SB), Y1, Y1
+	VMOVUPS 32(CX), Y2; VMAXPS allff800000<>+0(SB), Y2, Y2; VMOVUPS 64(CX), Y3; VMAXPS Y1, Y3, Y3
+	VMOVUPS 96(CX), Y1; VMAXPS Y2, Y1, Y1; VMOVUPS 128(CX), Y2; VMAXPS Y3, Y2, Y2; VMOVUPS 160(CX), Y3
+	VMAXPS Y1, Y3, Y3; VMOVUPS 192(CX), Y1; VMAXPS Y2, Y1, Y1; VMOVUPS 224(CX), Y2; VMAXPS Y3, Y2, Y2
+	VMAXPS Y2, Y1, Y1; VPERM2F128 $1, Y1, Y1, Y2; VMAXPS Y2, Y1, Y1; VPERMILPD $5, Y1, Y2
+	VMAXPS Y2, Y1, Y1; VPERMILPS $0xb1, Y1, Y2; VMAXPS Y2, Y1, Y1; VXORPS Y2, Y2, Y2; VMAXPS Y0, Y1, Y1
+	VADDPS Y2, Y1, Y1; VCMPPS $0, allff800000<>+0(SB), Y1, Y3; VANDNPS Y1, Y3, Y2; VMOVSS X1, (AX)
+	VMOVMSKPS Y3, AX; TESTL AX, AX; SETNE AL; VSUBPS Y2, Y0, Y0
+	VBROADCASTSS c+56(FP), Y1; VMOVAPS Y0, Y3; VFMADD213PS all4b400080<>+0(SB), Y1, Y3
+	VSUBPS all4b400080<>+0(SB), Y3, Y4; VFMSUB213PS Y4, Y1, Y0; VMOVUPS all3a2dd372<>+0(SB), Y4
+	VFMADD213PS all3b9e763d<>+0(SB), Y0, Y4; VFMADD213PS all3ce35b99<>+0(SB), Y0, Y4
+	VFMADD213PS all3df5fcda<>+0(SB), Y0, Y4; VFMADD213PS all3eb17215<>+0(SB), Y0, Y4
+	VFMADD213PS all3f000000<>+0(SB), Y0, Y4; VCMPPS $0x16, all4b400002<>+0(SB), Y3, Y0
+	VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y4, Y4; VANDPS Y0, Y4, Y4; VMOVSS X4, (BX)
+	VMOVUPS all4b400080<>+0(SB), Y3; VSUBPS (CX), Y2, Y9; VSUBPS 32(CX), Y2, Y10; VMOVAPS Y9, Y8
+	VFNMADD213PS Y3, Y1, Y8; VMOVAPS Y10, Y7; VFNMADD213PS Y3, Y1, Y7; VSUBPS Y3, Y8, Y0
+	VSUBPS Y3, Y7, Y4; VFNMSUB213PS Y0, Y1, Y9; VFNMSUB213PS Y4, Y1, Y10
+	VMOVUPS all3a2dd372<>+0(SB), Y0; VFMADD213PS all3b9e763d<>+0(SB), Y9, Y0
 	VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y10, Y4
 	VFMADD213PS all3ce35b99<>+0(SB), Y9, Y0; VFMADD213PS all3ce35b99<>+0(SB), Y10, Y4
 	VFMADD213PS all3df5fcda<>+0(SB), Y9, Y0; VFMADD213PS all3df5fcda<>+0(SB), Y10, Y4
@@ -7757,24 +7675,20 @@ TEXT ·softmaxSIMD(SB), $3496-65
 	VPSLLD $0x17, Y8, Y8; VMULPS Y8, Y5, Y5; VCMPPS $0x16, all4b400002<>+0(SB), Y11, Y2
 	VPSLLD $0x17, Y11, Y11; VMULPS Y11, Y3, Y3; VANDPS Y1, Y5, Y5; VANDPS Y2, Y3, Y3
 	VMOVUPS Y5, 192(CX); VADDPS Y5, Y0, Y0; VMOVUPS Y3, 224(CX); VADDPS Y3, Y4, Y4; VADDPS Y4, Y0, Y0
-	VEXTRACTF128 $0x1, Y0, X1; VADDPS X1, X0, X0; VPERMILPD $0x1, X0, X1; VADDPS X1, X0, X0
+	VEXTRACTF128 $1, Y0, X1; VADDPS X1, X0, X0; VPERMILPD $1, X0, X1; VADDPS X1, X0, X0
 	VMOVSHDUP X0, X1; VADDSS X1, X0, X0; VMOVSS (DX), X1; VMOVSS (BX), X4; VFMADD213SS X0, X4, X1
 	VMOVSS X1, (DX)
 	MOVB AL, masked+64(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 rows:
-	CMPQ visible+40(FP), $0x0
-	JNE masked386
-	CMPQ maxima+32(FP), $0x0
-	JE find389
+	CMPQ visible+40(FP), $0; JNE masked386
+	CMPQ maxima+32(FP), $0; JE find389
 
 	// alpha_r = the largest lane of the maxima of row r
 	MOVQ alpha+24(FP), AX
 	MOVQ rows+48(FP), CX
-	MOVQ maxima+32(FP), DX
-	SUBQ $0x8, CX; JL maxRest391
+	MOVQ maxima+32(FP), DX; SUBQ $8, CX; JL maxRest391
 
 maxRows390:
 	VMOVUPS (DX), Y0; VMOVUPS 128(DX), Y1; VPERM2F128 $0x21, Y1, Y0, Y2; VBLENDPS $0xf0, Y1, Y0, Y0
@@ -7784,15 +7698,15 @@ maxRows390:
 	VMOVUPS 224(DX), Y4; VPERM2F128 $0x21, Y4, Y3, Y5; VBLENDPS $0xf0, Y4, Y3, Y3; VMAXPS Y5, Y3, Y3
 	VUNPCKHPS Y1, Y0, Y4; VUNPCKLPS Y1, Y0, Y0; VMAXPS Y4, Y0, Y0; VUNPCKHPS Y3, Y2, Y1
 	VUNPCKLPS Y3, Y2, Y2; VMAXPS Y1, Y2, Y2; VUNPCKHPD Y2, Y0, Y1; VUNPCKLPD Y2, Y0, Y0
-	VMAXPS Y1, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x100, DX; ADDQ $0x20, AX; SUBQ $0x8, CX; JGE maxRows390
+	VMAXPS Y1, Y0, Y0; VMOVUPS Y0, (AX); ADDQ $0x100, DX; ADDQ $0x20, AX; SUBQ $8, CX; JGE maxRows390
 
 maxRest391:
-	ADDQ $0x8, CX; JE maxEnd393
+	ADDQ $8, CX; JE maxEnd393
 
 maxRow392:
-	VMOVUPS (DX), Y0; VEXTRACTF128 $0x1, Y0, X1; VMAXPS X1, X0, X0; VPERMILPD $0x1, X0, X1
+	VMOVUPS (DX), Y0; VEXTRACTF128 $1, Y0, X1; VMAXPS X1, X0, X0; VPERMILPD $1, X0, X1
 	VMAXPS X1, X0, X0; VMOVSHDUP X0, X1; VMAXSS X1, X0, X0; VMOVSS X0, (AX); ADDQ $0x20, DX
-	ADDQ $0x4, AX; DECQ CX; JNE maxRow392
+	ADDQ $4, AX; DECQ CX; JNE maxRow392
 
 maxEnd393:
 	JMP known388
@@ -7801,8 +7715,7 @@ find389:
 	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ s+0(FP), AX
 	MOVQ alpha+24(FP), CX
-	MOVQ rows+48(FP), DX
-	VMOVUPS allff800000<>+0(SB), Y0; SUBQ $0x8, DX; JL maxRest395
+	MOVQ rows+48(FP), DX; VMOVUPS allff800000<>+0(SB), Y0; SUBQ $8, DX; JL maxRest395
 
 maxRows394:
 	VMOVUPS (AX), Y1; VMAXPS Y0, Y1, Y1; VMOVUPS 32(AX), Y2; VMAXPS Y0, Y2, Y2; VMOVUPS 64(AX), Y3
@@ -7839,18 +7752,18 @@ maxRows394:
 	VPERM2F128 $0x21, Y5, Y4, Y6; VBLENDPS $0xf0, Y5, Y4, Y4; VMAXPS Y6, Y4, Y4; VUNPCKHPS Y2, Y1, Y5
 	VUNPCKLPS Y2, Y1, Y1; VMAXPS Y5, Y1, Y1; VUNPCKHPS Y4, Y3, Y2; VUNPCKLPS Y4, Y3, Y3
 	VMAXPS Y2, Y3, Y3; VUNPCKHPD Y3, Y1, Y2; VUNPCKLPD Y3, Y1, Y1; VMAXPS Y2, Y1, Y1; VMOVUPS Y1, (CX)
-	ADDQ $0x800, AX; ADDQ $0x20, CX; SUBQ $0x8, DX; JGE maxRows394
+	ADDQ $0x800, AX; ADDQ $0x20, CX; SUBQ $8, DX; JGE maxRows394
 
 maxRest395:
-	ADDQ $0x8, DX; JE maxEnd397
+	ADDQ $8, DX; JE maxEnd397
 
 maxRow396:
 	VMOVUPS (AX), Y1; VMAXPS Y0, Y1, Y1; VMOVUPS 32(AX), Y2; VMAXPS Y0, Y2, Y2; VMOVUPS 64(AX), Y3
 	VMAXPS Y1, Y3, Y1; VMOVUPS 96(AX), Y3; VMAXPS Y2, Y3, Y2; VMOVUPS 128(AX), Y3; VMAXPS Y1, Y3, Y1
 	VMOVUPS 160(AX), Y3; VMAXPS Y2, Y3, Y2; VMOVUPS 192(AX), Y3; VMAXPS Y1, Y3, Y1; VMOVUPS 224(AX), Y3
-	VMAXPS Y2, Y3, Y2; VMAXPS Y2, Y1, Y1; VEXTRACTF128 $0x1, Y1, X2; VMAXPS X2, X1, X1
-	VPERMILPD $0x1, X1, X2; VMAXPS X2, X1, X1; VMOVSHDUP X1, X2; VMAXSS X2, X1, X1; VMOVSS X1, (CX)
-	ADDQ $0x100, AX; ADDQ $0x4, CX; DECQ DX; JNE maxRow396
+	VMAXPS Y2, Y3, Y2; VMAXPS Y2, Y1, Y1; VEXTRACTF128 $1, Y1, X2; VMAXPS X2, X1, X1
+	VPERMILPD $1, X1, X2; VMAXPS X2, X1, X1; VMOVSHDUP X1, X2; VMAXSS X2, X1, X1; VMOVSS X1, (CX)
+	ADDQ $0x100, AX; ADDQ $4, CX; DECQ DX; JNE maxRow396
 
 maxEnd397:
 known388:
@@ -7858,33 +7771,31 @@ known388:
 
 masked386:
 	MOVQ rows+48(FP), AX
-	MOVQ visible+40(FP), CX
-	XORQ DX, DX
+	MOVQ visible+40(FP), CX; XORQ DX, DX
 
 orVisible:
-	ORQ (CX), DX; ADDQ $0x8, CX; DECQ AX; JNE orVisible
-	ORQ $0x1, DX; BSRQ DX, DX; SHRQ $0x4, DX; INCQ DX; MOVQ DX, 3488(SP)
+	ORQ (CX), DX; ADDQ $8, CX; DECQ AX; JNE orVisible
+	ORQ $1, DX; BSRQ DX, DX; SHRQ $4, DX; INCQ DX; MOVQ DX, 3488(SP)
 
 	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ s+0(FP), AX
 	MOVQ alpha+24(FP), CX
 	MOVQ rows+48(FP), DX
-	MOVQ visible+40(FP), BX
-	VMOVUPS allff800000<>+0(SB), Y0; SUBQ $0x8, DX; JL maxRest409
+	MOVQ visible+40(FP), BX; VMOVUPS allff800000<>+0(SB), Y0; SUBQ $8, DX; JL maxRest409
 
 maxRows408:
 	VPBROADCASTB (BX), Y1; VPAND bitOfLane<>+0(SB), Y1, Y1; VPCMPEQD bitOfLane<>+0(SB), Y1, Y1
 	VBLENDVPS Y1, (AX), Y0, Y1; VMAXPS Y0, Y1, Y1; VPBROADCASTB 1(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2; VPCMPEQD bitOfLane<>+0(SB), Y2, Y2; VBLENDVPS Y2, 32(AX), Y0, Y2
-	VMAXPS Y0, Y2, Y2; CMPQ 3488(SP), $0x1; JE maxOfRow412
+	VMAXPS Y0, Y2, Y2; CMPQ 3488(SP), $1; JE maxOfRow412
 	VPBROADCASTB 2(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 64(AX), Y0, Y3; VMAXPS Y1, Y3, Y1; VPBROADCASTB 3(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 96(AX), Y0, Y3
-	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $0x2; JE maxOfRow412
+	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $2; JE maxOfRow412
 	VPBROADCASTB 4(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 128(AX), Y0, Y3; VMAXPS Y1, Y3, Y1; VPBROADCASTB 5(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 160(AX), Y0, Y3
-	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $0x3; JE maxOfRow412
+	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $3; JE maxOfRow412
 	VPBROADCASTB 6(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 192(AX), Y0, Y3; VMAXPS Y1, Y3, Y1; VPBROADCASTB 7(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 224(AX), Y0, Y3
@@ -7894,15 +7805,15 @@ maxOfRow412:
 	VMAXPS Y2, Y1, Y1; VPBROADCASTB 32(BX), Y2; VPAND bitOfLane<>+0(SB), Y2, Y2
 	VPCMPEQD bitOfLane<>+0(SB), Y2, Y2; VBLENDVPS Y2, 1024(AX), Y0, Y2; VMAXPS Y0, Y2, Y2
 	VPBROADCASTB 33(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
-	VBLENDVPS Y3, 1056(AX), Y0, Y3; VMAXPS Y0, Y3, Y3; CMPQ 3488(SP), $0x1; JE maxOfRow413
+	VBLENDVPS Y3, 1056(AX), Y0, Y3; VMAXPS Y0, Y3, Y3; CMPQ 3488(SP), $1; JE maxOfRow413
 	VPBROADCASTB 34(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 1088(AX), Y0, Y4; VMAXPS Y2, Y4, Y2; VPBROADCASTB 35(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 1120(AX), Y0, Y4
-	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $0x2; JE maxOfRow413
+	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $2; JE maxOfRow413
 	VPBROADCASTB 36(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 1152(AX), Y0, Y4; VMAXPS Y2, Y4, Y2; VPBROADCASTB 37(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 1184(AX), Y0, Y4
-	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $0x3; JE maxOfRow413
+	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $3; JE maxOfRow413
 	VPBROADCASTB 38(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 1216(AX), Y0, Y4; VMAXPS Y2, Y4, Y2; VPBROADCASTB 39(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 1248(AX), Y0, Y4
@@ -7913,15 +7824,15 @@ maxOfRow413:
 	VPBROADCASTB 8(BX), Y2; VPAND bitOfLane<>+0(SB), Y2, Y2; VPCMPEQD bitOfLane<>+0(SB), Y2, Y2
 	VBLENDVPS Y2, 256(AX), Y0, Y2; VMAXPS Y0, Y2, Y2; VPBROADCASTB 9(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 288(AX), Y0, Y3
-	VMAXPS Y0, Y3, Y3; CMPQ 3488(SP), $0x1; JE maxOfRow414
+	VMAXPS Y0, Y3, Y3; CMPQ 3488(SP), $1; JE maxOfRow414
 	VPBROADCASTB 10(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 320(AX), Y0, Y4; VMAXPS Y2, Y4, Y2; VPBROADCASTB 11(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 352(AX), Y0, Y4
-	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $0x2; JE maxOfRow414
+	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $2; JE maxOfRow414
 	VPBROADCASTB 12(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 384(AX), Y0, Y4; VMAXPS Y2, Y4, Y2; VPBROADCASTB 13(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 416(AX), Y0, Y4
-	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $0x3; JE maxOfRow414
+	VMAXPS Y3, Y4, Y3; CMPQ 3488(SP), $3; JE maxOfRow414
 	VPBROADCASTB 14(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 448(AX), Y0, Y4; VMAXPS Y2, Y4, Y2; VPBROADCASTB 15(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 480(AX), Y0, Y4
@@ -7931,15 +7842,15 @@ maxOfRow414:
 	VMAXPS Y3, Y2, Y2; VPBROADCASTB 40(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3
 	VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 1280(AX), Y0, Y3; VMAXPS Y0, Y3, Y3
 	VPBROADCASTB 41(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
-	VBLENDVPS Y4, 1312(AX), Y0, Y4; VMAXPS Y0, Y4, Y4; CMPQ 3488(SP), $0x1; JE maxOfRow415
+	VBLENDVPS Y4, 1312(AX), Y0, Y4; VMAXPS Y0, Y4, Y4; CMPQ 3488(SP), $1; JE maxOfRow415
 	VPBROADCASTB 42(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VBLENDVPS Y5, 1344(AX), Y0, Y5; VMAXPS Y3, Y5, Y3; VPBROADCASTB 43(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 1376(AX), Y0, Y5
-	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $0x2; JE maxOfRow415
+	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $2; JE maxOfRow415
 	VPBROADCASTB 44(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VBLENDVPS Y5, 1408(AX), Y0, Y5; VMAXPS Y3, Y5, Y3; VPBROADCASTB 45(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 1440(AX), Y0, Y5
-	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $0x3; JE maxOfRow415
+	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $3; JE maxOfRow415
 	VPBROADCASTB 46(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VBLENDVPS Y5, 1472(AX), Y0, Y5; VMAXPS Y3, Y5, Y3; VPBROADCASTB 47(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 1504(AX), Y0, Y5
@@ -7950,15 +7861,15 @@ maxOfRow415:
 	VPBROADCASTB 16(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 512(AX), Y0, Y3; VMAXPS Y0, Y3, Y3; VPBROADCASTB 17(BX), Y4
 	VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 544(AX), Y0, Y4
-	VMAXPS Y0, Y4, Y4; CMPQ 3488(SP), $0x1; JE maxOfRow416
+	VMAXPS Y0, Y4, Y4; CMPQ 3488(SP), $1; JE maxOfRow416
 	VPBROADCASTB 18(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VBLENDVPS Y5, 576(AX), Y0, Y5; VMAXPS Y3, Y5, Y3; VPBROADCASTB 19(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 608(AX), Y0, Y5
-	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $0x2; JE maxOfRow416
+	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $2; JE maxOfRow416
 	VPBROADCASTB 20(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VBLENDVPS Y5, 640(AX), Y0, Y5; VMAXPS Y3, Y5, Y3; VPBROADCASTB 21(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 672(AX), Y0, Y5
-	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $0x3; JE maxOfRow416
+	VMAXPS Y4, Y5, Y4; CMPQ 3488(SP), $3; JE maxOfRow416
 	VPBROADCASTB 22(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VBLENDVPS Y5, 704(AX), Y0, Y5; VMAXPS Y3, Y5, Y3; VPBROADCASTB 23(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 736(AX), Y0, Y5
@@ -7968,15 +7879,15 @@ maxOfRow416:
 	VMAXPS Y4, Y3, Y3; VPBROADCASTB 48(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4
 	VPCMPEQD bitOfLane<>+0(SB), Y4, Y4; VBLENDVPS Y4, 1536(AX), Y0, Y4; VMAXPS Y0, Y4, Y4
 	VPBROADCASTB 49(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
-	VBLENDVPS Y5, 1568(AX), Y0, Y5; VMAXPS Y0, Y5, Y5; CMPQ 3488(SP), $0x1; JE maxOfRow417
+	VBLENDVPS Y5, 1568(AX), Y0, Y5; VMAXPS Y0, Y5, Y5; CMPQ 3488(SP), $1; JE maxOfRow417
 	VPBROADCASTB 50(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
 	VBLENDVPS Y6, 1600(AX), Y0, Y6; VMAXPS Y4, Y6, Y4; VPBROADCASTB 51(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6; VBLENDVPS Y6, 1632(AX), Y0, Y6
-	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $0x2; JE maxOfRow417
+	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $2; JE maxOfRow417
 	VPBROADCASTB 52(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
 	VBLENDVPS Y6, 1664(AX), Y0, Y6; VMAXPS Y4, Y6, Y4; VPBROADCASTB 53(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6; VBLENDVPS Y6, 1696(AX), Y0, Y6
-	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $0x3; JE maxOfRow417
+	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $3; JE maxOfRow417
 	VPBROADCASTB 54(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
 	VBLENDVPS Y6, 1728(AX), Y0, Y6; VMAXPS Y4, Y6, Y4; VPBROADCASTB 55(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6; VBLENDVPS Y6, 1760(AX), Y0, Y6
@@ -7987,15 +7898,15 @@ maxOfRow417:
 	VPBROADCASTB 24(BX), Y4; VPAND bitOfLane<>+0(SB), Y4, Y4; VPCMPEQD bitOfLane<>+0(SB), Y4, Y4
 	VBLENDVPS Y4, 768(AX), Y0, Y4; VMAXPS Y0, Y4, Y4; VPBROADCASTB 25(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 800(AX), Y0, Y5
-	VMAXPS Y0, Y5, Y5; CMPQ 3488(SP), $0x1; JE maxOfRow418
+	VMAXPS Y0, Y5, Y5; CMPQ 3488(SP), $1; JE maxOfRow418
 	VPBROADCASTB 26(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
 	VBLENDVPS Y6, 832(AX), Y0, Y6; VMAXPS Y4, Y6, Y4; VPBROADCASTB 27(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6; VBLENDVPS Y6, 864(AX), Y0, Y6
-	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $0x2; JE maxOfRow418
+	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $2; JE maxOfRow418
 	VPBROADCASTB 28(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
 	VBLENDVPS Y6, 896(AX), Y0, Y6; VMAXPS Y4, Y6, Y4; VPBROADCASTB 29(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6; VBLENDVPS Y6, 928(AX), Y0, Y6
-	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $0x3; JE maxOfRow418
+	VMAXPS Y5, Y6, Y5; CMPQ 3488(SP), $3; JE maxOfRow418
 	VPBROADCASTB 30(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
 	VBLENDVPS Y6, 960(AX), Y0, Y6; VMAXPS Y4, Y6, Y4; VPBROADCASTB 31(BX), Y6
 	VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6; VBLENDVPS Y6, 992(AX), Y0, Y6
@@ -8005,15 +7916,15 @@ maxOfRow418:
 	VMAXPS Y5, Y4, Y4; VPBROADCASTB 56(BX), Y5; VPAND bitOfLane<>+0(SB), Y5, Y5
 	VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, 1792(AX), Y0, Y5; VMAXPS Y0, Y5, Y5
 	VPBROADCASTB 57(BX), Y6; VPAND bitOfLane<>+0(SB), Y6, Y6; VPCMPEQD bitOfLane<>+0(SB), Y6, Y6
-	VBLENDVPS Y6, 1824(AX), Y0, Y6; VMAXPS Y0, Y6, Y6; CMPQ 3488(SP), $0x1; JE maxOfRow419
+	VBLENDVPS Y6, 1824(AX), Y0, Y6; VMAXPS Y0, Y6, Y6; CMPQ 3488(SP), $1; JE maxOfRow419
 	VPBROADCASTB 58(BX), Y7; VPAND bitOfLane<>+0(SB), Y7, Y7; VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
 	VBLENDVPS Y7, 1856(AX), Y0, Y7; VMAXPS Y5, Y7, Y5; VPBROADCASTB 59(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7; VPCMPEQD bitOfLane<>+0(SB), Y7, Y7; VBLENDVPS Y7, 1888(AX), Y0, Y7
-	VMAXPS Y6, Y7, Y6; CMPQ 3488(SP), $0x2; JE maxOfRow419
+	VMAXPS Y6, Y7, Y6; CMPQ 3488(SP), $2; JE maxOfRow419
 	VPBROADCASTB 60(BX), Y7; VPAND bitOfLane<>+0(SB), Y7, Y7; VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
 	VBLENDVPS Y7, 1920(AX), Y0, Y7; VMAXPS Y5, Y7, Y5; VPBROADCASTB 61(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7; VPCMPEQD bitOfLane<>+0(SB), Y7, Y7; VBLENDVPS Y7, 1952(AX), Y0, Y7
-	VMAXPS Y6, Y7, Y6; CMPQ 3488(SP), $0x3; JE maxOfRow419
+	VMAXPS Y6, Y7, Y6; CMPQ 3488(SP), $3; JE maxOfRow419
 	VPBROADCASTB 62(BX), Y7; VPAND bitOfLane<>+0(SB), Y7, Y7; VPCMPEQD bitOfLane<>+0(SB), Y7, Y7
 	VBLENDVPS Y7, 1984(AX), Y0, Y7; VMAXPS Y5, Y7, Y5; VPBROADCASTB 63(BX), Y7
 	VPAND bitOfLane<>+0(SB), Y7, Y7; VPCMPEQD bitOfLane<>+0(SB), Y7, Y7; VBLENDVPS Y7, 2016(AX), Y0, Y7
@@ -8023,34 +7934,34 @@ maxOfRow419:
 	VMAXPS Y6, Y5, Y5; VPERM2F128 $0x21, Y5, Y4, Y6; VBLENDPS $0xf0, Y5, Y4, Y4; VMAXPS Y6, Y4, Y4
 	VUNPCKHPS Y2, Y1, Y5; VUNPCKLPS Y2, Y1, Y1; VMAXPS Y5, Y1, Y1; VUNPCKHPS Y4, Y3, Y2
 	VUNPCKLPS Y4, Y3, Y3; VMAXPS Y2, Y3, Y3; VUNPCKHPD Y3, Y1, Y2; VUNPCKLPD Y3, Y1, Y1
-	VMAXPS Y2, Y1, Y1; VMOVUPS Y1, (CX); ADDQ $0x800, AX; ADDQ $0x40, BX; ADDQ $0x20, CX; SUBQ $0x8, DX
+	VMAXPS Y2, Y1, Y1; VMOVUPS Y1, (CX); ADDQ $0x800, AX; ADDQ $0x40, BX; ADDQ $0x20, CX; SUBQ $8, DX
 	JGE maxRows408
 
 maxRest409:
-	ADDQ $0x8, DX; JE maxEnd411
+	ADDQ $8, DX; JE maxEnd411
 
 maxRow410:
 	VPBROADCASTB (BX), Y1; VPAND bitOfLane<>+0(SB), Y1, Y1; VPCMPEQD bitOfLane<>+0(SB), Y1, Y1
 	VBLENDVPS Y1, (AX), Y0, Y1; VMAXPS Y0, Y1, Y1; VPBROADCASTB 1(BX), Y2
 	VPAND bitOfLane<>+0(SB), Y2, Y2; VPCMPEQD bitOfLane<>+0(SB), Y2, Y2; VBLENDVPS Y2, 32(AX), Y0, Y2
-	VMAXPS Y0, Y2, Y2; CMPQ 3488(SP), $0x1; JE maxOfRow420
+	VMAXPS Y0, Y2, Y2; CMPQ 3488(SP), $1; JE maxOfRow420
 	VPBROADCASTB 2(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 64(AX), Y0, Y3; VMAXPS Y1, Y3, Y1; VPBROADCASTB 3(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 96(AX), Y0, Y3
-	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $0x2; JE maxOfRow420
+	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $2; JE maxOfRow420
 	VPBROADCASTB 4(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 128(AX), Y0, Y3; VMAXPS Y1, Y3, Y1; VPBROADCASTB 5(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 160(AX), Y0, Y3
-	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $0x3; JE maxOfRow420
+	VMAXPS Y2, Y3, Y2; CMPQ 3488(SP), $3; JE maxOfRow420
 	VPBROADCASTB 6(BX), Y3; VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, 192(AX), Y0, Y3; VMAXPS Y1, Y3, Y1; VPBROADCASTB 7(BX), Y3
 	VPAND bitOfLane<>+0(SB), Y3, Y3; VPCMPEQD bitOfLane<>+0(SB), Y3, Y3; VBLENDVPS Y3, 224(AX), Y0, Y3
 	VMAXPS Y2, Y3, Y2
 
 maxOfRow420:
-	VMAXPS Y2, Y1, Y1; VEXTRACTF128 $0x1, Y1, X2; VMAXPS X2, X1, X1; VPERMILPD $0x1, X1, X2
+	VMAXPS Y2, Y1, Y1; VEXTRACTF128 $1, Y1, X2; VMAXPS X2, X1, X1; VPERMILPD $1, X1, X2
 	VMAXPS X2, X1, X1; VMOVSHDUP X1, X2; VMAXSS X2, X1, X1; VMOVSS X1, (CX); ADDQ $0x100, AX
-	ADDQ $0x8, BX; ADDQ $0x4, CX; DECQ DX; JNE maxRow410
+	ADDQ $8, BX; ADDQ $4, CX; DECQ DX; JNE maxRow410
 
 maxEnd411:
 end387:
@@ -8058,26 +7969,25 @@ end387:
 	MOVQ m+8(FP), CX
 	MOVQ alpha+24(FP), DX
 	MOVQ rows+48(FP), BX
-	VBROADCASTSS c+56(FP), Y0
-	LEAQ 3104(SP), SI; XORQ AX, AX; SUBQ $0x8, BX; JL tail1
+	VBROADCASTSS c+56(FP), Y0; LEAQ 3104(SP), SI; XORQ AX, AX; SUBQ $8, BX; JL tail1
 
 loop1:
 	VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VXORPS Y3, Y3, Y3; VMAXPS Y1, Y2, Y2; VADDPS Y3, Y2, Y2
-	VCMPPS $0x0, allff800000<>+0(SB), Y2, Y4; VANDNPS Y2, Y4, Y3; VMOVMSKPS Y4, DI; ORL DI, AX
+	VCMPPS $0, allff800000<>+0(SB), Y2, Y4; VANDNPS Y2, Y4, Y3; VMOVMSKPS Y4, DI; ORL DI, AX
 	VMOVUPS Y2, (CX); VMOVUPS Y3, (SI); VSUBPS Y3, Y1, Y1; VMOVAPS Y1, Y2
 	VFMADD213PS all4b400080<>+0(SB), Y0, Y2; VSUBPS all4b400080<>+0(SB), Y2, Y3; VFMSUB213PS Y3, Y0, Y1
 	VMOVUPS all3a2dd372<>+0(SB), Y3; VFMADD213PS all3b9e763d<>+0(SB), Y1, Y3
 	VFMADD213PS all3ce35b99<>+0(SB), Y1, Y3; VFMADD213PS all3df5fcda<>+0(SB), Y1, Y3
 	VFMADD213PS all3eb17215<>+0(SB), Y1, Y3; VFMADD213PS all3f000000<>+0(SB), Y1, Y3
 	VCMPPS $0x16, all4b400002<>+0(SB), Y2, Y1; VPSLLD $0x17, Y2, Y2; VMULPS Y2, Y3, Y3
-	VANDPS Y1, Y3, Y3; VMOVUPS Y3, (DX); ADDQ $0x20, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX
+	VANDPS Y1, Y3, Y3; VMOVUPS Y3, (DX); ADDQ $0x20, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $8, BX
 	JGE loop1
 
 tail1:
-	ADDQ $0x8, BX; JE end1
-	LEAQ tailMasks<>+32(SB), DI; SHLQ $0x2, BX; SUBQ BX, DI; VMOVUPS (DI), Y1; VMASKMOVPS (CX), Y1, Y2
+	ADDQ $8, BX; JE end1
+	LEAQ tailMasks<>+32(SB), DI; SHLQ $2, BX; SUBQ BX, DI; VMOVUPS (DI), Y1; VMASKMOVPS (CX), Y1, Y2
 	VMASKMOVPS (DX), Y1, Y3; VXORPS Y4, Y4, Y4; VMAXPS Y2, Y3, Y3; VADDPS Y4, Y3, Y3
-	VCMPPS $0x0, allff800000<>+0(SB), Y3, Y5; VANDNPS Y3, Y5, Y4; VANDPS Y1, Y5, Y5; VMOVMSKPS Y5, BX
+	VCMPPS $0, allff800000<>+0(SB), Y3, Y5; VANDNPS Y3, Y5, Y4; VANDPS Y1, Y5, Y5; VMOVMSKPS Y5, BX
 	ORL BX, AX; VMASKMOVPS Y3, Y1, (CX); VMOVUPS Y4, (SI); VSUBPS Y4, Y2, Y2; VMOVAPS Y2, Y3
 	VFMADD213PS all4b400080<>+0(SB), Y0, Y3; VSUBPS all4b400080<>+0(SB), Y3, Y4; VFMSUB213PS Y4, Y0, Y2
 	VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y2, Y4
@@ -8088,15 +7998,12 @@ tail1:
 
 end1:
 	TESTL AX, AX; SETNE AL
-	CMPQ visible+40(FP), $0x0
-	JNE masked421
+	CMPQ visible+40(FP), $0; JNE masked421
 
 	// p_j = 2^((s_j − m')·c)
-	VBROADCASTSS c+56(FP), Y0
-	VMOVUPS all4b400080<>+0(SB), Y1
+	VBROADCASTSS c+56(FP), Y0; VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
-	MOVQ rows+48(FP), DX
-	LEAQ 31(SP), BX; ANDQ $-32, BX; LEAQ 3104(SP), SI
+	MOVQ rows+48(FP), DX; LEAQ 31(SP), BX; ANDQ $-32, BX; LEAQ 3104(SP), SI
 
 weights:
 	VBROADCASTSS (SI), Y2; VSUBPS (CX), Y2, Y9; VSUBPS 32(CX), Y2, Y10; VMOVAPS Y9, Y8
@@ -8146,18 +8053,16 @@ weights:
 	VPSLLD $0x17, Y8, Y8; VMULPS Y8, Y5, Y5; VCMPPS $0x16, all4b400002<>+0(SB), Y11, Y7
 	VPSLLD $0x17, Y11, Y11; VMULPS Y11, Y6, Y6; VANDPS Y2, Y5, Y5; VANDPS Y7, Y6, Y6
 	VMOVUPS Y5, 192(CX); VADDPS Y5, Y3, Y3; VMOVUPS Y6, 224(CX); VADDPS Y6, Y4, Y4; VADDPS Y4, Y3, Y3
-	VMOVUPS Y3, (BX); ADDQ $0x20, BX; ADDQ $0x4, SI; ADDQ $0x100, CX; DECQ DX; JNE weights
+	VMOVUPS Y3, (BX); ADDQ $0x20, BX; ADDQ $4, SI; ADDQ $0x100, CX; DECQ DX; JNE weights
 	JMP end422
 
 masked421:
 	// p_j = 2^((s_j − m')·c)
-	CMPQ 3488(SP), $0x1; JG morePairs1
-	VBROADCASTSS c+56(FP), Y0
-	VMOVUPS all4b400080<>+0(SB), Y1
+	CMPQ 3488(SP), $1; JG morePairs1
+	VBROADCASTSS c+56(FP), Y0; VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
 	MOVQ rows+48(FP), DX
-	MOVQ visible+40(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	MOVQ visible+40(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
 
 weights1:
 	VBROADCASTSS (DI), Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VSUBPS (CX), Y2, Y5
@@ -8177,18 +8082,16 @@ weights1:
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, Y9, Y2, Y9
 	VMOVUPS Y9, 32(CX); VADDPS Y9, Y4, Y4; VMOVUPS all80000000<>+0(SB), Y2; VMOVUPS Y2, 64(CX)
 	VMOVUPS Y2, 96(CX); VMOVUPS Y2, 128(CX); VMOVUPS Y2, 160(CX); VMOVUPS Y2, 192(CX)
-	VMOVUPS Y2, 224(CX); VADDPS Y4, Y3, Y3; VMOVUPS Y3, (SI); ADDQ $0x20, SI; ADDQ $0x4, DI
-	ADDQ $0x100, CX; ADDQ $0x8, BX; DECQ DX; JNE weights1
+	VMOVUPS Y2, 224(CX); VADDPS Y4, Y3, Y3; VMOVUPS Y3, (SI); ADDQ $0x20, SI; ADDQ $4, DI
+	ADDQ $0x100, CX; ADDQ $8, BX; DECQ DX; JNE weights1
 	JMP weighed423
 
 morePairs1:
-	CMPQ 3488(SP), $0x2; JG morePairs2
-	VBROADCASTSS c+56(FP), Y0
-	VMOVUPS all4b400080<>+0(SB), Y1
+	CMPQ 3488(SP), $2; JG morePairs2
+	VBROADCASTSS c+56(FP), Y0; VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
 	MOVQ rows+48(FP), DX
-	MOVQ visible+40(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	MOVQ visible+40(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
 
 weights2:
 	VBROADCASTSS (DI), Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VSUBPS (CX), Y2, Y5
@@ -8223,17 +8126,15 @@ weights2:
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, Y6, Y2, Y6
 	VMOVUPS Y6, 96(CX); VADDPS Y6, Y4, Y4; VMOVUPS all80000000<>+0(SB), Y2; VMOVUPS Y2, 128(CX)
 	VMOVUPS Y2, 160(CX); VMOVUPS Y2, 192(CX); VMOVUPS Y2, 224(CX); VADDPS Y4, Y3, Y3; VMOVUPS Y3, (SI)
-	ADDQ $0x20, SI; ADDQ $0x4, DI; ADDQ $0x100, CX; ADDQ $0x8, BX; DECQ DX; JNE weights2
+	ADDQ $0x20, SI; ADDQ $4, DI; ADDQ $0x100, CX; ADDQ $8, BX; DECQ DX; JNE weights2
 	JMP weighed423
 
 morePairs2:
-	CMPQ 3488(SP), $0x3; JG morePairs3
-	VBROADCASTSS c+56(FP), Y0
-	VMOVUPS all4b400080<>+0(SB), Y1
+	CMPQ 3488(SP), $3; JG morePairs3
+	VBROADCASTSS c+56(FP), Y0; VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
 	MOVQ rows+48(FP), DX
-	MOVQ visible+40(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	MOVQ visible+40(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
 
 weights3:
 	VBROADCASTSS (DI), Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VSUBPS (CX), Y2, Y5
@@ -8282,17 +8183,15 @@ weights3:
 	VMOVUPS Y5, 128(CX); VADDPS Y5, Y3, Y3; VMOVUPS all80000000<>+0(SB), Y2; VPBROADCASTB 5(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, Y6, Y2, Y6
 	VMOVUPS Y6, 160(CX); VADDPS Y6, Y4, Y4; VMOVUPS all80000000<>+0(SB), Y2; VMOVUPS Y2, 192(CX)
-	VMOVUPS Y2, 224(CX); VADDPS Y4, Y3, Y3; VMOVUPS Y3, (SI); ADDQ $0x20, SI; ADDQ $0x4, DI
-	ADDQ $0x100, CX; ADDQ $0x8, BX; DECQ DX; JNE weights3
+	VMOVUPS Y2, 224(CX); VADDPS Y4, Y3, Y3; VMOVUPS Y3, (SI); ADDQ $0x20, SI; ADDQ $4, DI
+	ADDQ $0x100, CX; ADDQ $8, BX; DECQ DX; JNE weights3
 	JMP weighed423
 
 morePairs3:
-	VBROADCASTSS c+56(FP), Y0
-	VMOVUPS all4b400080<>+0(SB), Y1
+	VBROADCASTSS c+56(FP), Y0; VMOVUPS all4b400080<>+0(SB), Y1
 	MOVQ s+0(FP), CX
 	MOVQ rows+48(FP), DX
-	MOVQ visible+40(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	MOVQ visible+40(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
 
 weightsMasked:
 	VBROADCASTSS (DI), Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4; VSUBPS (CX), Y2, Y5
@@ -8357,15 +8256,14 @@ weightsMasked:
 	VADDPS Y5, Y3, Y3; VMOVUPS all80000000<>+0(SB), Y2; VPBROADCASTB 7(BX), Y5
 	VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5; VBLENDVPS Y5, Y6, Y2, Y6
 	VMOVUPS Y6, 224(CX); VADDPS Y6, Y4, Y4; VADDPS Y4, Y3, Y3; VMOVUPS Y3, (SI); ADDQ $0x20, SI
-	ADDQ $0x4, DI; ADDQ $0x100, CX; ADDQ $0x8, BX; DECQ DX; JNE weightsMasked
+	ADDQ $4, DI; ADDQ $0x100, CX; ADDQ $8, BX; DECQ DX; JNE weightsMasked
 
 weighed423:
 end422:
 	// l = FMA(l, alpha, Σp)
 	MOVQ l+16(FP), CX
 	MOVQ alpha+24(FP), DX
-	MOVQ rows+48(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; SUBQ $0x8, BX; JL tail2
+	MOVQ rows+48(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; SUBQ $8, BX; JL tail2
 
 loop2:
 	VMOVUPS (SI), Y0; VMOVUPS 128(SI), Y1; VPERM2F128 $0x21, Y1, Y0, Y2; VBLENDPS $0xf0, Y1, Y0, Y0
@@ -8376,11 +8274,11 @@ loop2:
 	VUNPCKHPS Y1, Y0, Y4; VUNPCKLPS Y1, Y0, Y0; VADDPS Y4, Y0, Y0; VUNPCKHPS Y3, Y2, Y1
 	VUNPCKLPS Y3, Y2, Y2; VADDPS Y1, Y2, Y2; VUNPCKHPD Y2, Y0, Y1; VUNPCKLPD Y2, Y0, Y0
 	VADDPS Y1, Y0, Y0; VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VFMADD213PS Y0, Y2, Y1; VMOVUPS Y1, (CX)
-	ADDQ $0x100, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop2
+	ADDQ $0x100, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $8, BX; JGE loop2
 
 tail2:
-	ADDQ $0x8, BX; JE end2
-	LEAQ tailMasks<>+32(SB), DI; SHLQ $0x2, BX; SUBQ BX, DI; VMOVUPS (DI), Y0; VMOVUPS (SI), Y1
+	ADDQ $8, BX; JE end2
+	LEAQ tailMasks<>+32(SB), DI; SHLQ $2, BX; SUBQ BX, DI; VMOVUPS (DI), Y0; VMOVUPS (SI), Y1
 	VMOVUPS 128(SI), Y2; VPERM2F128 $0x21, Y2, Y1, Y3; VBLENDPS $0xf0, Y2, Y1, Y1; VADDPS Y3, Y1, Y1
 	VMOVUPS 32(SI), Y2; VMOVUPS 160(SI), Y3; VPERM2F128 $0x21, Y3, Y2, Y4; VBLENDPS $0xf0, Y3, Y2, Y2
 	VADDPS Y4, Y2, Y2; VMOVUPS 64(SI), Y3; VMOVUPS 192(SI), Y4; VPERM2F128 $0x21, Y4, Y3, Y5
@@ -8392,8 +8290,7 @@ tail2:
 
 end2:
 	MOVB AL, masked+64(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 DATA all4b400080<>+0(SB)/8, $0x4b4000804b400080
 DATA all4b400080<>+8(SB)/8, $0x4b4000804b400080
@@ -8453,10 +8350,10 @@ DATA tailMasks<>+0(SB)/8, $0xffffffffffffffff
 DATA tailMasks<>+8(SB)/8, $0xffffffffffffffff
 DATA tailMasks<>+16(SB)/8, $0xffffffffffffffff
 DATA tailMasks<>+24(SB)/8, $0xffffffffffffffff
-DATA tailMasks<>+32(SB)/8, $0x0
-DATA tailMasks<>+40(SB)/8, $0x0
-DATA tailMasks<>+48(SB)/8, $0x0
-DATA tailMasks<>+56(SB)/8, $0x0
+DATA tailMasks<>+32(SB)/8, $0
+DATA tailMasks<>+40(SB)/8, $0
+DATA tailMasks<>+48(SB)/8, $0
+DATA tailMasks<>+56(SB)/8, $0
 GLOBL tailMasks<>(SB), RODATA|NOPTR, $64
 
 DATA all80000000<>+0(SB)/8, $0x8000000080000000
@@ -8469,169 +8366,163 @@ GLOBL all80000000<>(SB), RODATA|NOPTR, $32
 // func softmaxAVX512(s *float32, m *float32, l *float32, alpha *float32, visible *uint64, rows int, c float32) (masked bool)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, FMA3
 TEXT ·softmaxAVX512(SB), $3496-57
-	CMPQ visible+32(FP), $0x0
-	JNE masked424
+	CMPQ visible+32(FP), $0; JNE masked424
 
 	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ s+0(FP), AX
 	MOVQ alpha+24(FP), CX
-	MOVQ rows+40(FP), DX
-	VBROADCASTSS allff800000<>+0(SB), Z0; SUBQ $0x8, DX; JL maxRest428
+	MOVQ rows+40(FP), DX; VBROADCASTSS allff800000<>+0(SB), Z0; SUBQ $8, DX; JL maxRest428
 
 maxRows427:
 	VMOVUPS (AX), Z1; VMAXPS Z0, Z1, Z1; VMOVUPS 64(AX), Z2; VMAXPS Z1, Z2, Z1; VMOVUPS 128(AX), Z2
-	VMAXPS Z1, Z2, Z1; VMOVUPS 192(AX), Z2; VMAXPS Z1, Z2, Z1; VEXTRACTF32X8 $0x1, Z1, Y2
+	VMAXPS Z1, Z2, Z1; VMOVUPS 192(AX), Z2; VMAXPS Z1, Z2, Z1; VEXTRACTF32X8 $1, Z1, Y2
 	VMAXPS Y2, Y1, Y1; VMOVUPS 1024(AX), Z2; VMAXPS Z0, Z2, Z2; VMOVUPS 1088(AX), Z3; VMAXPS Z2, Z3, Z2
 	VMOVUPS 1152(AX), Z3; VMAXPS Z2, Z3, Z2; VMOVUPS 1216(AX), Z3; VMAXPS Z2, Z3, Z2
-	VEXTRACTF32X8 $0x1, Z2, Y3; VMAXPS Y3, Y2, Y2; VPERM2F128 $0x21, Y2, Y1, Y3
+	VEXTRACTF32X8 $1, Z2, Y3; VMAXPS Y3, Y2, Y2; VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1; VMAXPS Y3, Y1, Y1; VMOVUPS 256(AX), Z2; VMAXPS Z0, Z2, Z2
 	VMOVUPS 320(AX), Z3; VMAXPS Z2, Z3, Z2; VMOVUPS 384(AX), Z3; VMAXPS Z2, Z3, Z2; VMOVUPS 448(AX), Z3
-	VMAXPS Z2, Z3, Z2; VEXTRACTF32X8 $0x1, Z2, Y3; VMAXPS Y3, Y2, Y2; VMOVUPS 1280(AX), Z3
+	VMAXPS Z2, Z3, Z2; VEXTRACTF32X8 $1, Z2, Y3; VMAXPS Y3, Y2, Y2; VMOVUPS 1280(AX), Z3
 	VMAXPS Z0, Z3, Z3; VMOVUPS 1344(AX), Z4; VMAXPS Z3, Z4, Z3; VMOVUPS 1408(AX), Z4; VMAXPS Z3, Z4, Z3
-	VMOVUPS 1472(AX), Z4; VMAXPS Z3, Z4, Z3; VEXTRACTF32X8 $0x1, Z3, Y4; VMAXPS Y4, Y3, Y3
+	VMOVUPS 1472(AX), Z4; VMAXPS Z3, Z4, Z3; VEXTRACTF32X8 $1, Z3, Y4; VMAXPS Y4, Y3, Y3
 	VPERM2F128 $0x21, Y3, Y2, Y4; VBLENDPS $0xf0, Y3, Y2, Y2; VMAXPS Y4, Y2, Y2; VMOVUPS 512(AX), Z3
 	VMAXPS Z0, Z3, Z3; VMOVUPS 576(AX), Z4; VMAXPS Z3, Z4, Z3; VMOVUPS 640(AX), Z4; VMAXPS Z3, Z4, Z3
-	VMOVUPS 704(AX), Z4; VMAXPS Z3, Z4, Z3; VEXTRACTF32X8 $0x1, Z3, Y4; VMAXPS Y4, Y3, Y3
+	VMOVUPS 704(AX), Z4; VMAXPS Z3, Z4, Z3; VEXTRACTF32X8 $1, Z3, Y4; VMAXPS Y4, Y3, Y3
 	VMOVUPS 1536(AX), Z4; VMAXPS Z0, Z4, Z4; VMOVUPS 1600(AX), Z5; VMAXPS Z4, Z5, Z4
 	VMOVUPS 1664(AX), Z5; VMAXPS Z4, Z5, Z4; VMOVUPS 1728(AX), Z5; VMAXPS Z4, Z5, Z4
-	VEXTRACTF32X8 $0x1, Z4, Y5; VMAXPS Y5, Y4, Y4; VPERM2F128 $0x21, Y4, Y3, Y5
+	VEXTRACTF32X8 $1, Z4, Y5; VMAXPS Y5, Y4, Y4; VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3; VMAXPS Y5, Y3, Y3; VMOVUPS 768(AX), Z4; VMAXPS Z0, Z4, Z4
 	VMOVUPS 832(AX), Z5; VMAXPS Z4, Z5, Z4; VMOVUPS 896(AX), Z5; VMAXPS Z4, Z5, Z4; VMOVUPS 960(AX), Z5
-	VMAXPS Z4, Z5, Z4; VEXTRACTF32X8 $0x1, Z4, Y5; VMAXPS Y5, Y4, Y4; VMOVUPS 1792(AX), Z5
+	VMAXPS Z4, Z5, Z4; VEXTRACTF32X8 $1, Z4, Y5; VMAXPS Y5, Y4, Y4; VMOVUPS 1792(AX), Z5
 	VMAXPS Z0, Z5, Z5; VMOVUPS 1856(AX), Z6; VMAXPS Z5, Z6, Z5; VMOVUPS 1920(AX), Z6; VMAXPS Z5, Z6, Z5
-	VMOVUPS 1984(AX), Z6; VMAXPS Z5, Z6, Z5; VEXTRACTF32X8 $0x1, Z5, Y6; VMAXPS Y6, Y5, Y5
+	VMOVUPS 1984(AX), Z6; VMAXPS Z5, Z6, Z5; VEXTRACTF32X8 $1, Z5, Y6; VMAXPS Y6, Y5, Y5
 	VPERM2F128 $0x21, Y5, Y4, Y6; VBLENDPS $0xf0, Y5, Y4, Y4; VMAXPS Y6, Y4, Y4; VUNPCKHPS Y2, Y1, Y5
 	VUNPCKLPS Y2, Y1, Y1; VMAXPS Y5, Y1, Y1; VUNPCKHPS Y4, Y3, Y2; VUNPCKLPS Y4, Y3, Y3
 	VMAXPS Y2, Y3, Y3; VUNPCKHPD Y3, Y1, Y2; VUNPCKLPD Y3, Y1, Y1; VMAXPS Y2, Y1, Y1; VMOVUPS Y1, (CX)
-	ADDQ $0x800, AX; ADDQ $0x20, CX; SUBQ $0x8, DX; JGE maxRows427
+	ADDQ $0x800, AX; ADDQ $0x20, CX; SUBQ $8, DX; JGE maxRows427
 
 maxRest428:
-	ADDQ $0x8, DX; JE maxEnd430
+	ADDQ $8, DX; JE maxEnd430
 
 maxRow429:
 	VMOVUPS (AX), Z1; VMAXPS Z0, Z1, Z1; VMOVUPS 64(AX), Z2; VMAXPS Z1, Z2, Z1; VMOVUPS 128(AX), Z2
-	VMAXPS Z1, Z2, Z1; VMOVUPS 192(AX), Z2; VMAXPS Z1, Z2, Z1; VEXTRACTF32X8 $0x1, Z1, Y2
-	VMAXPS Y2, Y1, Y1; VEXTRACTF128 $0x1, Y1, X2; VMAXPS X2, X1, X1; VPERMILPD $0x1, X1, X2
+	VMAXPS Z1, Z2, Z1; VMOVUPS 192(AX), Z2; VMAXPS Z1, Z2, Z1; VEXTRACTF32X8 $1, Z1, Y2
+	VMAXPS Y2, Y1, Y1; VEXTRACTF128 $1, Y1, X2; VMAXPS X2, X1, X1; VPERMILPD $1, X1, X2
 	VMAXPS X2, X1, X1; VMOVSHDUP X1, X2; VMAXSS X2, X1, X1; VMOVSS X1, (CX); ADDQ $0x100, AX
-	ADDQ $0x4, CX; DECQ DX; JNE maxRow429
+	ADDQ $4, CX; DECQ DX; JNE maxRow429
 
 maxEnd430:
 	JMP end425
 
 masked424:
 	MOVQ rows+40(FP), AX
-	MOVQ visible+32(FP), CX
-	XORQ DX, DX
+	MOVQ visible+32(FP), CX; XORQ DX, DX
 
 orVisible:
-	ORQ (CX), DX; ADDQ $0x8, CX; DECQ AX; JNE orVisible
-	ORQ $0x1, DX; BSRQ DX, DX; SHRQ $0x4, DX; INCQ DX; MOVQ DX, 3488(SP)
+	ORQ (CX), DX; ADDQ $8, CX; DECQ AX; JNE orVisible
+	ORQ $1, DX; BSRQ DX, DX; SHRQ $4, DX; INCQ DX; MOVQ DX, 3488(SP)
 
 	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVQ s+0(FP), AX
 	MOVQ alpha+24(FP), CX
 	MOVQ rows+40(FP), DX
-	MOVQ visible+32(FP), BX
-	VBROADCASTSS allff800000<>+0(SB), Z0; SUBQ $0x8, DX; JL maxRest442
+	MOVQ visible+32(FP), BX; VBROADCASTSS allff800000<>+0(SB), Z0; SUBQ $8, DX; JL maxRest442
 
 maxRows441:
-	VMOVAPS Z0, Z1; KMOVW (BX), K1; VMOVUPS.Z (AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $0x1
+	VMOVAPS Z0, Z1; KMOVW (BX), K1; VMOVUPS.Z (AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $1
 	JE maxOfRow445
-	KMOVW 2(BX), K1; VMOVUPS.Z 64(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $0x2
-	JE maxOfRow445
-	KMOVW 4(BX), K1; VMOVUPS.Z 128(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $0x3
+	KMOVW 2(BX), K1; VMOVUPS.Z 64(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $2; JE maxOfRow445
+	KMOVW 4(BX), K1; VMOVUPS.Z 128(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $3
 	JE maxOfRow445
 	KMOVW 6(BX), K1; VMOVUPS.Z 192(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1
 
 maxOfRow445:
-	VEXTRACTF32X8 $0x1, Z1, Y2; VMAXPS Y2, Y1, Y1; VMOVAPS Z0, Z2; KMOVW 32(BX), K1
-	VMOVUPS.Z 1024(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $0x1; JE maxOfRow446
-	KMOVW 34(BX), K1; VMOVUPS.Z 1088(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $0x2
+	VEXTRACTF32X8 $1, Z1, Y2; VMAXPS Y2, Y1, Y1; VMOVAPS Z0, Z2; KMOVW 32(BX), K1
+	VMOVUPS.Z 1024(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $1; JE maxOfRow446
+	KMOVW 34(BX), K1; VMOVUPS.Z 1088(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $2
 	JE maxOfRow446
-	KMOVW 36(BX), K1; VMOVUPS.Z 1152(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $0x3
+	KMOVW 36(BX), K1; VMOVUPS.Z 1152(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $3
 	JE maxOfRow446
 	KMOVW 38(BX), K1; VMOVUPS.Z 1216(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2
 
 maxOfRow446:
-	VEXTRACTF32X8 $0x1, Z2, Y3; VMAXPS Y3, Y2, Y2; VPERM2F128 $0x21, Y2, Y1, Y3
+	VEXTRACTF32X8 $1, Z2, Y3; VMAXPS Y3, Y2, Y2; VPERM2F128 $0x21, Y2, Y1, Y3
 	VBLENDPS $0xf0, Y2, Y1, Y1; VMAXPS Y3, Y1, Y1; VMOVAPS Z0, Z2; KMOVW 8(BX), K1
-	VMOVUPS.Z 256(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $0x1; JE maxOfRow447
-	KMOVW 10(BX), K1; VMOVUPS.Z 320(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $0x2
+	VMOVUPS.Z 256(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $1; JE maxOfRow447
+	KMOVW 10(BX), K1; VMOVUPS.Z 320(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $2
 	JE maxOfRow447
-	KMOVW 12(BX), K1; VMOVUPS.Z 384(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $0x3
+	KMOVW 12(BX), K1; VMOVUPS.Z 384(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2; CMPQ 3488(SP), $3
 	JE maxOfRow447
 	KMOVW 14(BX), K1; VMOVUPS.Z 448(AX), K1, Z3; VMAXPS Z2, Z3, K1, Z2
 
 maxOfRow447:
-	VEXTRACTF32X8 $0x1, Z2, Y3; VMAXPS Y3, Y2, Y2; VMOVAPS Z0, Z3; KMOVW 40(BX), K1
-	VMOVUPS.Z 1280(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $0x1; JE maxOfRow448
-	KMOVW 42(BX), K1; VMOVUPS.Z 1344(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $0x2
+	VEXTRACTF32X8 $1, Z2, Y3; VMAXPS Y3, Y2, Y2; VMOVAPS Z0, Z3; KMOVW 40(BX), K1
+	VMOVUPS.Z 1280(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $1; JE maxOfRow448
+	KMOVW 42(BX), K1; VMOVUPS.Z 1344(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $2
 	JE maxOfRow448
-	KMOVW 44(BX), K1; VMOVUPS.Z 1408(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $0x3
+	KMOVW 44(BX), K1; VMOVUPS.Z 1408(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $3
 	JE maxOfRow448
 	KMOVW 46(BX), K1; VMOVUPS.Z 1472(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3
 
 maxOfRow448:
-	VEXTRACTF32X8 $0x1, Z3, Y4; VMAXPS Y4, Y3, Y3; VPERM2F128 $0x21, Y3, Y2, Y4
+	VEXTRACTF32X8 $1, Z3, Y4; VMAXPS Y4, Y3, Y3; VPERM2F128 $0x21, Y3, Y2, Y4
 	VBLENDPS $0xf0, Y3, Y2, Y2; VMAXPS Y4, Y2, Y2; VMOVAPS Z0, Z3; KMOVW 16(BX), K1
-	VMOVUPS.Z 512(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $0x1; JE maxOfRow449
-	KMOVW 18(BX), K1; VMOVUPS.Z 576(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $0x2
+	VMOVUPS.Z 512(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $1; JE maxOfRow449
+	KMOVW 18(BX), K1; VMOVUPS.Z 576(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $2
 	JE maxOfRow449
-	KMOVW 20(BX), K1; VMOVUPS.Z 640(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $0x3
+	KMOVW 20(BX), K1; VMOVUPS.Z 640(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3; CMPQ 3488(SP), $3
 	JE maxOfRow449
 	KMOVW 22(BX), K1; VMOVUPS.Z 704(AX), K1, Z4; VMAXPS Z3, Z4, K1, Z3
 
 maxOfRow449:
-	VEXTRACTF32X8 $0x1, Z3, Y4; VMAXPS Y4, Y3, Y3; VMOVAPS Z0, Z4; KMOVW 48(BX), K1
-	VMOVUPS.Z 1536(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $0x1; JE maxOfRow450
-	KMOVW 50(BX), K1; VMOVUPS.Z 1600(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $0x2
+	VEXTRACTF32X8 $1, Z3, Y4; VMAXPS Y4, Y3, Y3; VMOVAPS Z0, Z4; KMOVW 48(BX), K1
+	VMOVUPS.Z 1536(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $1; JE maxOfRow450
+	KMOVW 50(BX), K1; VMOVUPS.Z 1600(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $2
 	JE maxOfRow450
-	KMOVW 52(BX), K1; VMOVUPS.Z 1664(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $0x3
+	KMOVW 52(BX), K1; VMOVUPS.Z 1664(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $3
 	JE maxOfRow450
 	KMOVW 54(BX), K1; VMOVUPS.Z 1728(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4
 
 maxOfRow450:
-	VEXTRACTF32X8 $0x1, Z4, Y5; VMAXPS Y5, Y4, Y4; VPERM2F128 $0x21, Y4, Y3, Y5
+	VEXTRACTF32X8 $1, Z4, Y5; VMAXPS Y5, Y4, Y4; VPERM2F128 $0x21, Y4, Y3, Y5
 	VBLENDPS $0xf0, Y4, Y3, Y3; VMAXPS Y5, Y3, Y3; VMOVAPS Z0, Z4; KMOVW 24(BX), K1
-	VMOVUPS.Z 768(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $0x1; JE maxOfRow451
-	KMOVW 26(BX), K1; VMOVUPS.Z 832(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $0x2
+	VMOVUPS.Z 768(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $1; JE maxOfRow451
+	KMOVW 26(BX), K1; VMOVUPS.Z 832(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $2
 	JE maxOfRow451
-	KMOVW 28(BX), K1; VMOVUPS.Z 896(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $0x3
+	KMOVW 28(BX), K1; VMOVUPS.Z 896(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4; CMPQ 3488(SP), $3
 	JE maxOfRow451
 	KMOVW 30(BX), K1; VMOVUPS.Z 960(AX), K1, Z5; VMAXPS Z4, Z5, K1, Z4
 
 maxOfRow451:
-	VEXTRACTF32X8 $0x1, Z4, Y5; VMAXPS Y5, Y4, Y4; VMOVAPS Z0, Z5; KMOVW 56(BX), K1
-	VMOVUPS.Z 1792(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5; CMPQ 3488(SP), $0x1; JE maxOfRow452
-	KMOVW 58(BX), K1; VMOVUPS.Z 1856(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5; CMPQ 3488(SP), $0x2
+	VEXTRACTF32X8 $1, Z4, Y5; VMAXPS Y5, Y4, Y4; VMOVAPS Z0, Z5; KMOVW 56(BX), K1
+	VMOVUPS.Z 1792(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5; CMPQ 3488(SP), $1; JE maxOfRow452
+	KMOVW 58(BX), K1; VMOVUPS.Z 1856(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5; CMPQ 3488(SP), $2
 	JE maxOfRow452
-	KMOVW 60(BX), K1; VMOVUPS.Z 1920(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5; CMPQ 3488(SP), $0x3
+	KMOVW 60(BX), K1; VMOVUPS.Z 1920(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5; CMPQ 3488(SP), $3
 	JE maxOfRow452
 	KMOVW 62(BX), K1; VMOVUPS.Z 1984(AX), K1, Z6; VMAXPS Z5, Z6, K1, Z5
 
 maxOfRow452:
-	VEXTRACTF32X8 $0x1, Z5, Y6; VMAXPS Y6, Y5, Y5; VPERM2F128 $0x21, Y5, Y4, Y6
+	VEXTRACTF32X8 $1, Z5, Y6; VMAXPS Y6, Y5, Y5; VPERM2F128 $0x21, Y5, Y4, Y6
 	VBLENDPS $0xf0, Y5, Y4, Y4; VMAXPS Y6, Y4, Y4; VUNPCKHPS Y2, Y1, Y5; VUNPCKLPS Y2, Y1, Y1
 	VMAXPS Y5, Y1, Y1; VUNPCKHPS Y4, Y3, Y2; VUNPCKLPS Y4, Y3, Y3; VMAXPS Y2, Y3, Y3
 	VUNPCKHPD Y3, Y1, Y2; VUNPCKLPD Y3, Y1, Y1; VMAXPS Y2, Y1, Y1; VMOVUPS Y1, (CX); ADDQ $0x800, AX
-	ADDQ $0x40, BX; ADDQ $0x20, CX; SUBQ $0x8, DX; JGE maxRows441
+	ADDQ $0x40, BX; ADDQ $0x20, CX; SUBQ $8, DX; JGE maxRows441
 
 maxRest442:
-	ADDQ $0x8, DX; JE maxEnd444
+	ADDQ $8, DX; JE maxEnd444
 
 maxRow443:
-	VMOVAPS Z0, Z1; KMOVW (BX), K1; VMOVUPS.Z (AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $0x1
+	VMOVAPS Z0, Z1; KMOVW (BX), K1; VMOVUPS.Z (AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $1
 	JE maxOfRow453
-	KMOVW 2(BX), K1; VMOVUPS.Z 64(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $0x2
-	JE maxOfRow453
-	KMOVW 4(BX), K1; VMOVUPS.Z 128(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $0x3
+	KMOVW 2(BX), K1; VMOVUPS.Z 64(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $2; JE maxOfRow453
+	KMOVW 4(BX), K1; VMOVUPS.Z 128(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1; CMPQ 3488(SP), $3
 	JE maxOfRow453
 	KMOVW 6(BX), K1; VMOVUPS.Z 192(AX), K1, Z2; VMAXPS Z1, Z2, K1, Z1
 
 maxOfRow453:
-	VEXTRACTF32X8 $0x1, Z1, Y2; VMAXPS Y2, Y1, Y1; VEXTRACTF128 $0x1, Y1, X2; VMAXPS X2, X1, X1
-	VPERMILPD $0x1, X1, X2; VMAXPS X2, X1, X1; VMOVSHDUP X1, X2; VMAXSS X2, X1, X1; VMOVSS X1, (CX)
-	ADDQ $0x100, AX; ADDQ $0x8, BX; ADDQ $0x4, CX; DECQ DX; JNE maxRow443
+	VEXTRACTF32X8 $1, Z1, Y2; VMAXPS Y2, Y1, Y1; VEXTRACTF128 $1, Y1, X2; VMAXPS X2, X1, X1
+	VPERMILPD $1, X1, X2; VMAXPS X2, X1, X1; VMOVSHDUP X1, X2; VMAXSS X2, X1, X1; VMOVSS X1, (CX)
+	ADDQ $0x100, AX; ADDQ $8, BX; ADDQ $4, CX; DECQ DX; JNE maxRow443
 
 maxEnd444:
 end425:
@@ -8639,26 +8530,25 @@ end425:
 	MOVQ m+8(FP), CX
 	MOVQ alpha+24(FP), DX
 	MOVQ rows+40(FP), BX
-	VBROADCASTSS c+48(FP), Y0
-	LEAQ 3104(SP), SI; XORQ AX, AX; SUBQ $0x8, BX; JL tail3
+	VBROADCASTSS c+48(FP), Y0; LEAQ 3104(SP), SI; XORQ AX, AX; SUBQ $8, BX; JL tail3
 
 loop3:
 	VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VXORPS Y3, Y3, Y3; VMAXPS Y1, Y2, Y2; VADDPS Y3, Y2, Y2
-	VCMPPS $0x0, allff800000<>+0(SB), Y2, Y4; VANDNPS Y2, Y4, Y3; VMOVMSKPS Y4, DI; ORL DI, AX
+	VCMPPS $0, allff800000<>+0(SB), Y2, Y4; VANDNPS Y2, Y4, Y3; VMOVMSKPS Y4, DI; ORL DI, AX
 	VMOVUPS Y2, (CX); VMOVUPS Y3, (SI); VSUBPS Y3, Y1, Y1; VMOVAPS Y1, Y2
 	VFMADD213PS all4b400080<>+0(SB), Y0, Y2; VSUBPS all4b400080<>+0(SB), Y2, Y3; VFMSUB213PS Y3, Y0, Y1
 	VMOVUPS all3a2dd372<>+0(SB), Y3; VFMADD213PS all3b9e763d<>+0(SB), Y1, Y3
 	VFMADD213PS all3ce35b99<>+0(SB), Y1, Y3; VFMADD213PS all3df5fcda<>+0(SB), Y1, Y3
 	VFMADD213PS all3eb17215<>+0(SB), Y1, Y3; VFMADD213PS all3f000000<>+0(SB), Y1, Y3
 	VCMPPS $0x16, all4b400002<>+0(SB), Y2, Y1; VPSLLD $0x17, Y2, Y2; VMULPS Y2, Y3, Y3
-	VANDPS Y1, Y3, Y3; VMOVUPS Y3, (DX); ADDQ $0x20, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX
+	VANDPS Y1, Y3, Y3; VMOVUPS Y3, (DX); ADDQ $0x20, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $8, BX
 	JGE loop3
 
 tail3:
-	ADDQ $0x8, BX; JE end3
-	LEAQ tailMasks<>+32(SB), DI; SHLQ $0x2, BX; SUBQ BX, DI; VMOVUPS (DI), Y1; VMASKMOVPS (CX), Y1, Y2
+	ADDQ $8, BX; JE end3
+	LEAQ tailMasks<>+32(SB), DI; SHLQ $2, BX; SUBQ BX, DI; VMOVUPS (DI), Y1; VMASKMOVPS (CX), Y1, Y2
 	VMASKMOVPS (DX), Y1, Y3; VXORPS Y4, Y4, Y4; VMAXPS Y2, Y3, Y3; VADDPS Y4, Y3, Y3
-	VCMPPS $0x0, allff800000<>+0(SB), Y3, Y5; VANDNPS Y3, Y5, Y4; VANDPS Y1, Y5, Y5; VMOVMSKPS Y5, BX
+	VCMPPS $0, allff800000<>+0(SB), Y3, Y5; VANDNPS Y3, Y5, Y4; VANDPS Y1, Y5, Y5; VMOVMSKPS Y5, BX
 	ORL BX, AX; VMASKMOVPS Y3, Y1, (CX); VMOVUPS Y4, (SI); VSUBPS Y4, Y2, Y2; VMOVAPS Y2, Y3
 	VFMADD213PS all4b400080<>+0(SB), Y0, Y3; VSUBPS all4b400080<>+0(SB), Y3, Y4; VFMSUB213PS Y4, Y0, Y2
 	VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y2, Y4
@@ -8669,18 +8559,16 @@ tail3:
 
 end3:
 	TESTL AX, AX; SETNE AL
-	CMPQ visible+32(FP), $0x0
-	JNE masked454
+	CMPQ visible+32(FP), $0; JNE masked454
 
 	// p_j = 2^((s_j − m')·c)
 	MOVQ s+0(FP), CX
-	MOVQ rows+40(FP), DX
-	LEAQ 31(SP), BX; ANDQ $-32, BX; LEAQ 3104(SP), SI
-	VBROADCASTSS c+48(FP), Z0
-	VBROADCASTSS all4b400080<>+0(SB), Z1; VBROADCASTSS all4b400002<>+0(SB), Z2
-	VBROADCASTSS all3f000000<>+0(SB), Z3; VBROADCASTSS all3a2dd372<>+0(SB), Z4
-	VBROADCASTSS all3b9e763d<>+0(SB), Z5; VBROADCASTSS all3ce35b99<>+0(SB), Z6
-	VBROADCASTSS all3df5fcda<>+0(SB), Z7; VBROADCASTSS all3eb17215<>+0(SB), Z8
+	MOVQ rows+40(FP), DX; LEAQ 31(SP), BX; ANDQ $-32, BX; LEAQ 3104(SP), SI
+	VBROADCASTSS c+48(FP), Z0; VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2; VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4; VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6; VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8
 
 weights:
 	VBROADCASTSS (SI), Z13; VSUBPS (CX), Z13, Z16; VSUBPS 64(CX), Z13, Z19; VSUBPS 128(CX), Z13, Z22
@@ -8704,23 +8592,21 @@ weights:
 	VPSLLD $0x17, Z26, Z26; VMULPS.Z Z17, Z18, K1, Z18; VMULPS.Z Z20, Z21, K2, Z21
 	VMULPS.Z Z23, Z24, K3, Z24; VMULPS.Z Z26, Z27, K4, Z27; VMOVUPS Z18, (CX); VMOVAPS Z18, Z14
 	VMOVUPS Z21, 64(CX); VADDPS Z21, Z14, Z14; VMOVUPS Z24, 128(CX); VADDPS Z24, Z14, Z14
-	VMOVUPS Z27, 192(CX); VADDPS Z27, Z14, Z14; VEXTRACTF32X8 $0x1, Z14, Y4; VADDPS Y4, Y14, Y4
-	VMOVUPS Y4, (BX); ADDQ $0x20, BX; ADDQ $0x4, SI; ADDQ $0x100, CX; DECQ DX; JNE weights
+	VMOVUPS Z27, 192(CX); VADDPS Z27, Z14, Z14; VEXTRACTF32X8 $1, Z14, Y4; VADDPS Y4, Y14, Y4
+	VMOVUPS Y4, (BX); ADDQ $0x20, BX; ADDQ $4, SI; ADDQ $0x100, CX; DECQ DX; JNE weights
 	JMP end455
 
 masked454:
 	// p_j = 2^((s_j − m')·c)
-	CMPQ 3488(SP), $0x1; JG morePairs1
+	CMPQ 3488(SP), $1; JG morePairs1
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
-	MOVQ visible+32(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
-	VBROADCASTSS c+48(FP), Z0
-	VBROADCASTSS all4b400080<>+0(SB), Z1; VBROADCASTSS all4b400002<>+0(SB), Z2
-	VBROADCASTSS all3f000000<>+0(SB), Z3; VBROADCASTSS all3a2dd372<>+0(SB), Z4
-	VBROADCASTSS all3b9e763d<>+0(SB), Z5; VBROADCASTSS all3ce35b99<>+0(SB), Z6
-	VBROADCASTSS all3df5fcda<>+0(SB), Z7; VBROADCASTSS all3eb17215<>+0(SB), Z8
-	VBROADCASTSS all80000000<>+0(SB), Z9
+	MOVQ visible+32(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	VBROADCASTSS c+48(FP), Z0; VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2; VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4; VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6; VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8; VBROADCASTSS all80000000<>+0(SB), Z9
 
 weights1:
 	VBROADCASTSS (DI), Z13; VPXORD Z14, Z14, Z14; VSUBPS (CX), Z13, Z16
@@ -8730,22 +8616,20 @@ weights1:
 	VFMADD213PS Z3, Z16, Z18; VCMPPS $0x16, Z2, Z17, K1; VPSLLD $0x17, Z17, Z17
 	VMULPS.Z Z17, Z18, K1, Z18; KMOVW (BX), K5; VBLENDMPS Z18, Z9, K5, Z18; VMOVUPS Z18, (CX)
 	VADDPS Z18, Z14, Z14; VMOVUPS Z9, 64(CX); VMOVUPS Z9, 128(CX); VMOVUPS Z9, 192(CX)
-	VEXTRACTF32X8 $0x1, Z14, Y4; VADDPS Y4, Y14, Y4; VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $0x4, DI
-	ADDQ $0x100, CX; ADDQ $0x8, BX; DECQ DX; JNE weights1
+	VEXTRACTF32X8 $1, Z14, Y4; VADDPS Y4, Y14, Y4; VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $4, DI
+	ADDQ $0x100, CX; ADDQ $8, BX; DECQ DX; JNE weights1
 	JMP weighed456
 
 morePairs1:
-	CMPQ 3488(SP), $0x2; JG morePairs2
+	CMPQ 3488(SP), $2; JG morePairs2
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
-	MOVQ visible+32(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
-	VBROADCASTSS c+48(FP), Z0
-	VBROADCASTSS all4b400080<>+0(SB), Z1; VBROADCASTSS all4b400002<>+0(SB), Z2
-	VBROADCASTSS all3f000000<>+0(SB), Z3; VBROADCASTSS all3a2dd372<>+0(SB), Z4
-	VBROADCASTSS all3b9e763d<>+0(SB), Z5; VBROADCASTSS all3ce35b99<>+0(SB), Z6
-	VBROADCASTSS all3df5fcda<>+0(SB), Z7; VBROADCASTSS all3eb17215<>+0(SB), Z8
-	VBROADCASTSS all80000000<>+0(SB), Z9
+	MOVQ visible+32(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	VBROADCASTSS c+48(FP), Z0; VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2; VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4; VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6; VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8; VBROADCASTSS all80000000<>+0(SB), Z9
 
 weights2:
 	VBROADCASTSS (DI), Z13; VPXORD Z14, Z14, Z14; VSUBPS (CX), Z13, Z16; VSUBPS 64(CX), Z13, Z19
@@ -8760,23 +8644,21 @@ weights2:
 	VPSLLD $0x17, Z17, Z17; VPSLLD $0x17, Z20, Z20; VMULPS.Z Z17, Z18, K1, Z18
 	VMULPS.Z Z20, Z21, K2, Z21; KMOVW (BX), K5; VBLENDMPS Z18, Z9, K5, Z18; VMOVUPS Z18, (CX)
 	VADDPS Z18, Z14, Z14; KMOVW 2(BX), K6; VBLENDMPS Z21, Z9, K6, Z21; VMOVUPS Z21, 64(CX)
-	VADDPS Z21, Z14, Z14; VMOVUPS Z9, 128(CX); VMOVUPS Z9, 192(CX); VEXTRACTF32X8 $0x1, Z14, Y4
-	VADDPS Y4, Y14, Y4; VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $0x4, DI; ADDQ $0x100, CX; ADDQ $0x8, BX
+	VADDPS Z21, Z14, Z14; VMOVUPS Z9, 128(CX); VMOVUPS Z9, 192(CX); VEXTRACTF32X8 $1, Z14, Y4
+	VADDPS Y4, Y14, Y4; VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $4, DI; ADDQ $0x100, CX; ADDQ $8, BX
 	DECQ DX; JNE weights2
 	JMP weighed456
 
 morePairs2:
-	CMPQ 3488(SP), $0x3; JG morePairs3
+	CMPQ 3488(SP), $3; JG morePairs3
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
-	MOVQ visible+32(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
-	VBROADCASTSS c+48(FP), Z0
-	VBROADCASTSS all4b400080<>+0(SB), Z1; VBROADCASTSS all4b400002<>+0(SB), Z2
-	VBROADCASTSS all3f000000<>+0(SB), Z3; VBROADCASTSS all3a2dd372<>+0(SB), Z4
-	VBROADCASTSS all3b9e763d<>+0(SB), Z5; VBROADCASTSS all3ce35b99<>+0(SB), Z6
-	VBROADCASTSS all3df5fcda<>+0(SB), Z7; VBROADCASTSS all3eb17215<>+0(SB), Z8
-	VBROADCASTSS all80000000<>+0(SB), Z9
+	MOVQ visible+32(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	VBROADCASTSS c+48(FP), Z0; VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2; VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4; VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6; VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8; VBROADCASTSS all80000000<>+0(SB), Z9
 
 weights3:
 	VBROADCASTSS (DI), Z13; VPXORD Z14, Z14, Z14; VSUBPS (CX), Z13, Z16; VSUBPS 64(CX), Z13, Z19
@@ -8796,22 +8678,20 @@ weights3:
 	VMULPS.Z Z20, Z21, K2, Z21; VMULPS.Z Z23, Z24, K3, Z24; KMOVW (BX), K5; VBLENDMPS Z18, Z9, K5, Z18
 	VMOVUPS Z18, (CX); VADDPS Z18, Z14, Z14; KMOVW 2(BX), K6; VBLENDMPS Z21, Z9, K6, Z21
 	VMOVUPS Z21, 64(CX); VADDPS Z21, Z14, Z14; KMOVW 4(BX), K7; VBLENDMPS Z24, Z9, K7, Z24
-	VMOVUPS Z24, 128(CX); VADDPS Z24, Z14, Z14; VMOVUPS Z9, 192(CX); VEXTRACTF32X8 $0x1, Z14, Y4
-	VADDPS Y4, Y14, Y4; VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $0x4, DI; ADDQ $0x100, CX; ADDQ $0x8, BX
+	VMOVUPS Z24, 128(CX); VADDPS Z24, Z14, Z14; VMOVUPS Z9, 192(CX); VEXTRACTF32X8 $1, Z14, Y4
+	VADDPS Y4, Y14, Y4; VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $4, DI; ADDQ $0x100, CX; ADDQ $8, BX
 	DECQ DX; JNE weights3
 	JMP weighed456
 
 morePairs3:
 	MOVQ s+0(FP), CX
 	MOVQ rows+40(FP), DX
-	MOVQ visible+32(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
-	VBROADCASTSS c+48(FP), Z0
-	VBROADCASTSS all4b400080<>+0(SB), Z1; VBROADCASTSS all4b400002<>+0(SB), Z2
-	VBROADCASTSS all3f000000<>+0(SB), Z3; VBROADCASTSS all3a2dd372<>+0(SB), Z4
-	VBROADCASTSS all3b9e763d<>+0(SB), Z5; VBROADCASTSS all3ce35b99<>+0(SB), Z6
-	VBROADCASTSS all3df5fcda<>+0(SB), Z7; VBROADCASTSS all3eb17215<>+0(SB), Z8
-	VBROADCASTSS all80000000<>+0(SB), Z9
+	MOVQ visible+32(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; LEAQ 3104(SP), DI
+	VBROADCASTSS c+48(FP), Z0; VBROADCASTSS all4b400080<>+0(SB), Z1
+	VBROADCASTSS all4b400002<>+0(SB), Z2; VBROADCASTSS all3f000000<>+0(SB), Z3
+	VBROADCASTSS all3a2dd372<>+0(SB), Z4; VBROADCASTSS all3b9e763d<>+0(SB), Z5
+	VBROADCASTSS all3ce35b99<>+0(SB), Z6; VBROADCASTSS all3df5fcda<>+0(SB), Z7
+	VBROADCASTSS all3eb17215<>+0(SB), Z8; VBROADCASTSS all80000000<>+0(SB), Z9
 
 weightsMasked:
 	VBROADCASTSS (DI), Z13; VPXORD Z14, Z14, Z14; VSUBPS (CX), Z13, Z16; VSUBPS 64(CX), Z13, Z19
@@ -8837,8 +8717,8 @@ weightsMasked:
 	VMOVUPS Z18, (CX); VADDPS Z18, Z14, Z14; KMOVW 2(BX), K6; VBLENDMPS Z21, Z9, K6, Z21
 	VMOVUPS Z21, 64(CX); VADDPS Z21, Z14, Z14; KMOVW 4(BX), K7; VBLENDMPS Z24, Z9, K7, Z24
 	VMOVUPS Z24, 128(CX); VADDPS Z24, Z14, Z14; KMOVW 6(BX), K5; VBLENDMPS Z27, Z9, K5, Z27
-	VMOVUPS Z27, 192(CX); VADDPS Z27, Z14, Z14; VEXTRACTF32X8 $0x1, Z14, Y4; VADDPS Y4, Y14, Y4
-	VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $0x4, DI; ADDQ $0x100, CX; ADDQ $0x8, BX; DECQ DX
+	VMOVUPS Z27, 192(CX); VADDPS Z27, Z14, Z14; VEXTRACTF32X8 $1, Z14, Y4; VADDPS Y4, Y14, Y4
+	VMOVUPS Y4, (SI); ADDQ $0x20, SI; ADDQ $4, DI; ADDQ $0x100, CX; ADDQ $8, BX; DECQ DX
 	JNE weightsMasked
 
 weighed456:
@@ -8846,8 +8726,7 @@ end455:
 	// l = FMA(l, alpha, Σp)
 	MOVQ l+16(FP), CX
 	MOVQ alpha+24(FP), DX
-	MOVQ rows+40(FP), BX
-	LEAQ 31(SP), SI; ANDQ $-32, SI; SUBQ $0x8, BX; JL tail4
+	MOVQ rows+40(FP), BX; LEAQ 31(SP), SI; ANDQ $-32, SI; SUBQ $8, BX; JL tail4
 
 loop4:
 	VMOVUPS (SI), Y0; VMOVUPS 128(SI), Y1; VPERM2F128 $0x21, Y1, Y0, Y2; VBLENDPS $0xf0, Y1, Y0, Y0
@@ -8858,11 +8737,11 @@ loop4:
 	VUNPCKHPS Y1, Y0, Y4; VUNPCKLPS Y1, Y0, Y0; VADDPS Y4, Y0, Y0; VUNPCKHPS Y3, Y2, Y1
 	VUNPCKLPS Y3, Y2, Y2; VADDPS Y1, Y2, Y2; VUNPCKHPD Y2, Y0, Y1; VUNPCKLPD Y2, Y0, Y0
 	VADDPS Y1, Y0, Y0; VMOVUPS (CX), Y1; VMOVUPS (DX), Y2; VFMADD213PS Y0, Y2, Y1; VMOVUPS Y1, (CX)
-	ADDQ $0x100, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $0x8, BX; JGE loop4
+	ADDQ $0x100, SI; ADDQ $0x20, CX; ADDQ $0x20, DX; SUBQ $8, BX; JGE loop4
 
 tail4:
-	ADDQ $0x8, BX; JE end4
-	LEAQ tailMasks<>+32(SB), DI; SHLQ $0x2, BX; SUBQ BX, DI; VMOVUPS (DI), Y0; VMOVUPS (SI), Y1
+	ADDQ $8, BX; JE end4
+	LEAQ tailMasks<>+32(SB), DI; SHLQ $2, BX; SUBQ BX, DI; VMOVUPS (DI), Y0; VMOVUPS (SI), Y1
 	VMOVUPS 128(SI), Y2; VPERM2F128 $0x21, Y2, Y1, Y3; VBLENDPS $0xf0, Y2, Y1, Y1; VADDPS Y3, Y1, Y1
 	VMOVUPS 32(SI), Y2; VMOVUPS 160(SI), Y3; VPERM2F128 $0x21, Y3, Y2, Y4; VBLENDPS $0xf0, Y3, Y2, Y2
 	VADDPS Y4, Y2, Y2; VMOVUPS 64(SI), Y3; VMOVUPS 192(SI), Y4; VPERM2F128 $0x21, Y4, Y3, Y5
@@ -8874,8 +8753,7 @@ tail4:
 
 end4:
 	MOVB AL, masked+56(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // packKeysSIMD works like packKeysGeneric.
 // func packKeysSIMD(dst *float32, k *float32, stride int, n int, d int, inOrder bool)
@@ -8884,12 +8762,9 @@ TEXT ·packKeysSIMD(SB), NOSPLIT, $8-41
 	MOVQ dst+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
-	MOVQ n+24(FP), BX
-	SHLQ $0x2, DX
-	MOVQ d+32(FP), SI
-	MOVQ SI, (SP)
-	MOVB inOrder+40(FP), DI
-	TESTB DI, DI; JE notTouched
+	MOVQ n+24(FP), BX; SHLQ $2, DX
+	MOVQ d+32(FP), SI; MOVQ SI, (SP)
+	MOVB inOrder+40(FP), DI; TESTB DI, DI; JE notTouched
 	MOVQ CX, DI; MOVQ BX, R10
 
 touchRow:
@@ -8904,46 +8779,46 @@ notTouched:
 
 	// Eight keys at a time.
 octets:
-	CMPQ BX, $0x8; JL single
+	CMPQ BX, $8; JL single
 	LEAQ (CX)(DX*2), DI; ADDQ DX, DI; LEAQ (DI)(DX*2), R8; ADDQ DX, R8; MOVQ AX, R9; MOVQ (SP), R10
-	SUBQ $0x8, R10; JL dims
+	SUBQ $8, R10; JL dims
 
 block:
-	VBROADCASTF128 (CX), Y0; VINSERTF128 $0x1, (DI)(DX*1), Y0, Y0; VBROADCASTF128 (CX)(DX*1), Y1
-	VINSERTF128 $0x1, (DI)(DX*2), Y1, Y1; VBROADCASTF128 (CX)(DX*2), Y2; VINSERTF128 $0x1, (R8), Y2, Y2
-	VBROADCASTF128 (DI), Y3; VINSERTF128 $0x1, (R8)(DX*1), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
+	VBROADCASTF128 (CX), Y0; VINSERTF128 $1, (DI)(DX*1), Y0, Y0; VBROADCASTF128 (CX)(DX*1), Y1
+	VINSERTF128 $1, (DI)(DX*2), Y1, Y1; VBROADCASTF128 (CX)(DX*2), Y2; VINSERTF128 $1, (R8), Y2, Y2
+	VBROADCASTF128 (DI), Y3; VINSERTF128 $1, (R8)(DX*1), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
 	VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3
 	VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, (R9)
 	VMOVUPS Y1, 64(R9); VMOVUPS Y4, 128(R9); VMOVUPS Y0, 192(R9); VBROADCASTF128 16(CX), Y0
-	VINSERTF128 $0x1, 16(DI)(DX*1), Y0, Y0; VBROADCASTF128 16(CX)(DX*1), Y1
-	VINSERTF128 $0x1, 16(DI)(DX*2), Y1, Y1; VBROADCASTF128 16(CX)(DX*2), Y2
-	VINSERTF128 $0x1, 16(R8), Y2, Y2; VBROADCASTF128 16(DI), Y3; VINSERTF128 $0x1, 16(R8)(DX*1), Y3, Y3
+	VINSERTF128 $1, 16(DI)(DX*1), Y0, Y0; VBROADCASTF128 16(CX)(DX*1), Y1
+	VINSERTF128 $1, 16(DI)(DX*2), Y1, Y1; VBROADCASTF128 16(CX)(DX*2), Y2
+	VINSERTF128 $1, 16(R8), Y2, Y2; VBROADCASTF128 16(DI), Y3; VINSERTF128 $1, 16(R8)(DX*1), Y3, Y3
 	VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2
 	VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0
 	VMOVUPS Y3, 256(R9); VMOVUPS Y1, 320(R9); VMOVUPS Y4, 384(R9); VMOVUPS Y0, 448(R9); ADDQ $0x200, R9
-	ADDQ $0x20, CX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $0x8, R10; JGE block
+	ADDQ $0x20, CX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $8, R10; JGE block
 
 dims:
-	ADDQ $0x8, R10; JE octetDone
+	ADDQ $8, R10; JE octetDone
 
 dim:
 	MOVL (CX), R11; MOVL R11, (R9); MOVL (CX)(DX*1), R11; MOVL R11, 4(R9); MOVL (CX)(DX*2), R11
 	MOVL R11, 8(R9); MOVL (DI), R11; MOVL R11, 12(R9); MOVL (DI)(DX*1), R11; MOVL R11, 16(R9)
 	MOVL (DI)(DX*2), R11; MOVL R11, 20(R9); MOVL (R8), R11; MOVL R11, 24(R9); MOVL (R8)(DX*1), R11
-	MOVL R11, 28(R9); ADDQ $0x40, R9; ADDQ $0x4, CX; ADDQ $0x4, DI; ADDQ $0x4, R8; DECQ R10; JNE dim
+	MOVL R11, 28(R9); ADDQ $0x40, R9; ADDQ $4, CX; ADDQ $4, DI; ADDQ $4, R8; DECQ R10; JNE dim
 
 octetDone:
 	// The next 8 keys: p6 is at row 6, so row 8 is two strides on.
-	MOVQ (SP), R10; SHLQ $0x2, R10; SUBQ R10, R8; LEAQ (R8)(DX*2), CX; SUBQ $0x8, BX; XORQ $0x1, SI
+	MOVQ (SP), R10; SHLQ $2, R10; SUBQ R10, R8; LEAQ (R8)(DX*2), CX; SUBQ $8, BX; XORQ $1, SI
 	JE nextPanel
 	ADDQ $0x20, AX; JMP octets
 
 nextPanel:
-	MOVQ (SP), R10; SHLQ $0x6, R10; LEAQ -32(AX)(R10*1), AX; JMP octets
+	MOVQ (SP), R10; SHLQ $6, R10; LEAQ -32(AX)(R10*1), AX; JMP octets
 
 	// Single keys, in a panel or half of zeros. dst points at it.
 single:
-	SHLQ $0x3, SI; MOVQ SI, DI; ADDQ BX, DI; TESTQ DI, DI; JE end
+	SHLQ $3, SI; MOVQ SI, DI; ADDQ BX, DI; TESTQ DI, DI; JE end
 	VXORPS Y0, Y0, Y0; MOVQ AX, R9; MOVQ (SP), R10; TESTQ SI, SI; JNE clearHalf
 
 clear:
@@ -8959,12 +8834,11 @@ key:
 	MOVQ AX, R9; MOVQ (SP), R10; MOVQ CX, DI
 
 element:
-	MOVL (DI), R11; MOVL R11, (R9); ADDQ $0x4, DI; ADDQ $0x40, R9; DECQ R10; JNE element
-	ADDQ DX, CX; DECQ BX; ADDQ $0x4, AX; JMP key
+	MOVL (DI), R11; MOVL R11, (R9); ADDQ $4, DI; ADDQ $0x40, R9; DECQ R10; JNE element
+	ADDQ DX, CX; DECQ BX; ADDQ $4, AX; JMP key
 
 end:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // packValuesSIMD works like packValuesGeneric.
 // func packValuesSIMD(dst *float32, v *float32, stride int, n int, d int, inOrder bool)
@@ -8974,10 +8848,8 @@ TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
 	MOVQ v+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ n+24(FP), BX
-	MOVQ d+32(FP), SI
-	SHLQ $0x2, DX
-	MOVB inOrder+40(FP), DI
-	TESTB DI, DI; JE notTouched
+	MOVQ d+32(FP), SI; SHLQ $2, DX
+	MOVB inOrder+40(FP), DI; TESTB DI, DI; JE notTouched
 	MOVQ CX, DI; MOVQ BX, R10
 
 touchRow:
@@ -8999,17 +8871,16 @@ row:
 
 last:
 	TESTQ SI, SI; JE end
-	MOVQ $0x8, R8; MOVQ SI, DI; CMPQ DI, R8; CMOVQGT R8, DI; SUBQ DI, SI; LEAQ tailMasks<>+32(SB), R8
-	SHLQ $0x2, DI; SUBQ DI, R8; VMOVUPS (R8), Y0; LEAQ tailMasks<>+32(SB), DI; SHLQ $0x2, SI
-	SUBQ SI, DI; VMOVUPS (DI), Y1; MOVQ AX, AX
+	MOVQ $8, R8; MOVQ SI, DI; CMPQ DI, R8; CMOVQGT R8, DI; SUBQ DI, SI; LEAQ tailMasks<>+32(SB), R8
+	SHLQ $2, DI; SUBQ DI, R8; VMOVUPS (R8), Y0; LEAQ tailMasks<>+32(SB), DI; SHLQ $2, SI; SUBQ SI, DI
+	VMOVUPS (DI), Y1; MOVQ AX, AX
 
 lastRow:
 	VMASKMOVPS (CX), Y0, Y2; VMASKMOVPS 32(CX), Y1, Y3; VMOVUPS Y2, (AX); VMOVUPS Y3, 32(AX)
 	ADDQ DX, CX; ADDQ $0x40, AX; DECQ BX; JNE lastRow
 
 end:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // scaleSIMD works like scaleGeneric.
 // func scaleSIMD(dst *float32, x *float32, n int, f float32)
@@ -9018,21 +8889,19 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	MOVQ dst+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
-	VBROADCASTSS f+24(FP), Y0
-	VXORPS Y1, Y1, Y1; SUBQ $0x8, DX; JL tail5
+	VBROADCASTSS f+24(FP), Y0; VXORPS Y1, Y1, Y1; SUBQ $8, DX; JL tail5
 
 loop5:
 	VMOVUPS (CX), Y2; VMULPS Y0, Y2, Y2; VADDPS Y1, Y2, Y2; VMOVUPS Y2, (AX); ADDQ $0x20, CX
-	ADDQ $0x20, AX; SUBQ $0x8, DX; JGE loop5
+	ADDQ $0x20, AX; SUBQ $8, DX; JGE loop5
 
 tail5:
-	ADDQ $0x8, DX; JE end5
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y2; VMASKMOVPS (CX), Y2, Y3
+	ADDQ $8, DX; JE end5
+	LEAQ tailMasks<>+32(SB), BX; SHLQ $2, DX; SUBQ DX, BX; VMOVUPS (BX), Y2; VMASKMOVPS (CX), Y2, Y3
 	VMULPS Y0, Y3, Y3; VADDPS Y1, Y3, Y3; VMASKMOVPS Y3, Y2, (AX)
 
 end5:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // normalizeSIMD works like normalizeGeneric.
 // func normalizeSIMD(dst *float32, o *float32, l *float32, rows int, n int, dstStride int, oStride int)
@@ -9043,28 +8912,26 @@ TEXT ·normalizeSIMD(SB), NOSPLIT, $0-56
 	MOVQ l+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ dstStride+40(FP), SI
-	MOVQ oStride+48(FP), DI
-	SHLQ $0x2, SI; SHLQ $0x2, DI; VMOVUPS all3f800000<>+0(SB), Y0; VXORPS Y1, Y1, Y1
+	MOVQ oStride+48(FP), DI; SHLQ $2, SI; SHLQ $2, DI; VMOVUPS all3f800000<>+0(SB), Y0
+	VXORPS Y1, Y1, Y1
 
 row:
-	VBROADCASTSS (DX), Y2; VCMPPS $0x0, Y1, Y2, Y3; VDIVPS Y2, Y0, Y2
-	MOVQ n+32(FP), R10
-	MOVQ AX, R8; MOVQ CX, R9; SUBQ $0x8, R10; JL tail6
+	VBROADCASTSS (DX), Y2; VCMPPS $0, Y1, Y2, Y3; VDIVPS Y2, Y0, Y2
+	MOVQ n+32(FP), R10; MOVQ AX, R8; MOVQ CX, R9; SUBQ $8, R10; JL tail6
 
 loop6:
 	VMOVUPS (R9), Y4; VMULPS Y2, Y4, Y4; VADDPS Y1, Y4, Y4; VANDNPS Y4, Y3, Y4; VMOVUPS Y4, (R8)
-	ADDQ $0x20, R9; ADDQ $0x20, R8; SUBQ $0x8, R10; JGE loop6
+	ADDQ $0x20, R9; ADDQ $0x20, R8; SUBQ $8, R10; JGE loop6
 
 tail6:
-	ADDQ $0x8, R10; JE end6
-	LEAQ tailMasks<>+32(SB), R11; SHLQ $0x2, R10; SUBQ R10, R11; VMOVUPS (R11), Y4
+	ADDQ $8, R10; JE end6
+	LEAQ tailMasks<>+32(SB), R11; SHLQ $2, R10; SUBQ R10, R11; VMOVUPS (R11), Y4
 	VMASKMOVPS (R9), Y4, Y5; VMULPS Y2, Y5, Y5; VADDPS Y1, Y5, Y5; VANDNPS Y5, Y3, Y5
 	VMASKMOVPS Y5, Y4, (R8)
 
 end6:
-	ADDQ SI, AX; ADDQ DI, CX; ADDQ $0x4, DX; DECQ BX; JNE row
-	VZEROUPPER
-	RET
+	ADDQ SI, AX; ADDQ DI, CX; ADDQ $4, DX; DECQ BX; JNE row
+	VZEROUPPER; RET
 
 DATA all3f800000<>+0(SB)/8, $0x3f8000003f800000
 DATA all3f800000<>+8(SB)/8, $0x3f8000003f800000
@@ -9081,16 +8948,13 @@ TEXT ·normalizeAVX512(SB), NOSPLIT, $0-56
 	MOVQ l+16(FP), DX
 	MOVQ rows+24(FP), BX
 	MOVQ dstStride+40(FP), SI
-	MOVQ oStride+48(FP), DI
-	SHLQ $0x2, SI; SHLQ $0x2, DI
-	MOVQ n+32(FP), R8
-	VBROADCASTSS all3f800000<>+0(SB), Z0; VPXORD Z1, Z1, Z1; ANDQ $0xf, R8; MOVL $0xffff, R9
-	BZHIL R8, R9, R9; KMOVW R9, K1
+	MOVQ oStride+48(FP), DI; SHLQ $2, SI; SHLQ $2, DI
+	MOVQ n+32(FP), R8; VBROADCASTSS all3f800000<>+0(SB), Z0; VPXORD Z1, Z1, Z1; ANDQ $0xf, R8
+	MOVL $0xffff, R9; BZHIL R8, R9, R9; KMOVW R9, K1
 
 row:
-	VBROADCASTSS (DX), Z2; VCMPPS $0x4, Z1, Z2, K2; VDIVPS Z2, Z0, Z2; MOVQ AX, R8; MOVQ CX, R9
-	MOVQ n+32(FP), R10
-	SUBQ $0x40, R10; JL fewer458
+	VBROADCASTSS (DX), Z2; VCMPPS $4, Z1, Z2, K2; VDIVPS Z2, Z0, Z2; MOVQ AX, R8; MOVQ CX, R9
+	MOVQ n+32(FP), R10; SUBQ $0x40, R10; JL fewer458
 
 vectors457:
 	VMULPS.Z (R9), Z2, K2, Z3; VADDPS Z1, Z3, Z3; VMOVUPS Z3, (R8); VMULPS.Z 64(R9), Z2, K2, Z3
@@ -9110,9 +8974,8 @@ fewer460:
 	VMOVUPS.Z (R9), K1, Z3; VMULPS.Z Z3, Z2, K2, Z3; VADDPS Z1, Z3, Z3; VMOVUPS Z3, K1, (R8)
 
 next:
-	ADDQ SI, AX; ADDQ DI, CX; ADDQ $0x4, DX; DECQ BX; JNE row
-	VZEROUPPER
-	RET
+	ADDQ SI, AX; ADDQ DI, CX; ADDQ $4, DX; DECQ BX; JNE row
+	VZEROUPPER; RET
 
 // mergeSIMD works like mergeGeneric.
 // func mergeSIMD(o *float32, b *float32, n int, x float32, y float32)
@@ -9122,21 +8985,19 @@ TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 	MOVQ b+8(FP), CX
 	MOVQ n+16(FP), DX
 	VBROADCASTSS x+24(FP), Y0
-	VBROADCASTSS y+28(FP), Y1
-	SUBQ $0x8, DX; JL tail7
+	VBROADCASTSS y+28(FP), Y1; SUBQ $8, DX; JL tail7
 
 loop7:
 	VMOVUPS (AX), Y2; VMOVUPS (CX), Y3; VMULPS Y1, Y3, Y3; VFMADD213PS Y3, Y0, Y2; VMOVUPS Y2, (AX)
-	ADDQ $0x20, AX; ADDQ $0x20, CX; SUBQ $0x8, DX; JGE loop7
+	ADDQ $0x20, AX; ADDQ $0x20, CX; SUBQ $8, DX; JGE loop7
 
 tail7:
-	ADDQ $0x8, DX; JE end7
-	LEAQ tailMasks<>+32(SB), BX; SHLQ $0x2, DX; SUBQ DX, BX; VMOVUPS (BX), Y2; VMASKMOVPS (AX), Y2, Y3
+	ADDQ $8, DX; JE end7
+	LEAQ tailMasks<>+32(SB), BX; SHLQ $2, DX; SUBQ DX, BX; VMOVUPS (BX), Y2; VMASKMOVPS (AX), Y2, Y3
 	VMASKMOVPS (CX), Y2, Y4; VMULPS Y1, Y4, Y4; VFMADD213PS Y4, Y0, Y3; VMASKMOVPS Y3, Y2, (AX)
 
 end7:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // mergeSumsSIMD works like mergeSumsGeneric.
 // func mergeSumsSIMD(m *float32, l *float32, m2 *float32, l2 *float32, x *float32, y *float32, n int, c float32)
@@ -9149,12 +9010,11 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
 	MOVQ x+32(FP), SI
 	MOVQ y+40(FP), DI
 	MOVQ n+48(FP), R8
-	VBROADCASTSS c+56(FP), Y0
-	SUBQ $0x8, R8; JL tail8
+	VBROADCASTSS c+56(FP), Y0; SUBQ $8, R8; JL tail8
 
 loop8:
 	VMOVUPS (AX), Y1; VMOVUPS (DX), Y2; VXORPS Y4, Y4, Y4; VMAXPS Y1, Y2, Y3; VADDPS Y4, Y3, Y3
-	VCMPPS $0x0, allff800000<>+0(SB), Y3, Y4; VANDNPS Y3, Y4, Y4; VMOVUPS Y3, (AX); VSUBPS Y4, Y1, Y1
+	VCMPPS $0, allff800000<>+0(SB), Y3, Y4; VANDNPS Y3, Y4, Y4; VMOVUPS Y3, (AX); VSUBPS Y4, Y1, Y1
 	VSUBPS Y4, Y2, Y2; VMOVAPS Y1, Y3; VFMADD213PS all4b400080<>+0(SB), Y0, Y3
 	VSUBPS all4b400080<>+0(SB), Y3, Y4; VFMSUB213PS Y4, Y0, Y1; VMOVUPS all3a2dd372<>+0(SB), Y4
 	VFMADD213PS all3b9e763d<>+0(SB), Y1, Y4; VFMADD213PS all3ce35b99<>+0(SB), Y1, Y4
@@ -9168,13 +9028,13 @@ loop8:
 	VCMPPS $0x16, all4b400002<>+0(SB), Y1, Y2; VPSLLD $0x17, Y1, Y1; VMULPS Y1, Y3, Y3
 	VANDPS Y2, Y3, Y3; VMOVUPS Y3, (DI); VMOVUPS (CX), Y1; VMOVUPS (BX), Y2; VMULPS Y3, Y2, Y2
 	VFMADD213PS Y2, Y4, Y1; VMOVUPS Y1, (CX); ADDQ $0x20, AX; ADDQ $0x20, CX; ADDQ $0x20, DX
-	ADDQ $0x20, BX; ADDQ $0x20, SI; ADDQ $0x20, DI; SUBQ $0x8, R8; JGE loop8
+	ADDQ $0x20, BX; ADDQ $0x20, SI; ADDQ $0x20, DI; SUBQ $8, R8; JGE loop8
 
 tail8:
-	ADDQ $0x8, R8; JE end8
-	LEAQ tailMasks<>+32(SB), R9; SHLQ $0x2, R8; SUBQ R8, R9; VMOVUPS (R9), Y1; VMASKMOVPS (AX), Y1, Y2
+	ADDQ $8, R8; JE end8
+	LEAQ tailMasks<>+32(SB), R9; SHLQ $2, R8; SUBQ R8, R9; VMOVUPS (R9), Y1; VMASKMOVPS (AX), Y1, Y2
 	VMASKMOVPS (DX), Y1, Y3; VXORPS Y5, Y5, Y5; VMAXPS Y2, Y3, Y4; VADDPS Y5, Y4, Y4
-	VCMPPS $0x0, allff800000<>+0(SB), Y4, Y5; VANDNPS Y4, Y5, Y5; VMASKMOVPS Y4, Y1, (AX)
+	VCMPPS $0, allff800000<>+0(SB), Y4, Y5; VANDNPS Y4, Y5, Y5; VMASKMOVPS Y4, Y1, (AX)
 	VSUBPS Y5, Y2, Y2; VSUBPS Y5, Y3, Y3; VMOVAPS Y2, Y4; VFMADD213PS all4b400080<>+0(SB), Y0, Y4
 	VSUBPS all4b400080<>+0(SB), Y4, Y5; VFMSUB213PS Y5, Y0, Y2; VMOVUPS all3a2dd372<>+0(SB), Y5
 	VFMADD213PS all3b9e763d<>+0(SB), Y2, Y5; VFMADD213PS all3ce35b99<>+0(SB), Y2, Y5
@@ -9190,8 +9050,7 @@ tail8:
 	VMULPS Y4, Y2, Y2; VFMADD213PS Y2, Y5, Y0; VMASKMOVPS Y0, Y1, (CX)
 
 end8:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // softcapSIMD works like softcapGeneric.
 // func softcapSIMD(s *float32, n int, limit float32, factor float32)
@@ -9200,8 +9059,7 @@ TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	MOVQ s+0(FP), AX
 	MOVQ n+8(FP), CX
 	VBROADCASTSS limit+16(FP), Y0
-	VBROADCASTSS factor+20(FP), Y1
-	SUBQ $0x20, CX; JL rest
+	VBROADCASTSS factor+20(FP), Y1; SUBQ $0x20, CX; JL rest
 
 group:
 	VMULPS (AX), Y1, Y2; VMULPS 32(AX), Y1, Y3; VMULPS 64(AX), Y1, Y4; VMULPS 96(AX), Y1, Y5
@@ -9290,7 +9148,7 @@ large:
 
 	// Less than a group.
 rest:
-	ADDQ $0x20, CX; SUBQ $0x8, CX; JL tail9
+	ADDQ $0x20, CX; SUBQ $8, CX; JL tail9
 
 loop9:
 	VMOVUPS (AX), Y2; VMULPS Y1, Y2, Y2; VMOVUPS Y2, Y3; VANDPS all7fffffff<>+0(SB), Y3, Y3
@@ -9309,11 +9167,11 @@ loop9:
 	VFMADD213PS allbeaaaa9e<>+0(SB), Y3, Y4; VMULPS Y2, Y3, Y3; VFMADD213PS Y2, Y3, Y4; VMOVUPS Y2, Y3
 	VANDPS all7fffffff<>+0(SB), Y3, Y3; VCMPPS $0x11, all3f800000<>+0(SB), Y3, Y3
 	VBLENDVPS Y3, Y4, Y5, Y5; VMOVUPS all80000000<>+0(SB), Y3; VANDPS Y2, Y3, Y3; VORPS Y3, Y5, Y5
-	VMULPS Y0, Y5, Y5; VMOVUPS Y5, (AX); ADDQ $0x20, AX; SUBQ $0x8, CX; JGE loop9
+	VMULPS Y0, Y5, Y5; VMOVUPS Y5, (AX); ADDQ $0x20, AX; SUBQ $8, CX; JGE loop9
 
 tail9:
-	ADDQ $0x8, CX; JE end9
-	LEAQ tailMasks<>+32(SB), DX; SHLQ $0x2, CX; SUBQ CX, DX; VMOVUPS (DX), Y2; VMASKMOVPS (AX), Y2, Y3
+	ADDQ $8, CX; JE end9
+	LEAQ tailMasks<>+32(SB), DX; SHLQ $2, CX; SUBQ CX, DX; VMOVUPS (DX), Y2; VMASKMOVPS (AX), Y2, Y3
 	VMULPS Y1, Y3, Y3; VMOVUPS Y3, Y1; VANDPS all7fffffff<>+0(SB), Y1, Y1
 	VMOVUPS all41200000<>+0(SB), Y4; VMINPS Y1, Y4, Y1; VADDPS Y1, Y1, Y1
 	VMOVUPS all3fb8aa3b<>+0(SB), Y4; VFMADD213PS all4b40007f<>+0(SB), Y1, Y4
@@ -9333,8 +9191,7 @@ tail9:
 	VMULPS Y0, Y5, Y5; VMASKMOVPS Y5, Y2, (AX)
 
 end9:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 DATA all3f7fffff<>+0(SB)/8, $0x3f7fffff3f7fffff
 DATA all3f7fffff<>+8(SB)/8, $0x3f7fffff3f7fffff
@@ -9465,21 +9322,20 @@ TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 	VBROADCASTSS slope+16(FP), Y0
 
 	// distance = first + lane
-	MOVQ first+24(FP), DX
-	VMOVD DX, X1; VPBROADCASTD X1, Y1; VPADDD numberOfLane<>+0(SB), Y1, Y1; SUBQ $0x8, CX; JL tail10
+	MOVQ first+24(FP), DX; VMOVD DX, X1; VPBROADCASTD X1, Y1; VPADDD numberOfLane<>+0(SB), Y1, Y1
+	SUBQ $8, CX; JL tail10
 
 loop10:
 	VMOVUPS (AX), Y2; VCVTDQ2PS Y1, Y3; VFMADD231PS Y3, Y0, Y2; VMOVUPS Y2, (AX); ADDQ $0x20, AX
-	VPADDD all00000008<>+0(SB), Y1, Y1; SUBQ $0x8, CX; JGE loop10
+	VPADDD all00000008<>+0(SB), Y1, Y1; SUBQ $8, CX; JGE loop10
 
 tail10:
-	ADDQ $0x8, CX; JE end10
-	LEAQ tailMasks<>+32(SB), DX; SHLQ $0x2, CX; SUBQ CX, DX; VMOVUPS (DX), Y2; VMASKMOVPS (AX), Y2, Y3
+	ADDQ $8, CX; JE end10
+	LEAQ tailMasks<>+32(SB), DX; SHLQ $2, CX; SUBQ CX, DX; VMOVUPS (DX), Y2; VMASKMOVPS (AX), Y2, Y3
 	VCVTDQ2PS Y1, Y1; VFMADD231PS Y1, Y0, Y3; VMASKMOVPS Y3, Y2, (AX)
 
 end10:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 DATA numberOfLane<>+0(SB)/8, $0x100000000
 DATA numberOfLane<>+8(SB)/8, $0x300000002
@@ -9502,12 +9358,10 @@ TEXT ·addBiasSIMD(SB), NOSPLIT, $0-52
 	MOVQ rows+16(FP), DX
 	VBROADCASTSS u+48(FP), Y0
 	MOVQ step+24(FP), R8
-	MOVQ stride+32(FP), R9
-	SHLQ $0x8, R8
+	MOVQ stride+32(FP), R9; SHLQ $8, R8
 
 row:
-	MOVQ n+40(FP), BX
-	CMPQ BX, $0x40; JNE ragged
+	MOVQ n+40(FP), BX; CMPQ BX, $0x40; JNE ragged
 	VMOVUPS (CX), Y1; VMOVUPS (AX), Y2; VFMADD213PS Y1, Y0, Y2; VMOVUPS Y2, (AX); VMOVUPS 32(CX), Y1
 	VMOVUPS 32(AX), Y2; VFMADD213PS Y1, Y0, Y2; VMOVUPS Y2, 32(AX); VMOVUPS 64(CX), Y1
 	VMOVUPS 64(AX), Y2; VFMADD213PS Y1, Y0, Y2; VMOVUPS Y2, 64(AX); VMOVUPS 96(CX), Y1
@@ -9518,22 +9372,21 @@ row:
 	VMOVUPS 224(AX), Y2; VFMADD213PS Y1, Y0, Y2; VMOVUPS Y2, 224(AX); JMP next
 
 ragged:
-	MOVQ AX, SI; MOVQ CX, DI; SUBQ $0x8, BX; JL tail11
+	MOVQ AX, SI; MOVQ CX, DI; SUBQ $8, BX; JL tail11
 
 loop11:
 	VMOVUPS (DI), Y1; VMOVUPS (SI), Y2; VFMADD213PS Y1, Y0, Y2; VMOVUPS Y2, (SI); ADDQ $0x20, SI
-	ADDQ $0x20, DI; SUBQ $0x8, BX; JGE loop11
+	ADDQ $0x20, DI; SUBQ $8, BX; JGE loop11
 
 tail11:
-	ADDQ $0x8, BX; JE end11
-	LEAQ tailMasks<>+32(SB), R10; SHLQ $0x2, BX; SUBQ BX, R10; VMOVUPS (R10), Y1
-	VMASKMOVPS (DI), Y1, Y2; VMASKMOVPS (SI), Y1, Y3; VFMADD213PS Y2, Y0, Y3; VMASKMOVPS Y3, Y1, (SI)
+	ADDQ $8, BX; JE end11
+	LEAQ tailMasks<>+32(SB), R10; SHLQ $2, BX; SUBQ BX, R10; VMOVUPS (R10), Y1; VMASKMOVPS (DI), Y1, Y2
+	VMASKMOVPS (SI), Y1, Y3; VFMADD213PS Y2, Y0, Y3; VMASKMOVPS Y3, Y1, (SI)
 
 end11:
 next:
 	LEAQ (CX)(R9*4), CX; ADDQ R8, AX; DECQ DX; JNE row
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // maskBiasSIMD works like maskBiasGeneric.
 // func maskBiasSIMD(bias *float32, visible *uint64, rows int, step int, stride int, lo int, n int) (hides bool, adds bool)
@@ -9541,13 +9394,11 @@ next:
 TEXT ·maskBiasSIMD(SB), NOSPLIT, $0-58
 	MOVQ bias+0(FP), AX
 	MOVQ visible+8(FP), DX
-	MOVQ rows+16(FP), BX
-	VXORPS Y2, Y2, Y2; XORQ R10, R10
+	MOVQ rows+16(FP), BX; VXORPS Y2, Y2, Y2; XORQ R10, R10
 
 row:
 	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1
-	MOVQ n+48(FP), SI
-	CMPQ SI, $0x40; JNE ragged
+	MOVQ n+48(FP), SI; CMPQ SI, $0x40; JNE ragged
 	VMOVUPS (AX), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; VMOVUPS 32(AX), Y3; VMINPS Y0, Y3, Y0
 	VORPS Y3, Y1, Y1; VMOVUPS 64(AX), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; VMOVUPS 96(AX), Y3
 	VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; VMOVUPS 128(AX), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1
@@ -9555,53 +9406,50 @@ row:
 	VORPS Y3, Y1, Y1; VMOVUPS 224(AX), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; JMP noted
 
 ragged:
-	MOVQ AX, DI; SUBQ $0x8, SI; JL tail12
+	MOVQ AX, DI; SUBQ $8, SI; JL tail12
 
 loop12:
-	VMOVUPS (DI), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; ADDQ $0x20, DI; SUBQ $0x8, SI; JGE loop12
+	VMOVUPS (DI), Y3; VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1; ADDQ $0x20, DI; SUBQ $8, SI; JGE loop12
 
 tail12:
-	ADDQ $0x8, SI; JE end12
-	LEAQ tailMasks<>+32(SB), CX; SHLQ $0x2, SI; SUBQ SI, CX; VMOVUPS (CX), Y3; VMASKMOVPS (DI), Y3, Y3
+	ADDQ $8, SI; JE end12
+	LEAQ tailMasks<>+32(SB), CX; SHLQ $2, SI; SUBQ SI, CX; VMOVUPS (CX), Y3; VMASKMOVPS (DI), Y3, Y3
 	VMINPS Y0, Y3, Y0; VORPS Y3, Y1, Y1
 
 end12:
 noted:
-	VCMPPS $0x0, allff800000<>+0(SB), Y0, Y0; VMOVMSKPS Y0, R8; TESTL R8, R8; JNE masked
+	VCMPPS $0, allff800000<>+0(SB), Y0, Y0; VMOVMSKPS Y0, R8; TESTL R8, R8; JNE masked
 	VORPS Y1, Y2, Y2; JMP next
 
 masked:
 	// Keys with a bias of −Inf are not visible.
-	MOVL $0x1, R10; XORQ R9, R9
-	MOVQ n+48(FP), SI
-	CMPQ SI, $0x40; JNE maskedRagged
-	VMOVUPS 224(AX), Y0; VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
-	VORPS Y0, Y2, Y2; SHLQ $0x8, R9; ORQ R8, R9; VMOVUPS 192(AX), Y0
-	VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
-	SHLQ $0x8, R9; ORQ R8, R9; VMOVUPS 160(AX), Y0; VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1
-	VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2; SHLQ $0x8, R9; ORQ R8, R9
-	VMOVUPS 128(AX), Y0; VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
-	VORPS Y0, Y2, Y2; SHLQ $0x8, R9; ORQ R8, R9; VMOVUPS 96(AX), Y0
-	VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
-	SHLQ $0x8, R9; ORQ R8, R9; VMOVUPS 64(AX), Y0; VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1
-	VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2; SHLQ $0x8, R9; ORQ R8, R9
-	VMOVUPS 32(AX), Y0; VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
-	VORPS Y0, Y2, Y2; SHLQ $0x8, R9; ORQ R8, R9; VMOVUPS (AX), Y0
-	VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
-	SHLQ $0x8, R9; ORQ R8, R9; JMP found
+	MOVL $1, R10; XORQ R9, R9
+	MOVQ n+48(FP), SI; CMPQ SI, $0x40; JNE maskedRagged
+	VMOVUPS 224(AX), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
+	VORPS Y0, Y2, Y2; SHLQ $8, R9; ORQ R8, R9; VMOVUPS 192(AX), Y0
+	VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
+	SHLQ $8, R9; ORQ R8, R9; VMOVUPS 160(AX), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1
+	VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2; SHLQ $8, R9; ORQ R8, R9
+	VMOVUPS 128(AX), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
+	VORPS Y0, Y2, Y2; SHLQ $8, R9; ORQ R8, R9; VMOVUPS 96(AX), Y0
+	VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
+	SHLQ $8, R9; ORQ R8, R9; VMOVUPS 64(AX), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1
+	VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2; SHLQ $8, R9; ORQ R8, R9; VMOVUPS 32(AX), Y0
+	VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
+	SHLQ $8, R9; ORQ R8, R9; VMOVUPS (AX), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8
+	VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2; SHLQ $8, R9; ORQ R8, R9; JMP found
 
 maskedRagged:
-	MOVQ lo+40(FP), CX
-	MOVQ AX, DI; SUBQ $0x8, SI; JL tail13
+	MOVQ lo+40(FP), CX; MOVQ AX, DI; SUBQ $8, SI; JL tail13
 
 loop13:
-	VMOVUPS (DI), Y0; VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
-	VORPS Y0, Y2, Y2; SHLQ CL, R8; ORQ R8, R9; ADDQ $0x20, DI; ADDQ $0x8, CX; SUBQ $0x8, SI; JGE loop13
+	VMOVUPS (DI), Y0; VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0
+	VORPS Y0, Y2, Y2; SHLQ CL, R8; ORQ R8, R9; ADDQ $0x20, DI; ADDQ $8, CX; SUBQ $8, SI; JGE loop13
 
 tail13:
-	ADDQ $0x8, SI; JE end13
-	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (DI), Y0, Y0
-	VCMPPS $0x0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
+	ADDQ $8, SI; JE end13
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (DI), Y0, Y0
+	VCMPPS $0, allff800000<>+0(SB), Y0, Y1; VMOVMSKPS Y1, R8; VANDNPS Y0, Y1, Y0; VORPS Y0, Y2, Y2
 	SHLQ CL, R8; ORQ R8, R9
 
 end13:
@@ -9609,15 +9457,12 @@ found:
 	NOTQ R9; ANDQ R9, (DX)
 
 next:
-	MOVQ stride+32(FP), CX
-	LEAQ (AX)(CX*4), AX
-	MOVQ step+24(FP), CX
-	LEAQ (DX)(CX*8), DX; DECQ BX; JNE row
-	VXORPS Y0, Y0, Y0; VCMPPS $0x4, Y0, Y2, Y2; VMOVMSKPS Y2, R8; TESTL R8, R8; SETNE AL
+	MOVQ stride+32(FP), CX; LEAQ (AX)(CX*4), AX
+	MOVQ step+24(FP), CX; LEAQ (DX)(CX*8), DX; DECQ BX; JNE row
+	VXORPS Y0, Y0, Y0; VCMPPS $4, Y0, Y2, Y2; VMOVMSKPS Y2, R8; TESTL R8, R8; SETNE AL
 	MOVB R10, hides+56(FP)
 	MOVB AL, adds+57(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // maskKeysSIMD works like maskKeysGeneric.
 // func maskKeysSIMD(mask *bool, visible *uint64, rows int, step int, stride int, lo int, n int) (every uint64)
@@ -9625,12 +9470,10 @@ next:
 TEXT ·maskKeysSIMD(SB), NOSPLIT, $0-64
 	MOVQ mask+0(FP), AX
 	MOVQ visible+8(FP), DX
-	MOVQ rows+16(FP), BX
-	MOVQ $-1, SI; VPXOR Y0, Y0, Y0
+	MOVQ rows+16(FP), BX; MOVQ $-1, SI; VPXOR Y0, Y0, Y0
 
 row:
-	MOVQ n+48(FP), R8
-	CMPQ R8, $0x40; JNE ragged
+	MOVQ n+48(FP), R8; CMPQ R8, $0x40; JNE ragged
 	VPCMPEQB (AX), Y0, Y1; VPCMPEQB 32(AX), Y0, Y2; VPMOVMSKB Y1, R10; VPMOVMSKB Y2, R9; SHLQ $0x20, R9
 	ORQ R9, R10; JMP gone
 
@@ -9645,26 +9488,23 @@ by32:
 
 by32End:
 by8:
-	CMPQ R8, $0x8; JL by8End
+	CMPQ R8, $8; JL by8End
 	VMOVQ (DI), X1; VPCMPEQB X0, X1, X1; VPMOVMSKB X1, R9; ANDQ $0xff, R9; SHLQ CL, R9; ORQ R9, R10
-	ADDQ $0x8, DI; ADDQ $0x8, CX; SUBQ $0x8, R8; JMP by8
+	ADDQ $8, DI; ADDQ $8, CX; SUBQ $8, R8; JMP by8
 
 by8End:
 by1:
-	CMPQ R8, $0x1; JL by1End
-	MOVBQZX (DI), R9; XORQ $0x1, R9; SHLQ CL, R9; ORQ R9, R10; ADDQ $0x1, DI; ADDQ $0x1, CX
-	SUBQ $0x1, R8; JMP by1
+	CMPQ R8, $1; JL by1End
+	MOVBQZX (DI), R9; XORQ $1, R9; SHLQ CL, R9; ORQ R9, R10; ADDQ $1, DI; ADDQ $1, CX; SUBQ $1, R8
+	JMP by1
 
 by1End:
 gone:
 	NOTQ R10; ANDQ (DX), R10; MOVQ R10, (DX); ANDQ R10, SI
-	MOVQ stride+32(FP), CX
-	LEAQ (AX)(CX*1), AX
-	MOVQ step+24(FP), CX
-	LEAQ (DX)(CX*8), DX; DECQ BX; JNE row
+	MOVQ stride+32(FP), CX; LEAQ (AX)(CX*1), AX
+	MOVQ step+24(FP), CX; LEAQ (DX)(CX*8), DX; DECQ BX; JNE row
 	MOVQ SI, every+56(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // weightsSIMD works like weightsGeneric.
 // func weightsSIMD(dst *float32, s *float32, n int, m float32, r float32, c float32, visible uint64)
@@ -9676,8 +9516,7 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 	VBROADCASTSS m+24(FP), Y0
 	VBROADCASTSS r+28(FP), Y1
 	VBROADCASTSS c+32(FP), Y2
-	MOVQ visible+40(FP), BX
-	SUBQ $0x8, DX; JL tail14
+	MOVQ visible+40(FP), BX; SUBQ $8, DX; JL tail14
 
 loop14:
 	VMOVD BX, X3; VPBROADCASTD X3, Y4; VPAND bitOfLane<>+0(SB), Y4, Y4
@@ -9688,11 +9527,11 @@ loop14:
 	VFMADD213PS all3eb17215<>+0(SB), Y3, Y6; VFMADD213PS all3f000000<>+0(SB), Y3, Y6
 	VCMPPS $0x16, all4b400002<>+0(SB), Y5, Y3; VPSLLD $0x17, Y5, Y5; VMULPS Y5, Y6, Y6
 	VANDPS Y3, Y6, Y6; VMULPS Y1, Y6, Y6; VANDPS Y4, Y6, Y6; VMOVUPS Y6, (AX); ADDQ $0x20, AX
-	ADDQ $0x20, CX; SHRQ $0x8, BX; SUBQ $0x8, DX; JGE loop14
+	ADDQ $0x20, CX; SHRQ $8, BX; SUBQ $8, DX; JGE loop14
 
 tail14:
-	ADDQ $0x8, DX; JE end14
-	LEAQ tailMasks<>+32(SB), SI; SHLQ $0x2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; VMOVD BX, X4
+	ADDQ $8, DX; JE end14
+	LEAQ tailMasks<>+32(SB), SI; SHLQ $2, DX; SUBQ DX, SI; VMOVUPS (SI), Y3; VMOVD BX, X4
 	VPBROADCASTD X4, Y5; VPAND bitOfLane<>+0(SB), Y5, Y5; VPCMPEQD bitOfLane<>+0(SB), Y5, Y5
 	VMASKMOVPS (CX), Y3, Y4; VSUBPS Y0, Y4, Y4; VMOVAPS Y4, Y0; VFMADD213PS all4b400080<>+0(SB), Y2, Y0
 	VSUBPS all4b400080<>+0(SB), Y0, Y6; VFMSUB213PS Y6, Y2, Y4; VMOVUPS all3a2dd372<>+0(SB), Y6
@@ -9703,17 +9542,16 @@ tail14:
 	VMASKMOVPS Y6, Y3, (AX)
 
 end14:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // allFiniteSIMD works like allFiniteGeneric.
 // func allFiniteSIMD(x *float32, n int) bool
 // Requires: AVX, FMA3
 TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 	MOVQ x+0(FP), AX
-	MOVQ n+8(FP), CX
-	VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3; VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8; SUBQ $0x40, CX; JL rest
+	MOVQ n+8(FP), CX; VXORPS Y0, Y0, Y0; VXORPS Y1, Y1, Y1; VXORPS Y2, Y2, Y2; VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4; VXORPS Y5, Y5, Y5; VXORPS Y6, Y6, Y6; VXORPS Y7, Y7, Y7; VXORPS Y8, Y8, Y8
+	SUBQ $0x40, CX; JL rest
 
 chains:
 	VFMADD231PS (AX), Y0, Y1; VFMADD231PS 32(AX), Y0, Y2; VFMADD231PS 64(AX), Y0, Y3
@@ -9722,23 +9560,22 @@ chains:
 	JGE chains
 
 rest:
-	ADDQ $0x40, CX; SUBQ $0x8, CX; JL tail15
+	ADDQ $0x40, CX; SUBQ $8, CX; JL tail15
 
 loop15:
-	VMOVUPS (AX), Y9; VFMADD231PS Y0, Y9, Y1; ADDQ $0x20, AX; SUBQ $0x8, CX; JGE loop15
+	VMOVUPS (AX), Y9; VFMADD231PS Y0, Y9, Y1; ADDQ $0x20, AX; SUBQ $8, CX; JGE loop15
 
 tail15:
-	ADDQ $0x8, CX; JE end15
-	LEAQ tailMasks<>+32(SB), DX; SHLQ $0x2, CX; SUBQ CX, DX; VMOVUPS (DX), Y9; VMASKMOVPS (AX), Y9, Y9
+	ADDQ $8, CX; JE end15
+	LEAQ tailMasks<>+32(SB), DX; SHLQ $2, CX; SUBQ CX, DX; VMOVUPS (DX), Y9; VMASKMOVPS (AX), Y9, Y9
 	VFMADD231PS Y0, Y9, Y1
 
 end15:
 	VADDPS Y1, Y5, Y1; VADDPS Y2, Y6, Y2; VADDPS Y3, Y7, Y3; VADDPS Y4, Y8, Y4; VADDPS Y1, Y3, Y1
-	VADDPS Y2, Y4, Y2; VADDPS Y1, Y2, Y1; VCMPPS $0x3, Y1, Y1, Y1; VMOVMSKPS Y1, AX; TESTL AX, AX
+	VADDPS Y2, Y4, Y2; VADDPS Y1, Y2, Y1; VCMPPS $3, Y1, Y1, Y1; VMOVMSKPS Y1, AX; TESTL AX, AX
 	SETEQ AL
 	MOVB AL, ret+16(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // scaleColumnsSIMD works like scaleColumnsGeneric.
 // func scaleColumnsSIMD(s *float32, f *float32, rows int, stride int, n int)
@@ -9746,28 +9583,24 @@ end15:
 TEXT ·scaleColumnsSIMD(SB), NOSPLIT, $0-40
 	MOVQ s+0(FP), AX
 	MOVQ rows+16(FP), CX
-	MOVQ stride+24(FP), DX
-	SHLQ $0x2, DX
+	MOVQ stride+24(FP), DX; SHLQ $2, DX
 
 row:
-	MOVQ n+32(FP), SI
-	MOVQ AX, BX
-	MOVQ f+8(FP), DI
-	SUBQ $0x8, SI; JL tail16
+	MOVQ n+32(FP), SI; MOVQ AX, BX
+	MOVQ f+8(FP), DI; SUBQ $8, SI; JL tail16
 
 loop16:
 	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS Y0, (BX); ADDQ $0x20, BX
-	ADDQ $0x20, DI; SUBQ $0x8, SI; JGE loop16
+	ADDQ $0x20, DI; SUBQ $8, SI; JGE loop16
 
 tail16:
-	ADDQ $0x8, SI; JE end16
-	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
+	ADDQ $8, SI; JE end16
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
 	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (BX)
 
 end16:
 	ADDQ DX, AX; DECQ CX; JNE row
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // addColumnsSIMD works like addColumnsGeneric.
 // func addColumnsSIMD(s *float32, bias *float32, rows int, stride int, n int)
@@ -9775,28 +9608,24 @@ end16:
 TEXT ·addColumnsSIMD(SB), NOSPLIT, $0-40
 	MOVQ s+0(FP), AX
 	MOVQ rows+16(FP), CX
-	MOVQ stride+24(FP), DX
-	SHLQ $0x2, DX
+	MOVQ stride+24(FP), DX; SHLQ $2, DX
 
 row:
-	MOVQ n+32(FP), SI
-	MOVQ AX, BX
-	MOVQ bias+8(FP), DI
-	SUBQ $0x8, SI; JL tail17
+	MOVQ n+32(FP), SI; MOVQ AX, BX
+	MOVQ bias+8(FP), DI; SUBQ $8, SI; JL tail17
 
 loop17:
 	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VADDPS Y1, Y0, Y0; VMOVUPS Y0, (BX); ADDQ $0x20, BX
-	ADDQ $0x20, DI; SUBQ $0x8, SI; JGE loop17
+	ADDQ $0x20, DI; SUBQ $8, SI; JGE loop17
 
 tail17:
-	ADDQ $0x8, SI; JE end17
-	LEAQ tailMasks<>+32(SB), R8; SHLQ $0x2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
+	ADDQ $8, SI; JE end17
+	LEAQ tailMasks<>+32(SB), R8; SHLQ $2, SI; SUBQ SI, R8; VMOVUPS (R8), Y0; VMASKMOVPS (BX), Y0, Y1
 	VMASKMOVPS (DI), Y0, Y2; VADDPS Y2, Y1, Y1; VMASKMOVPS Y1, Y0, (BX)
 
 end17:
 	ADDQ DX, AX; DECQ CX; JNE row
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // scaleAddColumnsSIMD works like scaleAddColumnsGeneric.
 // func scaleAddColumnsSIMD(s *float32, f *float32, bias *float32, rows int, stride int, n int)
@@ -9804,30 +9633,26 @@ end17:
 TEXT ·scaleAddColumnsSIMD(SB), NOSPLIT, $0-48
 	MOVQ s+0(FP), AX
 	MOVQ rows+24(FP), CX
-	MOVQ stride+32(FP), DX
-	SHLQ $0x2, DX
+	MOVQ stride+32(FP), DX; SHLQ $2, DX
 
 row:
-	MOVQ n+40(FP), SI
-	MOVQ AX, BX
+	MOVQ n+40(FP), SI; MOVQ AX, BX
 	MOVQ f+8(FP), DI
-	MOVQ bias+16(FP), R8
-	SUBQ $0x8, SI; JL tail18
+	MOVQ bias+16(FP), R8; SUBQ $8, SI; JL tail18
 
 loop18:
 	VMOVUPS (BX), Y0; VMOVUPS (DI), Y1; VMULPS Y1, Y0, Y0; VMOVUPS (R8), Y1; VADDPS Y1, Y0, Y0
-	VMOVUPS Y0, (BX); ADDQ $0x20, BX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $0x8, SI; JGE loop18
+	VMOVUPS Y0, (BX); ADDQ $0x20, BX; ADDQ $0x20, DI; ADDQ $0x20, R8; SUBQ $8, SI; JGE loop18
 
 tail18:
-	ADDQ $0x8, SI; JE end18
-	LEAQ tailMasks<>+32(SB), R9; SHLQ $0x2, SI; SUBQ SI, R9; VMOVUPS (R9), Y0; VMASKMOVPS (BX), Y0, Y1
+	ADDQ $8, SI; JE end18
+	LEAQ tailMasks<>+32(SB), R9; SHLQ $2, SI; SUBQ SI, R9; VMOVUPS (R9), Y0; VMASKMOVPS (BX), Y0, Y1
 	VMASKMOVPS (DI), Y0, Y2; VMULPS Y2, Y1, Y1; VMASKMOVPS (R8), Y0, Y2; VADDPS Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (BX)
 
 end18:
 	ADDQ DX, AX; DECQ CX; JNE row
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // softmaxScaledSIMD works like softmaxScaledGeneric.
 // func softmaxScaledSIMD(s *float32, m *float32, l *float32, alpha *float32, keyScales *float32, scales *float32, c float32) (masked bool)
@@ -9838,29 +9663,29 @@ TEXT ·softmaxScaledSIMD(SB), NOSPLIT, $0-57
 	MOVQ s+0(FP), DX
 	MOVQ m+8(FP), DI
 	MOVQ l+16(FP), BX
-	MOVQ alpha+24(FP), SI
-	VBROADCASTSS (DI), Y0; VMOVUPS (DX), Y1; VMULPS (AX), Y1, Y1; VMOVUPS Y1, (DX)
-	VMAXPS allff800000<>+0(SB), Y1, Y1; VMOVUPS 32(DX), Y2; VMULPS 32(AX), Y2, Y2; VMOVUPS Y2, 32(DX)
-	VMAXPS allff800000<>+0(SB), Y2, Y2; VMOVUPS 64(DX), Y3; VMULPS 64(AX), Y3, Y3; VMOVUPS Y3, 64(DX)
-	VMAXPS Y1, Y3, Y3; VMOVUPS 96(DX), Y1; VMULPS 96(AX), Y1, Y1; VMOVUPS Y1, 96(DX); VMAXPS Y2, Y1, Y1
-	VMOVUPS 128(DX), Y2; VMULPS 128(AX), Y2, Y2; VMOVUPS Y2, 128(DX); VMAXPS Y3, Y2, Y2
-	VMOVUPS 160(DX), Y3; VMULPS 160(AX), Y3, Y3; VMOVUPS Y3, 160(DX); VMAXPS Y1, Y3, Y3
-	VMOVUPS 192(DX), Y1; VMULPS 192(AX), Y1, Y1; VMOVUPS Y1, 192(DX); VMAXPS Y2, Y1, Y1
-	VMOVUPS 224(DX), Y2; VMULPS 224(AX), Y2, Y2; VMOVUPS Y2, 224(DX); VMAXPS Y3, Y2, Y2
-	VMAXPS Y2, Y1, Y1; VPERM2F128 $0x1, Y1, Y1, Y2; VMAXPS Y2, Y1, Y1; VPERMILPD $0x5, Y1, Y2
-	VMAXPS Y2, Y1, Y1; VPERMILPS $0xb1, Y1, Y2; VMAXPS Y2, Y1, Y1; VXORPS Y2, Y2, Y2; VMAXPS Y0, Y1, Y1
-	VADDPS Y2, Y1, Y1; VCMPPS $0x0, allff800000<>+0(SB), Y1, Y3; VANDNPS Y1, Y3, Y2; VMOVSS X1, (DI)
-	VMOVMSKPS Y3, AX; TESTL AX, AX; SETNE AL; VSUBPS Y2, Y0, Y0
-	VBROADCASTSS c+48(FP), Y1
-	VMOVAPS Y0, Y3; VFMADD213PS all4b400080<>+0(SB), Y1, Y3; VSUBPS all4b400080<>+0(SB), Y3, Y4
-	VFMSUB213PS Y4, Y1, Y0; VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y0, Y4
-	VFMADD213PS all3ce35b99<>+0(SB), Y0, Y4; VFMADD213PS all3df5fcda<>+0(SB), Y0, Y4
-	VFMADD213PS all3eb17215<>+0(SB), Y0, Y4; VFMADD213PS all3f000000<>+0(SB), Y0, Y4
-	VCMPPS $0x16, all4b400002<>+0(SB), Y3, Y0; VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y4, Y4
-	VANDPS Y0, Y4, Y4; VMOVSS X4, (SI); VMOVUPS all4b400080<>+0(SB), Y3; VSUBPS (DX), Y2, Y0
-	VSUBPS 32(DX), Y2, Y10; VMOVAPS Y0, Y9; VFNMADD213PS Y3, Y1, Y9; VMOVAPS Y10, Y8
-	VFNMADD213PS Y3, Y1, Y8; VSUBPS Y3, Y9, Y4; VSUBPS Y3, Y8, Y5; VFNMSUB213PS Y4, Y1, Y0
-	VFNMSUB213PS Y5, Y1, Y10; VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y0, Y4
+	MOVQ alpha+24(FP), SI; VBROADCASTSS (DI), Y0; VMOVUPS (DX), Y1; VMULPS (AX), Y1, Y1
+	VMOVUPS Y1, (DX); VMAXPS allff800000<>+0(SB), Y1, Y1; VMOVUPS 32(DX), Y2; VMULPS 32(AX), Y2, Y2
+	VMOVUPS Y2, 32(DX); VMAXPS allff800000<>+0(SB), Y2, Y2; VMOVUPS 64(DX), Y3; VMULPS 64(AX), Y3, Y3
+	VMOVUPS Y3, 64(DX); VMAXPS Y1, Y3, Y3; VMOVUPS 96(DX), Y1; VMULPS 96(AX), Y1, Y1
+	VMOVUPS Y1, 96(DX); VMAXPS Y2, Y1, Y1; VMOVUPS 128(DX), Y2; VMULPS 128(AX), Y2, Y2
+	VMOVUPS Y2, 128(DX); VMAXPS Y3, Y2, Y2; VMOVUPS 160(DX), Y3; VMULPS 160(AX), Y3, Y3
+	VMOVUPS Y3, 160(DX); VMAXPS Y1, Y3, Y3; VMOVUPS 192(DX), Y1; VMULPS 192(AX), Y1, Y1
+	VMOVUPS Y1, 192(DX); VMAXPS Y2, Y1, Y1; VMOVUPS 224(DX), Y2; VMULPS 224(AX), Y2, Y2
+	VMOVUPS Y2, 224(DX); VMAXPS Y3, Y2, Y2; VMAXPS Y2, Y1, Y1; VPERM2F128 $1, Y1, Y1, Y2
+	VMAXPS Y2, Y1, Y1; VPERMILPD $5, Y1, Y2; VMAXPS Y2, Y1, Y1; VPERMILPS $0xb1, Y1, Y2
+	VMAXPS Y2, Y1, Y1; VXORPS Y2, Y2, Y2; VMAXPS Y0, Y1, Y1; VADDPS Y2, Y1, Y1
+	VCMPPS $0, allff800000<>+0(SB), Y1, Y3; VANDNPS Y1, Y3, Y2; VMOVSS X1, (DI); VMOVMSKPS Y3, AX
+	TESTL AX, AX; SETNE AL; VSUBPS Y2, Y0, Y0
+	VBROADCASTSS c+48(FP), Y1; VMOVAPS Y0, Y3; VFMADD213PS all4b400080<>+0(SB), Y1, Y3
+	VSUBPS all4b400080<>+0(SB), Y3, Y4; VFMSUB213PS Y4, Y1, Y0; VMOVUPS all3a2dd372<>+0(SB), Y4
+	VFMADD213PS all3b9e763d<>+0(SB), Y0, Y4; VFMADD213PS all3ce35b99<>+0(SB), Y0, Y4
+	VFMADD213PS all3df5fcda<>+0(SB), Y0, Y4; VFMADD213PS all3eb17215<>+0(SB), Y0, Y4
+	VFMADD213PS all3f000000<>+0(SB), Y0, Y4; VCMPPS $0x16, all4b400002<>+0(SB), Y3, Y0
+	VPSLLD $0x17, Y3, Y3; VMULPS Y3, Y4, Y4; VANDPS Y0, Y4, Y4; VMOVSS X4, (SI)
+	VMOVUPS all4b400080<>+0(SB), Y3; VSUBPS (DX), Y2, Y0; VSUBPS 32(DX), Y2, Y10; VMOVAPS Y0, Y9
+	VFNMADD213PS Y3, Y1, Y9; VMOVAPS Y10, Y8; VFNMADD213PS Y3, Y1, Y8; VSUBPS Y3, Y9, Y4
+	VSUBPS Y3, Y8, Y5; VFNMSUB213PS Y4, Y1, Y0; VFNMSUB213PS Y5, Y1, Y10
+	VMOVUPS all3a2dd372<>+0(SB), Y4; VFMADD213PS all3b9e763d<>+0(SB), Y0, Y4
 	VMOVUPS all3a2dd372<>+0(SB), Y5; VFMADD213PS all3b9e763d<>+0(SB), Y10, Y5
 	VFMADD213PS all3ce35b99<>+0(SB), Y0, Y4; VFMADD213PS all3ce35b99<>+0(SB), Y10, Y5
 	VFMADD213PS all3df5fcda<>+0(SB), Y0, Y4; VFMADD213PS all3df5fcda<>+0(SB), Y10, Y5
@@ -9906,12 +9731,11 @@ TEXT ·softmaxScaledSIMD(SB), NOSPLIT, $0-57
 	VCMPPS $0x16, all4b400002<>+0(SB), Y11, Y2; VPSLLD $0x17, Y11, Y11; VMULPS Y11, Y3, Y3
 	VANDPS Y1, Y5, Y5; VANDPS Y2, Y3, Y3; VADDPS Y5, Y0, Y0; VMULPS 192(CX), Y5, Y5
 	VMOVUPS Y5, 192(DX); VADDPS Y3, Y4, Y4; VMULPS 224(CX), Y3, Y3; VMOVUPS Y3, 224(DX)
-	VADDPS Y4, Y0, Y0; VEXTRACTF128 $0x1, Y0, X1; VADDPS X1, X0, X0; VPERMILPD $0x1, X0, X1
+	VADDPS Y4, Y0, Y0; VEXTRACTF128 $1, Y0, X1; VADDPS X1, X0, X0; VPERMILPD $1, X0, X1
 	VADDPS X1, X0, X0; VMOVSHDUP X0, X1; VADDSS X1, X0, X0; VMOVSS (BX), X1; VMOVSS (SI), X4
 	VFMADD213SS X0, X4, X1; VMOVSS X1, (BX)
 	MOVB AL, masked+56(FP)
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // transposeFloatsSIMD works like transposeGeneric.
 // func transposeFloatsSIMD(dst *float32, k *float32, stride int, squares int, panels int)
@@ -9921,62 +9745,60 @@ TEXT ·transposeFloatsSIMD(SB), NOSPLIT, $0-40
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ squares+24(FP), BX
-	MOVQ panels+32(FP), SI
-	IMUL3Q $0x4, DX, DX
+	MOVQ panels+32(FP), SI; IMUL3Q $4, DX, DX
 
 panels:
 	MOVQ CX, DI; MOVQ AX, R8; MOVQ BX, R9
 
 squares:
-	VBROADCASTF128 (DI), Y0; VINSERTF128 $0x1, 256(DI), Y0, Y0; VBROADCASTF128 64(DI), Y1
-	VINSERTF128 $0x1, 320(DI), Y1, Y1; VBROADCASTF128 128(DI), Y2; VINSERTF128 $0x1, 384(DI), Y2, Y2
-	VBROADCASTF128 192(DI), Y3; VINSERTF128 $0x1, 448(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
+	VBROADCASTF128 (DI), Y0; VINSERTF128 $1, 256(DI), Y0, Y0; VBROADCASTF128 64(DI), Y1
+	VINSERTF128 $1, 320(DI), Y1, Y1; VBROADCASTF128 128(DI), Y2; VINSERTF128 $1, 384(DI), Y2, Y2
+	VBROADCASTF128 192(DI), Y3; VINSERTF128 $1, 448(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
 	VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3
 	VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, (R8)
 	VMOVUPS Y1, 64(R8); VMOVUPS Y4, 128(R8); VMOVUPS Y0, 192(R8); VBROADCASTF128 16(DI), Y0
-	VINSERTF128 $0x1, 272(DI), Y0, Y0; VBROADCASTF128 80(DI), Y1; VINSERTF128 $0x1, 336(DI), Y1, Y1
-	VBROADCASTF128 144(DI), Y2; VINSERTF128 $0x1, 400(DI), Y2, Y2; VBROADCASTF128 208(DI), Y3
-	VINSERTF128 $0x1, 464(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1
+	VINSERTF128 $1, 272(DI), Y0, Y0; VBROADCASTF128 80(DI), Y1; VINSERTF128 $1, 336(DI), Y1, Y1
+	VBROADCASTF128 144(DI), Y2; VINSERTF128 $1, 400(DI), Y2, Y2; VBROADCASTF128 208(DI), Y3
+	VINSERTF128 $1, 464(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1
 	VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4
 	VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, 256(R8); VMOVUPS Y1, 320(R8); VMOVUPS Y4, 384(R8)
-	VMOVUPS Y0, 448(R8); VBROADCASTF128 32(DI), Y0; VINSERTF128 $0x1, 288(DI), Y0, Y0
-	VBROADCASTF128 96(DI), Y1; VINSERTF128 $0x1, 352(DI), Y1, Y1; VBROADCASTF128 160(DI), Y2
-	VINSERTF128 $0x1, 416(DI), Y2, Y2; VBROADCASTF128 224(DI), Y3; VINSERTF128 $0x1, 480(DI), Y3, Y3
+	VMOVUPS Y0, 448(R8); VBROADCASTF128 32(DI), Y0; VINSERTF128 $1, 288(DI), Y0, Y0
+	VBROADCASTF128 96(DI), Y1; VINSERTF128 $1, 352(DI), Y1, Y1; VBROADCASTF128 160(DI), Y2
+	VINSERTF128 $1, 416(DI), Y2, Y2; VBROADCASTF128 224(DI), Y3; VINSERTF128 $1, 480(DI), Y3, Y3
 	VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2
 	VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0
 	VMOVUPS Y3, 512(R8); VMOVUPS Y1, 576(R8); VMOVUPS Y4, 640(R8); VMOVUPS Y0, 704(R8)
-	VBROADCASTF128 48(DI), Y0; VINSERTF128 $0x1, 304(DI), Y0, Y0; VBROADCASTF128 112(DI), Y1
-	VINSERTF128 $0x1, 368(DI), Y1, Y1; VBROADCASTF128 176(DI), Y2; VINSERTF128 $0x1, 432(DI), Y2, Y2
-	VBROADCASTF128 240(DI), Y3; VINSERTF128 $0x1, 496(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
+	VBROADCASTF128 48(DI), Y0; VINSERTF128 $1, 304(DI), Y0, Y0; VBROADCASTF128 112(DI), Y1
+	VINSERTF128 $1, 368(DI), Y1, Y1; VBROADCASTF128 176(DI), Y2; VINSERTF128 $1, 432(DI), Y2, Y2
+	VBROADCASTF128 240(DI), Y3; VINSERTF128 $1, 496(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
 	VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3
 	VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, 768(R8)
 	VMOVUPS Y1, 832(R8); VMOVUPS Y4, 896(R8); VMOVUPS Y0, 960(R8); VBROADCASTF128 512(DI), Y0
-	VINSERTF128 $0x1, 768(DI), Y0, Y0; VBROADCASTF128 576(DI), Y1; VINSERTF128 $0x1, 832(DI), Y1, Y1
-	VBROADCASTF128 640(DI), Y2; VINSERTF128 $0x1, 896(DI), Y2, Y2; VBROADCASTF128 704(DI), Y3
-	VINSERTF128 $0x1, 960(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1
+	VINSERTF128 $1, 768(DI), Y0, Y0; VBROADCASTF128 576(DI), Y1; VINSERTF128 $1, 832(DI), Y1, Y1
+	VBROADCASTF128 640(DI), Y2; VINSERTF128 $1, 896(DI), Y2, Y2; VBROADCASTF128 704(DI), Y3
+	VINSERTF128 $1, 960(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1
 	VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4
 	VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, 32(R8); VMOVUPS Y1, 96(R8); VMOVUPS Y4, 160(R8)
-	VMOVUPS Y0, 224(R8); VBROADCASTF128 528(DI), Y0; VINSERTF128 $0x1, 784(DI), Y0, Y0
-	VBROADCASTF128 592(DI), Y1; VINSERTF128 $0x1, 848(DI), Y1, Y1; VBROADCASTF128 656(DI), Y2
-	VINSERTF128 $0x1, 912(DI), Y2, Y2; VBROADCASTF128 720(DI), Y3; VINSERTF128 $0x1, 976(DI), Y3, Y3
+	VMOVUPS Y0, 224(R8); VBROADCASTF128 528(DI), Y0; VINSERTF128 $1, 784(DI), Y0, Y0
+	VBROADCASTF128 592(DI), Y1; VINSERTF128 $1, 848(DI), Y1, Y1; VBROADCASTF128 656(DI), Y2
+	VINSERTF128 $1, 912(DI), Y2, Y2; VBROADCASTF128 720(DI), Y3; VINSERTF128 $1, 976(DI), Y3, Y3
 	VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2
 	VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0
 	VMOVUPS Y3, 288(R8); VMOVUPS Y1, 352(R8); VMOVUPS Y4, 416(R8); VMOVUPS Y0, 480(R8)
-	VBROADCASTF128 544(DI), Y0; VINSERTF128 $0x1, 800(DI), Y0, Y0; VBROADCASTF128 608(DI), Y1
-	VINSERTF128 $0x1, 864(DI), Y1, Y1; VBROADCASTF128 672(DI), Y2; VINSERTF128 $0x1, 928(DI), Y2, Y2
-	VBROADCASTF128 736(DI), Y3; VINSERTF128 $0x1, 992(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
+	VBROADCASTF128 544(DI), Y0; VINSERTF128 $1, 800(DI), Y0, Y0; VBROADCASTF128 608(DI), Y1
+	VINSERTF128 $1, 864(DI), Y1, Y1; VBROADCASTF128 672(DI), Y2; VINSERTF128 $1, 928(DI), Y2, Y2
+	VBROADCASTF128 736(DI), Y3; VINSERTF128 $1, 992(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4
 	VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3
 	VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, 544(R8)
 	VMOVUPS Y1, 608(R8); VMOVUPS Y4, 672(R8); VMOVUPS Y0, 736(R8); VBROADCASTF128 560(DI), Y0
-	VINSERTF128 $0x1, 816(DI), Y0, Y0; VBROADCASTF128 624(DI), Y1; VINSERTF128 $0x1, 880(DI), Y1, Y1
-	VBROADCASTF128 688(DI), Y2; VINSERTF128 $0x1, 944(DI), Y2, Y2; VBROADCASTF128 752(DI), Y3
-	VINSERTF128 $0x1, 1008(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0
-	VUNPCKLPS Y3, Y2, Y1; VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1
-	VUNPCKLPD Y2, Y0, Y4; VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, 800(R8); VMOVUPS Y1, 864(R8)
-	VMOVUPS Y4, 928(R8); VMOVUPS Y0, 992(R8); ADDQ DX, DI; ADDQ $0x400, R8; DECQ R9; JNE squares
+	VINSERTF128 $1, 816(DI), Y0, Y0; VBROADCASTF128 624(DI), Y1; VINSERTF128 $1, 880(DI), Y1, Y1
+	VBROADCASTF128 688(DI), Y2; VINSERTF128 $1, 944(DI), Y2, Y2; VBROADCASTF128 752(DI), Y3
+	VINSERTF128 $1, 1008(DI), Y3, Y3; VUNPCKLPS Y1, Y0, Y4; VUNPCKHPS Y1, Y0, Y0; VUNPCKLPS Y3, Y2, Y1
+	VUNPCKHPS Y3, Y2, Y2; VUNPCKLPD Y1, Y4, Y3; VUNPCKHPD Y1, Y4, Y1; VUNPCKLPD Y2, Y0, Y4
+	VUNPCKHPD Y2, Y0, Y0; VMOVUPS Y3, 800(R8); VMOVUPS Y1, 864(R8); VMOVUPS Y4, 928(R8)
+	VMOVUPS Y0, 992(R8); ADDQ DX, DI; ADDQ $0x400, R8; DECQ R9; JNE squares
 	ADDQ $0x400, CX; ADDQ $0x1000, AX; DECQ SI; JNE panels
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // transposeFloatsAVX512 works like transposeGeneric.
 // func transposeFloatsAVX512(dst *float32, k *float32, stride int, squares int, panels int)
@@ -9986,8 +9808,7 @@ TEXT ·transposeFloatsAVX512(SB), NOSPLIT, $0-40
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ squares+24(FP), BX
-	MOVQ panels+32(FP), SI
-	IMUL3Q $0x4, DX, DX
+	MOVQ panels+32(FP), SI; IMUL3Q $4, DX, DX
 
 panels:
 	MOVQ CX, DI; MOVQ AX, R8; MOVQ BX, R9
@@ -10023,8 +9844,7 @@ squares:
 	VSHUFF32X4 $0xdd, Z2, Z1, Z3; VMOVUPS Z3, 960(R8); ADDQ DX, DI; ADDQ $0x400, R8; DECQ R9
 	JNE squares
 	ADDQ $0x400, CX; ADDQ $0x1000, AX; DECQ SI; JNE panels
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // transposeHalvesSIMD works like transposeGeneric.
 // func transposeHalvesSIMD(dst *uint16, k *uint16, stride int, squares int, panels int)
@@ -10034,8 +9854,7 @@ TEXT ·transposeHalvesSIMD(SB), NOSPLIT, $0-40
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
 	MOVQ squares+24(FP), BX
-	MOVQ panels+32(FP), SI
-	IMUL3Q $0x2, DX, DX
+	MOVQ panels+32(FP), SI; IMUL3Q $2, DX, DX
 
 panels:
 	MOVQ CX, DI; MOVQ AX, R8; MOVQ BX, R9
@@ -10049,11 +9868,10 @@ squares:
 	VPUNPCKHDQ Y2, Y0, Y0; VPUNPCKLDQ Y6, Y4, Y2; VPUNPCKHDQ Y6, Y4, Y4; VPUNPCKLQDQ Y8, Y7, Y6
 	VPUNPCKHQDQ Y8, Y7, Y7; VPUNPCKLQDQ Y2, Y5, Y8; VPUNPCKHQDQ Y2, Y5, Y2; VPUNPCKLQDQ Y3, Y1, Y5
 	VPUNPCKHQDQ Y3, Y1, Y1; VPUNPCKLQDQ Y4, Y0, Y3; VPUNPCKHQDQ Y4, Y0, Y0; VMOVDQU X6, (R8)
-	VEXTRACTI128 $0x1, Y6, 256(R8); VMOVDQU X8, 128(R8); VEXTRACTI128 $0x1, Y8, 384(R8)
-	VMOVDQU X5, 64(R8); VEXTRACTI128 $0x1, Y5, 320(R8); VMOVDQU X3, 192(R8)
-	VEXTRACTI128 $0x1, Y3, 448(R8); VMOVDQU X7, 32(R8); VEXTRACTI128 $0x1, Y7, 288(R8)
-	VMOVDQU X2, 160(R8); VEXTRACTI128 $0x1, Y2, 416(R8); VMOVDQU X1, 96(R8)
-	VEXTRACTI128 $0x1, Y1, 352(R8); VMOVDQU X0, 224(R8); VEXTRACTI128 $0x1, Y0, 480(R8)
+	VEXTRACTI128 $1, Y6, 256(R8); VMOVDQU X8, 128(R8); VEXTRACTI128 $1, Y8, 384(R8); VMOVDQU X5, 64(R8)
+	VEXTRACTI128 $1, Y5, 320(R8); VMOVDQU X3, 192(R8); VEXTRACTI128 $1, Y3, 448(R8); VMOVDQU X7, 32(R8)
+	VEXTRACTI128 $1, Y7, 288(R8); VMOVDQU X2, 160(R8); VEXTRACTI128 $1, Y2, 416(R8); VMOVDQU X1, 96(R8)
+	VEXTRACTI128 $1, Y1, 352(R8); VMOVDQU X0, 224(R8); VEXTRACTI128 $1, Y0, 480(R8)
 	VMOVDQU 256(DI), Y0; VMOVDQU 288(DI), Y1; VMOVDQU 320(DI), Y2; VMOVDQU 352(DI), Y3
 	VMOVDQU 384(DI), Y4; VMOVDQU 416(DI), Y5; VMOVDQU 448(DI), Y6; VMOVDQU 480(DI), Y7
 	VPUNPCKLWD Y1, Y0, Y8; VPUNPCKHWD Y1, Y0, Y0; VPUNPCKLWD Y3, Y2, Y1; VPUNPCKHWD Y3, Y2, Y2
@@ -10062,15 +9880,13 @@ squares:
 	VPUNPCKLDQ Y2, Y0, Y5; VPUNPCKHDQ Y2, Y0, Y0; VPUNPCKLDQ Y6, Y4, Y2; VPUNPCKHDQ Y6, Y4, Y4
 	VPUNPCKLQDQ Y8, Y7, Y6; VPUNPCKHQDQ Y8, Y7, Y7; VPUNPCKLQDQ Y2, Y5, Y8; VPUNPCKHQDQ Y2, Y5, Y2
 	VPUNPCKLQDQ Y3, Y1, Y5; VPUNPCKHQDQ Y3, Y1, Y1; VPUNPCKLQDQ Y4, Y0, Y3; VPUNPCKHQDQ Y4, Y0, Y0
-	VMOVDQU X6, 16(R8); VEXTRACTI128 $0x1, Y6, 272(R8); VMOVDQU X8, 144(R8)
-	VEXTRACTI128 $0x1, Y8, 400(R8); VMOVDQU X5, 80(R8); VEXTRACTI128 $0x1, Y5, 336(R8)
-	VMOVDQU X3, 208(R8); VEXTRACTI128 $0x1, Y3, 464(R8); VMOVDQU X7, 48(R8)
-	VEXTRACTI128 $0x1, Y7, 304(R8); VMOVDQU X2, 176(R8); VEXTRACTI128 $0x1, Y2, 432(R8)
-	VMOVDQU X1, 112(R8); VEXTRACTI128 $0x1, Y1, 368(R8); VMOVDQU X0, 240(R8)
-	VEXTRACTI128 $0x1, Y0, 496(R8); ADDQ DX, DI; ADDQ $0x200, R8; DECQ R9; JNE squares
+	VMOVDQU X6, 16(R8); VEXTRACTI128 $1, Y6, 272(R8); VMOVDQU X8, 144(R8); VEXTRACTI128 $1, Y8, 400(R8)
+	VMOVDQU X5, 80(R8); VEXTRACTI128 $1, Y5, 336(R8); VMOVDQU X3, 208(R8); VEXTRACTI128 $1, Y3, 464(R8)
+	VMOVDQU X7, 48(R8); VEXTRACTI128 $1, Y7, 304(R8); VMOVDQU X2, 176(R8); VEXTRACTI128 $1, Y2, 432(R8)
+	VMOVDQU X1, 112(R8); VEXTRACTI128 $1, Y1, 368(R8); VMOVDQU X0, 240(R8)
+	VEXTRACTI128 $1, Y0, 496(R8); ADDQ DX, DI; ADDQ $0x200, R8; DECQ R9; JNE squares
 	ADDQ $0x200, CX; ADDQ $0x800, AX; DECQ SI; JNE panels
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 // transposeGroupsSIMD works like transposeGroupsGeneric.
 // func transposeGroupsSIMD(dst *byte, k *byte, stride int, groups int)
@@ -10079,8 +9895,8 @@ TEXT ·transposeGroupsSIMD(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ k+8(FP), CX
 	MOVQ stride+16(FP), DX
-	MOVQ groups+24(FP), BX
-	LEAQ (DX)(DX*2), SI; VMOVDQU transposedBytes<>+0(SB), Y0; SUBQ $0x2, BX; JL last
+	MOVQ groups+24(FP), BX; LEAQ (DX)(DX*2), SI; VMOVDQU transposedBytes<>+0(SB), Y0; SUBQ $2, BX
+	JL last
 
 	// Two groups at a time: what they have of the same keys is side by side.
 pairs:
@@ -10088,16 +9904,15 @@ pairs:
 	VMOVDQU 96(CX), Y4; VPSHUFB Y0, Y3, Y3; VPSHUFB Y0, Y4, Y4; VPERM2I128 $0x20, Y3, Y1, Y5
 	VMOVDQU Y5, (AX); VPERM2I128 $0x31, Y3, Y1, Y1; VMOVDQU Y1, (AX)(DX*1)
 	VPERM2I128 $0x20, Y4, Y2, Y1; VMOVDQU Y1, (AX)(DX*2); VPERM2I128 $0x31, Y4, Y2, Y1
-	VMOVDQU Y1, (AX)(SI*1); ADDQ $0x80, CX; ADDQ $0x20, AX; SUBQ $0x2, BX; JGE pairs
+	VMOVDQU Y1, (AX)(SI*1); ADDQ $0x80, CX; ADDQ $0x20, AX; SUBQ $2, BX; JGE pairs
 
 last:
-	ADDQ $0x2, BX; JE end
+	ADDQ $2, BX; JE end
 	VMOVDQU (CX), Y1; VMOVDQU 32(CX), Y2; VPSHUFB Y0, Y1, Y1; VPSHUFB Y0, Y2, Y2; VMOVDQU X1, (AX)
-	VEXTRACTI128 $0x1, Y1, (AX)(DX*1); VMOVDQU X2, (AX)(DX*2); VEXTRACTI128 $0x1, Y2, (AX)(SI*1)
+	VEXTRACTI128 $1, Y1, (AX)(DX*1); VMOVDQU X2, (AX)(DX*2); VEXTRACTI128 $1, Y2, (AX)(SI*1)
 
 end:
-	VZEROUPPER
-	RET
+	VZEROUPPER; RET
 
 DATA transposedBytes<>+0(SB)/8, $0xd0905010c080400
 DATA transposedBytes<>+8(SB)/8, $0xf0b07030e0a0602

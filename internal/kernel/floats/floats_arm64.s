@@ -38,8 +38,7 @@ TEXT ·scoreSIMD(SB), NOSPLIT, $0-56
 	MOVD k+16(FP), R2
 	MOVD rows+24(FP), R11
 	MOVD d+32(FP), R6
-	MOVD panels+40(FP), R7
-	MOVD $256, R3; LSL $2, R6, R4; MOVD $64, R5; LSL $6, R6, R8
+	MOVD panels+40(FP), R7; MOVD $256, R3; LSL $2, R6, R4; MOVD $64, R5; LSL $6, R6, R8
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11; BNE next1
@@ -297,8 +296,7 @@ end22:
 	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
 	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16); ADD R3, R16, R16
 	FSTPQ (F20, F21), 0(R16); FSTPQ (F22, F23), 32(R16)
-	MOVD next+48(FP), R19
-	CBZ R19, dueEnd27
+	MOVD next+48(FP), R19; CBZ R19, dueEnd27
 	MOVD 0(R19), R22; SUBS $6, R22, R22; MOVD R22, 0(R19); BGT dueEnd27
 dueRow23:
 	MOVD 16(R19), R23; ADD R23, R19, R20
@@ -373,8 +371,7 @@ end31:
 	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
 	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
 	ADD R3, R16, R16; FSTPQ (F16, F17), 0(R16); FSTPQ (F18, F19), 32(R16)
-	MOVD next+48(FP), R19
-	CBZ R19, dueEnd36
+	MOVD next+48(FP), R19; CBZ R19, dueEnd36
 	MOVD 0(R19), R22; SUBS $5, R22, R22; MOVD R22, 0(R19); BGT dueEnd36
 dueRow32:
 	MOVD 16(R19), R23; ADD R23, R19, R20
@@ -439,8 +436,7 @@ end40:
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
 	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
 	FSTPQ (F10, F11), 32(R16); ADD R3, R16, R16; FSTPQ (F12, F13), 0(R16); FSTPQ (F14, F15), 32(R16)
-	MOVD next+48(FP), R19
-	CBZ R19, dueEnd45
+	MOVD next+48(FP), R19; CBZ R19, dueEnd45
 	MOVD 0(R19), R22; SUBS $4, R22, R22; MOVD R22, 0(R19); BGT dueEnd45
 dueRow41:
 	MOVD 16(R19), R23; ADD R23, R19, R20
@@ -497,8 +493,7 @@ end49:
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
 	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16); ADD R3, R16, R16; FSTPQ (F8, F9), 0(R16)
 	FSTPQ (F10, F11), 32(R16)
-	MOVD next+48(FP), R19
-	CBZ R19, dueEnd54
+	MOVD next+48(FP), R19; CBZ R19, dueEnd54
 	MOVD 0(R19), R22; SUBS $3, R22, R22; MOVD R22, 0(R19); BGT dueEnd54
 dueRow50:
 	MOVD 16(R19), R23; ADD R23, R19, R20
@@ -548,8 +543,7 @@ one57:
 end58:
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16); ADD R3, R16, R16
 	FSTPQ (F4, F5), 0(R16); FSTPQ (F6, F7), 32(R16)
-	MOVD next+48(FP), R19
-	CBZ R19, dueEnd63
+	MOVD next+48(FP), R19; CBZ R19, dueEnd63
 	MOVD 0(R19), R22; SUBS $2, R22, R22; MOVD R22, 0(R19); BGT dueEnd63
 dueRow59:
 	MOVD 16(R19), R23; ADD R23, R19, R20
@@ -590,8 +584,7 @@ one66:
 	SUB $1, R15, R15; CBNZ R15, one66
 end67:
 	MOVD R0, R16; FSTPQ (F0, F1), 0(R16); FSTPQ (F2, F3), 32(R16)
-	MOVD next+48(FP), R19
-	CBZ R19, dueEnd72
+	MOVD next+48(FP), R19; CBZ R19, dueEnd72
 	MOVD 0(R19), R22; SUBS $1, R22, R22; MOVD R22, 0(R19); BGT dueEnd72
 dueRow68:
 	MOVD 16(R19), R23; ADD R23, R19, R20
@@ -622,15 +615,12 @@ TEXT ·accumulateSIMD(SB), NOSPLIT, $0-64
 	MOVD v+16(FP), R2
 	MOVD alpha+24(FP), R14
 	MOVD rows+32(FP), R11
-	MOVD oStride+40(FP), R3
-	LSL $2, R3, R3
-	MOVD pStride+48(FP), R4
-	LSL $2, R4, R4
-	MOVD b+56(FP), R16
-	MOVD 0(R16), R6; MOVD 8(R16), R7; MOVD 16(R16), R5; MOVD 24(R16), R8; LSL $2, R5, R5
-	LSL $2, R8, R8; LSR $3, R7, R26; LSR $4, R7, R7; LSL $1, R7, R16; SUB R16, R26, R26
-	MOVD b+56(FP), R16
-	ADD $64, R16, R16; MOVBU.P 1(R16), R15; MOVD $1, R16; CMP $0, R15; CSEL NE, R16, R14, R14
+	MOVD oStride+40(FP), R3; LSL $2, R3, R3
+	MOVD pStride+48(FP), R4; LSL $2, R4, R4
+	MOVD b+56(FP), R16; MOVD 0(R16), R6; MOVD 8(R16), R7; MOVD 16(R16), R5; MOVD 24(R16), R8
+	LSL $2, R5, R5; LSL $2, R8, R8; LSR $3, R7, R26; LSR $4, R7, R7; LSL $1, R7, R16; SUB R16, R26, R26
+	MOVD b+56(FP), R16; ADD $64, R16, R16; MOVBU.P 1(R16), R15; MOVD $1, R16; CMP $0, R15
+	CSEL NE, R16, R14, R14
 
 	// Few rows: several panels at once, so that there are enough chains.
 	CMP $1, R11; BNE next73
@@ -1431,15 +1421,12 @@ TEXT ·accumulateMaskedSIMD(SB), NOSPLIT, $0-64
 	MOVD v+16(FP), R2
 	MOVD alpha+24(FP), R14
 	MOVD rows+32(FP), R11
-	MOVD oStride+40(FP), R3
-	LSL $2, R3, R3
-	MOVD pStride+48(FP), R4
-	LSL $2, R4, R4
-	MOVD b+56(FP), R16
-	MOVD 0(R16), R6; MOVD 8(R16), R7; MOVD 16(R16), R5; MOVD 24(R16), R8; LSL $2, R5, R5
-	LSL $2, R8, R8; LSR $3, R7, R26; LSR $4, R7, R7; LSL $1, R7, R16; SUB R16, R26, R26
-	MOVD b+56(FP), R16
-	ADD $64, R16, R16; MOVBU.P 1(R16), R15; MOVD $1, R16; CMP $0, R15; CSEL NE, R16, R14, R14
+	MOVD oStride+40(FP), R3; LSL $2, R3, R3
+	MOVD pStride+48(FP), R4; LSL $2, R4, R4
+	MOVD b+56(FP), R16; MOVD 0(R16), R6; MOVD 8(R16), R7; MOVD 16(R16), R5; MOVD 24(R16), R8
+	LSL $2, R5, R5; LSL $2, R8, R8; LSR $3, R7, R26; LSR $4, R7, R7; LSL $1, R7, R16; SUB R16, R26, R26
+	MOVD b+56(FP), R16; ADD $64, R16, R16; MOVBU.P 1(R16), R15; MOVD $1, R16; CMP $0, R15
+	CSEL NE, R16, R14, R14
 panel:
 	CBZ R7, panelEnd
 	MOVD R9, R0; MOVD R10, R1; MOVD R11, R12; MOVD R14, R13
@@ -1627,8 +1614,7 @@ TEXT ·scoreRowsSIMD(SB), NOSPLIT, $0-64
 	MOVD rows+24(FP), R3
 	MOVD d+32(FP), R4
 	MOVD stride+40(FP), R5
-	MOVD n+48(FP), R8
-	LSL $2, R5, R5; ADD R5<<0, R5, R6; ADD R5, R6, R7; LSL $2, R4, R14
+	MOVD n+48(FP), R8; LSL $2, R5, R5; ADD R5<<0, R5, R6; ADD R5, R6, R7; LSL $2, R4, R14
 rows:
 	CMP $4, R3; BGE rows4
 	CMP $3, R3; BGE rows3
@@ -2020,16 +2006,14 @@ next1:
 // softmaxSIMD works like softmaxGeneric.
 TEXT ·softmaxSIMD(SB), NOSPLIT, $0-49
 	MOVD $constants<>(SB), R26
-	FMOVS c+40(FP), F20
-	VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
+	FMOVS c+40(FP), F20; VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
 
 	// alpha_r = max of the visible scores of row r, NaN not counting
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
-	MOVD rows+32(FP), R5
-	FMOVQ 32(R26), F30
+	MOVD rows+32(FP), R5; FMOVQ 32(R26), F30
 maxRow:
 	VMOV V30.B16, V24.B16; VMOV V30.B16, V25.B16; VMOV V30.B16, V26.B16; VMOV V30.B16, V27.B16
 	MOVD $4, R8
@@ -2045,8 +2029,7 @@ maxQuarter:
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
-	MOVD rows+32(FP), R5
-	VEOR V29.B16, V29.B16, V29.B16
+	MOVD rows+32(FP), R5; VEOR V29.B16, V29.B16, V29.B16
 
 	// 4 at a time.
 	SUBS $4, R5, R5; BLT end230
@@ -2096,8 +2079,7 @@ end232:
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
-	MOVD rows+32(FP), R5
-	FMOVQ 160(R26), F30
+	MOVD rows+32(FP), R5; FMOVQ 160(R26), F30
 expRow:
 	VLD1R.P 4(R1), [V23.S4]; FMOVQ 32(R26), F31; fcmeq(29, 23, 31); bic(23, 23, 29)
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
@@ -2141,15 +2123,13 @@ quarter:
 // softmaxMaskedSIMD works like softmaxMaskedGeneric.
 TEXT ·softmaxMaskedSIMD(SB), NOSPLIT, $0-57
 	MOVD $constants<>(SB), R26
-	FMOVS c+48(FP), F20
-	VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
+	FMOVS c+48(FP), F20; VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
 	MOVD s+0(FP), R0
 	MOVD m+8(FP), R1
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD visible+32(FP), R4
-	MOVD $0, R7
+	MOVD visible+32(FP), R4; MOVD $0, R7
 orVisible:
 	MOVD.P 8(R4), R10; ORR R10, R7, R7; SUB $1, R5, R5; CBNZ R5, orVisible
 	MOVD $0, R10
@@ -2162,8 +2142,7 @@ needed:
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD visible+32(FP), R4
-	FMOVQ 32(R26), F30
+	MOVD visible+32(FP), R4; FMOVQ 32(R26), F30
 maxRow:
 	VMOV V30.B16, V24.B16; VMOV V30.B16, V25.B16; VMOV V30.B16, V26.B16; VMOV V30.B16, V27.B16
 	MOVD.P 8(R4), R7; MOVD R10, R8
@@ -2188,8 +2167,7 @@ maxQuarterEnd:
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD visible+32(FP), R4
-	VEOR V29.B16, V29.B16, V29.B16
+	MOVD visible+32(FP), R4; VEOR V29.B16, V29.B16, V29.B16
 
 	// 4 at a time.
 	SUBS $4, R5, R5; BLT end234
@@ -2240,8 +2218,7 @@ end236:
 	MOVD l+16(FP), R2
 	MOVD alpha+24(FP), R3
 	MOVD rows+40(FP), R5
-	MOVD visible+32(FP), R4
-	FMOVQ 160(R26), F30
+	MOVD visible+32(FP), R4; FMOVQ 160(R26), F30
 expRow:
 	MOVD.P 8(R4), R7; VLD1R.P 4(R1), [V23.S4]; FMOVQ 32(R26), F31; fcmeq(29, 23, 31); bic(23, 23, 29)
 	VEOR V24.B16, V24.B16, V24.B16; VEOR V25.B16, V25.B16, V25.B16; VEOR V26.B16, V26.B16, V26.B16
@@ -2297,8 +2274,7 @@ TEXT ·packKeysSIMD(SB), NOSPLIT, $0-41
 	MOVD k+8(FP), R1
 	MOVD stride+16(FP), R2
 	MOVD n+24(FP), R3
-	MOVD d+32(FP), R4
-	MOVD $constants<>(SB), R26; LSL $2, R2, R2; LSL $1, R2, R5; ADD R2, R5, R6
+	MOVD d+32(FP), R4; MOVD $constants<>(SB), R26; LSL $2, R2, R2; LSL $1, R2, R5; ADD R2, R5, R6
 
 	// Whole panels.
 panel:
@@ -2374,8 +2350,7 @@ TEXT ·packValuesSIMD(SB), NOSPLIT, $0-41
 	MOVD v+8(FP), R1
 	MOVD stride+16(FP), R2
 	MOVD n+24(FP), R3
-	MOVD d+32(FP), R4
-	LSL $2, R2, R2; MOVD $64, R10
+	MOVD d+32(FP), R4; LSL $2, R2, R2; MOVD $64, R10
 panel:
 	CMP $16, R4; BLT last
 	MOVD R1, R5; MOVD R0, R6; MOVD R3, R7
@@ -2429,8 +2404,7 @@ TEXT ·scaleSIMD(SB), NOSPLIT, $0-28
 	MOVD dst+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
-	FMOVS f+24(FP), F17
-	VDUP V17.S[0], V17.S4; VEOR V16.B16, V16.B16, V16.B16
+	FMOVS f+24(FP), F17; VDUP V17.S[0], V17.S4; VEOR V16.B16, V16.B16, V16.B16
 
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end251
@@ -2454,18 +2428,15 @@ end253:
 loop254:
 	FMOVS.P 4(R1), F0; fmul(0, 0, 17); fadd(0, 0, 16); FMOVS.P F0, 4(R0); SUBS $1, R2, R2; BGE loop254
 end255:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // mergeSIMD works like mergeGeneric.
 TEXT ·mergeSIMD(SB), NOSPLIT, $0-32
 	MOVD o+0(FP), R0
 	MOVD b+8(FP), R1
 	MOVD n+16(FP), R2
-	FMOVS x+24(FP), F16
-	VDUP V16.S[0], V16.S4
-	FMOVS y+28(FP), F17
-	VDUP V17.S[0], V17.S4
+	FMOVS x+24(FP), F16; VDUP V16.S[0], V16.S4
+	FMOVS y+28(FP), F17; VDUP V17.S[0], V17.S4
 
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end257
@@ -2491,8 +2462,7 @@ loop260:
 	FMOVS 0(R0), F0; FMOVS.P 4(R1), F4; fmul(4, 4, 17); VFMLA V16.S4, V0.S4, V4.S4; FMOVS.P F4, 4(R0)
 	SUBS $1, R2, R2; BGE loop260
 end261:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // mergeSumsSIMD works like mergeSumsGeneric.
 TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
@@ -2502,10 +2472,8 @@ TEXT ·mergeSumsSIMD(SB), NOSPLIT, $0-60
 	MOVD l2+24(FP), R3
 	MOVD x+32(FP), R4
 	MOVD y+40(FP), R5
-	MOVD n+48(FP), R6
-	MOVD $constants<>(SB), R26
-	FMOVS c+56(FP), F20
-	VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
+	MOVD n+48(FP), R6; MOVD $constants<>(SB), R26
+	FMOVS c+56(FP), F20; VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
 
 	// 4 at a time.
 	SUBS $4, R6, R6; BLT end263
@@ -2559,18 +2527,16 @@ loop264:
 	FMOVS.P 4(R3), F30; fmul(30, 30, 7); VFMLA V6.S4, V29.S4, V30.S4; FMOVS.P F30, 4(R1)
 	SUBS $1, R6, R6; BGE loop264
 end265:
-	ADD $1, R6, R6
-	RET
+	ADD $1, R6, R6; RET
 
 // softcapSIMD works like softcapGeneric.
 TEXT ·softcapSIMD(SB), NOSPLIT, $0-24
 	MOVD s+0(FP), R0
 	MOVD n+8(FP), R1
-	FMOVS limit+16(FP), F30
-	VDUP V30.S[0], V30.S4
-	FMOVS factor+20(FP), F31
-	VDUP V31.S[0], V31.S4; MOVD $constants<>(SB), R26; FMOVQ 272(R26), F24; FMOVQ 288(R26), F25
-	FMOVQ 304(R26), F26; FMOVQ 320(R26), F27; FMOVQ 336(R26), F28; FMOVQ 160(R26), F29
+	FMOVS limit+16(FP), F30; VDUP V30.S[0], V30.S4
+	FMOVS factor+20(FP), F31; VDUP V31.S[0], V31.S4; MOVD $constants<>(SB), R26; FMOVQ 272(R26), F24
+	FMOVQ 288(R26), F25; FMOVQ 304(R26), F26; FMOVQ 320(R26), F27; FMOVQ 336(R26), F28
+	FMOVQ 160(R26), F29
 
 	// 16 at a time.
 	SUBS $16, R1, R1; BLT end267
@@ -2724,17 +2690,14 @@ capped277:
 	// limit·y, y with the sign of x
 	VBIT V29.B16, V0.B16, V12.B16; fmul(12, 12, 30); FMOVS.P F12, 4(R0); SUBS $1, R1, R1; BGE loop274
 end275:
-	ADD $1, R1, R1
-	RET
+	ADD $1, R1, R1; RET
 
 // alibiSIMD works like alibiGeneric.
 TEXT ·alibiSIMD(SB), NOSPLIT, $0-32
 	MOVD s+0(FP), R0
 	MOVD n+8(FP), R1
-	FMOVS slope+16(FP), F16
-	VDUP V16.S[0], V16.S4
-	MOVD first+24(FP), R2
-	MOVD $constants<>(SB), R26
+	FMOVS slope+16(FP), F16; VDUP V16.S[0], V16.S4
+	MOVD first+24(FP), R2; MOVD $constants<>(SB), R26
 
 	// distance = first + lane
 	VDUP R2, V17.S4; FMOVQ 544(R26), F18; VADD V18.S4, V17.S4, V17.S4
@@ -2765,16 +2728,14 @@ loop282:
 	FMOVS 0(R0), F0; MOVD $1, R3; VDUP R3, V18.S4; scvtf(19, 17); VFMLA V16.S4, V19.S4, V0.S4
 	VADD V18.S4, V17.S4, V17.S4; FMOVS.P F0, 4(R0); SUBS $1, R1, R1; BGE loop282
 end283:
-	ADD $1, R1, R1
-	RET
+	ADD $1, R1, R1; RET
 
 // addBiasRowSIMD works like addBiasGeneric.
 TEXT ·addBiasRowSIMD(SB), NOSPLIT, $0-28
 	MOVD s+0(FP), R0
 	MOVD bias+8(FP), R1
 	MOVD n+16(FP), R2
-	FMOVS u+24(FP), F17
-	VDUP V17.S[0], V17.S4
+	FMOVS u+24(FP), F17; VDUP V17.S[0], V17.S4
 
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end285
@@ -2800,16 +2761,14 @@ loop288:
 	FMOVS 0(R0), F0; FMOVS.P 4(R1), F4; VFMLA V17.S4, V0.S4, V4.S4; FMOVS.P F4, 4(R0); SUBS $1, R2, R2
 	BGE loop288
 end289:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // maskBiasRowSIMD works like maskBiasGeneric.
 TEXT ·maskBiasRowSIMD(SB), NOSPLIT, $0-32
 	MOVD bias+0(FP), R0
-	MOVD n+8(FP), R1
-	MOVD $constants<>(SB), R26; FMOVQ 32(R26), F16; VEOR V17.B16, V17.B16, V17.B16; MOVD $0, R2
-	MOVD $0, R5; MOVD $0, R3; FMOVQ 176(R26), F20; FMOVQ 192(R26), F21; FMOVQ 208(R26), F22
-	FMOVQ 224(R26), F23
+	MOVD n+8(FP), R1; MOVD $constants<>(SB), R26; FMOVQ 32(R26), F16; VEOR V17.B16, V17.B16, V17.B16
+	MOVD $0, R2; MOVD $0, R5; MOVD $0, R3; FMOVQ 176(R26), F20; FMOVQ 192(R26), F21
+	FMOVQ 208(R26), F22; FMOVQ 224(R26), F23
 
 	// 16 at a time.
 	SUBS $16, R1, R1; BLT end291
@@ -2851,8 +2810,8 @@ end295:
 // maskRowSIMD works like maskKeysGeneric.
 TEXT ·maskRowSIMD(SB), NOSPLIT, $0-24
 	MOVD mask+0(FP), R0
-	MOVD n+8(FP), R1
-	MOVD $0, R2; MOVD $0, R3; MOVD $72624976668147840, R5; SUBS $8, R1, R1; BLT end297
+	MOVD n+8(FP), R1; MOVD $0, R2; MOVD $0, R3; MOVD $72624976668147840, R5; SUBS $8, R1, R1
+	BLT end297
 loop296:
 	MOVD.P 8(R0), R4; MUL R5, R4, R4; LSR $56, R4, R4; LSL R3, R4, R4; ORR R4, R2, R2; ADD $8, R3, R3
 	SUBS $8, R1, R1; BGE loop296
@@ -2870,14 +2829,10 @@ TEXT ·weightsSIMD(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD s+8(FP), R1
 	MOVD n+16(FP), R2
-	FMOVS m+24(FP), F24
-	VDUP V24.S[0], V24.S4
-	FMOVS r+28(FP), F25
-	VDUP V25.S[0], V25.S4
-	MOVD visible+40(FP), R3
-	MOVD $constants<>(SB), R26
-	FMOVS c+32(FP), F20
-	VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
+	FMOVS m+24(FP), F24; VDUP V24.S[0], V24.S4
+	FMOVS r+28(FP), F25; VDUP V25.S[0], V25.S4
+	MOVD visible+40(FP), R3; MOVD $constants<>(SB), R26
+	FMOVS c+32(FP), F20; VDUP V20.S[0], V20.S4; FMOVQ 0(R26), F21; FMOVQ 16(R26), F22
 
 	// 16 at a time.
 	SUBS $16, R2, R2; BLT end301
@@ -2956,15 +2911,13 @@ loop304:
 	LSR $1, R3, R3; fmul(8, 8, 25); FMOVQ 176(R26), F27; VCMTST V26.S4, V27.S4, V27.S4
 	VAND V27.B16, V8.B16, V8.B16; FMOVS.P F8, 4(R0); SUBS $1, R2, R2; BGE loop304
 end305:
-	ADD $1, R2, R2
-	RET
+	ADD $1, R2, R2; RET
 
 // allFiniteSIMD works like allFiniteGeneric.
 TEXT ·allFiniteSIMD(SB), NOSPLIT, $0-17
 	MOVD x+0(FP), R0
-	MOVD n+8(FP), R1
-	VEOR V16.B16, V16.B16, V16.B16; VEOR V4.B16, V4.B16, V4.B16; VEOR V5.B16, V5.B16, V5.B16
-	VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
+	MOVD n+8(FP), R1; VEOR V16.B16, V16.B16, V16.B16; VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16; VEOR V6.B16, V6.B16, V6.B16; VEOR V7.B16, V7.B16, V7.B16
 
 	// 16 at a time.
 	SUBS $16, R1, R1; BLT end307

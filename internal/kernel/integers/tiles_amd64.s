@@ -8,12 +8,9 @@
 // func multiplyTilesAMX(x *uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·multiplyTilesAMX(SB), $8480-8
-	MOVQ x+0(FP), AX
-	MOVQ 96(AX), AX; MOVQ AX, 8344(SP)
-	MOVQ x+0(FP), R12
-	MOVQ 48(R12), R12
-	MOVQ x+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ x+0(FP), AX; MOVQ 96(AX), AX; MOVQ AX, 8344(SP)
+	MOVQ x+0(FP), R12; MOVQ 48(R12), R12
+	MOVQ x+0(FP), AX; MOVQ 96(AX), AX
 
 	// What the last tile of inputs has, 1 to 64.
 	DECQ AX; ANDQ $0x3f, AX; INCQ AX; CMPQ R12, $0x10; JLE fewRows
@@ -24,62 +21,49 @@ fewRows:
 
 	// Sizes: palette 1, bytes of rows, rows.
 	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
-	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
+	MOVB $1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
 	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVB R12, 48(SP)
 	MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP); MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
+	MOVB $0x10, 54(SP); SHRQ $2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
 
 	// ldtilecfg [rax]
-	LONG $0x4978e2c4
-	LONG $0x80
-	BYTE $0x0
+	LONG $0x4978e2c4; LONG $0x80; BYTE $0
 	MOVL $0xffff, AX
-	MOVQ x+0(FP), R13
-	CMPB 120(R13), $0x0; JE kept
+	MOVQ x+0(FP), R13; CMPB 120(R13), $0; JE kept
 	XORL AX, AX
 
 kept:
 	KMOVW AX, K1
 
 	// Two panels have 32 bytes for each input.
-	MOVQ x+0(FP), DI
-	MOVQ 48(DI), DI; ADDQ $0xf, DI; SHRQ $0x4, DI
-	MOVQ x+0(FP), AX
-	MOVQ 96(AX), AX; ADDQ $0x1f, AX; SHRQ $0x5, AX; ADDQ DI, AX; DECQ AX; XORL DX, DX; DIVQ DI
+	MOVQ x+0(FP), DI; MOVQ 48(DI), DI; ADDQ $0xf, DI; SHRQ $4, DI
+	MOVQ x+0(FP), AX; MOVQ 96(AX), AX; ADDQ $0x1f, AX; SHRQ $5, AX; ADDQ DI, AX; DECQ AX; XORL DX, DX
+	DIVQ DI
 
 	// One tile of rows waits for memory whatever is requested.
-	CMPQ DI, $0x1; JG requests
+	CMPQ DI, $1; JG requests
 	XORL AX, AX
 
 requests:
 	MOVQ AX, 8472(SP)
-	MOVQ x+0(FP), DX
-	MOVQ 64(DX), DX
-	MOVQ x+0(FP), R9
-	MOVQ 72(R9), R9; SHLQ $0x2, R9
-	MOVQ x+0(FP), R8
-	MOVQ 56(R8), R8; SHLQ $0x2, R8
-	MOVQ x+0(FP), AX
-	MOVQ (AX), AX; MOVQ AX, 8376(SP)
-	MOVQ x+0(FP), BX
-	MOVQ 24(BX), BX
-	MOVQ x+0(FP), R12
-	MOVQ 88(R12), R12; MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
+	MOVQ x+0(FP), DX; MOVQ 64(DX), DX
+	MOVQ x+0(FP), R9; MOVQ 72(R9), R9; SHLQ $2, R9
+	MOVQ x+0(FP), R8; MOVQ 56(R8), R8; SHLQ $2, R8
+	MOVQ x+0(FP), AX; MOVQ (AX), AX; MOVQ AX, 8376(SP)
+	MOVQ x+0(FP), BX; MOVQ 24(BX), BX
+	MOVQ x+0(FP), R12; MOVQ 88(R12), R12; MOVQ $0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11
+	ANDQ $-64, R11
 
 	// Two panels for all rows: both stay in the L1 cache, and so do the inputs.
 panels:
-	MOVQ x+0(FP), R13
-	MOVQ 112(R13), R13; CMPQ R12, $0x1; JNE two
+	MOVQ x+0(FP), R13; MOVQ 112(R13), R13; CMPQ R12, $1; JNE two
 	XORL R13, R13
 
 two:
 	MOVQ 8376(SP), DI
-	MOVQ x+0(FP), SI
-	MOVQ 8(SI), SI
-	MOVQ x+0(FP), R10
-	MOVQ 40(R10), R10
-	MOVQ x+0(FP), AX
-	MOVQ 48(AX), AX; MOVQ AX, 8328(SP); LEAQ 16384(BX), AX; MOVQ AX, 8464(SP)
+	MOVQ x+0(FP), SI; MOVQ 8(SI), SI
+	MOVQ x+0(FP), R10; MOVQ 40(R10), R10
+	MOVQ x+0(FP), AX; MOVQ 48(AX), AX; MOVQ AX, 8328(SP); LEAQ 16384(BX), AX; MOVQ AX, 8464(SP)
 
 rows:
 	MOVQ 8464(SP), AX; MOVQ 8472(SP), CX; TESTQ CX, CX; JEQ requested
@@ -91,363 +75,246 @@ request:
 
 requested:
 	MOVQ $0x40, CX
-	MOVQ x+0(FP), AX
-	MOVQ 96(AX), AX; CMPQ AX, $0x40; JLE one
+	MOVQ x+0(FP), AX; MOVQ 96(AX), AX; CMPQ AX, $0x40; JLE one
 	CMPQ AX, $0x80; JLE twoHalves
 	CMPQ AX, $0xc0; JLE three
 
 	// tilezero tmm0
-	LONG $0x497be2c4
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0
 
 	// tilezero tmm1
-	LONG $0x497be2c4
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc8
 
 	// tileloadd tmm4, [rsi + rdx]
-	LONG $0x4b7be2c4
-	LONG $0x16a4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x16a4; WORD $0
 
 	// tileloadd tmm6, [rbx + rcx]
-	LONG $0x4b7be2c4
-	LONG $0xbb4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xbb4; WORD $0
 
 	// tdpbssd tmm0, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xc4
+	LONG $0x5e4be2c4; BYTE $0xc4
 	LEAQ (BX)(R13*1), AX
 
 	// tileloadd tmm6, [rax + rcx]
-	LONG $0x4b7be2c4
-	LONG $0x8b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8b4; WORD $0
 
 	// tdpbssd tmm1, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xcc
+	LONG $0x5e4be2c4; BYTE $0xcc
 
 	// tileloadd tmm4, [rsi + rdx + 64]
-	LONG $0x4b7be2c4
-	LONG $0x4016a4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4016a4; WORD $0
 
 	// tileloadd tmm6, [rbx + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x4000bb4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4000bb4; WORD $0
 
 	// tdpbssd tmm0, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xc4
+	LONG $0x5e4be2c4; BYTE $0xc4
 
 	// tileloadd tmm6, [rax + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x40008b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x40008b4; WORD $0
 
 	// tdpbssd tmm1, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xcc
+	LONG $0x5e4be2c4; BYTE $0xcc
 
 	// tilestored [r11 + rcx], tmm0
-	LONG $0x4b7ac2c4
-	LONG $0xb84
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xb84; WORD $0
 
 	// tilestored [r11 + rcx + 1024], tmm1
-	LONG $0x4b7ac2c4
-	LONG $0x4000b8c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x4000b8c; WORD $0
 
 	// tilezero tmm2
-	LONG $0x497be2c4
-	BYTE $0xd0
+	LONG $0x497be2c4; BYTE $0xd0
 
 	// tilezero tmm3
-	LONG $0x497be2c4
-	BYTE $0xd8
+	LONG $0x497be2c4; BYTE $0xd8
 
 	// tileloadd tmm4, [rsi + rdx + 128]
-	LONG $0x4b7be2c4
-	LONG $0x8016a4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8016a4; WORD $0
 
 	// tileloadd tmm6, [rbx + rcx + 2048]
-	LONG $0x4b7be2c4
-	LONG $0x8000bb4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8000bb4; WORD $0
 
 	// tdpbssd tmm2, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xd4
+	LONG $0x5e4be2c4; BYTE $0xd4
 
 	// tileloadd tmm6, [rax + rcx + 2048]
-	LONG $0x4b7be2c4
-	LONG $0x80008b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x80008b4; WORD $0
 
 	// tdpbssd tmm3, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xdc
+	LONG $0x5e4be2c4; BYTE $0xdc
 
 	// tileloadd tmm5, [rsi + rdx + 192]
-	LONG $0x4b7be2c4
-	LONG $0xc016ac
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xc016ac; WORD $0
 
 	// tileloadd tmm7, [rbx + rcx + 3072]
-	LONG $0x4b7be2c4
-	LONG $0xc000bbc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xc000bbc; WORD $0
 
 	// tdpbssd tmm2, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xd5
+	LONG $0x5e43e2c4; BYTE $0xd5
 
 	// tileloadd tmm7, [rax + rcx + 3072]
-	LONG $0x4b7be2c4
-	LONG $0xc0008bc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xc0008bc; WORD $0
 
 	// tdpbssd tmm3, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xdd
+	LONG $0x5e43e2c4; BYTE $0xdd
 
 	// tilestored [r11 + rcx + 2048], tmm2
-	LONG $0x4b7ac2c4
-	LONG $0x8000b94
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x8000b94; WORD $0
 
 	// tilestored [r11 + rcx + 3072], tmm3
-	LONG $0x4b7ac2c4
-	LONG $0xc000b9c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xc000b9c; WORD $0
 	JMP multiplied
 
 three:
 	// tilezero tmm0
-	LONG $0x497be2c4
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0
 
 	// tilezero tmm1
-	LONG $0x497be2c4
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc8
 
 	// tileloadd tmm4, [rsi + rdx]
-	LONG $0x4b7be2c4
-	LONG $0x16a4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x16a4; WORD $0
 
 	// tileloadd tmm6, [rbx + rcx]
-	LONG $0x4b7be2c4
-	LONG $0xbb4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xbb4; WORD $0
 
 	// tdpbssd tmm0, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xc4
+	LONG $0x5e4be2c4; BYTE $0xc4
 	LEAQ (BX)(R13*1), AX
 
 	// tileloadd tmm6, [rax + rcx]
-	LONG $0x4b7be2c4
-	LONG $0x8b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8b4; WORD $0
 
 	// tdpbssd tmm1, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xcc
+	LONG $0x5e4be2c4; BYTE $0xcc
 
 	// tileloadd tmm4, [rsi + rdx + 64]
-	LONG $0x4b7be2c4
-	LONG $0x4016a4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4016a4; WORD $0
 
 	// tileloadd tmm6, [rbx + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x4000bb4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4000bb4; WORD $0
 
 	// tdpbssd tmm0, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xc4
+	LONG $0x5e4be2c4; BYTE $0xc4
 
 	// tileloadd tmm6, [rax + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x40008b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x40008b4; WORD $0
 
 	// tdpbssd tmm1, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xcc
+	LONG $0x5e4be2c4; BYTE $0xcc
 
 	// tilestored [r11 + rcx], tmm0
-	LONG $0x4b7ac2c4
-	LONG $0xb84
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xb84; WORD $0
 
 	// tilestored [r11 + rcx + 1024], tmm1
-	LONG $0x4b7ac2c4
-	LONG $0x4000b8c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x4000b8c; WORD $0
 
 	// tilezero tmm2
-	LONG $0x497be2c4
-	BYTE $0xd0
+	LONG $0x497be2c4; BYTE $0xd0
 
 	// tilezero tmm3
-	LONG $0x497be2c4
-	BYTE $0xd8
+	LONG $0x497be2c4; BYTE $0xd8
 
 	// tileloadd tmm5, [rsi + rdx + 128]
-	LONG $0x4b7be2c4
-	LONG $0x8016ac
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8016ac; WORD $0
 
 	// tileloadd tmm7, [rbx + rcx + 2048]
-	LONG $0x4b7be2c4
-	LONG $0x8000bbc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8000bbc; WORD $0
 
 	// tdpbssd tmm2, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xd5
+	LONG $0x5e43e2c4; BYTE $0xd5
 
 	// tileloadd tmm7, [rax + rcx + 2048]
-	LONG $0x4b7be2c4
-	LONG $0x80008bc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x80008bc; WORD $0
 
 	// tdpbssd tmm3, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xdd
+	LONG $0x5e43e2c4; BYTE $0xdd
 
 	// tilestored [r11 + rcx + 2048], tmm2
-	LONG $0x4b7ac2c4
-	LONG $0x8000b94
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x8000b94; WORD $0
 
 	// tilestored [r11 + rcx + 3072], tmm3
-	LONG $0x4b7ac2c4
-	LONG $0xc000b9c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xc000b9c; WORD $0
 	JMP multiplied
 
 twoHalves:
 	// tilezero tmm0
-	LONG $0x497be2c4
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0
 
 	// tilezero tmm1
-	LONG $0x497be2c4
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc8
 
 	// tileloadd tmm4, [rsi + rdx]
-	LONG $0x4b7be2c4
-	LONG $0x16a4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x16a4; WORD $0
 
 	// tileloadd tmm6, [rbx + rcx]
-	LONG $0x4b7be2c4
-	LONG $0xbb4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xbb4; WORD $0
 
 	// tdpbssd tmm0, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xc4
+	LONG $0x5e4be2c4; BYTE $0xc4
 	LEAQ (BX)(R13*1), AX
 
 	// tileloadd tmm6, [rax + rcx]
-	LONG $0x4b7be2c4
-	LONG $0x8b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8b4; WORD $0
 
 	// tdpbssd tmm1, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xcc
+	LONG $0x5e4be2c4; BYTE $0xcc
 
 	// tileloadd tmm5, [rsi + rdx + 64]
-	LONG $0x4b7be2c4
-	LONG $0x4016ac
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4016ac; WORD $0
 
 	// tileloadd tmm7, [rbx + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x4000bbc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4000bbc; WORD $0
 
 	// tdpbssd tmm0, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xc5
+	LONG $0x5e43e2c4; BYTE $0xc5
 
 	// tileloadd tmm7, [rax + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x40008bc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x40008bc; WORD $0
 
 	// tdpbssd tmm1, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xcd
+	LONG $0x5e43e2c4; BYTE $0xcd
 
 	// tilestored [r11 + rcx], tmm0
-	LONG $0x4b7ac2c4
-	LONG $0xb84
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xb84; WORD $0
 
 	// tilestored [r11 + rcx + 1024], tmm1
-	LONG $0x4b7ac2c4
-	LONG $0x4000b8c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x4000b8c; WORD $0
 	JMP multiplied
 
 one:
 	// tilezero tmm0
-	LONG $0x497be2c4
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0
 
 	// tilezero tmm1
-	LONG $0x497be2c4
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc8
 
 	// tileloadd tmm5, [rsi + rdx]
-	LONG $0x4b7be2c4
-	LONG $0x16ac
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x16ac; WORD $0
 
 	// tileloadd tmm7, [rbx + rcx]
-	LONG $0x4b7be2c4
-	LONG $0xbbc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xbbc; WORD $0
 
 	// tdpbssd tmm0, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xc5
+	LONG $0x5e43e2c4; BYTE $0xc5
 	LEAQ (BX)(R13*1), AX
 
 	// tileloadd tmm7, [rax + rcx]
-	LONG $0x4b7be2c4
-	LONG $0x8bc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8bc; WORD $0
 
 	// tdpbssd tmm1, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xcd
+	LONG $0x5e43e2c4; BYTE $0xcd
 
 	// tilestored [r11 + rcx], tmm0
-	LONG $0x4b7ac2c4
-	LONG $0xb84
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xb84; WORD $0
 
 	// tilestored [r11 + rcx + 1024], tmm1
-	LONG $0x4b7ac2c4
-	LONG $0x4000b8c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x4000b8c; WORD $0
 
 multiplied:
-	CMPQ 8416(SP), $0x0; JEQ turned
+	CMPQ 8416(SP), $0; JEQ turned
 	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R10, 8368(SP); MOVQ R12, 8336(SP); MOVQ 8400(SP), AX
-	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8320(SP), R12; XORL R13, R13; CMPQ 8392(SP), $0x0
+	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8320(SP), R12; XORL R13, R13; CMPQ 8392(SP), $0
 	JEQ previousAlone
 	MOVQ $0x40, R13
 
@@ -473,16 +340,16 @@ previousDone:
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8368(SP), R10; MOVQ 8336(SP), R12
 
 turned:
-	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $0x1, AX; MOVQ AX, 8416(SP)
+	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $1, AX; MOVQ AX, 8416(SP)
 	MOVQ R10, 8408(SP); LEAQ 127(SP), AX; ANDQ $-64, AX; LEAQ 4096(AX)(AX*1), AX; SUBQ R11, AX
 	MOVQ AX, R11
 
 	// The next rows.
 	MOVQ 8320(SP), AX; IMULQ DX, AX; ADDQ AX, SI; MOVQ 8320(SP), AX; IMULQ R9, AX; ADDQ AX, R10
 	MOVQ 8320(SP), AX; IMULQ R8, AX; ADDQ AX, DI; MOVQ 8320(SP), AX; SUBQ AX, 8328(SP); JG rows
-	ADDQ $0x80, 8376(SP); LEAQ (BX)(R13*2), BX; SUBQ $0x2, R12; JG panels
+	ADDQ $0x80, 8376(SP); LEAQ (BX)(R13*2), BX; SUBQ $2, R12; JG panels
 	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R10, 8368(SP); MOVQ R12, 8336(SP); MOVQ 8400(SP), AX
-	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8320(SP), R12; XORL R13, R13; CMPQ 8392(SP), $0x0
+	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8320(SP), R12; XORL R13, R13; CMPQ 8392(SP), $0
 	JEQ lastAlone
 	MOVQ $0x40, R13
 
@@ -508,10 +375,8 @@ lastDone:
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8368(SP), R10; MOVQ 8336(SP), R12
 
 	// tilerelease
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
+	LONG $0x4978e2c4; BYTE $0xc0
+	VZEROUPPER; RET
 
 // scoreTilesAMX works like scoreInt8Generic.
 // func scoreTilesAMX(s *float32, q *int8, k *byte, scales *float32, rows int, panels int, d int, qStride int, kStride int)
@@ -529,109 +394,81 @@ fewRows:
 
 	// Sizes: palette 1, bytes of rows, rows.
 	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
-	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
+	MOVB $1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
 	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVB R12, 48(SP)
 	MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP); MOVB R12, 53(SP)
-	MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
+	MOVB $0x10, 54(SP); SHRQ $2, BX; MOVB BL, 55(SP); LEAQ (SP), AX
 
 	// ldtilecfg [rax]
-	LONG $0x4978e2c4
-	LONG $0x80
-	BYTE $0x0
+	LONG $0x4978e2c4; LONG $0x80; BYTE $0
 	MOVQ $0x40, CX
 	MOVQ q+8(FP), SI
 	MOVQ qStride+56(FP), DX
-	MOVQ s+0(FP), AX
-	MOVQ AX, 8376(SP)
-	MOVQ rows+32(FP), AX
-	MOVQ AX, 8328(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
+	MOVQ s+0(FP), AX; MOVQ AX, 8376(SP)
+	MOVQ rows+32(FP), AX; MOVQ AX, 8328(SP); MOVQ $0, AX; MOVQ AX, 8416(SP); LEAQ 127(SP), R11
+	ANDQ $-64, R11
 
 rows:
 	MOVQ 8376(SP), DI
 	MOVQ k+16(FP), BX
 	MOVQ panels+40(FP), R12
-	MOVQ scales+24(FP), AX
-	MOVQ AX, 8424(SP)
+	MOVQ scales+24(FP), AX; MOVQ AX, 8424(SP)
 
 panels:
-	MOVQ kStride+64(FP), R13
-	CMPQ R12, $0x1; JNE two
+	MOVQ kStride+64(FP), R13; CMPQ R12, $1; JNE two
 	XORL R13, R13
 
 two:
 	// tilezero tmm0
-	LONG $0x497be2c4
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0
 
 	// tilezero tmm1
-	LONG $0x497be2c4
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc8
 	MOVQ SI, R8; MOVQ BX, R9
-	MOVQ d+48(FP), R10
-	DECQ R10; SHRQ $0x6, R10; JEQ rest
+	MOVQ d+48(FP), R10; DECQ R10; SHRQ $6, R10; JEQ rest
 
 whole:
 	// tileloadd tmm4, [r8 + rdx]
-	LONG $0x4b7bc2c4
-	LONG $0x10a4
-	WORD $0x0
+	LONG $0x4b7bc2c4; LONG $0x10a4; WORD $0
 
 	// tileloadd tmm6, [r9 + rcx]
-	LONG $0x4b7bc2c4
-	LONG $0x9b4
-	WORD $0x0
+	LONG $0x4b7bc2c4; LONG $0x9b4; WORD $0
 
 	// tdpbssd tmm0, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xc4
+	LONG $0x5e4be2c4; BYTE $0xc4
 	LEAQ (R9)(R13*1), AX
 
 	// tileloadd tmm6, [rax + rcx]
-	LONG $0x4b7be2c4
-	LONG $0x8b4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8b4; WORD $0
 
 	// tdpbssd tmm1, tmm4, tmm6
-	LONG $0x5e4be2c4
-	BYTE $0xcc
+	LONG $0x5e4be2c4; BYTE $0xcc
 	ADDQ $0x40, R8; ADDQ $0x400, R9; DECQ R10; JNE whole
 
 rest:
 	// tileloadd tmm5, [r8 + rdx]
-	LONG $0x4b7bc2c4
-	LONG $0x10ac
-	WORD $0x0
+	LONG $0x4b7bc2c4; LONG $0x10ac; WORD $0
 
 	// tileloadd tmm7, [r9 + rcx]
-	LONG $0x4b7bc2c4
-	LONG $0x9bc
-	WORD $0x0
+	LONG $0x4b7bc2c4; LONG $0x9bc; WORD $0
 
 	// tdpbssd tmm0, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xc5
+	LONG $0x5e43e2c4; BYTE $0xc5
 	LEAQ (R9)(R13*1), AX
 
 	// tileloadd tmm7, [rax + rcx]
-	LONG $0x4b7be2c4
-	LONG $0x8bc
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x8bc; WORD $0
 
 	// tdpbssd tmm1, tmm5, tmm7
-	LONG $0x5e43e2c4
-	BYTE $0xcd
+	LONG $0x5e43e2c4; BYTE $0xcd
 
 	// tilestored [r11 + rcx], tmm0
-	LONG $0x4b7ac2c4
-	LONG $0xb84
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xb84; WORD $0
 
 	// tilestored [r11 + rcx + 1024], tmm1
-	LONG $0x4b7ac2c4
-	LONG $0x4000b8c
-	WORD $0x0
-	CMPQ 8416(SP), $0x0; JEQ turned
-	MOVQ 8408(SP), AX; VMOVUPS (AX), Z16; XORL R9, R9; CMPQ 8392(SP), $0x0; JEQ previousAlone
+	LONG $0x4b7ac2c4; LONG $0x4000b8c; WORD $0
+	CMPQ 8416(SP), $0; JEQ turned
+	MOVQ 8408(SP), AX; VMOVUPS (AX), Z16; XORL R9, R9; CMPQ 8392(SP), $0; JEQ previousAlone
 	MOVQ $0x40, R9
 
 previousAlone:
@@ -642,15 +479,15 @@ previous:
 	VMOVUPS Z18, (R8); VMOVUPS Z19, (R8)(R9*1); ADDQ CX, AX; ADDQ $0x100, R8; DECQ R10; JNE previous
 
 turned:
-	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $0x1, AX; MOVQ AX, 8416(SP)
+	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $1, AX; MOVQ AX, 8416(SP)
 	MOVQ 8424(SP), AX; MOVQ AX, 8408(SP); ADDQ $0x80, 8424(SP); LEAQ 127(SP), AX; ANDQ $-64, AX
 	LEAQ 4096(AX)(AX*1), AX; SUBQ R11, AX; MOVQ AX, R11; ADDQ $0x80, DI; LEAQ (BX)(R13*2), BX
-	SUBQ $0x2, R12; JG panels
+	SUBQ $2, R12; JG panels
 
 	// The next rows.
 	MOVQ 8320(SP), AX; MOVQ DX, BX; IMULQ AX, BX; ADDQ BX, SI; IMUL3Q $0x100, AX, BX; ADDQ BX, 8376(SP)
 	SUBQ AX, 8328(SP); JG rows
-	MOVQ 8408(SP), AX; VMOVUPS (AX), Z16; XORL R9, R9; CMPQ 8392(SP), $0x0; JEQ lastAlone
+	MOVQ 8408(SP), AX; VMOVUPS (AX), Z16; XORL R9, R9; CMPQ 8392(SP), $0; JEQ lastAlone
 	MOVQ $0x40, R9
 
 lastAlone:
@@ -661,23 +498,19 @@ last:
 	VMOVUPS Z18, (R8); VMOVUPS Z19, (R8)(R9*1); ADDQ CX, AX; ADDQ $0x100, R8; DECQ R10; JNE last
 
 	// tilerelease
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
+	LONG $0x4978e2c4; BYTE $0xc0
+	VZEROUPPER; RET
 
 // accumulateTilesAMX works like accumulateInt8Generic.
 // func accumulateTilesAMX(x *uintptr)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VBMI
 TEXT ·accumulateTilesAMX(SB), $10592-8
-	MOVQ x+0(FP), AX
-	MOVQ 96(AX), AX
+	MOVQ x+0(FP), AX; MOVQ 96(AX), AX
 
 	// Which words of a row there are.
 	MOVQ AX, CX; MOVQ $-1, BX; NEGQ CX; ADDQ $0x40, CX; SHRQ CL, BX; KMOVD BX, K2; SHRQ $0x20, BX
 	KMOVD BX, K3
-	MOVQ x+0(FP), R12
-	MOVQ 48(R12), R12
+	MOVQ x+0(FP), R12; MOVQ 48(R12), R12
 
 	// What the last tile of inputs has, 1 to 64.
 	DECQ AX; ANDQ $0x3f, AX; INCQ AX; CMPQ R12, $0x10; JLE fewRows
@@ -688,182 +521,140 @@ fewRows:
 
 	// Sizes: palette 1, bytes of rows, rows.
 	VPXOR X0, X0, X0; VMOVDQU X0, (SP); VMOVDQU X0, 16(SP); VMOVDQU X0, 32(SP); VMOVDQU X0, 48(SP)
-	MOVB $0x1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
+	MOVB $1, (SP); MOVW $0x40, 16(SP); MOVW $0x40, 18(SP); MOVW $0x40, 20(SP); MOVW $0x40, 22(SP)
 	MOVW $0x40, 24(SP); MOVW $0x40, 28(SP); MOVW $0x40, 30(SP); MOVW BX, 26(SP); MOVW BX, 24(SP)
 	MOVB R12, 48(SP); MOVB R12, 49(SP); MOVB R12, 50(SP); MOVB R12, 51(SP); MOVB R12, 52(SP)
-	MOVB R12, 53(SP); MOVB $0x10, 54(SP); SHRQ $0x2, BX; MOVB BL, 55(SP); MOVB BL, 54(SP)
-	LEAQ (SP), AX
+	MOVB R12, 53(SP); MOVB $0x10, 54(SP); SHRQ $2, BX; MOVB BL, 55(SP); MOVB BL, 54(SP); LEAQ (SP), AX
 
 	// ldtilecfg [rax]
-	LONG $0x4978e2c4
-	LONG $0x80
-	BYTE $0x0
+	LONG $0x4978e2c4; LONG $0x80; BYTE $0
 	MOVL $0xffff, AX
-	MOVQ x+0(FP), R13
-	CMPB 120(R13), $0x0; JE kept
+	MOVQ x+0(FP), R13; CMPB 120(R13), $0; JE kept
 	XORL AX, AX
 
 kept:
 	KMOVW AX, K1; MOVQ $0x40, CX
-	MOVQ x+0(FP), SI
-	MOVQ 8(SI), SI
-	MOVQ x+0(FP), DX
-	MOVQ 64(DX), DX; SHLQ $0x1, DX
-	MOVQ x+0(FP), R9
-	MOVQ 104(R9), R9
-	MOVQ x+0(FP), R8
-	MOVQ 56(R8), R8; SHLQ $0x2, R8
-	MOVQ x+0(FP), AX
-	MOVQ (AX), AX; MOVQ AX, 8376(SP)
-	MOVQ x+0(FP), AX
-	MOVQ 48(AX), AX; MOVQ AX, 8328(SP)
-	MOVQ x+0(FP), AX
-	MOVQ 40(AX), AX; MOVQ AX, 8424(SP)
-	MOVQ x+0(FP), AX
-	MOVQ 32(AX), AX; MOVQ AX, 8440(SP)
-	MOVQ x+0(FP), AX
-	MOVQ 72(AX), AX; MOVQ AX, 8432(SP); SHLQ $0x2, 8432(SP); MOVQ $0x0, AX; MOVQ AX, 8416(SP)
-	LEAQ 127(SP), R11; ANDQ $-64, R11
+	MOVQ x+0(FP), SI; MOVQ 8(SI), SI
+	MOVQ x+0(FP), DX; MOVQ 64(DX), DX; SHLQ $1, DX
+	MOVQ x+0(FP), R9; MOVQ 104(R9), R9
+	MOVQ x+0(FP), R8; MOVQ 56(R8), R8; SHLQ $2, R8
+	MOVQ x+0(FP), AX; MOVQ (AX), AX; MOVQ AX, 8376(SP)
+	MOVQ x+0(FP), AX; MOVQ 48(AX), AX; MOVQ AX, 8328(SP)
+	MOVQ x+0(FP), AX; MOVQ 40(AX), AX; MOVQ AX, 8424(SP)
+	MOVQ x+0(FP), AX; MOVQ 32(AX), AX; MOVQ AX, 8440(SP)
+	MOVQ x+0(FP), AX; MOVQ 72(AX), AX; MOVQ AX, 8432(SP); SHLQ $2, 8432(SP); MOVQ $0, AX
+	MOVQ AX, 8416(SP); LEAQ 127(SP), R11; ANDQ $-64, R11
 
 rows:
 	LEAQ 8543(SP), BX; ANDQ $-64, BX; MOVQ SI, AX; MOVQ 8320(SP), R12; MOVL $0x7f, R10
 	VPBROADCASTW R10, Z16; VMOVDQU64 tilesOrder<>+0(SB), Z17
 
 split:
-	VMOVDQU16.Z (AX), K2, Z18; VMOVDQU16.Z 64(AX), K3, Z19; VPANDD Z16, Z18, Z20; VPSRLW $0x7, Z18, Z18
-	VPANDD Z16, Z19, Z21; VPSRLW $0x7, Z19, Z19; VPERMT2B Z19, Z17, Z18; VMOVDQU64 Z18, (BX)
+	VMOVDQU16.Z (AX), K2, Z18; VMOVDQU16.Z 64(AX), K3, Z19; VPANDD Z16, Z18, Z20; VPSRLW $7, Z18, Z18
+	VPANDD Z16, Z19, Z21; VPSRLW $7, Z19, Z19; VPERMT2B Z19, Z17, Z18; VMOVDQU64 Z18, (BX)
 	VPERMT2B Z21, Z17, Z20; VMOVDQU64 Z20, 1024(BX); ADDQ DX, AX; ADDQ $0x40, BX; DECQ R12; JNE split
 	LEAQ 8543(SP), BX; ANDQ $-64, BX
 
 	// tileloadd tmm4, [rbx + rcx]
-	LONG $0x4b7be2c4
-	LONG $0xba4
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0xba4; WORD $0
 
 	// tileloadd tmm5, [rbx + rcx + 1024]
-	LONG $0x4b7be2c4
-	LONG $0x4000bac
-	WORD $0x0
+	LONG $0x4b7be2c4; LONG $0x4000bac; WORD $0
 	MOVQ 8376(SP), DI
-	MOVQ x+0(FP), BX
-	MOVQ 24(BX), BX
-	MOVQ x+0(FP), R12
-	MOVQ 88(R12), R12
+	MOVQ x+0(FP), BX; MOVQ 24(BX), BX
+	MOVQ x+0(FP), R12; MOVQ 88(R12), R12
 
 panels:
-	MOVQ x+0(FP), R13
-	MOVQ 112(R13), R13; CMPQ R12, $0x1; JNE two
+	MOVQ x+0(FP), R13; MOVQ 112(R13), R13; CMPQ R12, $1; JNE two
 	XORL R13, R13
 
 two:
 	// tilezero tmm0
-	LONG $0x497be2c4
-	BYTE $0xc0
+	LONG $0x497be2c4; BYTE $0xc0
 
 	// tilezero tmm1
-	LONG $0x497be2c4
-	BYTE $0xc8
+	LONG $0x497be2c4; BYTE $0xc8
 
 	// tilezero tmm2
-	LONG $0x497be2c4
-	BYTE $0xd0
+	LONG $0x497be2c4; BYTE $0xd0
 
 	// tilezero tmm3
-	LONG $0x497be2c4
-	BYTE $0xd8
+	LONG $0x497be2c4; BYTE $0xd8
 
 	// tileloadd tmm6, [rbx + r9]
-	LONG $0x4b7ba2c4
-	LONG $0xbb4
-	WORD $0x0
+	LONG $0x4b7ba2c4; LONG $0xbb4; WORD $0
 
 	// tdpbusd tmm0, tmm4, tmm6
-	LONG $0x5e49e2c4
-	BYTE $0xc4
+	LONG $0x5e49e2c4; BYTE $0xc4
 
 	// tdpbusd tmm1, tmm5, tmm6
-	LONG $0x5e49e2c4
-	BYTE $0xcd
+	LONG $0x5e49e2c4; BYTE $0xcd
 	LEAQ (BX)(R13*1), AX
 
 	// tileloadd tmm7, [rax + r9]
-	LONG $0x4b7ba2c4
-	LONG $0x8bc
-	WORD $0x0
+	LONG $0x4b7ba2c4; LONG $0x8bc; WORD $0
 
 	// tdpbusd tmm2, tmm4, tmm7
-	LONG $0x5e41e2c4
-	BYTE $0xd4
+	LONG $0x5e41e2c4; BYTE $0xd4
 
 	// tdpbusd tmm3, tmm5, tmm7
-	LONG $0x5e41e2c4
-	BYTE $0xdd
+	LONG $0x5e41e2c4; BYTE $0xdd
 
 	// tilestored [r11 + rcx], tmm0
-	LONG $0x4b7ac2c4
-	LONG $0xb84
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0xb84; WORD $0
 
 	// tilestored [r11 + rcx + 1024], tmm1
-	LONG $0x4b7ac2c4
-	LONG $0x4000b8c
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x4000b8c; WORD $0
 
 	// tilestored [r11 + rcx + 2048], tmm2
-	LONG $0x4b7ac2c4
-	LONG $0x8000b94
-	WORD $0x0
+	LONG $0x4b7ac2c4; LONG $0x8000b94; WORD $0
 
 	// tilestored [r11 + rcx + 3072], tmm3
-	LONG $0x4b7ac2c4
-	LONG $0xc000b9c
-	WORD $0x0
-	CMPQ 8416(SP), $0x0; JEQ turned
+	LONG $0x4b7ac2c4; LONG $0xc000b9c; WORD $0
+	CMPQ 8416(SP), $0; JEQ turned
 	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R12, 8336(SP); MOVQ SI, 8456(SP); MOVQ 8400(SP), AX
 	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8448(SP), SI; MOVQ 8320(SP), R12; XORL R13, R13
-	CMPQ 8392(SP), $0x0; JEQ previousAlone
+	CMPQ 8392(SP), $0; JEQ previousAlone
 	MOVQ $0x40, R13
 
 previousAlone:
 previous:
 	VBROADCASTSS (SI), Z16; VBROADCASTSS (R10), Z17; VMOVUPS.Z (BX), K1, Z18
-	VMULPS.Z Z16, Z18, K1, Z18; VPSLLD $0x7, (AX), Z20; VPADDD 1024(AX), Z20, Z20; VCVTDQ2PS Z20, Z20
+	VMULPS.Z Z16, Z18, K1, Z18; VPSLLD $7, (AX), Z20; VPADDD 1024(AX), Z20, Z20; VCVTDQ2PS Z20, Z20
 	VFMADD231PS Z17, Z20, Z18; VMOVUPS.Z (BX)(R13*1), K1, Z19; VMULPS.Z Z16, Z19, K1, Z19
-	VPSLLD $0x7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21; VCVTDQ2PS Z21, Z21
-	VFMADD231PS Z17, Z21, Z19; VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX
-	ADDQ 8432(SP), R10; ADDQ $0x4, SI; DECQ R12; JNE previous
+	VPSLLD $7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21; VCVTDQ2PS Z21, Z21; VFMADD231PS Z17, Z21, Z19
+	VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ 8432(SP), R10
+	ADDQ $4, SI; DECQ R12; JNE previous
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8336(SP), R12; MOVQ 8456(SP), SI
 
 turned:
-	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $0x1, AX; MOVQ AX, 8416(SP)
+	MOVQ DI, 8384(SP); MOVQ R13, 8392(SP); MOVQ R11, 8400(SP); MOVQ $1, AX; MOVQ AX, 8416(SP)
 	MOVQ 8424(SP), AX; MOVQ AX, 8408(SP); MOVQ 8440(SP), AX; MOVQ AX, 8448(SP); LEAQ 127(SP), AX
 	ANDQ $-64, AX; LEAQ 4096(AX)(AX*1), AX; SUBQ R11, AX; MOVQ AX, R11; ADDQ $0x80, DI
-	LEAQ (BX)(R13*2), BX; SUBQ $0x2, R12; JG panels
+	LEAQ (BX)(R13*2), BX; SUBQ $2, R12; JG panels
 
 	// The next rows.
 	MOVQ 8320(SP), AX; MOVQ DX, BX; IMULQ AX, BX; ADDQ BX, SI; MOVQ R8, BX; IMULQ AX, BX
-	ADDQ BX, 8376(SP); MOVQ 8432(SP), BX; IMULQ AX, BX; ADDQ BX, 8424(SP); MOVQ AX, BX; SHLQ $0x2, BX
+	ADDQ BX, 8376(SP); MOVQ 8432(SP), BX; IMULQ AX, BX; ADDQ BX, 8424(SP); MOVQ AX, BX; SHLQ $2, BX
 	ADDQ BX, 8440(SP); SUBQ AX, 8328(SP); JG rows
 	MOVQ BX, 8352(SP); MOVQ R13, 8360(SP); MOVQ R12, 8336(SP); MOVQ SI, 8456(SP); MOVQ 8400(SP), AX
 	MOVQ 8384(SP), BX; MOVQ 8408(SP), R10; MOVQ 8448(SP), SI; MOVQ 8320(SP), R12; XORL R13, R13
-	CMPQ 8392(SP), $0x0; JEQ lastAlone
+	CMPQ 8392(SP), $0; JEQ lastAlone
 	MOVQ $0x40, R13
 
 lastAlone:
 last:
 	VBROADCASTSS (SI), Z16; VBROADCASTSS (R10), Z17; VMOVUPS.Z (BX), K1, Z18
-	VMULPS.Z Z16, Z18, K1, Z18; VPSLLD $0x7, (AX), Z20; VPADDD 1024(AX), Z20, Z20; VCVTDQ2PS Z20, Z20
+	VMULPS.Z Z16, Z18, K1, Z18; VPSLLD $7, (AX), Z20; VPADDD 1024(AX), Z20, Z20; VCVTDQ2PS Z20, Z20
 	VFMADD231PS Z17, Z20, Z18; VMOVUPS.Z (BX)(R13*1), K1, Z19; VMULPS.Z Z16, Z19, K1, Z19
-	VPSLLD $0x7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21; VCVTDQ2PS Z21, Z21
-	VFMADD231PS Z17, Z21, Z19; VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX
-	ADDQ 8432(SP), R10; ADDQ $0x4, SI; DECQ R12; JNE last
+	VPSLLD $7, 2048(AX), Z21; VPADDD 3072(AX), Z21, Z21; VCVTDQ2PS Z21, Z21; VFMADD231PS Z17, Z21, Z19
+	VMOVUPS Z18, (BX); VMOVUPS Z19, (BX)(R13*1); ADDQ CX, AX; ADDQ R8, BX; ADDQ 8432(SP), R10
+	ADDQ $4, SI; DECQ R12; JNE last
 	MOVQ 8352(SP), BX; MOVQ 8360(SP), R13; MOVQ 8336(SP), R12; MOVQ 8456(SP), SI
 
 	// tilerelease
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
+	LONG $0x4978e2c4; BYTE $0xc0
+	VZEROUPPER; RET
 
 DATA tilesOrder<>+0(SB)/8, $0xe0a0c0806020400
 DATA tilesOrder<>+8(SB)/8, $0x1e1a1c1816121410
