@@ -1,6 +1,6 @@
 package attn
 
-import "github.com/seed-1415985d/attn/internal/lists"
+import "github.com/seed-1415985d/attn/internal/views"
 
 // AttendSequences computes attention of the queries of several sequences of one [Store], each over
 // its own tokens, on the calling goroutine. Queries and outputs are packed one sequence after the
@@ -84,7 +84,7 @@ func (s *sequenceCall) assignQueries(seqs []*Sequence, lens []int, queries int) 
 			queries, len(seqs))
 	}
 	if lens != nil {
-		if err := lists.CheckSum("QueryLens", lens, "q.L", queries); err != nil {
+		if err := views.CheckSum("QueryLens", lens, "q.L", queries); err != nil {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (o *Options) checkDocuments() error {
 
 // takeDocuments notes the documents of a call that have queries.
 func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, keys int) error {
-	if err := lists.CheckSum("Documents", documents, "q.L", queries); err != nil {
+	if err := views.CheckSum("Documents", documents, "q.L", queries); err != nil {
 		return err
 	}
 	if keyDocuments == nil {
@@ -169,7 +169,7 @@ func (s *sequenceCall) takeDocuments(documents, keyDocuments []int, queries, key
 			return fail(ErrShape, "k.L is %d, want the sum of Documents, %d, or KeyDocuments", keys, queries)
 		}
 		keyDocuments = documents
-	} else if err := lists.CheckSum("KeyDocuments", keyDocuments, "k.L", keys); err != nil {
+	} else if err := views.CheckSum("KeyDocuments", keyDocuments, "k.L", keys); err != nil {
 		return err
 	}
 	s.documents, s.sequences = true, s.sequences[:0]

@@ -4,9 +4,9 @@ import (
 	"runtime"
 
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/lists"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/stop"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // CacheConfig is the shape of a [Cache]. Every size must be at least 1.
@@ -369,7 +369,7 @@ func (c *Cache) Keep(indices []int) error {
 	if err := c.checkOpen(); err != nil {
 		return err
 	}
-	if err := lists.CheckKept(indices, c.first, c.length); err != nil || len(indices) == 0 {
+	if err := views.CheckKept(indices, c.first, c.length); err != nil || len(indices) == 0 {
 		return err
 	}
 	c.packed.Keep(nil, c.config.Batch, indices)
@@ -386,7 +386,7 @@ func (s *Sequence) Keep(indices []int) error {
 		return err
 	}
 	defer s.endCall()
-	err := lists.CheckKept(indices, s.table.First(), s.table.Len())
+	err := views.CheckKept(indices, s.table.First(), s.table.Len())
 	if err != nil || len(indices) == 0 {
 		return err
 	}

@@ -647,7 +647,7 @@ func TestStoreErrors(t *testing.T) {
 		{"queries", AttendSequences(dst, q, []*Sequence{s}, nil), ErrShape,
 			"q.L is 2, want one query for each of 1 sequences, or QueryLens"},
 		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{3}}), ErrLength,
-			"QueryLens[0] is 3, want 0 to 2: q.L is 2, of which those before take 0"},
+			"QueryLens[0] is 3, want 0 to 2: q.L is 2, and the lengths before add up to 0"},
 		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1}}), ErrShape,
 			"q.L is 2, want the sum of QueryLens, 1"},
 		{"QueryLens", AttendSequences(dst, q, []*Sequence{s}, &Options{QueryLens: []int{1, 1}}),

@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn/internal/f32"
-	"github.com/seed-1415985d/attn/internal/lists"
 	"github.com/seed-1415985d/attn/internal/operand"
 	"github.com/seed-1415985d/attn/internal/packed"
 	"github.com/seed-1415985d/attn/internal/views"
@@ -286,10 +285,10 @@ func (p *plan) initScalars(opt *Options) error {
 }
 
 func (p *plan) initLengths() error {
-	if err := lists.CheckLengths("QueryLens", p.queryLens, p.batch, p.lq); err != nil {
+	if err := views.CheckLengths("QueryLens", p.queryLens, p.batch, p.lq); err != nil {
 		return err
 	}
-	return lists.CheckLengths("KeyLens", p.keyLens, p.batch, p.lk)
+	return views.CheckLengths("KeyLens", p.keyLens, p.batch, p.lk)
 }
 
 // checkPairs validates a [B, H, Lq, Lk] argument. If broadcast is allowed, a

@@ -3,7 +3,7 @@ package attn
 import (
 	"fmt"
 
-	"github.com/seed-1415985d/attn/internal/lists"
+	"github.com/seed-1415985d/attn/internal/views"
 )
 
 // initLists validates Options.Keys.
@@ -88,7 +88,7 @@ func (p *plan) checkListsOf(b, query, n, keys int) error {
 		for i := query; i < query+n; i++ {
 			at := p.lists.offset(b, h, i)
 			list := p.lists.Data[at:][:p.lists.D]
-			if x := lists.WrongKey(list, keys); x < len(list) {
+			if x := views.WrongKey(list, keys); x < len(list) {
 				return fail(ErrOption, "Keys has %d at [%d %d %d %d], want positions below %d, ascending, "+
 					"then -1", list[x], min(b, p.lists.B-1), h, i, x, keys)
 			}
@@ -128,7 +128,7 @@ func (p *plan) initTree() error {
 		return fail(ErrLength, "there are %d keys, want at least %d with Tree: the last ones are the "+
 			"queries' own", p.lk, p.lq)
 	}
-	return lists.CheckParents(p.parents, 0)
+	return views.CheckParents(p.parents, 0)
 }
 
 // checkTrees validates the trees of a call over sequences.
@@ -139,7 +139,7 @@ func (p *plan) checkTrees() error {
 			return fail(ErrLength, "seqs[%d] has %d tokens, want at least %d with Tree: the last ones are "+
 				"those of its queries", i, n, s.queries)
 		}
-		if err := lists.CheckParents(p.parents[s.query:][:s.queries], s.query); err != nil {
+		if err := views.CheckParents(p.parents[s.query:][:s.queries], s.query); err != nil {
 			return err
 		}
 	}

@@ -75,24 +75,13 @@ func (j *job) check(g *layout, rows int) error {
 	return views.CheckApart(extents[:1], extents[1:])
 }
 
-// checkStates validates states and their numbers of rows, whose sum is rows.
+// checkStates validates states and their numbers of rows.
 func checkStates(states []*State, lens []int, rows int) error {
-	if lens != nil && len(lens) != len(states) {
-		return views.Fail(attn.ErrLength, "len(lens) is %d, want %d, one for each state", len(lens),
-			len(states))
+	if err := views.CheckRows(lens, len(states), "state", "q.L", rows); err != nil {
+		return err
 	}
-	sum := len(states)
-	if lens != nil {
-		sum = 0
-	}
-	for i, n := range lens {
-		if n < 0 || n > rows-sum {
-			return views.Fail(attn.ErrLength, "lens[%d] is %d, want 0 to %d", i, n, max(0, rows-sum))
-		}
-		sum += n
-	}
-	if sum != rows {
-		return views.Fail(attn.ErrLength, "q.L is %d, want %d, the rows of all states", rows, sum)
+	if err := views.CheckOnce("states", "state", states); err != nil {
+		return err
 	}
 	for i, s := range states {
 		switch {
@@ -103,11 +92,6 @@ func checkStates(states []*State, lens []int, rows int) error {
 		case s.layout != states[0].layout:
 			return views.Fail(attn.ErrOption, "states[%d] has %+v, want %+v as states[0]", i, s.Config(),
 				states[0].Config())
-		}
-		for k, other := range states[:i] {
-			if other == s {
-				return views.Fail(attn.ErrOption, "states[%d] is states[%d], want it once", i, k)
-			}
 		}
 	}
 	return nil

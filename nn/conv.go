@@ -139,38 +139,19 @@ func appendConvs(p *attn.Pool, dst, x attn.Tensor, convs []*Conv, lens []int) er
 	return err
 }
 
-// checkConvs validates convolutions and their numbers of rows, which have a known sum.
+// checkConvs validates convolutions and their numbers of rows.
 func checkConvs(convs []*Conv, lens []int, rows int) error {
-	if lens != nil && len(lens) != len(convs) {
-		return views.Fail(attn.ErrLength, "len(lens) is %d, want %d, one for each convolution", len(lens),
-			len(convs))
+	if err := views.CheckRows(lens, len(convs), "convolution", "x.L", rows); err != nil {
+		return err
 	}
-	sum := len(convs)
-	if lens != nil {
-		sum = 0
-	}
-	for i, n := range lens {
-		if n < 0 || n > rows-sum {
-			return views.Fail(attn.ErrLength, "lens[%d] is %d, want 0 to %d", i, n, max(0, rows-sum))
-		}
-		sum += n
-	}
-	if sum != rows {
-		return views.Fail(attn.ErrLength, "x.L is %d, want %d, the rows of all convolutions", rows, sum)
+	if err := views.CheckOnce("convs", "convolution", convs); err != nil {
+		return err
 	}
 	for i, c := range convs {
-		if c == nil {
-			return views.Fail(attn.ErrOption, "convs[%d] is nil, want a convolution", i)
-		}
 		if a, b := &c.config, &convs[0].config; a.Channels != b.Channels || a.Width != b.Width ||
 			a.Activation != b.Activation {
 			return views.Fail(attn.ErrOption, "convs[%d] has %d channels, width %d and %v, want %d, %d "+
 				"and %v as convs[0]", i, a.Channels, a.Width, a.Activation, b.Channels, b.Width, b.Activation)
-		}
-		for k, other := range convs[:i] {
-			if other == c {
-				return views.Fail(attn.ErrOption, "convs[%d] is convs[%d], want it once", i, k)
-			}
 		}
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package views checks strided views, and that outputs share no memory: what the package attn and
-// those beside it want of their arguments, in the same words.
+// Package views checks arguments: strided views, lists of numbers, and that outputs share no
+// memory. The packages of this module share its checks, so that their errors have the same words.
 package views
 
 import (
