@@ -12,7 +12,6 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/seed-1415985d/attn/internal/clock"
 	"github.com/seed-1415985d/attn/internal/memory"
 )
 
@@ -53,10 +52,6 @@ const (
 // Burst is short enough to fall between two disturbances of a shared machine.
 const Burst = 400 * time.Microsecond
 
-// Now is the time since some moment before, on a clock that is good for less than a millisecond on
-// every system.
-func Now() time.Duration { return clock.Now() }
-
 // Cycles runs a chain of additions and exclusive ors on all threads at once, each for a stretch of
 // time. Each of them needs the result before it and so takes a cycle, whatever else goes on in the
 // core. It returns how many a second: the clock.
@@ -87,10 +82,10 @@ func multiplyAdds(loop func(Vectors, int), v Vectors, threads int, stretch time.
 func rounds(threads int, stretch time.Duration, f func()) float64 {
 	var n atomic.Int64
 	took := parallel(threads, func(int) {
-		for start := clock.Now(); ; {
+		for start := Now(); ; {
 			f()
 			n.Add(1)
-			if clock.Now()-start >= stretch {
+			if Now()-start >= stretch {
 				return
 			}
 		}
@@ -209,9 +204,9 @@ func parallel(threads int, f func(thread int)) time.Duration {
 			for ready.Add(1); int(ready.Load()) < threads; {
 				// Giving way here could bring both threads' work onto one processor.
 			}
-			starts[t] = clock.Now()
+			starts[t] = Now()
 			f(t)
-			ends[t] = clock.Now()
+			ends[t] = Now()
 		})
 	}
 	done.Wait()

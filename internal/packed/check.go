@@ -9,7 +9,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/integers"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
-	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/stop"
 )
 
@@ -144,7 +143,7 @@ func (s *Side) faultOf(name string, x []byte, scales []float32, l *kernel.PanelL
 	if s.Format == kernel.I8 && stop.IndexByte(x, 0x80) >= 0 {
 		return fmt.Sprintf("an element of the %ss is -128, want -127 to 127", name)
 	}
-	var words [panel / 2]marks.Marks
+	var words [panel / 2]marks
 	all, together := words[:], panel // tokens whose elements lie between each other's
 	values := name == "value"
 	if values {
@@ -157,7 +156,7 @@ func (s *Side) faultOf(name string, x []byte, scales []float32, l *kernel.PanelL
 			mark(s.Format, all, x[j*size:][:together*size])
 		}
 		word, bits := BitsOf(s.Format, j%together, values)
-		if any, top := all[word].In(bits); scale > 0 && top || scale == 0 && !any {
+		if any, top := all[word].in(bits); scale > 0 && top || scale == 0 && !any {
 			continue
 		}
 		largest := s.largestOf(x, l, j, values)
@@ -186,12 +185,12 @@ func (s *Side) largestOf(x []byte, l *kernel.PanelLayout, j int, values bool) (l
 }
 
 // mark marks integers or codes.
-func mark(f kernel.Format, m []marks.Marks, x []byte) {
+func mark(f kernel.Format, m []marks, x []byte) {
 	if f == kernel.I4 {
-		marks.Codes(m, x)
+		markCodes(m, x)
 		return
 	}
-	marks.Bytes(m, x)
+	markBytes(m, x)
 }
 
 // BitsOf says in which bits of which word are the elements of the i-th of some tokens, whose

@@ -8,7 +8,6 @@ import (
 	"github.com/seed-1415985d/attn/internal/blocks"
 	"github.com/seed-1415985d/attn/internal/kernel"
 	"github.com/seed-1415985d/attn/internal/kernel/narrow"
-	"github.com/seed-1415985d/attn/internal/marks"
 	"github.com/seed-1415985d/attn/internal/stop"
 	"github.com/seed-1415985d/attn/internal/views"
 )
@@ -112,16 +111,16 @@ func (m *Matrix) FaultOfElements(data []byte, scales []float32) string {
 
 // faultOfColumns says which column of a head's integers does not become its scale.
 func (m *Matrix) faultOfColumns(data []byte, scales []float32) string {
-	all := make([]marks.Marks, m.columns()/2)
+	all := make([]marks, m.columns()/2)
 	for steps, part := range m.stepsOf(data) {
 		size := kernel.RoundUp(steps, m.traits().Group) * panel
 		for c := 0; c < m.Outputs; c += panel {
-			marks.Bytes(all[c/2:][:panel/2], part[c/panel*size:][:size])
+			markBytes(all[c/2:][:panel/2], part[c/panel*size:][:size])
 		}
 	}
 	for c, scale := range scales {
 		word, bits := BitsOf(m.Format, c, false)
-		if any, top := all[word].In(bits); scale > 0 && top || scale == 0 && !any {
+		if any, top := all[word].in(bits); scale > 0 && top || scale == 0 && !any {
 			continue
 		}
 		fault := FaultOfLargest(m.Format, "output", c, m.largestOf(data, c), scale)
