@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/kernel"
-	"github.com/seed-1415985d/attn/internal/summed"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -44,7 +44,7 @@ func (s *State) Save(w io.Writer) (int64, error) {
 	if s.closed {
 		return 0, s.gone("the state")
 	}
-	to := summed.NewWriter(w)
+	to := frames.NewNumberWriter(w)
 	put := func(x []float32) error { return to.Put(x) }
 	err := to.Put(s.header())
 	if err == nil {
@@ -113,9 +113,9 @@ func (s *State) Load(r io.Reader) (int64, error) {
 	if s.closed {
 		return 0, s.gone("the state")
 	}
-	f := summed.NewReader(r)
+	f := frames.NewNumberReader(r)
 	var h header
-	if err := f.Take(&h); err != nil {
+	if err := f.Get(&h); err != nil {
 		return f.N, err
 	}
 	if err := s.checkHeader(&h); err != nil {
@@ -169,9 +169,9 @@ func (s *State) checkHeader(h *header) error {
 }
 
 // read takes a state of a length from a file.
-func (s *State) read(f *summed.Reader, length uint64) error {
+func (s *State) read(f *frames.NumberReader, length uint64) error {
 	s.length = int(length)
-	if err := s.each(func(row []float32) error { return f.Take(row) }, true); err != nil {
+	if err := s.each(func(row []float32) error { return f.Get(row) }, true); err != nil {
 		return err
 	}
 	for h := range s.Heads {

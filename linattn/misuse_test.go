@@ -283,7 +283,7 @@ func TestFiles(t *testing.T) {
 		if _, err := other.Load(bytes.NewReader(damaged)); err == nil {
 			t.Fatalf("byte %d is damaged, and Load has no error", i)
 		} else if i == len(saved)-5 {
-			mustFail(t, err, attn.ErrFormat, "the file is damaged: its checksum is ")
+			mustFail(t, err, attn.ErrFormat, "the file is damaged: the checksum is ")
 		}
 		if i%5 == 0 {
 			n, err := other.Load(bytes.NewReader(saved[:i]))

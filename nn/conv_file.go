@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/internal/summed"
+	"github.com/seed-1415985d/attn/internal/frames"
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
@@ -32,7 +32,7 @@ func (c *Conv) Save(w io.Writer) (int64, error) {
 		h.Checkpoints, h.CheckpointLength = 1, uint64(c.kept.length)
 		parts = append(parts, c.kept.data)
 	}
-	to := summed.NewWriter(w)
+	to := frames.NewNumberWriter(w)
 	err := to.Put(h)
 	for _, p := range parts {
 		for len(p) > 0 && err == nil {
@@ -47,9 +47,9 @@ func (c *Conv) Save(w io.Writer) (int64, error) {
 // Load takes what Save wrote in the place of the sequence, and reads exactly that. A file of other
 // Channels or Width is [attn.ErrShape], a damaged one [attn.ErrFormat], and nothing has changed.
 func (c *Conv) Load(r io.Reader) (int64, error) {
-	from := summed.NewReader(r)
+	from := frames.NewNumberReader(r)
 	var h convHeader
-	if err := from.Take(&h); err != nil {
+	if err := from.Get(&h); err != nil {
 		return from.N, err
 	}
 	switch {
@@ -69,7 +69,7 @@ func (c *Conv) Load(r io.Reader) (int64, error) {
 		s.data = make([]float32, len(c.inputs.data))
 		for p := s.data; len(p) > 0; {
 			n := min(len(p), convTaps)
-			if err := from.Take(p[:n]); err != nil {
+			if err := from.Get(p[:n]); err != nil {
 				return from.N, err
 			}
 			p = p[n:]

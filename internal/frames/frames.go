@@ -1,6 +1,7 @@
-// Package frames writes and reads bytes in parts that end with a checksum. A checksum is the
+// Package frames writes and reads files in parts that end with a checksum. A checksum is the
 // CRC-32C of all bytes from the beginning but earlier checksums, little-endian: parts in another
-// order, or of another file, do not pass.
+// order, or of another file, do not pass. A [Writer] writes bytes, a [NumberWriter] one part of
+// numbers.
 package frames
 
 import (

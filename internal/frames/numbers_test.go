@@ -1,4 +1,4 @@
-package summed
+package frames
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"github.com/seed-1415985d/attn/internal/views"
 )
 
-// written is a file of some numbers.
-func written(t *testing.T) []byte {
+// numbersFile is a file of some numbers.
+func numbersFile(t *testing.T) []byte {
 	var b bytes.Buffer
-	w := NewWriter(&b)
+	w := NewNumberWriter(&b)
 	for _, x := range []any{uint32(7), []float32{1.5, -2}} {
 		if err := w.Put(x); err != nil {
 			t.Fatal(err)
@@ -26,13 +26,13 @@ func written(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// read takes what written wrote.
-func read(from io.Reader) (int64, error) {
-	r := NewReader(from)
+// readNumbers reads what numbersFile wrote.
+func readNumbers(from io.Reader) (int64, error) {
+	r := NewNumberReader(from)
 	var count uint32
 	row := make([]float32, 2)
 	for _, x := range []any{&count, row} {
-		if err := r.Take(x); err != nil {
+		if err := r.Get(x); err != nil {
 			return r.N, err
 		}
 	}
@@ -45,39 +45,39 @@ func read(from io.Reader) (int64, error) {
 	return r.N, nil
 }
 
-// TestFile reads what was written, and refuses it with any byte changed or left out.
-func TestFile(t *testing.T) {
-	file := written(t)
-	if n, err := read(bytes.NewReader(append(slices.Clone(file), 1))); err != nil || n != 16 {
+// TestNumbers reads what was written, and refuses it with any byte changed or left out.
+func TestNumbers(t *testing.T) {
+	file := numbersFile(t)
+	if n, err := readNumbers(bytes.NewReader(append(slices.Clone(file), 1))); err != nil || n != 16 {
 		t.Errorf("%d bytes were read: %v", n, err)
 	}
 	for i := range file {
 		bad := slices.Clone(file)
 		bad[i] ^= 64
-		if _, err := read(bytes.NewReader(bad)); !errors.Is(err, views.ErrFormat) {
+		if _, err := readNumbers(bytes.NewReader(bad)); !errors.Is(err, views.ErrFormat) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
-		if n, err := read(bytes.NewReader(file[:i])); !errors.Is(err, views.ErrFormat) || n != int64(i) {
+		if n, err := readNumbers(bytes.NewReader(file[:i])); !errors.Is(err, views.ErrFormat) || n != int64(i) {
 			t.Errorf("%d of %d bytes: %v", n, i, err)
 		}
 	}
 	broken := errors.New("broken")
-	_, err := read(io.MultiReader(bytes.NewReader(file[:5]), failing{broken}))
+	_, err := readNumbers(io.MultiReader(bytes.NewReader(file[:5]), failing{broken}))
 	if !errors.Is(err, broken) {
 		t.Errorf("a reader that fails: %v", err)
 	}
 }
 
-// failing fails, or says nothing and takes nothing.
+// failing fails, or with a nil error reads and writes nothing.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error)  { return 0, f.err }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-func TestWriterFails(t *testing.T) {
+func TestNumberWriterFails(t *testing.T) {
 	broken := errors.New("broken")
 	for in, want := range map[error]error{broken: broken, nil: io.ErrShortWrite} {
-		w := NewWriter(failing{in})
+		w := NewNumberWriter(failing{in})
 		if err := w.Put(uint32(1)); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
