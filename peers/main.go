@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const about = `peers [flags]
@@ -25,37 +27,29 @@ gomlx/compute has no vector instructions.
 
 func main() {
 	err := run(os.Args[1:], os.Stdout, os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "peers:", err)
-		os.Exit(1)
 	}
+	os.Exit(flags.Status(err))
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprint(stderr, about)
-		flags.PrintDefaults()
-	}
-	get := flags.Bool("setup", false, "download what is missing first: ONNX Runtime and llama.cpp by "+
+	set := flags.New(about)
+	get := set.Bool("setup", false, "download what is missing first: ONNX Runtime and llama.cpp by "+
 		"npm (120 MB), and as root a Debian with PyTorch and NumPy by debootstrap (1.5 GB)")
-	perCase := flags.Duration("time", 2*time.Second, "measure each peer for so long in each case")
-	pattern := flags.String("run", "", "only cases whose name matches this `regexp`; with -o, "+
+	perCase := set.Duration("time", 2*time.Second, "measure each peer for so long in each case")
+	pattern := set.String("run", "", "only cases whose name matches this `regexp`; with -o, "+
 		"others stay as they were measured before")
-	threads := flags.Int("threads", min(2, runtime.GOMAXPROCS(0)),
+	threads := set.Int("threads", min(2, runtime.GOMAXPROCS(0)),
 		"measure on `n` threads too; 1: only on one")
-	dir := flags.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not "+
+	dir := set.String("o", "", "write peers.md, .json, .svg and .png to this `folder`, and not "+
 		"only the tables to the terminal")
-	cpu := flags.String("cpu", "", "a `name` of the CPU that says more than its own")
-	note := flags.String("note", "", "a `sentence` for peers.md, such as what else the machine did")
-	again := flags.Bool("draw", false, "measure nothing, and write what -o writes again, from the "+
+	cpu := set.String("cpu", "", "a `name` of the CPU that says more than its own")
+	note := set.String("note", "", "a `sentence` for peers.md, such as what else the machine did")
+	again := set.Bool("draw", false, "measure nothing, and write what -o writes again, from the "+
 		"peers.json of its folder")
-	worker := flags.String("worker", "", "used by itself: be this peer")
-	if err := flags.Parse(args); err != nil {
+	worker := set.String("worker", "", "used by itself: be this peer")
+	if err := flags.ParseAll(set, args, stdout); err != nil {
 		return err
 	}
 	if p := peerOf(*worker); p != nil && p.open != nil {
@@ -68,13 +62,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	match, err := regexp.Compile(*pattern)
 	if err != nil {
-		return fmt.Errorf("-run: %w", err)
+		return flags.Errorf("-run: %w", err)
 	}
 	if !slices.ContainsFunc(cases, func(c Case) bool { return match.MatchString(c.Name) }) {
-		return fmt.Errorf("no case matches -run %s", *pattern)
+		return flags.Errorf("no case matches -run %s", *pattern)
 	}
 	if n := runtime.GOMAXPROCS(0); *threads < 1 || *threads > n {
-		return fmt.Errorf("-threads is %d, want 1 to %d (GOMAXPROCS)", *threads, n)
+		return flags.Errorf("-threads is %d, want 1 to %d (GOMAXPROCS)", *threads, n)
 	}
 	if *get {
 		if err := setup(stderr); err != nil {
@@ -93,7 +87,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 // drawAgain writes tables and pictures of what was measured before.
 func drawAgain(dir string) error {
 	if dir == "" {
-		return errors.New("-draw needs -o, the folder with peers.json")
+		return flags.Errorf("-draw needs -o, the folder with peers.json")
 	}
 	r, err := read(dir)
 	if err != nil {

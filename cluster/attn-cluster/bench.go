@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const benchAbout = `attn-cluster bench
@@ -33,7 +34,7 @@ With -batch it measures steps of that many sequences together, in turns with tho
 
 func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	b := &bench{w: stdout, tokens: []int{4096, 65536}, workers: []int{1, 2, 4}}
-	fs := newFlags(benchAbout)
+	fs := flags.New(benchAbout)
 	fs.Func("tokens", "`numbers` of tokens (default 4096,65536)", numbersFlag(&b.tokens, math.MaxInt))
 	fs.Func("workers", "`numbers` of workers (default 1,2,4)", numbersFlag(&b.workers, mostProcesses))
 	fs.IntVar(&b.steps, "n", 400, "steps of each case")
@@ -41,7 +42,7 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	onPaper := fs.Bool("paper", false, "compute what a token of a model of 32 layers costs on other "+
 		"machines, instead of measuring")
 	appends := fs.Bool("append", false, "measure appending instead of steps, the quickest of -n times")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if *onPaper {
@@ -49,10 +50,10 @@ func benchCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 		return nil
 	}
 	if b.steps < 1 {
-		return usagef("-n is %d, want at least 1", b.steps)
+		return flags.Errorf("-n is %d, want at least 1", b.steps)
 	}
 	if b.batch < 1 {
-		return usagef("-batch is %d, want at least 1", b.batch)
+		return flags.Errorf("-batch is %d, want at least 1", b.batch)
 	}
 	if *appends {
 		return b.measureAppends(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // connection is the flags that say how to reach NATS, and as whom.
@@ -74,7 +75,7 @@ func (c *connection) options() (options []nats.Option, err error) {
 		options = append(options, nats.RootCAs(c.ca))
 	}
 	if (c.cert == "") != (c.certKey == "") {
-		return nil, usagef("-tls-cert is %q and -tls-key %q, want both or none", c.cert, c.certKey)
+		return nil, flags.Errorf("-tls-cert is %q and -tls-key %q, want both or none", c.cert, c.certKey)
 	}
 	if c.cert != "" {
 		options = append(options, nats.ClientCert(c.cert, c.certKey))

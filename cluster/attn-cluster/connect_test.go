@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // TestPings makes sure that servers that hang are given up before leases end, and that flags say
@@ -18,9 +20,9 @@ func TestPings(t *testing.T) {
 		most int
 	}{{"", 3 * time.Second, 2}, {"-ping 1s -pings 4", time.Second, 4}} {
 		var c connection
-		fs := newFlags("")
+		fs := flags.New("")
 		c.register(fs)
-		must(t, parse(fs, append(strings.Fields(x.args), "-url", url), nil))
+		must(t, flags.ParseAll(fs, append(strings.Fields(x.args), "-url", url), nil))
 		link, err := c.dial("test")
 		must(t, err)
 		if o := link.Conn().Opts; o.PingInterval != x.ping || o.MaxPingsOut != x.most {

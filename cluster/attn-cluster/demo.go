@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const demoAbout = `attn-cluster demo
@@ -29,12 +30,12 @@ type demo struct {
 const demoWorkers = 4
 
 func demoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	fs := newFlags(demoAbout)
+	fs := flags.New(demoAbout)
 	quick := fs.Bool("quick", false, "32 Ki tokens instead of 256 Ki, and 16 steps instead of 50")
 	d := &demo{table: newTable(stdout)}
 	fs.IntVar(&d.tokens, "tokens", 0, "before the first step (default 262144)")
 	fs.IntVar(&d.steps, "steps", 0, "to decode (default 50)")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	tokens, steps := 256<<10, 50
@@ -48,7 +49,7 @@ func demoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error 
 		d.steps = steps
 	}
 	if d.tokens < 16*attn.Segment || d.steps < 3 {
-		return usagef("-tokens is %d and -steps %d, want at least %d and 3", d.tokens, d.steps,
+		return flags.Errorf("-tokens is %d and -steps %d, want at least %d and 3", d.tokens, d.steps,
 			16*attn.Segment)
 	}
 	return d.run(ctx)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const echoAbout = `attn-cluster echo
@@ -27,10 +29,10 @@ const echoHeader = 8
 
 func echoCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	var c connection
-	fs := newFlags(echoAbout)
+	fs := flags.New(echoAbout)
 	c.register(fs)
 	name := fs.String("name", "", "last `token` of the subject")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	signal.Ignore(os.Interrupt) // of a terminal, which bench gets, too

@@ -10,7 +10,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,6 +20,7 @@ import (
 	"syscall"
 
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 func main() { os.Exit(untilSignal(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -49,7 +49,6 @@ type command func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 func commands() map[string]command {
 	return map[string]command{
-		"help":    helpCommand,
 		"serve":   serveCommand,
 		"status":  statusCommand,
 		"demo":    demoCommand,
@@ -60,34 +59,21 @@ func commands() map[string]command {
 	}
 }
 
-// options are what people try instead of a command.
-var options = map[string]string{
-	"-h": "help", "-help": "help", "--help": "help",
-	"-version": "version", "--version": "version",
-}
-
-// usageError is a mistake on the command line, as opposed to one in what it asks for.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
+// program has the commands, which end early when ctx does.
+func program(ctx context.Context) *flags.Program {
+	p := &flags.Program{Name: "attn-cluster", Usage: usage, Commands: map[string]flags.Command{}}
+	for name, run := range commands() {
+		p.Commands[name] = func(args []string, stdout, stderr io.Writer) error {
+			return run(ctx, args, stdout, stderr)
+		}
+	}
+	return p
 }
 
 // realMain returns the exit status: 0, 1 if the work failed, 2 for a mistake on the command line,
 // 130 after an interrupt. An error is one line on stderr.
 func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(stderr, usage)
-		return 2
-	}
-	name := cmp.Or(options[args[0]], args[0])
-	run, ok := commands()[name]
-	if !ok {
-		fmt.Fprintf(stderr, "attn-cluster: unknown command %q; attn-cluster help lists them\n",
-			cluster.Redact(name))
-		return 2
-	}
-	err := run(ctx, args[1:], stdout, stderr)
+	where, err := program(ctx).Run(args, stdout, stderr)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
@@ -96,59 +82,10 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		if p := (partly{}); errors.As(err, &p) {
 			text += ": " + p.text()
 		}
-		fmt.Fprintf(stderr, "attn-cluster %s: %s\n", name, text)
+		fmt.Fprintf(stderr, "%s: %s\n", where, text)
 		return e.status()
 	}
-	fmt.Fprintf(stderr, "attn-cluster %s: %s\n", name,
+	fmt.Fprintf(stderr, "%s: %s\n", where,
 		cluster.Redact(strings.Join(strings.Fields(err.Error()), " ")))
-	var u usageError
-	if errors.As(err, &u) {
-		return 2
-	}
-	return 1
-}
-
-// helpCommand lists the commands, or the flags of one.
-func helpCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := newFlags(usage)
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp) || err == nil && (fs.NArg() == 0 || fs.Arg(0) == "help"):
-		fmt.Fprint(stdout, usage)
-		return nil
-	case err != nil:
-		return usageError{err}
-	case fs.NArg() > 1:
-		return usagef("unexpected argument %q", fs.Arg(1))
-	}
-	run, ok := commands()[fs.Arg(0)]
-	if !ok {
-		return usagef("unknown command %q; attn-cluster help lists them", fs.Arg(0))
-	}
-	return run(ctx, []string{"-h"}, stdout, stderr)
-}
-
-// newFlags returns a flag set that prints nothing by itself; about is the text above the flags.
-func newFlags(about string) *flag.FlagSet {
-	fs := flag.NewFlagSet(about, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	return fs
-}
-
-// parse reads the flags of a command that takes nothing else. Asked for help it prints it.
-func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, fs.Name())
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
-		return err
-	case err != nil:
-		return usageError{err}
-	case fs.NArg() > 0:
-		return usagef("unexpected argument %q", fs.Arg(0))
-	}
-	return nil
+	return flags.Status(err)
 }

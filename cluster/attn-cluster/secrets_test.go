@@ -62,7 +62,7 @@ func TestSecrets(t *testing.T) {
 		"nats://127.0.0.1:1,tls://" + geheim + "@127.0.0.1:1"}
 	unread := []string{"nats://me:" + geheim + "/x@" + user, "nats://me:" + geheim + " x@" + user,
 		"nats://" + geheim + "#@" + token, "nats://me:x," + geheim + "@" + user, "me:" + geheim}
-	for _, name := range slices.Sorted(maps.Keys(commands())) {
+	for _, name := range append(slices.Sorted(maps.Keys(commands())), "help") {
 		var connects []string // the arguments of those that do, and what they print
 		works := "echo at"
 		switch name {
@@ -77,7 +77,11 @@ func TestSecrets(t *testing.T) {
 		}
 		address := func(url string) []string { return append([]string{name, "-url", url}, connects...) }
 		if connects == nil {
-			hides(t, "not defined: -url", name, "-url", good[0])
+			wrong := "not defined: -url"
+			if name == "help" {
+				wrong = "unexpected argument"
+			}
+			hides(t, wrong, name, "-url", good[0])
 		} else {
 			for _, url := range good {
 				hides(t, works, address(url)...)
@@ -93,12 +97,13 @@ func TestSecrets(t *testing.T) {
 				hides(t, "cannot be read", address(url)...)
 			}
 		}
-		hides(t, "not defined", name, "-"+good[0])
 		if name == "help" {
+			hides(t, "unknown command", name, "-"+good[0])
 			hides(t, "unknown command", name, good[0])
 			hides(t, "unexpected argument", name, "demo", good[0])
 			continue
 		}
+		hides(t, "not defined", name, "-"+good[0])
 		hides(t, "unexpected argument", name, good[0])
 		if name == "echo" {
 			continue // its flags are those of others

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const serveAbout = `attn-cluster serve -memory 8GiB
@@ -42,7 +43,7 @@ type serveOptions struct {
 
 func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	var o serveOptions
-	fs := newFlags(serveAbout)
+	fs := flags.New(serveAbout)
 	o.register(fs)
 	fs.Lookup("url").DefValue, o.url = "", ""
 	o.own.register(fs)
@@ -71,26 +72,26 @@ func serveCommand(ctx context.Context, args []string, stdout, _ io.Writer) error
 	fs.DurationVar(&o.drain, "drain", 25*time.Second, "longest `time` from a signal on to hand on "+
 		"what is kept; 0 to end at once")
 	fs.BoolVar(&o.child, "child", false, "end when standard input does, as children should")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if memory == 0 {
-		return usagef("-memory is not set, want how many bytes of keys and values there may be")
+		return flags.Errorf("-memory is not set, want how many bytes of keys and values there may be")
 	}
 	if most := machineMemory(); int64(memory) > most {
-		return usagef("-memory is %s, want at most what there is for this process, %s, less what it "+
-			"takes beside tokens", size(int64(memory)), size(most))
+		return flags.Errorf("-memory is %s, want at most what there is for this process, %s, less what "+
+			"it takes beside tokens", size(int64(memory)), size(most))
 	}
 	if memory < leastMemory {
-		return usagef("-memory is %d bytes, want at least a page, %s, like 8GiB", memory,
+		return flags.Errorf("-memory is %d bytes, want at least a page, %s, like 8GiB", memory,
 			size(int64(leastMemory)))
 	}
 	if o.drain < 0 {
-		return usagef("-drain is %v, want 0 or more", o.drain)
+		return flags.Errorf("-drain is %v, want 0 or more", o.drain)
 	}
 	if o.url != "" && o.own != (ownServer{}) {
-		return usagef("-listen, -nats and -insecure are of a NATS server of this process, want none " +
-			"with -url")
+		return flags.Errorf("-listen, -nats and -insecure are of a NATS server of this process, want " +
+			"none with -url")
 	}
 	w.Memory, w.Reply = int64(memory), reply.int()
 	w.InFlight, w.CopyRate = int64(flight), int64(rate)

@@ -154,7 +154,7 @@ func TestLeave(t *testing.T) {
 				return nil
 			}
 		}
-		return usagef("no worker says that it has the copy")
+		return fmt.Errorf("no worker says that it has the copy")
 	}))
 	if status := stops[has](); status != 0 || !strings.Contains(workers[has].String(), "worker "+has+
 		" leaves within 25s: it hands on 1 copies; a second signal ends it at once\nworker "+has+
@@ -193,7 +193,7 @@ func notReady(t *testing.T, out *output) {
 	t.Helper()
 	must(t, eventually(t.Context(), time.Minute, func() error {
 		if status, text := get(t, out, "/readyz"); status != 503 {
-			return usagef("/readyz has status %d and %q, want 503", status, text)
+			return fmt.Errorf("/readyz has status %d and %q, want 503", status, text)
 		}
 		return nil
 	}))
@@ -291,7 +291,7 @@ func TestSignals(t *testing.T) {
 	must(t, terminate(c.Process))
 	must(t, eventually(t.Context(), time.Minute, func() error {
 		if w := k.client.Workers(); len(w) == 0 || !w[0].Leaving {
-			return usagef("the worker is %+v, want that it is leaving", w)
+			return fmt.Errorf("the worker is %+v, want that it is leaving", w)
 		}
 		return nil
 	}))

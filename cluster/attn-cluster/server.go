@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-1415985d/attn/cluster/embedded"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // ownServer is the NATS server that a worker brings if it is not told where one is.
@@ -49,7 +50,7 @@ func (o *ownServer) start(stdout io.Writer, nkey string) (url string, how []nats
 		options.Nkeys, err = userOf(nkey)
 	}
 	if err == nil && !o.insecure && reachable(options.Host) && open(options) {
-		err = usagef("who reaches the NATS server at %s could read and change all tokens, of all "+
+		err = flags.Errorf("who reaches the NATS server at %s could read and change all tokens, of all "+
 			"prefixes: want -nkey, a key that all have to show, or -nats with users and permissions, or "+
 			"-insecure if everybody who reaches it may", net.JoinHostPort(options.Host,
 			strconv.Itoa(max(0, options.Port))))
@@ -140,7 +141,7 @@ func (o *ownServer) options() (*server.Options, error) {
 			options.Port, err = strconv.Atoi(port)
 		}
 		if err != nil {
-			return nil, usagef("-listen is %q, want an address like %s", listen, defaultListen)
+			return nil, flags.Errorf("-listen is %q, want an address like %s", listen, defaultListen)
 		}
 		options.Host = host
 	}

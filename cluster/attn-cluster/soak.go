@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const soakAbout = `attn-cluster soak -for 30m
@@ -52,22 +53,23 @@ func (c *counts) String() string {
 }
 
 func soakCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	fs := newFlags(soakAbout)
+	fs := flags.New(soakAbout)
 	duration := fs.Duration("for", 30*time.Minute, "`time` to go on")
 	round := fs.Duration("round", 20*time.Second, "`time` of a sequence")
 	workers := fs.Int("workers", 4, "processes")
 	seed := fs.Uint64("seed", 0, "of what happens (default one of the time)")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if *workers < 3 {
-		return usagef("-workers is %d, want at least 3: one has trouble, and two keep copies", *workers)
+		return flags.Errorf("-workers is %d, want at least 3: one has trouble, and two keep copies",
+			*workers)
 	}
 	if *workers > mostProcesses {
 		return usagef("-workers is %d, want at most %d", *workers, mostProcesses)
 	}
 	if *duration <= 0 || *round <= 0 {
-		return usagef("-for is %v and -round %v, want more than 0", *duration, *round)
+		return flags.Errorf("-for is %v and -round %v, want more than 0", *duration, *round)
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn/cluster"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const statusAbout = `attn-cluster status
@@ -21,10 +22,10 @@ others have those that it has.
 
 func statusCommand(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	var c connection
-	fs := newFlags(statusAbout)
+	fs := flags.New(statusAbout)
 	c.register(fs)
 	wait := fs.Duration("wait", 2*time.Second, "`time` for workers to announce themselves")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	link, err := c.dial("attn-cluster status")

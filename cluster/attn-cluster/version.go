@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"runtime"
 
 	"github.com/seed-1415985d/attn"
-	"github.com/seed-1415985d/attn/internal/dev/built"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const versionAbout = `attn-cluster version
@@ -19,20 +17,13 @@ implementation of attention that it uses here.
 `
 
 func versionCommand(_ context.Context, args []string, stdout, _ io.Writer) error {
-	if err := parse(newFlags(versionAbout), args, stdout); err != nil {
+	if err := flags.ParseAll(flags.New(versionAbout), args, stdout); err != nil {
 		return err
 	}
-	info := built.Info()
-	for _, line := range []struct{ name, value string }{
-		{"command", built.Module(&info.Main)},
-		{"package", built.Dependency(info, "github.com/seed-1415985d/attn")},
-		{"NATS server", built.Dependency(info, "github.com/nats-io/nats-server/v2")},
-		{"NATS client", built.Dependency(info, "github.com/nats-io/nats.go")},
-		{"revision", built.Revision(info.Settings)},
-		{"Go", fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH)},
-		{"implementation", attn.Implementation()},
-	} {
-		fmt.Fprintf(stdout, "%-15s %s\n", line.name, line.value)
-	}
+	flags.PrintBuilt(stdout, []flags.Dependency{
+		{Name: "package", Path: "github.com/seed-1415985d/attn"},
+		{Name: "NATS server", Path: "github.com/nats-io/nats-server/v2"},
+		{Name: "NATS client", Path: "github.com/nats-io/nats.go"},
+	}, attn.Implementation())
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const benchAbout = `attn bench [flags]
@@ -57,7 +58,7 @@ type benchFlags struct {
 
 func benchCommand(args []string, stdout, stderr io.Writer) error {
 	var f benchFlags
-	fs := newFlags("bench", benchAbout)
+	fs := flags.New(benchAbout)
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVar(&f.goFormat, "go", false, "print Go's benchmark format, for benchstat")
 	fs.BoolVar(&f.quick, "quick", false, "measure for a shorter time")
@@ -73,7 +74,7 @@ func benchCommand(args []string, stdout, stderr io.Writer) error {
 		"process; benchstat wants 6 or more")
 	fs.StringVar(&f.png, "png", "", "draw the per cents of the limits to `file`, by its ending a "+
 		".png, .svg or .pdf")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if err := f.check(); err != nil {
@@ -101,32 +102,33 @@ func (b *benchmark) empty() bool {
 func (f *benchFlags) check() error {
 	match, err := regexp.Compile(f.pattern)
 	if err != nil {
-		return usagef("-run: %w", err)
+		return flags.Errorf("-run: %w", err)
 	}
 	if !slices.ContainsFunc(benchCases, func(c benchCase) bool { return match.MatchString(c.Name) }) {
-		return usagef("no case matches -run %s", f.pattern)
+		return flags.Errorf("no case matches -run %s", f.pattern)
 	}
 	if f.json && f.goFormat {
-		return usagef("-json and -go exclude each other")
+		return flags.Errorf("-json and -go exclude each other")
 	}
 	if f.count < 1 {
-		return usagef("-count is %d, want 1 or more", f.count)
+		return flags.Errorf("-count is %d, want 1 or more", f.count)
 	}
 	if f.count > 1 && !f.goFormat {
-		return usagef("-count is %d, want -go with it: only benchstat compares several runs", f.count)
+		return flags.Errorf("-count is %d, want -go with it: only benchstat compares several runs",
+			f.count)
 	}
 	if f.count > 1 && f.png != "" {
-		return usagef("-count is %d, and -png draws one run", f.count)
+		return flags.Errorf("-count is %d, and -png draws one run", f.count)
 	}
 	if f.perCase <= 0 {
-		return usagef("-time is %v, want more than 0", f.perCase)
+		return flags.Errorf("-time is %v, want more than 0", f.perCase)
 	}
 	if f.quick && f.perCase != defaultTime {
-		return usagef("-quick and -time exclude each other")
+		return flags.Errorf("-quick and -time exclude each other")
 	}
 	// more cannot run at once, which is what is measured
 	if n := runtime.GOMAXPROCS(0); f.threads < 1 || f.threads > n {
-		return usagef("-threads is %d, want 1 to %d (GOMAXPROCS)", f.threads, n)
+		return flags.Errorf("-threads is %d, want 1 to %d (GOMAXPROCS)", f.threads, n)
 	}
 	if f.png == "" {
 		return nil
@@ -209,10 +211,11 @@ func (f *benchFlags) implementations(x *interrupts) ([]string, error) {
 	names := strings.Split(f.isa, ",")
 	for i, name := range names {
 		if !slices.Contains(have, name) {
-			return nil, usagef("-isa names %q, this CPU and build have %s", name, strings.Join(have, ", "))
+			return nil, flags.Errorf("-isa names %q, this CPU and build have %s", name,
+				strings.Join(have, ", "))
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, usagef("-isa is %q, which names %s twice", f.isa, name)
+			return nil, flags.Errorf("-isa is %q, which names %s twice", f.isa, name)
 		}
 	}
 	return names, nil

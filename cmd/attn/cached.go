@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // cacheTypes are what -cache takes, alone or two of them.
@@ -31,8 +32,8 @@ func (f *runFlags) cacheType() (formats, error) {
 	}
 	i, j := named(keys), named(values)
 	if i < 0 || j < 0 || cacheTypes[j] == attn.F32 && i != j {
-		return formats{}, usagef("-cache is %q, want f32, f16, bf16, i8 or i4, or two of them for keys "+
-			"and values, such as i8,i4; values in f32 need keys in f32", f.cache)
+		return formats{}, flags.Errorf("-cache is %q, want f32, f16, bf16, i8 or i4, or two of them "+
+			"for keys and values, such as i8,i4; values in f32 need keys in f32", f.cache)
 	}
 	return formats{cacheTypes[i], cacheTypes[j]}, nil
 }
@@ -44,7 +45,7 @@ func (f *runFlags) checkCache() error {
 	}
 	kind, err := f.cacheType()
 	if err == nil && f.integers && !kind.integers() {
-		return usagef("-cache is %q with -integers, want i8, i4, both or none", f.cache)
+		return flags.Errorf("-cache is %q with -integers, want i8, i4, both or none", f.cache)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/inspect"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // callForm is what -call takes.
@@ -117,7 +118,7 @@ var schedule = inspect.Schedule // which tests replace
 func (f *callFlag) print(stdout io.Writer) error {
 	text, err := schedule(f.Call)
 	if err != nil {
-		return usagef("-call: %s", oneLine(err))
+		return flags.Errorf("-call: %s", oneLine(err))
 	}
 	_, err = fmt.Fprintln(stdout, strings.TrimRight(text, "\n"))
 	return err

@@ -8,15 +8,16 @@ import (
 	"strconv"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // compareFiles prints how two files differ.
 func (f *runFlags) compareFiles(paths []string, stdout io.Writer) error {
 	if len(f.given) > 1 {
-		return usagef("-compare goes with no other flag")
+		return flags.Errorf("-compare goes with no other flag")
 	}
 	if len(paths) != 2 {
-		return usagef("-compare has %d arguments, want two files", len(paths))
+		return flags.Errorf("-compare has %d arguments, want two files", len(paths))
 	}
 	var a [2]npyfile.Array[float64]
 	for i, path := range paths {

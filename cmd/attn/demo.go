@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const demoAbout = `attn demo
@@ -21,7 +22,7 @@ and results, and compares them with the published numbers.
 const demoTolerance = 1e-6
 
 func demoCommand(args []string, stdout, stderr io.Writer) error {
-	if err := parse(newFlags("demo", demoAbout), args, stdout); err != nil {
+	if err := flags.ParseAll(flags.New(demoAbout), args, stdout); err != nil {
 		return err
 	}
 	d := &demo{w: stdout}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // fileFlag is a flag that names a file.
@@ -17,15 +18,15 @@ func (o fileFlag) check() error {
 	err := writable(o.path)
 	switch {
 	case o.path == "-":
-		return usagef("%s is -, want a file: results do not go to standard output (./- is a file of "+
-			"this name)", o.name)
+		return flags.Errorf("%s is -, want a file: results do not go to standard output (./- is a file "+
+			"of this name)", o.name)
 	case errors.Is(err, errFolder):
-		return usagef("%s is %s, which %w", o.name, o.path, errFolder)
+		return flags.Errorf("%s is %s, which %w", o.name, o.path, errFolder)
 	case err != nil:
 		return fmt.Errorf("%s: %w", o.name, err)
 	case o.name == "-png":
 		if _, err := chart.FormatOf(o.path); err != nil {
-			return usagef("-png %w", err)
+			return flags.Errorf("-png %w", err)
 		}
 	}
 	return nil

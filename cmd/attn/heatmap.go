@@ -12,6 +12,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/regular"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // heatmap collects the attention weights of some heads of one batch entry.
@@ -60,11 +61,11 @@ func parseHeads(list string, have int) (heads []int, err error) {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		switch {
 		case err != nil:
-			return nil, usagef("-png-heads is %q, want numbers such as 0,3", list)
+			return nil, flags.Errorf("-png-heads is %q, want numbers such as 0,3", list)
 		case n < 0 || n >= have:
 			return nil, fmt.Errorf("-png-heads names head %d, want 0 to %d", n, have-1)
 		case slices.Contains(heads, n):
-			return nil, usagef("-png-heads is %q, which names head %d twice", list, n)
+			return nil, flags.Errorf("-png-heads is %q, which names head %d twice", list, n)
 		}
 		heads = append(heads, n)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/inspect"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const infoAbout = `attn info [-call H=…,Lq=…,D=…]
@@ -29,10 +30,10 @@ is used, and why. With -call it shows instead how a call of some shape is comput
 
 func infoCommand(args []string, stdout, stderr io.Writer) error {
 	var call callFlag
-	fs := newFlags("info", infoAbout)
+	fs := flags.New(infoAbout)
 	fs.Var(&call, "call", "show which way a call of this `shape` goes, such as "+
 		"H=32,KVH=8,Lq=1,Lk=4096,D=128,layout=cache")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if call.given != nil {

@@ -157,10 +157,7 @@ func TestCommands(t *testing.T) {
 
 // The whole text of help is that of -h, for every command.
 func TestHelp(t *testing.T) {
-	for name := range commands() {
-		if name == "help" {
-			continue
-		}
+	for name := range program().Commands {
 		_, want, _ := call(name, "-h")
 		status, got, stderr := call("help", name)
 		if status != 0 || stderr != "" || got != want || !strings.HasPrefix(got, "attn "+name) {
@@ -173,17 +170,6 @@ func TestHelp(t *testing.T) {
 				t.Errorf("attn help %s has a line of %d columns:\n%s", name, n, line)
 			}
 		}
-	}
-}
-
-// A word that is longer than a line stays whole, and so do all letters.
-func TestWrap(t *testing.T) {
-	long := strings.Repeat("é", 120)
-	list := "  -a b\n    \t" + strings.Repeat("wörd ", 30) + "\n    \t" + long + "\n"
-	want := "  -a b\n    \t" + strings.TrimSpace(strings.Repeat("wörd ", 18)) + "\n    \t" +
-		strings.Repeat("wörd ", 12) + "\n    \t" + long + "\n"
-	if got := wrap(list); got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

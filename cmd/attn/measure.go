@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-1415985d/attn"
+	"github.com/seed-1415985d/attn/internal/flags"
 	"github.com/seed-1415985d/attn/internal/limits"
 )
 
@@ -222,7 +223,7 @@ func (e *effort) expected(quiet int, spent time.Duration) time.Duration {
 // measureCommand measures the implementation in use, and prints a report as
 // JSON. attn bench runs it in a process for each implementation.
 func measureCommand(args []string, stdout, stderr io.Writer) error {
-	fs := newFlags("measure", "attn measure [flags]\n\nUsed by attn bench: measures the "+
+	fs := flags.New("attn measure [flags]\n\nUsed by attn bench: measures the " +
 		"implementation in use.\n\n")
 	quick := fs.Bool("quick", false, "measure for a shorter time")
 	perCase := fs.Duration("time", defaultTime, "measure each case for this long")
@@ -230,7 +231,7 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	threads := fs.Int("threads", 0, "more than one thread: this many")
 	name := fs.Bool("name", false, "print the implementation's name and nothing else")
 	untilEOF := fs.Bool("until-eof", false, "end early, with what there is, when standard input does")
-	if err := parse(fs, args, stdout); err != nil {
+	if err := flags.ParseAll(fs, args, stdout); err != nil {
 		return err
 	}
 	if *name {
@@ -239,7 +240,7 @@ func measureCommand(args []string, stdout, stderr io.Writer) error {
 	}
 	match, err := regexp.Compile(*pattern)
 	if err != nil {
-		return usagef("-run: %w", err)
+		return flags.Errorf("-run: %w", err)
 	}
 	m := measurement{effort: effortOf(*perCase), match: match, threads: *threads, stderr: stderr}
 	if *quick {

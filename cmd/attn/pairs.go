@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // pairsFlag is a flag that names a file with something for each pair of a query and a key, and
@@ -29,19 +30,21 @@ func (p *pairsFlag) check() error {
 		return nil
 	}
 	if p.path == "" {
-		return usagef("%s-dims needs %s", p.name, p.name)
+		return flags.Errorf("%s-dims needs %s", p.name, p.name)
 	}
 	at := -1
 	names := strings.Split(p.dims, ",")
 	for _, name := range names {
 		next := slices.Index(pairDims, name)
 		if next <= at {
-			return usagef("%s-dims is %q, want some of b,h,q,k in this order, such as b,q,k", p.name, p.dims)
+			return flags.Errorf("%s-dims is %q, want some of b,h,q,k in this order, such as b,q,k",
+				p.name, p.dims)
 		}
 		at = next
 	}
 	if names[len(names)-1] != "k" {
-		return usagef("%s-dims is %q, want k at its end: there is something for each key", p.name, p.dims)
+		return flags.Errorf("%s-dims is %q, want k at its end: there is something for each key",
+			p.name, p.dims)
 	}
 	return nil
 }

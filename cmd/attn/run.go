@@ -14,6 +14,7 @@ import (
 	"github.com/seed-1415985d/attn"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/chart"
 	"github.com/seed-1415985d/attn/cmd/attn/internal/npyfile"
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 const runAbout = `attn run -q q.npy -k k.npy -v v.npy [flags]
@@ -114,9 +115,9 @@ func (f *runFlags) set(fs *flag.FlagSet) {
 
 func runCommand(args []string, stdout, stderr io.Writer) error {
 	var f runFlags
-	fs := newFlags("run", runAbout)
+	fs := flags.New(runAbout)
 	f.set(fs)
-	if err := parseFlags(fs, args, stdout); err != nil {
+	if err := flags.Parse(fs, args, stdout); err != nil {
 		return err
 	}
 	f.given = map[string]bool{}
@@ -124,7 +125,7 @@ func runCommand(args []string, stdout, stderr io.Writer) error {
 	if f.compare {
 		return f.compareFiles(fs.Args(), stdout)
 	}
-	if err := noArguments(fs); err != nil {
+	if err := flags.NoArguments(fs); err != nil {
 		return err
 	}
 	return f.attend(stdout, stderr)
@@ -195,31 +196,32 @@ func (f *runFlags) prepare() (*run, error) {
 func (f *runFlags) checkFlags() error {
 	for _, in := range []struct{ name, path string }{{"-q", f.q}, {"-k", f.k}, {"-v", f.v}} {
 		if in.path == "" {
-			return usagef("%s is missing; attn run -h shows the flags", in.name)
+			return flags.Errorf("%s is missing; attn run -h shows the flags", in.name)
 		}
 	}
 	switch {
 	case f.heads < 0 || f.kvHeads < 0 || max(f.heads, f.kvHeads) > maxDimension:
-		return usagef("-heads is %d and -kvheads is %d, want 0 to %d", f.heads, f.kvHeads, maxDimension)
+		return flags.Errorf("-heads is %d and -kvheads is %d, want 0 to %d", f.heads, f.kvHeads,
+			maxDimension)
 	case f.kvHeads > 0 && f.heads == 0:
-		return usagef("-kvheads needs -heads")
+		return flags.Errorf("-kvheads needs -heads")
 	case f.threads < 0 || f.threads > attn.MaxWorkers:
-		return usagef("-threads is %d, want 0 to %d", f.threads, attn.MaxWorkers)
+		return flags.Errorf("-threads is %d, want 0 to %d", f.threads, attn.MaxWorkers)
 	case f.png == "" && (f.labels != "" || f.pngHeads != "0" || f.pngBatch != 0):
-		return usagef("-labels, -png-heads and -png-batch need -png")
+		return flags.Errorf("-labels, -png-heads and -png-batch need -png")
 	case f.given["scale"] && f.scale == 0:
-		return usagef("-scale is 0, want another number: without the flag it is 1/√dim")
+		return flags.Errorf("-scale is 0, want another number: without the flag it is 1/√dim")
 	case math.IsInf(f.scale, 0) || math.IsNaN(f.scale):
-		return usagef("-scale is %v, want a finite number", f.scale)
+		return flags.Errorf("-scale is %v, want a finite number", f.scale)
 	case !(f.softcap >= 0) || math.IsInf(f.softcap, 0):
-		return usagef("-softcap is %v, want a finite number of at least 0", f.softcap)
+		return flags.Errorf("-softcap is %v, want a finite number of at least 0", f.softcap)
 	}
 	for _, x := range []struct {
 		name  string
 		value float64
 	}{{"-scale", f.scale}, {"-softcap", f.softcap}} {
 		if !isFloat32(x.value) {
-			return usagef("%s is %v, want a float32", x.name, x.value)
+			return flags.Errorf("%s is %v, want a float32", x.name, x.value)
 		}
 	}
 	if err := f.checkCache(); err != nil {
@@ -252,13 +254,13 @@ func (f *runFlags) checkOutputs() error {
 		{"-sinks", f.sinks}, {"-labels", f.labels}}
 	wanted := f.outputs()
 	if len(wanted) == 0 {
-		return usagef("there is nothing to write: give -o, -png, -lse or -weights")
+		return flags.Errorf("there is nothing to write: give -o, -png, -lse or -weights")
 	}
 	for _, o := range wanted {
 		if i := slices.IndexFunc(taken, func(t fileFlag) bool {
 			return sameFile(o.path, t.path)
 		}); i >= 0 {
-			return usagef("%s is %s, which is the file of %s, too", o.name, o.path, taken[i].name)
+			return flags.Errorf("%s is %s, which is the file of %s, too", o.name, o.path, taken[i].name)
 		}
 		taken = append(taken, o)
 		if err := o.check(); err != nil {
@@ -277,7 +279,7 @@ func (f *runFlags) causality() (attn.Causal, error) {
 	case "bottomright":
 		return attn.BottomRight, nil
 	}
-	return 0, usagef("-causal is %q, want none, topleft or bottomright", f.causal)
+	return 0, flags.Errorf("-causal is %q, want none, topleft or bottomright", f.causal)
 }
 
 func (f *runFlags) windowOption() (w attn.Window, err error) {
@@ -288,10 +290,10 @@ func (f *runFlags) windowOption() (w attn.Window, err error) {
 	l, err := strconv.Atoi(strings.TrimSpace(left))
 	r, err2 := strconv.Atoi(strings.TrimSpace(right))
 	if !ok || err != nil || err2 != nil {
-		return w, usagef("-window is %q, want two numbers such as 128,0", f.window)
+		return w, flags.Errorf("-window is %q, want two numbers such as 128,0", f.window)
 	}
 	if l < 0 || r < 0 {
-		return w, usagef("-window is %q, want numbers of at least 0, which is unbounded", f.window)
+		return w, flags.Errorf("-window is %q, want numbers of at least 0, which is unbounded", f.window)
 	}
 	return attn.Window{Left: l, Right: r}, nil
 }

@@ -106,14 +106,14 @@ func TestCommand(t *testing.T) {
 	}{
 		{small, 0, "3 tokens, 2 heads, keys of 32 + 4 channels from a vector of 64 + 4:\n", ""},
 		{[]string{"-h"}, 0, "Usage of latent [flags]:\n", ""},
-		{[]string{"-heads", "0"}, 1, "", "latent: -heads is 0, want 1 to 65536\n"},
-		{[]string{"-rotary", "3"}, 1, "", "latent: -rotary is 3, want an even number: channels turn in " +
+		{[]string{"-heads", "0"}, 2, "", "latent: -heads is 0, want 1 to 65536\n"},
+		{[]string{"-rotary", "3"}, 2, "", "latent: -rotary is 3, want an even number: channels turn in " +
 			"pairs\n"},
-		{[]string{"-dim", "65536", "-heads", "65536"}, 1, "", "latent: these sizes need 3.1e+11 " +
+		{[]string{"-dim", "65536", "-heads", "65536"}, 2, "", "latent: these sizes need 3.1e+11 " +
 			"numbers, want at most 268435456\n"},
-		{[]string{"-head", "2"}, 1, "", "latent: flag provided but not defined: -head; -h lists the " +
-			"flags\n"},
-		{[]string{"x"}, 1, "", "latent: unexpected argument \"x\"; -h lists the flags\n"},
+		{[]string{"-head", "2"}, 2, "", "latent: flag provided but not defined: -head: is " +
+			"-heads meant?\n"},
+		{[]string{"x"}, 2, "", "latent: unexpected argument \"x\"; -h lists the flags\n"},
 	} {
 		var out, errs strings.Builder
 		if code := command(c.args, &out, &errs); code != c.code || errs.String() != c.errs ||

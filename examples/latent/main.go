@@ -22,11 +22,11 @@ func main() {
 
 // command is the exit code of a run, whose error it prints.
 func command(args []string, out, errs io.Writer) int {
-	if err := run(args, out); err != nil && !errors.Is(err, flag.ErrHelp) {
+	err := run(args, out)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(errs, "latent:", err)
-		return 1
 	}
-	return 0
+	return flags.Status(err)
 }
 
 // options are the sizes of the layer, and how long its sequence is.
@@ -65,14 +65,14 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	}
 	for _, n := range numbers {
 		if *n.to < n.least || *n.to > most {
-			return o, fmt.Errorf("-%s is %d, want %d to %d", n.name, *n.to, n.least, most)
+			return o, flags.Errorf("-%s is %d, want %d to %d", n.name, *n.to, n.least, most)
 		}
 	}
 	if o.rotary%2 != 0 {
-		return o, fmt.Errorf("-rotary is %d, want an even number: channels turn in pairs", o.rotary)
+		return o, flags.Errorf("-rotary is %d, want an even number: channels turn in pairs", o.rotary)
 	}
 	if n := o.weights() + float64(o.tokens)*float64(o.tokens); n > mostNumbers {
-		return o, fmt.Errorf("these sizes need %.2g numbers, want at most %d", n, mostNumbers)
+		return o, flags.Errorf("these sizes need %.2g numbers, want at most %d", n, mostNumbers)
 	}
 	return o, nil
 }

@@ -1,4 +1,5 @@
-// Package flags reads the command lines of the examples.
+// Package flags reads command lines: a mistake is an error of one line that says what is wanted,
+// help is what a command is for and all its flags.
 package flags
 
 import (
@@ -6,10 +7,47 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
 )
 
+// UsageError is a mistake on the command line, as opposed to one in the data.
+type UsageError struct{ err error }
+
+// Errorf returns a UsageError.
+func Errorf(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+func (e UsageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error without its kind.
+func (e UsageError) Unwrap() error { return e.err }
+
+// Status is the exit status of a command that ends with an error: 0 without one and after help, 2
+// for a mistake on the command line, 1 for other errors.
+func Status(err error) int {
+	var mistake UsageError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.As(err, &mistake):
+		return 2
+	}
+	return 1
+}
+
+// New returns a set without flags; about is the text above the flags in its help.
+func New(about string) *flag.FlagSet {
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	set.Usage = func() {
+		fmt.Fprint(set.Output(), about)
+		set.PrintDefaults()
+	}
+	return set
+}
+
 // Parse reads a command line. Asked for help it prints the flags and returns flag.ErrHelp. A
-// mistake is an error of one line.
+// mistake is a UsageError of one line.
 func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 	usage := set.Usage
 	defer func() { set.Usage = usage }()
@@ -22,11 +60,50 @@ func Parse(set *flag.FlagSet, args []string, help io.Writer) error {
 		return nil
 	}
 	if !errors.Is(err, flag.ErrHelp) {
-		return fmt.Errorf("%w; -h lists the flags", err)
+		return UsageError{fmt.Errorf("%w%s", err, hint(set, err))}
 	}
-	set.SetOutput(help)
+	var text strings.Builder
+	set.SetOutput(&text)
 	usage()
+	fmt.Fprint(help, wrap(text.String()))
 	return err
+}
+
+// hint names the flags that a wrong one may stand for: those that begin with it, or it with them.
+func hint(set *flag.FlagSet, err error) string {
+	wrong, found := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	var names []string
+	set.VisitAll(func(f *flag.Flag) {
+		if found && (strings.HasPrefix(f.Name, wrong) || strings.HasPrefix(wrong, f.Name)) {
+			names = append(names, "-"+f.Name)
+		}
+	})
+	if names == nil {
+		return "; -h lists the flags"
+	}
+	return ": is " + strings.Join(names, " or ") + " meant?"
+}
+
+// wrap breaks long lines of a list of flags, which package flag leaves as they are.
+func wrap(list string) string {
+	const indent, width = "    \t", 100 - 8 // the tab ends at column 8
+	var text strings.Builder
+	for line := range strings.Lines(list) {
+		about, ok := strings.CutPrefix(line, indent)
+		for ok && utf8.RuneCountInString(about) > width {
+			end := strings.LastIndexByte(string([]rune(about)[:width+1]), ' ')
+			if end < 0 {
+				break
+			}
+			text.WriteString(indent + about[:end] + "\n")
+			about = about[end+1:]
+		}
+		if ok {
+			line = indent + about
+		}
+		text.WriteString(line)
+	}
+	return text.String()
 }
 
 // explained is a number that says what it wants.
@@ -35,7 +112,7 @@ type explained struct {
 	want string
 }
 
-// Set has an error of its own where that of package flag is "parse error".
+// Set has an error of its own where the error of package flag is "parse error".
 func (e explained) Set(text string) error {
 	err := e.Value.Set(text)
 	if err != nil && err.Error() == "parse error" {
@@ -52,12 +129,14 @@ func explain(f *flag.Flag) {
 		return
 	}
 	switch value.Get().(type) {
-	case int:
+	case int, int64:
 		f.Value = explained{value, "a whole number"}
-	case uint64:
+	case uint, uint64:
 		f.Value = explained{value, "a whole number of 0 or more"}
 	case float64:
 		f.Value = explained{value, "a number"}
+	case time.Duration:
+		f.Value = explained{value, "a duration such as 500ms or 10s"}
 	}
 }
 
@@ -67,19 +146,24 @@ func restore(f *flag.Flag) {
 	}
 }
 
-// ParseAll is Parse for a command that takes nothing but flags.
+// ParseAll is Parse for a command that has no arguments but flags.
 func ParseAll(set *flag.FlagSet, args []string, help io.Writer) error {
 	if err := Parse(set, args, help); err != nil {
 		return err
 	}
+	return NoArguments(set)
+}
+
+// NoArguments refuses arguments after the flags.
+func NoArguments(set *flag.FlagSet) error {
 	if set.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; -h lists the flags", set.Arg(0))
+		return Errorf("unexpected argument %q; -h lists the flags", set.Arg(0))
 	}
 	return nil
 }
 
-// Texts refuses texts behind the flags that look like flags themselves, which they are not there.
-// Behind -- they are texts whatever they look like, and literal is true.
+// Texts refuses texts after the flags that look like flags themselves, which they are not there.
+// After -- they are texts whatever they look like, and literal is true.
 func Texts(name string, args, texts []string) (literal bool, err error) {
 	first := len(args) - len(texts)
 	if first > 0 && args[first-1] == "--" {
@@ -87,7 +171,7 @@ func Texts(name string, args, texts []string) (literal bool, err error) {
 	}
 	for _, text := range texts {
 		if len(text) > 1 && text[0] == '-' {
-			return false, fmt.Errorf("the %s %q begins with -, want flags before %ss, or -- before all %ss",
+			return false, Errorf("the %s %q begins with -, want flags before %ss, or -- before all %ss",
 				name, text, name, name)
 		}
 	}

@@ -21,15 +21,20 @@ func TestParse(t *testing.T) {
 		{"-u -1", `invalid value "-1" for flag -u: want a whole number of 0 or more; -h lists the flags`,
 			""},
 		{"-x x", `invalid value "x" for flag -x: want a number; -h lists the flags`, ""},
+		{"-t 3", `invalid value "3" for flag -t: want a duration such as 500ms or 10s; -h lists the flags`,
+			""},
+		{"-num 3", "flag provided but not defined: -num: is -n meant?", ""},
 		{"-f x", `invalid value "x" for flag -f: want a y; -h lists the flags`, ""},
 		{"-h", flag.ErrHelp.Error(), "Usage of command [flags]:\n" +
 			"  -f value\n    \tsome letter\n  -n int\n    \tsome number\n" +
-			"  -u uint\n    \tsome seed\n  -x float\n    \tsome part (default 0.5)\n"},
+			"  -t duration\n    \tsome time\n  -u uint\n    \tsome seed\n  -x float\n    \tsome part " +
+			"(default 0.5)\n"},
 	} {
 		var help strings.Builder
 		set := flag.NewFlagSet("command [flags]", flag.ContinueOnError)
 		n := set.Int("n", 0, "some number")
 		_, _ = set.Uint64("u", 0, "some seed"), set.Float64("x", 0.5, "some part")
+		set.Duration("t", 0, "some time")
 		set.Func("f", "some letter", func(string) error { return errors.New("want a y") })
 		err := Parse(set, strings.Fields(c.line), &help)
 		got := ""
@@ -91,5 +96,16 @@ func TestParseAgain(t *testing.T) {
 	if err := ParseAll(set, set.Args()[1:], &help); !errors.Is(err, flag.ErrHelp) ||
 		!strings.Contains(help.String(), "some number") {
 		t.Errorf("error %v, help %q", err, &help)
+	}
+}
+
+// A word that is longer than a line stays whole, and so do all letters.
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("é", 120)
+	list := "  -a b\n    \t" + strings.Repeat("wörd ", 30) + "\n    \t" + long + "\n"
+	want := "  -a b\n    \t" + strings.TrimSpace(strings.Repeat("wörd ", 18)) + "\n    \t" +
+		strings.Repeat("wörd ", 12) + "\n    \t" + long + "\n"
+	if got := wrap(list); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -57,7 +57,8 @@ func TestNumbers(t *testing.T) {
 		if _, err := readNumbers(bytes.NewReader(bad)); !errors.Is(err, views.ErrFormat) {
 			t.Errorf("byte %d changed: %v", i, err)
 		}
-		if n, err := readNumbers(bytes.NewReader(file[:i])); !errors.Is(err, views.ErrFormat) || n != int64(i) {
+		if n, err := readNumbers(bytes.NewReader(file[:i])); !errors.Is(err, views.ErrFormat) ||
+			n != int64(i) {
 			t.Errorf("%d of %d bytes: %v", n, i, err)
 		}
 	}

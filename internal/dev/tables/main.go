@@ -11,45 +11,53 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/seed-1415985d/attn/internal/flags"
 )
 
 // documents have tables.
 var documents = []string{"docs/performance.md"}
 
 func main() {
-	os.Exit(command(os.Args[1:], os.Stderr))
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func command(args []string, stderr io.Writer) int {
-	flags := flag.NewFlagSet("tables", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	name := flags.String("measure", "", "measure this machine first, into docs/bench-`NAME`.json")
-	isa := flags.String("isa", "avx512,avx2", "with -measure: the `list` of attn bench -isa; generic "+
-		"code is measured besides, with a few cases")
-	time := flags.String("time", "3s", "with -measure: the `duration` of attn bench -time")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return 0
-	} else if err != nil {
-		return 2
+// command is the exit status of a run, whose error it prints.
+func command(args []string, stdout, stderr io.Writer) int {
+	err := run(args, stdout, stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(stderr, "tables: %v\n", err)
 	}
-	if flags.NArg() > 0 {
-		fmt.Fprintf(stderr, "tables: %q is too much, want no arguments\n", flags.Args())
-		return 2
+	return flags.Status(err)
+}
+
+const about = `tables [flags]
+
+Writes the tables of docs/performance.md from docs/bench-*.json.
+
+`
+
+func run(args []string, stdout, stderr io.Writer) error {
+	set := flags.New(about)
+	name := set.String("measure", "", "measure this machine first, into docs/bench-`NAME`.json")
+	isa := set.String("isa", "avx512,avx2", "with -measure: the `list` of attn bench -isa; generic "+
+		"code is measured besides, with a few cases")
+	time := set.String("time", "3s", "with -measure: the `duration` of attn bench -time")
+	if err := flags.ParseAll(set, args, stdout); err != nil {
+		return err
 	}
 	if *name != "" {
 		bench := func(args ...string) ([]byte, error) { return attnBench(stderr, args...) }
 		if err := measure(".", *name, benchRuns(*isa, *time), bench); err != nil {
-			fmt.Fprintf(stderr, "tables: %v\n", err)
-			return 1
+			return err
 		}
 	}
 	for _, name := range documents {
 		if err := update(".", name); err != nil {
-			fmt.Fprintf(stderr, "tables: %v\n", err)
-			return 1
+			return err
 		}
 	}
-	return 0
+	return nil
 }
 
 // update writes the tables of a document below a folder.

@@ -122,7 +122,7 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 	t.Chdir(folder)
 	var stderr strings.Builder
-	if status := command([]string{"-measure", "two"}, &stderr); status != 1 {
+	if status := command([]string{"-measure", "two"}, io.Discard, &stderr); status != 1 {
 		t.Errorf("status %d of a measurement where there is no command: %s", status, stderr.String())
 	}
 }
@@ -186,7 +186,7 @@ func TestCommandWritesTables(t *testing.T) {
 	t.Chdir(folderWith(t, measured, withoutTables(tables)))
 	var stderr strings.Builder
 	for range 2 { // the second time over tables
-		if status := command(nil, &stderr); status != 0 {
+		if status := command(nil, io.Discard, &stderr); status != 0 {
 			t.Fatalf("status %d: %s", status, stderr.String())
 		}
 		for _, name := range documents {
@@ -201,15 +201,16 @@ func TestCommandWritesTables(t *testing.T) {
 func TestCommandRefuses(t *testing.T) {
 	t.Chdir(folderWith(t, measured, "<!-- bench columns; One: two avx2 1 -->\n"))
 	var stderr strings.Builder
-	if status := command([]string{"-fast"}, &stderr); status != 2 {
+	if status := command([]string{"-fast"}, io.Discard, &stderr); status != 2 {
 		t.Errorf("status %d for an unknown flag", status)
 	}
-	if status := command([]string{"docs"}, &stderr); status != 2 {
+	if status := command([]string{"docs"}, io.Discard, &stderr); status != 2 {
 		t.Errorf("status %d for an argument", status)
 	}
 	stderr.Reset()
 	const want = "tables: docs/performance.md: One: open docs/bench-two.json:"
-	if status := command(nil, &stderr); status != 1 || !strings.HasPrefix(stderr.String(), want) {
+	if status := command(nil, io.Discard, &stderr); status != 1 ||
+		!strings.HasPrefix(stderr.String(), want) {
 		t.Errorf("status %d: %q, want %q", status, stderr.String(), want)
 	}
 	if err := os.Remove("docs/performance.md"); err != nil {

@@ -1,11 +1,11 @@
-package built
+package flags
 
 import (
 	"runtime/debug"
 	"testing"
 )
 
-func TestTexts(t *testing.T) {
+func TestBuilt(t *testing.T) {
 	const path = "example.org/package"
 	info := debug.BuildInfo{
 		Main: debug.Module{Path: "example.org/attn", Version: "v1.2.3"},
@@ -16,13 +16,13 @@ func TestTexts(t *testing.T) {
 			{Key: "vcs.modified", Value: "true"}},
 	}
 	for got, want := range map[string]string{
-		Module(&info.Main):                     "example.org/attn v1.2.3",
-		Module(&debug.Module{}):                "unknown",
-		Dependency(new(debug.BuildInfo), path): "unknown",
-		Dependency(&info, path):                path + " v0.0.0 => ../../..",
-		Revision(info.Settings):                "0123abcd of 2026-01-02T03:04:05Z, modified",
-		Revision(info.Settings[:1]):            "0123abcd",
-		Revision(nil):                          "unknown: built without version control",
+		moduleText(&info.Main):                     "example.org/attn v1.2.3",
+		moduleText(&debug.Module{}):                "unknown",
+		dependencyText(new(debug.BuildInfo), path): "unknown",
+		dependencyText(&info, path):                path + " v0.0.0 => ../../..",
+		revision(info.Settings):                    "0123abcd of 2026-01-02T03:04:05Z, modified",
+		revision(info.Settings[:1]):                "0123abcd",
+		revision(nil):                              "unknown: built without version control",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

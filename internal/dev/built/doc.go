@@ -1,0 +1,2 @@
+// Package built bounds the sizes of programs that use this module.
+package built
